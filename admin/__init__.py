@@ -1,0 +1,1 @@
+"""Administration of a cluster over the remoting protocol."""

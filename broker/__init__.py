@@ -1,0 +1,1 @@
+"""The broker: serves producers and consumers from one store."""

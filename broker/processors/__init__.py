@@ -1,0 +1,1 @@
+"""Request processors, one module per family of request codes."""

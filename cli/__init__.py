@@ -1,0 +1,1 @@
+"""The `aerobee` command line."""

@@ -1,0 +1,1 @@
+"""An asyncio client for RocketMQ brokers: producers and consumers."""

@@ -1,0 +1,1 @@
+"""The nameserver: which brokers serve which topics."""

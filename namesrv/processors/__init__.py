@@ -1,0 +1,1 @@
+"""Request processors of the nameserver, one module per family of request codes."""

@@ -1,0 +1,84 @@
+"""The value that every frame carries: a request or a reply, its header fields and its body."""
+
+import itertools
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+VERSION: Final = 513  # MQVersion.Version.V5_5_0.ordinal(); peers choose what they send by it
+
+FLAG_RESPONSE: Final = 1
+FLAG_ONEWAY: Final = 2
+
+
+class Codec:
+    """How a header is encoded: the top byte of the second word of a frame."""
+
+    JSON: Final = 0
+    ROCKETMQ: Final = 1
+    MSGPACK: Final = 2  # ours alone, used after both sides have agreed on it
+
+
+class Language:
+    """Which client library speaks (LanguageCode.java)."""
+
+    JAVA: Final = 0
+    CPP: Final = 1
+    DOTNET: Final = 2
+    PYTHON: Final = 3
+    GO: Final = 9
+
+
+_opaques = itertools.count(1)
+
+
+def next_opaque() -> int:
+    """Return a request number that fits an int32 and is not in use for the next two billion calls."""
+    return next(_opaques) & 0x7FFF_FFFF
+
+
+class Command(msgspec.Struct, frozen=True, gc=False):
+    """One request or reply as it travels (RemotingCommand.java).
+
+    `ext` holds the header fields as strings, never anything else; `opaque` pairs a reply with its
+    request on one connection; `codec` says how the header was, or is to be, encoded.
+    """
+
+    code: int
+    ext: dict[str, str] = {}
+    body: bytes | memoryview = b""
+    opaque: int = 0
+    flag: int = 0
+    remark: str | None = None
+    language: int = Language.PYTHON
+    version: int = VERSION
+    codec: int = Codec.JSON
+
+    @property
+    def is_response(self) -> bool:
+        """Tell a reply from a request."""
+        return bool(self.flag & FLAG_RESPONSE)
+
+    @property
+    def is_oneway(self) -> bool:
+        """Whether the sender wants no reply, not even an error."""
+        return bool(self.flag & FLAG_ONEWAY)
+
+    def reply(
+        self,
+        code: int = 0,
+        ext: Mapping[str, str] | None = None,
+        body: bytes | memoryview = b"",
+        remark: str | None = None,
+    ) -> "Command":
+        """Answer this request: same opaque, same codec, response bit set."""
+        return Command(
+            code=code,
+            ext=dict(ext) if ext else {},
+            body=body,
+            opaque=self.opaque,
+            flag=FLAG_RESPONSE,
+            remark=remark,
+            codec=self.codec,
+        )

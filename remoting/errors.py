@@ -1,0 +1,33 @@
+"""The root of every error this project raises, sorted by what to do next.
+
+    AerobeeError
+    ├── ProtocolError    the peer sent bytes that cannot be understood: close the connection
+    ├── RequestError     a well-formed request that is refused: reply with `code`, keep the connection
+    ├── CorruptRecord    a stored or received record is damaged: stop reading this file or body
+    └── Unavailable      not possible now: try again later, or elsewhere
+"""
+
+
+class AerobeeError(Exception):
+    """Something this library noticed and can explain."""
+
+
+class ProtocolError(AerobeeError):
+    """The peer sent bytes that are no frame, header or body: the connection cannot go on."""
+
+
+class RequestError(AerobeeError):
+    """A well-formed request that is refused: reply with `code` and the text, keep the connection."""
+
+    def __init__(self, code: int, remark: str) -> None:
+        super().__init__(remark)
+        self.code = code
+        self.remark = remark
+
+
+class CorruptRecord(AerobeeError):
+    """A message record is damaged; the text says where, what was found and what was expected."""
+
+
+class Unavailable(AerobeeError):
+    """The peer or the resource cannot be used now; the same call may succeed later."""

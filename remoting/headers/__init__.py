@@ -1,0 +1,1 @@
+"""Typed request and reply headers, one module per family."""

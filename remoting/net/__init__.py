@@ -1,0 +1,1 @@
+"""The only part of `remoting` that touches sockets: connections, servers and TLS."""

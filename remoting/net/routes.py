@@ -1,0 +1,137 @@
+"""Which function answers which request code, and how its outcome becomes a reply."""
+
+import inspect
+import logging
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from aerobee.remoting.codes import ResponseCode
+from aerobee.remoting.command import Command
+from aerobee.remoting.errors import RequestError
+from aerobee.remoting.headers._fields import Header, decode_header, encode_header
+from aerobee.remoting.net.connection import Connection
+
+log = logging.getLogger(__name__)
+
+C = TypeVar("C")
+H = TypeVar("H", bound=Header)
+
+
+@dataclass(frozen=True, slots=True)
+class Request(Generic[H]):
+    """What a processor gets: the typed header, the whole command, and who asked."""
+
+    header: H
+    command: Command
+    connection: Connection
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What a processor answers; a bare header means SUCCESS, None means that it answers by itself."""
+
+    header: Header | None = None
+    body: bytes = b""
+    code: int = 0
+    remark: str | None = None
+    ext: Mapping[str, str] | None = None  # raw fields beside those of `header`
+
+
+class NoHeader(Header):
+    """For requests that carry no header fields."""
+
+
+Outcome = Reply | Header | None
+Processor = Callable[[C, Request[Any]], Outcome | Coroutine[Any, Any, Outcome]]
+
+
+class Routes(Generic[C]):
+    """One family's table: request code to (header type, function)."""
+
+    def __init__(self, family: str) -> None:
+        self.family = family
+        self.table: dict[int, tuple[type[Header], Processor[C]]] = {}
+
+    def on(
+        self, code: int, header_type: type[Header] = NoHeader
+    ) -> Callable[[Processor[C]], Processor[C]]:
+        """Register the decorated function for `code`; it may be plain, or async where it waits."""
+
+        def register(processor: Processor[C]) -> Processor[C]:
+            if code in self.table:
+                raise ValueError(f"request code {code} is registered twice in {self.family}")
+            self.table[code] = (header_type, processor)
+            return processor
+
+        return register
+
+
+class Dispatcher(Generic[C]):
+    """Decodes headers, calls processors, maps errors to replies; the only place that does.
+
+    `spawn` runs the coroutine of a processor that has to wait; plain functions are answered at once.
+    """
+
+    def __init__(
+        self,
+        context: C,
+        families: Iterable[Routes[C]],
+        spawn: Callable[[Coroutine[Any, Any, None]], object],
+    ) -> None:
+        self._context = context
+        self._spawn = spawn
+        self.table: dict[int, tuple[type[Header], Processor[C]]] = {}
+        for family in families:
+            for code, route in family.table.items():
+                if code in self.table:
+                    raise ValueError(f"request code {code} is registered twice ({family.family})")
+                self.table[code] = route
+
+    def __call__(self, connection: Connection, command: Command) -> None:
+        """Answer one request on its connection, now or when its processor has finished."""
+        try:
+            route = self.table.get(command.code)
+            if route is None:
+                raise RequestError(
+                    ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
+                    f" request type {command.code} not supported",  # NettyRemotingAbstract's words
+                )
+            header_type, processor = route
+            request = Request(decode_header(header_type, command.ext), command, connection)
+            outcome = processor(self._context, request)
+        except Exception as error:  # every fault of one request ends as its reply
+            answer(connection, command, failure(command, error))
+            return
+        if inspect.iscoroutine(outcome):
+            self._spawn(self._finish(connection, command, outcome))
+        else:
+            answer(connection, command, outcome)  # type: ignore[arg-type]
+
+    async def _finish(
+        self, connection: Connection, command: Command, waiting: Coroutine[Any, Any, Outcome]
+    ) -> None:
+        try:
+            outcome = await waiting
+        except Exception as error:
+            outcome = failure(command, error)
+        answer(connection, command, outcome)
+
+
+def failure(command: Command, error: Exception) -> Reply:
+    """Turn what a processor raised into a reply; an unforeseen error is also logged with its trace."""
+    if isinstance(error, RequestError):
+        return Reply(code=error.code, remark=error.remark)
+    log.error("request code=%d failed", command.code, exc_info=error)
+    return Reply(code=ResponseCode.SYSTEM_ERROR, remark=f"{type(error).__name__}: {error}")
+
+
+def answer(connection: Connection, command: Command, outcome: Outcome) -> None:
+    """Send the reply to `command`, unless it is one-way or the processor answers by itself."""
+    if outcome is None or command.is_oneway:
+        return
+    reply = outcome if isinstance(outcome, Reply) else Reply(outcome)
+    ext = encode_header(reply.header) if reply.header is not None else {}
+    if reply.ext:
+        ext.update(reply.ext)
+    connection.send(command.reply(reply.code, ext, reply.body, reply.remark))

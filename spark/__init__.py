@@ -1,0 +1,1 @@
+"""A Spark data source over the broker's log."""

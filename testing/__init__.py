@@ -1,0 +1,1 @@
+"""A whole cluster inside somebody else's test suite."""
