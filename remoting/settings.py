@@ -1,0 +1,226 @@
+"""How a server gets its settings: RocketMQ's properties files, environment variables, options.
+
+A process has one subclass of `ServerSettings` (in its own `settings.py`). A field's RocketMQ key is
+its camel-cased name, or its `validation_alias` where the attribute says units that the key does not:
+
+    class BrokerSettings(ServerSettings):
+        broker_name: str = "broker-a"  # key brokerName, option --broker-name
+        segment_bytes: int = Field(default=1 << 30, gt=0, validation_alias="mappedFileSizeCommitLog")
+
+Values come from, the stronger first: options, `AEROBEE_` variables, the file, the defaults. A key is
+recognised in any spelling that differs only in case, dots, dashes and underscores: `listenPort`,
+`listen-port` and `AEROBEE_LISTEN_PORT` are one.
+"""
+
+import difflib
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Final, Literal, NamedTuple, Self, get_args, get_origin
+
+from pydantic import AliasChoices, ValidationError
+from pydantic.alias_generators import to_camel
+from pydantic.fields import FieldInfo
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from aerobee.remoting.errors import AerobeeError
+from aerobee.remoting.java_properties import parse_java_properties
+
+ENV_PREFIX: Final = "AEROBEE_"
+FILE_BYTES_MAX: Final = 1 << 20  # a settings file is typed by hand; anything larger is a mistake
+
+
+class SettingsError(AerobeeError):
+    """The settings cannot be used; the text names each key, its value, and what is allowed."""
+
+
+class _Given(NamedTuple):
+    """One value as somebody wrote it, and where."""
+
+    value: str
+    origin: str  # "option --listen-port", "AEROBEE_LISTEN_PORT", "broker.conf: listenPort"
+
+
+class ServerSettings(BaseSettings):
+    """Frozen settings of one process, named in RocketMQ's way outside and in ours inside.
+
+    The constructor takes attribute names or RocketMQ keys and looks nowhere else, so an embedded
+    server is what its maker says; only `load` reads files and the environment.
+    """
+
+    model_config = SettingsConfigDict(
+        alias_generator=to_camel,
+        populate_by_name=True,
+        extra="forbid",
+        frozen=True,
+    )
+
+    also_read: ClassVar[frozenset[str]] = frozenset()
+    """`AEROBEE_` variables (without the prefix) that other parts of the program read."""
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Let values come from the caller alone; `load` gathers the other sources itself."""
+        return (init_settings,)
+
+    @classmethod
+    def load(
+        cls,
+        file: Path | None = None,
+        options: Mapping[str, str] | None = None,
+        environ: Mapping[str, str] | None = None,
+    ) -> tuple[Self, list[str]]:
+        """Gather the settings of a process; return them with warnings to show to the operator.
+
+        `options` maps keys in any spelling to text; `environ` is `os.environ` unless given. Raises
+        SettingsError where the file cannot be read or a value is not allowed.
+        """
+        known = {_plain(key): name for name, key in cls.keys().items()}
+        known |= {_plain(name): name for name in cls.model_fields}
+        given: dict[str, _Given] = {}
+        warnings: list[str] = []
+        idle: list[str] = []
+        for key, value in _sources(file, os.environ if environ is None else environ, options or {}):
+            if (name := known.get(_plain(key))) is not None:
+                given[name] = value
+            elif value.origin.startswith(ENV_PREFIX) and key.upper() in cls.also_read:
+                continue
+            elif _is_rocketmq_key(key):
+                idle.append(key)
+            else:
+                warnings.append(cls._unknown(key, value.origin))
+        if idle:
+            warnings.append(f"no effect here, though RocketMQ knows them: {', '.join(idle)}")
+        try:
+            return cls(**{name: value.value.strip() for name, value in given.items()}), warnings
+        except ValidationError as error:
+            raise SettingsError("\n".join(cls._problems(error, given))) from None
+
+    @classmethod
+    def keys(cls) -> dict[str, str]:
+        """Return the RocketMQ key of every attribute, in the order of declaration."""
+        return {name: _key(name, info) for name, info in cls.model_fields.items()}
+
+    def items(self) -> Iterator[tuple[str, str]]:
+        """Yield every RocketMQ key with its value as a properties file would hold it."""
+        for name, key in self.keys().items():
+            value = getattr(self, name)
+            yield key, str(value).lower() if isinstance(value, bool) else str(value or "")
+
+    @classmethod
+    def _unknown(cls, key: str, origin: str) -> str:
+        """Say that a key means nothing, and which one may have been meant."""
+        by_plain = {_plain(known): known for known in cls.keys().values()}
+        near = difflib.get_close_matches(_plain(key), by_plain, n=1, cutoff=0.6)
+        hint = f"did you mean {by_plain[near[0]]}?" if near else "no known key resembles it"
+        return f"unknown key {key} ({origin}) is ignored: {hint}"
+
+    @classmethod
+    def _problems(cls, error: ValidationError, given: Mapping[str, _Given]) -> Iterator[str]:
+        """Turn each complaint of the validation into a sentence for the operator."""
+        names = {key: name for name, key in cls.keys().items()}
+        for problem in error.errors():
+            where = str(problem["loc"][0]) if problem["loc"] else ""
+            name = names.get(where, where)
+            if name not in given:  # two values that do not go together: the validator's own words
+                yield str(problem["msg"]).removeprefix("Value error, ")
+                continue
+            value, origin = given[name]
+            if problem["type"] == "value_error":
+                allowed = str(problem["msg"]).removeprefix("Value error, ")
+            else:
+                allowed = "allowed: " + allowed_values(cls.model_fields[name])
+            yield f"{cls.keys()[name]} cannot be {value.strip()!r} ({origin}): {allowed}"
+
+
+def allowed_values(info: FieldInfo) -> str:
+    """Describe in words what a setting may be: `a whole number from 1 to 65535`."""
+    kind = info.annotation
+    if get_origin(kind) is Annotated:
+        kind = get_args(kind)[0]
+    choices = [choice for part in (kind, *get_args(kind)) for choice in _literals(part)]
+    if choices:
+        return ", ".join(choices)
+    kinds = {part for part in (kind, *get_args(kind)) if isinstance(part, type)}
+    if bool in kinds:
+        return "true, false"
+    word = "a whole number" if int in kinds else "a number" if float in kinds else "text"
+    return word + _bounds(info)
+
+
+def _literals(kind: Any) -> list[str]:
+    """List the choices of a `Literal`, none for any other type."""
+    return [str(choice) for choice in get_args(kind)] if get_origin(kind) is Literal else []
+
+
+def _bounds(info: FieldInfo) -> str:
+    """Put the limits that a field's metadata carries into words."""
+    words = {"ge": " from {}", "gt": " above {}", "le": " to {}", "lt": " below {}"}
+    words |= {"min_length": ", at least {} long", "max_length": ", at most {} long"}
+    words["pattern"] = " like {}"
+    found = ""
+    for word, text in words.items():
+        for item in info.metadata:
+            if (limit := getattr(item, word, None)) is not None:
+                lonely = word == "le" and "from" not in found and "above" not in found
+                found += (" up to {}" if lonely else text).format(limit)
+    return found
+
+
+def _key(name: str, info: FieldInfo) -> str:
+    """Return the RocketMQ key of one field."""
+    alias = info.validation_alias
+    if isinstance(alias, AliasChoices):
+        alias = alias.choices[0]
+    return alias if isinstance(alias, str) else to_camel(name)
+
+
+def _plain(key: str) -> str:
+    """Reduce a key to what all its spellings share."""
+    return key.replace("_", "").replace("-", "").replace(".", "").lower()
+
+
+def _sources(
+    file: Path | None, environ: Mapping[str, str], options: Mapping[str, str]
+) -> Iterator[tuple[str, _Given]]:
+    """Yield every value that somebody gave, the weakest source first."""
+    if file is not None:
+        for key, value in _read(file).items():
+            yield key, _Given(value, f"in {file}")
+    for variable, value in sorted(environ.items()):
+        if variable.startswith(ENV_PREFIX):
+            yield variable.removeprefix(ENV_PREFIX), _Given(value, variable)
+    for key, value in options.items():
+        yield key, _Given(value, "option")
+
+
+def _read(file: Path) -> dict[str, str]:
+    """Read a properties file; raise SettingsError that says why it cannot be."""
+    try:
+        with file.open("rb") as stream:
+            data = stream.read(FILE_BYTES_MAX + 1)
+        if len(data) > FILE_BYTES_MAX:
+            raise SettingsError(f"{file}: over {FILE_BYTES_MAX} bytes, this is no settings file")
+        try:
+            text = data.decode()
+        except UnicodeDecodeError:
+            text = data.decode("latin-1")  # what java.util.Properties reads
+        return parse_java_properties(text)
+    except OSError as error:
+        raise SettingsError(f"cannot read settings file {file}: {error.strerror}") from None
+    except ValueError as error:
+        raise SettingsError(f"{file}: {error}") from None
+
+
+def _is_rocketmq_key(key: str) -> bool:
+    """Whether RocketMQ's own servers know the key; loaded late, most files have none of them."""
+    from aerobee.remoting.settings_keys import ROCKETMQ_KEYS
+
+    return any(_plain(key) == _plain(known) for known in ROCKETMQ_KEYS)
