@@ -24,7 +24,7 @@ def parse_java_properties(text: str) -> dict[str, str]:
 
 
 def format_java_properties(values: Mapping[str, str]) -> str:
-    """Write one `key=value` line per entry so that `parse_java_properties` and Java read it back."""
+    """Write one `key=value` line per entry, which Java and `parse_java_properties` read back."""
     lines = (f"{_escape(key, key=True)}={_escape(value)}\n" for key, value in values.items())
     return "".join(lines)
 

@@ -1,14 +1,17 @@
 """How a server gets its settings: RocketMQ's properties files, environment variables, options.
 
-A process has one subclass of `ServerSettings` (in its own `settings.py`). A field's RocketMQ key is
-its camel-cased name, or its `validation_alias` where the attribute says units that the key does not:
+A process has one subclass of `ServerSettings` (in its own `settings.py`). A field's RocketMQ key
+is its camel-cased name, or its `validation_alias` where the attribute says units and the key does
+not:
 
     class BrokerSettings(ServerSettings):
         broker_name: str = "broker-a"  # key brokerName, option --broker-name
-        segment_bytes: int = Field(default=1 << 30, gt=0, validation_alias="mappedFileSizeCommitLog")
+        segment_bytes: int = Field(
+            default=1 << 30, gt=0, validation_alias="mappedFileSizeCommitLog"
+        )
 
-Values come from, the stronger first: options, `AEROBEE_` variables, the file, the defaults. A key is
-recognised in any spelling that differs only in case, dots, dashes and underscores: `listenPort`,
+Values come from, the stronger first: options, `AEROBEE_` variables, the file, the defaults. A key
+is recognised in any spelling that differs only in case, dots, dashes and underscores: `listenPort`,
 `listen-port` and `AEROBEE_LISTEN_PORT` are one.
 """
 

@@ -1,0 +1,74 @@
+# Every target does its own set-up: a fresh machine needs Python 3.11 or later, make, and access to
+# a package registry. `make PYTHON=/path/to/python3.12 test` picks an interpreter.
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-print-directory
+
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet install
+WORKERS ?= 2
+ROUNDS ?= 50
+
+# Links that an editable install makes; `git clean` takes them, so their absence asks for set-up.
+ifeq ($(wildcard .dev/aerobee/remoting/py.typed),)
+.PHONY: $(READY)
+endif
+
+.PHONY: help setup demo test lint types bench bench-peer interop soak lock clean
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+setup: $(READY) ## make .venv with the locked versions of everything
+
+$(READY): requirements.lock requirements-build.lock pyproject.toml deploy/dev_links.py
+	@bash deploy/make_venv.sh $(VENV) $(PYTHON)
+	@echo "installing the locked packages into $(VENV)"
+	@$(PIP) --require-hashes -r requirements-build.lock
+	@$(PIP) --require-hashes --no-build-isolation -r requirements.lock
+	@$(PIP) --no-deps --no-build-isolation -e .
+	@touch $@
+
+demo: $(READY) ## 100,000 messages live, then counted by Spark
+	@$(BIN)/aerobee demo $(ARGS)
+
+test: $(READY) ## every test that needs no other project's servers or clients
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not interop and not soak" $(ARGS)
+
+lint: $(READY) ## formatting, rules, import direction
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/lint-imports --no-cache
+
+types: $(READY) ## mypy, strict
+	$(BIN)/mypy
+
+bench: $(READY) ## our own speed
+	$(BIN)/python -m benchmarks $(ARGS)
+
+bench-peer: $(READY) ## our speed beside RocketMQ's, Redis's and NATS's
+	$(BIN)/python -m benchmarks --peers $(ARGS)
+
+interop: $(READY) ## real RocketMQ clients and servers against ours
+	$(BIN)/python -m pytest -m interop tests/interop $(ARGS)
+
+soak: $(READY) ## the long runs
+	AEROBEE_SOAK_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest -m soak --timeout 7200 $(ARGS)
+
+lock: ## choose newer versions and write them down
+	@bash deploy/make_venv.sh build/lock $(PYTHON)
+	@build/lock/bin/python -m pip --disable-pip-version-check --quiet install uv
+	@build/lock/bin/uv pip compile --quiet --upgrade --universal --generate-hashes \
+		--python-version 3.11 --custom-compile-command "make lock" \
+		--extra spark --extra jdk --group dev pyproject.toml -o requirements.lock
+	@build/lock/bin/uv pip compile --quiet --upgrade --universal --generate-hashes \
+		--python-version 3.11 --custom-compile-command "make lock" \
+		--constraint requirements.lock --group build -o requirements-build.lock
+	@! grep -n '://' requirements.lock requirements-build.lock
+
+clean: ## forget the set-up and everything built
+	rm -rf $(VENV) .dev build dist .hypothesis .mypy_cache .ruff_cache
