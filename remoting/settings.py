@@ -115,7 +115,8 @@ class ServerSettings(BaseSettings):
         """Yield every RocketMQ key with its value as a properties file would hold it."""
         for name, key in self.keys().items():
             value = getattr(self, name)
-            yield key, str(value).lower() if isinstance(value, bool) else str(value or "")
+            text = "" if value is None else str(value)
+            yield key, text.lower() if isinstance(value, bool) else text
 
     @classmethod
     def _unknown(cls, key: str, origin: str) -> str:

@@ -1,0 +1,237 @@
+"""Everything that can be set about a broker, under RocketMQ's keys.
+
+Defaults are RocketMQ's (BrokerConfig, MessageStoreConfig, NettyServerConfig) unless a line says
+otherwise. Keys of RocketMQ that have no field here are accepted with a warning.
+"""
+
+import socket
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import BeforeValidator, Field, field_validator
+
+from aerobee.broker.names import topic_problem
+from aerobee.remoting.net.limits import NetLimits
+from aerobee.remoting.settings import ServerSettings
+
+_MILLISECONDS_MAX: Final = 7 * 24 * 3600 * 1000
+
+
+def local_address() -> str:
+    """Return the address by which other machines reach this one, or 127.0.0.1 where none do.
+
+    Asks the routing table which source address a packet to the outside would carry; nothing is
+    sent. RocketMQ takes the first suitable interface instead (NetworkUtil.getLocalAddress).
+    """
+    for family, outside in ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1")):
+        try:
+            with socket.socket(family, socket.SOCK_DGRAM) as probe:
+                probe.connect((outside, 9))
+                return str(probe.getsockname()[0])
+        except OSError:
+            continue
+    return "127.0.0.1"
+
+
+def _port_or_off(value: Any) -> Any:
+    return -1 if isinstance(value, str) and value.strip().lower() == "off" else value
+
+
+Milliseconds = Annotated[int, Field(gt=0, le=_MILLISECONDS_MAX)]
+Queues = Annotated[int, Field(ge=1, le=32767)]
+Ratio = Annotated[int, Field(ge=10, le=95)]
+
+
+class BrokerSettings(ServerSettings):
+    """Settings of one broker process; frozen, a change at run time makes a new value."""
+
+    # Who and where
+    broker_cluster_name: str = Field(default="DefaultCluster", min_length=1)
+    broker_name: str = Field(default="broker-a", min_length=1)  # RocketMQ: the host's name
+    broker_id: int = Field(default=0, ge=0)  # 0 is the master
+    broker_role: Literal["ASYNC_MASTER", "SYNC_MASTER", "SLAVE"] = "ASYNC_MASTER"
+    broker_ip1: str = Field(
+        default_factory=local_address, min_length=1, validation_alias="brokerIP1"
+    )  # what clients are told to dial
+    broker_ip2: str = Field(default="", validation_alias="brokerIP2")  # "" is brokerIP1
+    bind_address: str = "0.0.0.0"
+    listen_port: int = Field(default=10911, ge=0, le=65535)  # 0 takes a free one
+    ha_listen_port: int = Field(default=10912, ge=0, le=65535)
+    namesrv_addr: str = ""  # "host:port;host:port"; "" serves without a nameserver
+    broker_permission: int = Field(default=6, ge=0, le=7)
+
+    # Limits of connections (remoting.net.limits says what each one means)
+    connections_max: int = Field(default=20_000, ge=1)
+    frame_bytes_max: int = Field(
+        default=16 << 20, ge=1 << 10, le=1 << 30, validation_alias="frameMaxLength"
+    )
+    frame_timeout_ms: Milliseconds = 60_000
+    partial_bytes_max: int = Field(default=256 << 20, ge=1 << 10)
+    write_bytes_max: int = Field(default=64 << 20, ge=256 << 10)
+    write_timeout_ms: Milliseconds = 60_000
+    unsent_bytes_max: int = Field(default=512 << 20, ge=256 << 10)
+    idle_timeout_s: int = Field(
+        default=120, ge=1, validation_alias="serverChannelMaxIdleTimeSeconds"
+    )
+    handshake_timeout_ms: Milliseconds = 10_000
+    tls_server_mode: Literal["disabled", "permissive", "enforcing"] = Field(
+        default="permissive", validation_alias="tls.server.mode"
+    )  # without a certificate permissive is disabled
+    tls_server_cert_path: str = Field(default="", validation_alias="tls.server.certPath")
+    tls_server_key_path: str = Field(default="", validation_alias="tls.server.keyPath")
+    tls_server_key_password: str = Field(default="", validation_alias="tls.server.keyPassword")
+    tls_server_trust_cert_path: str = Field(default="", validation_alias="tls.server.trustCertPath")
+    tls_server_auth_client: bool = Field(default=False, validation_alias="tls.server.authClient")
+
+    # Topics and groups
+    auto_create_topic_enable: bool = True
+    default_topic_queue_nums: Queues = 8
+    cluster_topic_enable: bool = True
+    broker_topic_enable: bool = True
+    auto_create_subscription_group: bool = True
+    enable_create_sys_group: bool = True
+    enable_mixed_message_type: bool = False
+    validate_system_topic_when_update_topic: bool = True
+    clear_retry_topic_when_delete_topic: bool = True
+    trace_topic_enable: bool = False
+    msg_trace_topic_name: str = "RMQ_SYS_TRACE_TOPIC"
+    revive_queue_num: Queues = 8
+    timer_wheel_enable: bool = True
+    topics_max: int = Field(default=200_000, ge=100)  # ours: what clients may make one by one
+    groups_max: int = Field(default=200_000, ge=100)  # ours
+
+    # Sending
+    max_message_size: int = Field(default=4 << 20, ge=1, le=1 << 30)  # bytes of a body
+    start_accept_send_request_time_stamp: int = Field(default=0, ge=0)
+    region_id: str = "DefaultRegion"
+    trace_on: bool = True
+    reject_transaction_message: bool = False
+
+    # Pulling
+    long_polling_enable: bool = True
+    short_polling_time_mills: Milliseconds = 1000
+    lite_pull_message_enable: bool = True
+    enable_property_filter: bool = False
+    max_transfer_bytes_on_message_in_memory: int = Field(default=256 << 10, ge=1)
+    max_transfer_count_on_message_in_memory: int = Field(default=32, ge=1)
+    max_transfer_bytes_on_message_in_disk: int = Field(default=64 << 10, ge=1)
+    max_transfer_count_on_message_in_disk: int = Field(default=8, ge=1)
+    access_message_in_memory_max_ratio: int = Field(default=40, ge=1, le=100)
+    max_filter_message_size: int = Field(default=16_000, ge=20)
+    held_pulls_max: int = Field(default=200_000, ge=1)  # ours: pulls that wait for a message
+    slave_read_enable: bool = False
+    reject_pull_consumer_enable: bool = False
+    use_server_side_reset_offset: bool = True
+
+    # Members and offsets
+    channel_expired_timeout: Milliseconds = 120_000
+    notify_consumer_ids_changed_enable: bool = True
+    groups_per_heartbeat_max: int = Field(default=10_000, ge=1)  # ours
+    subscriptions_per_group_max: int = Field(default=10_000, ge=1)  # ours
+    flush_consumer_offset_interval: Milliseconds = 5000
+    consumer_offset_update_version_step: int = Field(default=500, ge=1)
+
+    # Nameservers
+    register_name_server_period: Milliseconds = 30_000  # used between 10 s and 60 s
+    register_broker_timeout_mills: Milliseconds = 24_000
+    force_register: bool = True  # false: ask first whether the nameserver's version is old
+    compressed_register: bool = False
+    announce_timeout_ms: Milliseconds = 1000  # ours: how long a new topic waits for nameservers
+
+    # Store
+    store_path_root_dir: Path = Field(default_factory=lambda: Path.home() / "store")
+    store_path_commit_log: Path | None = None  # None is commitlog/ under the root
+    mapped_file_size_commit_log: int = Field(default=1 << 30, ge=64 << 10, le=(1 << 31) - 1)
+    mapped_file_size_consume_queue: int = Field(default=6_000_000, ge=20, le=(1 << 31) - 1)
+    flush_disk_type: Literal["ASYNC_FLUSH", "SYNC_FLUSH"] = "ASYNC_FLUSH"
+    flush_interval_commit_log: Milliseconds = 500
+    sync_flush_timeout: Milliseconds = 5000
+    file_reserved_time: int = Field(default=72, ge=1)  # hours
+    delete_when: str = Field(default="04", pattern=r"^\d\d(;\d\d)*$")  # hours of the day
+    disk_max_used_space_ratio: Ratio = 75
+    disk_space_clean_forcibly_ratio: Ratio = 85
+    disk_space_warning_level_ratio: Ratio = 90
+    message_delay_level: str = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
+    message_index_enable: bool = True
+
+    # Operation
+    http_host: str = "127.0.0.1"
+    http_port: Annotated[int | None, BeforeValidator(_port_or_off)] = Field(
+        default=None, ge=-1, le=65535
+    )  # None is listenPort + 2, -1 or "off" none, 0 a free one
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
+    config_black_list: str = "configBlackList;brokerConfigPath"
+
+    @field_validator("broker_name", "broker_cluster_name")
+    @classmethod
+    def _a_topic_too(cls, value: str) -> str:
+        """Both name a system topic as well, so they must be fit to."""
+        if problem := topic_problem(value):
+            raise ValueError(problem.replace("topic", "name"))
+        return value
+
+    @field_validator("namesrv_addr")
+    @classmethod
+    def _addresses(cls, value: str) -> str:
+        for address in filter(None, (part.strip() for part in value.split(";"))):
+            host, colon, port = address.rpartition(":")
+            if not (host and colon and port.isdecimal() and 0 < int(port) < 65536):
+                raise ValueError("allowed: host:port, several joined by ;")
+        return value
+
+    @field_validator("store_path_root_dir", "store_path_commit_log")
+    @classmethod
+    def _home(cls, value: Path | None) -> Path | None:
+        return value.expanduser().absolute() if value is not None else None
+
+    @property
+    def nameservers(self) -> tuple[str, ...]:
+        """The nameservers' addresses, each once."""
+        parts = (part.strip() for part in self.namesrv_addr.split(";"))
+        return tuple(dict.fromkeys(filter(None, parts)))
+
+    @property
+    def net_limits(self) -> NetLimits:
+        """What clients may take of this process's memory and time."""
+        return NetLimits(
+            connections_max=self.connections_max,
+            frame_bytes_max=self.frame_bytes_max,
+            frame_timeout_s=self.frame_timeout_ms / 1000,
+            partial_bytes_max=self.partial_bytes_max,
+            write_bytes_max=self.write_bytes_max,
+            write_timeout_s=self.write_timeout_ms / 1000,
+            unsent_bytes_max=self.unsent_bytes_max,
+            idle_timeout_s=self.idle_timeout_s,
+            handshake_timeout_s=self.handshake_timeout_ms / 1000,
+        )
+
+    @property
+    def config_dir(self) -> Path:
+        """Where the tables are kept: topics.json, subscriptionGroup.json, consumerOffset.json."""
+        return self.store_path_root_dir / "config"
+
+    @property
+    def http_port_wanted(self) -> int | None:
+        """The HTTP port to try: 0 for any free one, None for no HTTP at all."""
+        if self.http_port is None:
+            return self.listen_port + 2 if 0 < self.listen_port < 65534 else 0
+        return None if self.http_port < 0 else self.http_port
+
+
+NEEDS_RESTART: Final = frozenset(
+    {
+        "broker_cluster_name", "broker_name", "broker_id", "broker_role", "broker_ip1",
+        "broker_ip2", "bind_address", "listen_port", "ha_listen_port", "connections_max",
+        "frame_bytes_max", "frame_timeout_ms", "partial_bytes_max", "write_bytes_max",
+        "write_timeout_ms", "unsent_bytes_max", "idle_timeout_s", "handshake_timeout_ms",
+        "held_pulls_max", "tls_server_mode", "tls_server_cert_path",
+        "tls_server_key_path", "tls_server_key_password", "tls_server_trust_cert_path",
+        "tls_server_auth_client", "cluster_topic_enable", "broker_topic_enable",
+        "trace_topic_enable", "msg_trace_topic_name", "revive_queue_num", "timer_wheel_enable",
+        "store_path_root_dir", "store_path_commit_log", "mapped_file_size_commit_log",
+        "mapped_file_size_consume_queue", "flush_disk_type", "flush_interval_commit_log",
+        "sync_flush_timeout", "message_delay_level", "message_index_enable", "http_host",
+        "http_port", "log_level",
+    }
+)  # fmt: skip
+"""Attributes whose change is kept but takes effect at the next start."""
