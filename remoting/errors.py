@@ -1,10 +1,13 @@
 """The root of every error this project raises, sorted by what to do next.
 
-    AerobeeError
-    ├── ProtocolError    the peer sent bytes that cannot be understood: close the connection
-    ├── RequestError     a well-formed request that is refused: reply with `code`, keep the connection
-    ├── CorruptRecord    a stored or received record is damaged: stop reading this file or body
-    └── Unavailable      not possible now: try again later, or elsewhere
+AerobeeError
+├── ProtocolError    the peer sent bytes that cannot be understood: close the connection
+├── RequestError     a well-formed request that is refused: reply with `code`, keep the connection
+├── CorruptRecord    a stored or received record is damaged: stop reading this file or body
+└── Unavailable      not possible now: try again later, or elsewhere
+    ├── NotConnected     the request was not sent: no connection could be made
+    ├── ConnectionLost   the connection closed before the reply: it may have been carried out
+    └── CallTimedOut     no reply in time: it may have been carried out
 """
 
 
@@ -31,3 +34,15 @@ class CorruptRecord(AerobeeError):
 
 class Unavailable(AerobeeError):
     """The peer or the resource cannot be used now; the same call may succeed later."""
+
+
+class NotConnected(Unavailable):
+    """No connection to the peer could be made; nothing was sent."""
+
+
+class ConnectionLost(Unavailable):
+    """The connection closed before the reply came; the request may have been carried out."""
+
+
+class CallTimedOut(Unavailable):
+    """No reply came in time; the request may have been carried out, or still be."""

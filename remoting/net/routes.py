@@ -29,16 +29,16 @@ class Request(Generic[H]):
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What a processor answers; a bare header means SUCCESS, None means that it answers by itself."""
+    """What a processor answers; a bare header means SUCCESS, None that it answers by itself."""
 
     header: Header | None = None
-    body: bytes = b""
+    body: bytes | memoryview = b""
     code: int = 0
     remark: str | None = None
     ext: Mapping[str, str] | None = None  # raw fields beside those of `header`
 
 
-class NoHeader(Header):
+class NoHeader(Header, frozen=True):
     """For requests that carry no header fields."""
 
 
@@ -70,7 +70,7 @@ class Routes(Generic[C]):
 class Dispatcher(Generic[C]):
     """Decodes headers, calls processors, maps errors to replies; the only place that does.
 
-    `spawn` runs the coroutine of a processor that has to wait; plain functions are answered at once.
+    `spawn` runs the coroutine of a processor that has to wait; others are answered at once.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class Dispatcher(Generic[C]):
             header_type, processor = route
             request = Request(decode_header(header_type, command.ext), command, connection)
             outcome = processor(self._context, request)
-        except Exception as error:  # every fault of one request ends as its reply
+        except Exception as error:  # noqa: BLE001  every fault of one request ends as its reply
             answer(connection, command, failure(command, error))
             return
         if inspect.iscoroutine(outcome):
@@ -113,13 +113,13 @@ class Dispatcher(Generic[C]):
     ) -> None:
         try:
             outcome = await waiting
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001  as above
             outcome = failure(command, error)
         answer(connection, command, outcome)
 
 
 def failure(command: Command, error: Exception) -> Reply:
-    """Turn what a processor raised into a reply; an unforeseen error is also logged with its trace."""
+    """Turn what a processor raised into a reply; an unforeseen error is logged with its trace."""
     if isinstance(error, RequestError):
         return Reply(code=error.code, remark=error.remark)
     log.error("request code=%d failed", command.code, exc_info=error)

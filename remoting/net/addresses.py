@@ -1,0 +1,46 @@
+"""Socket addresses as RocketMQ writes them: "ip:port" as text, ip and int32 port as bytes."""
+
+import socket
+from typing import Any
+
+from aerobee.remoting.errors import AerobeeError
+
+_MAPPED = "::ffff:"  # an IPv4 peer on a socket that serves both families
+
+
+class BadAddress(AerobeeError):
+    """An address is not of the form host:port."""
+
+
+def peer_address(peername: Any) -> tuple[str, int]:
+    """Return (ip, port) of what a socket calls its peer; ("", 0) when it has none."""
+    if not isinstance(peername, tuple) or len(peername) < 2:
+        return "", 0
+    ip, port = str(peername[0]), int(peername[1])
+    if ip.startswith(_MAPPED) and "." in ip:
+        ip = ip[len(_MAPPED) :]
+    return ip.partition("%")[0], port
+
+
+def format_address(ip: str, port: int) -> str:
+    """Write host and port as one text; an IPv6 host goes into brackets."""
+    return f"[{ip}]:{port}" if ":" in ip else f"{ip}:{port}"
+
+
+def parse_address(address: str) -> tuple[str, int]:
+    """Read "host:port", "[::1]:9876" or "::1:9876"; raises BadAddress."""
+    host, colon, port = address.strip().rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not colon or not host or not port.isascii() or not port.isdigit():
+        raise BadAddress(f"address {address!r} is not of the form host:port")
+    if not 0 < int(port) < 65536:
+        raise BadAddress(f"address {address!r}: a port is 1 to 65535")
+    return host, int(port)
+
+
+def pack_address(ip: str, port: int) -> bytes:
+    """Pack an address as message records do: 4 or 16 bytes of ip, then the port as int32."""
+    if not ip:
+        return bytes(8)
+    family = socket.AF_INET6 if ":" in ip else socket.AF_INET
+    return socket.inet_pton(family, ip) + port.to_bytes(4, "big")

@@ -1,0 +1,68 @@
+"""What all connections of one server or pool hold together, and who is cut off when it is too much.
+
+A limit per connection bounds nothing when there are ten thousand of them. Two sums are kept: bytes
+of unfinished frames, and bytes that slow readers have not taken yet. Past a sum's limit the
+connection that has been at it longest goes: a peer that stalls is older than one that works.
+"""
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from aerobee.remoting.net.limits import NetLimits
+
+if TYPE_CHECKING:
+    from aerobee.remoting.net.connection import Connection
+
+
+class Budget:
+    """Sums over the connections of one owner; `closed` counts closings by their reason."""
+
+    __slots__ = ("closed", "limits", "partial_bytes", "partials", "unsent", "unsent_bytes")
+
+    def __init__(self, limits: NetLimits) -> None:
+        self.limits = limits
+        self.partial_bytes = 0
+        self.partials: dict[Connection, int] = {}  # bytes held, in the order the frames began
+        self.unsent_bytes = 0
+        self.unsent: dict[Connection, int] = {}  # bytes unsent, in the order they were paused
+        self.closed: Counter[str] = Counter()
+
+    def hold_partial(self, connection: "Connection", held_bytes: int) -> None:
+        """Account for an unfinished frame; the oldest one pays when all together are too large."""
+        self.partial_bytes += held_bytes - self.partials.get(connection, 0)
+        self.partials[connection] = held_bytes
+        while self.partial_bytes > self.limits.partial_bytes_max:
+            oldest = next(iter(self.partials))
+            oldest.abort("partial frames")
+            self.release_partial(oldest)
+
+    def release_partial(self, connection: "Connection") -> None:
+        """The frame is complete, or its connection gone."""
+        self.partial_bytes -= self.partials.pop(connection, 0)
+
+    def hold_unsent(self, connection: "Connection", unsent_bytes: int) -> None:
+        """Account for a paused peer's unsent bytes; the one paused longest pays for too many."""
+        self.unsent_bytes += unsent_bytes - self.unsent.get(connection, 0)
+        self.unsent[connection] = unsent_bytes
+        while self.unsent_bytes > self.limits.unsent_bytes_max:
+            oldest = next(iter(self.unsent))
+            oldest.abort("slow readers")
+            self.release_unsent(oldest)
+
+    def release_unsent(self, connection: "Connection") -> None:
+        """The peer has taken what was waiting for it, or is gone."""
+        self.unsent_bytes -= self.unsent.pop(connection, 0)
+
+    def sweep(self, now_s: float) -> None:
+        """Cut off those that have not finished a frame, or not read their replies, in time."""
+        for connection in list(self.partials):
+            if now_s - connection.partial_since_s < self.limits.frame_timeout_s:
+                break  # the others began later
+            connection.abort("frame timeout")
+            self.release_partial(connection)
+        for connection in list(self.unsent):
+            if now_s - connection.paused_since_s >= self.limits.write_timeout_s:
+                connection.abort("write timeout")
+                self.release_unsent(connection)
+            else:
+                connection.measure_unsent()

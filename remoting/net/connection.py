@@ -1,0 +1,351 @@
+"""One TCP connection: frames in, frames out, and the calls that wait for their reply.
+
+Both sides use it. Requests go to the handler, replies to the call that waits for them. A peer that
+does not read what it asked for is not read from either; a frame is held only as far as it arrived.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from aerobee.remoting.command import FLAG_ONEWAY, Codec, Command, next_opaque
+from aerobee.remoting.errors import CallTimedOut, ConnectionLost, ProtocolError, Unavailable
+from aerobee.remoting.frame import decode_payload, encode_frame
+from aerobee.remoting.net.addresses import format_address, pack_address, peer_address
+from aerobee.remoting.net.budget import Budget
+from aerobee.remoting.net.limits import NetLimits
+from aerobee.remoting.net.partial import LENGTH_BYTES, PartialFrame, check_length
+
+log = logging.getLogger(__name__)
+
+Handler = Callable[["Connection", Command], None]
+
+_STOP_UNSENT: Final = 1  # why the peer is not read from: it does not take its replies
+_STOP_BACKLOG: Final = 2  # ... or what it sent before is still being handled
+_ACCOUNTED_BYTES: Final = 16_384  # a shorter beginning of a frame is not worth the book-keeping
+
+
+class Connection(asyncio.Protocol):
+    """One connection to a peer, on either side.
+
+    A subclass may take over `data_received` for speed. It then sets `heard`, starts with `gather`
+    if there is a `backlog` or `partial.held_bytes`, ends with `hold(rest)` (a frame not complete)
+    or `put_off(rest)` (frames for the next turn), and hands commands it does not know to
+    `dispatch`. `closed` is True as soon as nothing can be sent any more. `msgpack` is set by the
+    owner once both sides agreed on that header encoding; requests of ours then use it.
+    """
+
+    __slots__ = (
+        "_closing",
+        "_loop",
+        "_out",
+        "_pending",
+        "_stops",
+        "_waiters",
+        "backlog",
+        "budget",
+        "close_reason",
+        "closed",
+        "gone",
+        "handler",
+        "heard",
+        "host_bytes",
+        "limits",
+        "msgpack",
+        "on_closed",
+        "partial",
+        "partial_since_s",
+        "paused_since_s",
+        "remote",
+        "remote_host",
+        "transport",
+    )
+
+    transport: asyncio.Transport
+
+    def __init__(self, handler: Handler, limits: NetLimits | None = None) -> None:
+        self.handler = handler
+        self.limits = limits or NetLimits()
+        self.budget = Budget(self.limits)  # the owner of many connections puts its own here
+        self.remote = ""  # "ip:port"
+        self.remote_host = ("", 0)
+        self.host_bytes = b""  # 8 bytes for IPv4, 20 for IPv6, as in a message record
+        self.closed = True  # until connected
+        self.gone = True  # the transport has ended, or has not begun
+        self.close_reason = ""
+        self.msgpack = False
+        self.heard = True  # something arrived since the last look for idle connections
+        self.on_closed: list[Callable[[Connection], None]] = []
+        self.partial = PartialFrame(self.limits.frame_bytes_max)
+        self.partial_since_s = 0.0
+        self.paused_since_s = 0.0
+        self.backlog = b""
+        self._closing: asyncio.TimerHandle | None = None
+        self._out: list[bytes] = []
+        self._pending: dict[int, asyncio.Future[Command]] = {}
+        self._stops = 0
+        self._waiters: list[asyncio.Future[None]] = []
+
+    # --- the transport's callbacks ---
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Start with a fresh transport (asyncio calls this after a TLS handshake, too)."""
+        assert isinstance(transport, asyncio.Transport)
+        self._loop = asyncio.get_running_loop()
+        self.transport = transport
+        self.remote_host = peer_address(transport.get_extra_info("peername"))
+        self.remote = format_address(*self.remote_host)
+        self.host_bytes = pack_address(*self.remote_host)
+        transport.set_write_buffer_limits(
+            high=self.limits.write_pause_bytes, low=self.limits.write_resume_bytes
+        )
+        self.closed = self.gone = False
+
+    def data_received(self, data: bytes) -> None:
+        """Take what arrived: dispatch every complete frame, keep the rest."""
+        self.heard = True
+        if self.backlog or self.partial.held_bytes:
+            data = self.gather(data)
+            if not data:
+                return
+        self.process(data)
+
+    def pause_writing(self) -> None:
+        """The peer does not read: stop reading from it, and cut it off if too much is unsent."""
+        self.paused_since_s = self._loop.time()
+        self._stop_reading(_STOP_UNSENT)
+        self.measure_unsent()
+
+    def resume_writing(self) -> None:
+        """The peer has read: go on with its requests."""
+        self.budget.release_unsent(self)
+        self._resume_reading(_STOP_UNSENT)
+        if self.backlog:
+            self._loop.call_soon(self._continue)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End everything that waits on this connection and tell those who asked."""
+        self.closed = self.gone = True
+        reason = self.close_reason or (f"{exc}" if exc else "closed by the peer")
+        self.close_reason = reason
+        log.debug("closed remote=%s reason=%s", self.remote, reason)
+        if self._closing is not None:
+            self._closing.cancel()
+        self.partial.clear()
+        self.backlog = b""
+        self._out.clear()
+        self.budget.release_partial(self)
+        self.budget.release_unsent(self)
+        lost = ConnectionLost(f"connection to {self.remote} lost: {reason}")
+        for future in self._pending.values():
+            if not future.done():
+                future.set_exception(lost)
+        self._pending.clear()
+        for waiter in self._waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+        for callback in self.on_closed:
+            try:
+                callback(self)
+            except Exception:
+                log.exception("on_closed callback failed remote=%s", self.remote)
+
+    # --- receiving ---
+
+    def process(self, data: bytes) -> None:
+        """Dispatch the complete frames that `data` starts with; `data` begins at a frame."""
+        at, end_of_data, turns = 0, len(data), self.limits.frames_per_turn_max
+        frame_bytes_max = self.limits.frame_bytes_max
+        try:
+            while end_of_data - at >= LENGTH_BYTES:
+                end = at + LENGTH_BYTES + check_length(data, at, frame_bytes_max)
+                if end > end_of_data:
+                    break
+                if not turns:
+                    self.put_off(data[at:])
+                    return
+                turns -= 1
+                self.dispatch(decode_payload(data[at + LENGTH_BYTES : end]))
+                at = end
+                if self.closed:
+                    return
+            if at < end_of_data:
+                self.hold(data[at:])
+        except ProtocolError as error:
+            self.refuse(error)
+        except Exception:
+            log.exception("request handling failed remote=%s", self.remote)
+            self.abort("internal error")
+
+    def dispatch(self, command: Command) -> None:
+        """Hand a request to the handler, a reply to the call that waits for it."""
+        if not command.is_response:
+            self.handler(self, command)
+            return
+        future = self._pending.get(command.opaque)
+        if future is None or future.done():
+            log.debug("late reply remote=%s opaque=%d", self.remote, command.opaque)
+            return
+        future.set_result(command)
+
+    def hold(self, rest: bytes) -> None:
+        """Keep the beginning of a frame until the rest arrives; raises ProtocolError."""
+        self.partial.keep(rest)
+        if len(rest) > _ACCOUNTED_BYTES:
+            self.partial_since_s = self._loop.time()
+            self.budget.hold_partial(self, len(rest))
+
+    def gather(self, data: bytes) -> bytes:
+        """Join `data` to what is kept from before; b"" while no frame can be handled."""
+        if self.backlog:  # a TLS transport may still deliver what it had when reading stopped
+            self.backlog += data
+            return b""
+        whole = self.partial.gather(data)
+        if whole:
+            self.budget.release_partial(self)
+        else:
+            if self not in self.budget.partials:
+                self.partial_since_s = self._loop.time()
+            self.budget.hold_partial(self, self.partial.held_bytes)
+        return whole
+
+    def put_off(self, rest: bytes) -> None:
+        """Go on with these frames after the other connections had their turn."""
+        self.backlog = rest
+        self._stop_reading(_STOP_BACKLOG)
+        self._loop.call_soon(self._continue)
+
+    def refuse(self, error: ProtocolError) -> None:
+        """Close: what the peer sent cannot be understood, and nothing after it can be."""
+        log.warning("protocol error remote=%s error=%s", self.remote, error)
+        self.close("protocol error")
+
+    def _continue(self) -> None:
+        if self._stops & _STOP_UNSENT or not self.backlog:
+            return  # resume_writing comes back
+        data, self.backlog = self.backlog, b""
+        self._resume_reading(_STOP_BACKLOG)
+        if not self.closed:
+            self.data_received(data)
+
+    def _stop_reading(self, why: int) -> None:
+        if not self._stops and not self.transport.is_closing():
+            self.transport.pause_reading()
+        self._stops |= why
+
+    def _resume_reading(self, why: int) -> None:
+        if self._stops == why and not self.transport.is_closing():
+            self.transport.resume_reading()
+        self._stops &= ~why
+
+    # --- sending ---
+
+    def write(self, frame: bytes) -> None:
+        """Send an encoded frame; all frames of one turn of the loop leave in one write.
+
+        A frame for a connection that is closed is dropped: its peer cannot be told anything.
+        """
+        if self.closed:
+            return
+        if not self._out:
+            self._loop.call_soon(self.flush)
+        self._out.append(frame)
+
+    def send(self, command: Command) -> None:
+        """Send one command, most often a reply."""
+        self.write(encode_frame(command))
+
+    def flush(self) -> None:
+        """Hand what `write` collected to the transport."""
+        if not self._out:
+            return
+        data = b"".join(self._out)
+        self._out.clear()
+        self.transport.write(data)
+        if self._stops & _STOP_UNSENT:
+            self.measure_unsent()
+
+    def measure_unsent(self) -> None:
+        """Account for what the peer has not taken; cut it off past `write_bytes_max`."""
+        unsent_bytes = self.transport.get_write_buffer_size()
+        if unsent_bytes > self.limits.write_bytes_max:
+            self.abort("slow reader")
+        else:
+            self.budget.hold_unsent(self, unsent_bytes)
+
+    async def call(self, command: Command, timeout_s: float) -> Command:
+        """Send a request and return its reply, whatever its code.
+
+        The command's own opaque is replaced by one that is free on this connection. Raises
+        CallTimedOut after `timeout_s` seconds, ConnectionLost when the connection closes first,
+        Unavailable when `limits.calls_max` calls are waiting already.
+        """
+        self._check_open()
+        if len(self._pending) >= self.limits.calls_max:
+            raise Unavailable(f"{len(self._pending)} calls to {self.remote} wait already")
+        opaque = next_opaque()
+        frame = encode_frame(self._outgoing(command, opaque, command.flag))
+        future: asyncio.Future[Command] = self._loop.create_future()
+        self._pending[opaque] = future
+        timer = self._loop.call_later(timeout_s, self._expire, opaque, command.code, timeout_s)
+        try:
+            self.write(frame)
+            return await future
+        finally:
+            timer.cancel()
+            self._pending.pop(opaque, None)
+
+    def oneway(self, command: Command) -> None:
+        """Send a request that gets no reply; raises ConnectionLost when closed."""
+        self._check_open()
+        flag = command.flag | FLAG_ONEWAY
+        self.write(encode_frame(self._outgoing(command, next_opaque(), flag)))
+
+    def _outgoing(self, command: Command, opaque: int, flag: int) -> Command:
+        codec = Codec.MSGPACK if self.msgpack else command.codec
+        return msgspec.structs.replace(command, opaque=opaque, flag=flag, codec=codec)
+
+    def _expire(self, opaque: int, code: int, timeout_s: float) -> None:
+        future = self._pending.get(opaque)
+        if future is not None and not future.done():
+            future.set_exception(
+                CallTimedOut(f"no reply to code {code} from {self.remote} in {timeout_s:g} s")
+            )
+
+    def _check_open(self) -> None:
+        if self.closed:
+            raise ConnectionLost(f"connection to {self.remote} is closed: {self.close_reason}")
+
+    # --- ending ---
+
+    def close(self, reason: str) -> None:
+        """Send what is waiting, then close; after `close_timeout_s` it is cut off."""
+        if self.closed:
+            return
+        self.flush()
+        self.closed = True
+        self._mark(reason)
+        self.transport.close()
+        self._closing = self._loop.call_later(self.limits.close_timeout_s, self.transport.abort)
+
+    def abort(self, reason: str) -> None:
+        """Close without sending what is waiting."""
+        if not self.close_reason:
+            self._mark(reason)
+        self.closed = True
+        self.transport.abort()
+
+    def _mark(self, reason: str) -> None:
+        self.close_reason = reason
+        self.budget.closed[reason] += 1
+
+    async def wait_closed(self) -> None:
+        """Return when the connection is gone and `on_closed` has been called."""
+        if self.gone:
+            return
+        waiter: asyncio.Future[None] = self._loop.create_future()
+        self._waiters.append(waiter)
+        await waiter

@@ -1,0 +1,66 @@
+"""Every limit of the network layer, by name: what one peer, and all peers together, may take."""
+
+from dataclasses import dataclass
+
+KIB = 1024
+MIB = 1024 * KIB
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NetLimits:
+    """What peers may take of this process's memory and time; the defaults suit a broker.
+
+    Times are seconds. Where RocketMQ has the same limit, its value is the default and its
+    setting is named.
+    """
+
+    frame_bytes_max: int = 16 * MIB  # com.rocketmq.remoting.frameMaxLength
+    """The length word of a frame may say at most this; more closes the connection."""
+
+    frame_timeout_s: float = 60.0
+    """A frame that has begun to arrive must be complete by then."""
+
+    partial_bytes_max: int = 256 * MIB
+    """Unfinished frames of all connections together; past it the oldest one is cut off."""
+
+    idle_timeout_s: float = 120.0  # serverChannelMaxIdleTimeSeconds
+    """A connection on which nothing has arrived for so long is closed."""
+
+    handshake_timeout_s: float = 10.0
+    """How long a connection may take to its first byte and through the TLS handshake."""
+
+    write_pause_bytes: int = 256 * KIB
+    """With more than this unsent the peer's requests are no longer read ..."""
+
+    write_resume_bytes: int = 64 * KIB
+    """... until so little is left."""
+
+    write_bytes_max: int = 64 * MIB
+    """With more than this unsent to one peer (a slow reader) its connection is cut."""
+
+    write_timeout_s: float = 60.0
+    """A peer that stays above `write_resume_bytes` for so long after a pause is cut."""
+
+    unsent_bytes_max: int = 512 * MIB
+    """Unsent bytes of all paused connections; past it the one paused longest is cut."""
+
+    connections_max: int = 20_000
+    """Connections of one server; further ones are closed as they are accepted."""
+
+    accepts_per_turn_max: int = 128
+    """Connections accepted before other work gets its turn."""
+
+    accept_pause_s: float = 0.5
+    """How long no connection is accepted when the process is out of file descriptors."""
+
+    frames_per_turn_max: int = 128
+    """Requests of one connection handled before other connections get their turn."""
+
+    calls_max: int = 65_536
+    """Calls of ours that may wait for their reply on one connection."""
+
+    connect_timeout_s: float = 3.0  # connectTimeoutMillis
+    """How long connecting to a peer may take, name look-up and TLS handshake included."""
+
+    close_timeout_s: float = 5.0
+    """How long a connection that is being closed may take to send what it still holds."""
