@@ -1,1 +1,1 @@
-"""Every byte layout that two processes share: frames, commands, headers, bodies and message records."""
+"""Every byte layout that two processes share: frames, headers, bodies and message records."""

@@ -27,14 +27,39 @@ class Language:
     CPP: Final = 1
     DOTNET: Final = 2
     PYTHON: Final = 3
+    DELPHI: Final = 4
+    ERLANG: Final = 5
+    RUBY: Final = 6
+    OTHER: Final = 7
+    HTTP: Final = 8
     GO: Final = 9
+    PHP: Final = 10
+    OMS: Final = 11
+    RUST: Final = 12
+    NODE_JS: Final = 13
+
+
+LANGUAGE_NAMES: Final = {
+    number: name for name, number in vars(Language).items() if isinstance(number, int)
+}
+_LANGUAGE_NUMBERS: Final = {name: number for number, name in LANGUAGE_NAMES.items()}
+
+
+def language_name(number: int) -> str:
+    """Return the name that stands for a language in JSON; OTHER for one that has none."""
+    return LANGUAGE_NAMES.get(number, "OTHER")
+
+
+def language_number(name: str) -> int:
+    """Return the number of a language name; that of OTHER for a name nobody knows."""
+    return _LANGUAGE_NUMBERS.get(name, Language.OTHER)
 
 
 _opaques = itertools.count(1)
 
 
 def next_opaque() -> int:
-    """Return a request number that fits an int32 and is not in use for the next two billion calls."""
+    """Return a request number that fits an int32 and comes again after two billion calls."""
     return next(_opaques) & 0x7FFF_FFFF
 
 

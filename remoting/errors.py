@@ -20,7 +20,7 @@ class ProtocolError(AerobeeError):
 
 
 class RequestError(AerobeeError):
-    """A well-formed request that is refused: reply with `code` and the text, keep the connection."""
+    """A well-formed request that is refused: reply with `code` and text, keep the connection."""
 
     def __init__(self, code: int, remark: str) -> None:
         super().__init__(remark)
