@@ -1,0 +1,35 @@
+"""The list of top-level folders stands in several places; all of them agree."""
+
+from pathlib import Path
+
+import pytest
+from support.source_tree import ROOT, packages, project
+
+import aerobee.remoting
+
+
+def test_every_typed_folder_is_packaged() -> None:
+    """A folder with `py.typed` is in the wheel, and the wheel has no other."""
+    typed = {path.parent.name for path in ROOT.glob("*/py.typed")}
+    assert typed == set(packages())
+
+
+def test_the_lists_of_the_tools_agree() -> None:
+    """The import contracts and the ban on bare names know every folder."""
+    tool = project()["tool"]
+    assert tool["importlinter"]["root_packages"] == [f"aerobee.{name}" for name in packages()]
+    layers = tool["importlinter"]["contracts"][0]["layers"]
+    assert {part for layer in layers for part in layer.split(" | ")} == {
+        f"aerobee.{name}" for name in packages()
+    }
+    assert set(tool["ruff"]["lint"]["flake8-tidy-imports"]["banned-api"]) == set(packages())
+
+
+def test_an_editable_install_links_every_folder() -> None:
+    """The links under `.dev` are there and lead to the folders."""
+    links = ROOT / ".dev" / "aerobee"
+    if not Path(aerobee.remoting.__path__[0]).is_relative_to(links):
+        pytest.skip("not an editable install")
+    assert {link.name for link in links.iterdir() if link.is_symlink()} == set(packages())
+    for name in packages():
+        assert (links / name).resolve() == ROOT / name

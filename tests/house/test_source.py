@@ -1,0 +1,104 @@
+"""What must not stand in the source: unfinished work, registries, sockets in codecs, dead files."""
+
+import re
+from urllib.parse import urlsplit
+
+from support.source_tree import (
+    ROOT,
+    committed_files,
+    imports,
+    module,
+    name,
+    package_files,
+    python_files,
+)
+
+IO_MODULES = {"asyncio", "selectors", "socket", "socketserver", "ssl", "uvloop"}
+
+ENTRY_MODULES = {
+    "aerobee.cli.main": "console scripts",
+    "aerobee.testing.plugin": "pytest's entry point",
+}
+
+# Hosts that documents and formats name; whoever installs has a registry of his own choice, so
+# none may stand here, in lock files least of all.
+HOSTS = re.compile(
+    r"(localhost|127\.0\.0\.1|\[::1\]|broker|namesrv|(www|rocketmq|maven|spark)\.apache\.org"
+    r"|www\.w3\.org|github\.com|docs\.docker\.com|prometheus\.io)(:\d+)?"
+)
+URL = re.compile(r"\bhttps?://[^\s\"'`<>)\\]+")
+
+
+def test_nothing_is_left_for_later() -> None:
+    """Work that is not done is not marked in the source."""
+    marks = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X|HA" r"CK)\b")
+    found = [
+        f"{name(path)}:{number}"
+        for path in python_files()
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if marks.search(line)
+    ]
+    assert not found
+
+
+def test_no_file_names_a_registry() -> None:
+    """Every web address in the project belongs to a document or a format, not to a mirror."""
+    found = []
+    for path in committed_files():
+        text = path.read_bytes().decode("utf-8", "ignore")
+        for match in URL.finditer(text):
+            if not HOSTS.fullmatch(urlsplit(match[0]).netloc):
+                found.append(f"{name(path)}: {match[0]}")
+    assert not found
+
+
+def test_codecs_know_no_sockets() -> None:
+    """In remoting, input and output live under net/ alone."""
+    found = {
+        name(path): sorted(used)
+        for path in package_files()
+        if name(path).startswith("remoting/") and not name(path).startswith("remoting/net/")
+        if (used := {found.split(".")[0] for found in imports(path)} & IO_MODULES)
+    }
+    assert not found
+
+
+def test_imports_are_absolute_and_through_the_package() -> None:
+    """`import broker` works from the root and yields a second copy of each class: nobody does."""
+    folders = {name(path).split("/")[0] for path in package_files()}
+    found = [
+        f"{name(path)}: {used}"
+        for path in python_files()
+        for used in imports(path)
+        if used.split(".")[0] in folders
+    ]
+    assert not found
+
+
+def test_no_module_is_dead() -> None:
+    """Each module is imported by another one, run by its name, or listed as an entry."""
+    used = set().union(*(imports(path) for path in python_files() if _is_user(name(path))))
+    dead = [
+        name(path)
+        for path in package_files()
+        if path.name not in ("__init__.py", "__main__.py")
+        if module(path) not in used | ENTRY_MODULES.keys() and not _is_run(module(path))
+    ]
+    assert not dead
+
+
+def _is_user(file: str) -> bool:
+    """Whether an import in this file makes a module alive: its own tests do not."""
+    return not file.startswith(("tests/unit/", "tests/property/"))
+
+
+def _is_run(module_name: str) -> bool:
+    """Whether some file of the package starts the module as a program, or a document tells how."""
+    return any(
+        f"-m {module_name}" in text or f'"{module_name}"' in text
+        for text in (
+            path.read_text()
+            for path in committed_files()
+            if path.suffix in (".py", ".md") and "tests" not in path.relative_to(ROOT).parts
+        )
+    )

@@ -1,0 +1,1 @@
+"""What several tests share: fakes, builders and views of the source tree."""

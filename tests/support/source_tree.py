@@ -1,0 +1,76 @@
+"""The project's own files as the house rules see them."""
+
+import ast
+import subprocess
+import tomllib
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@cache
+def project() -> dict[str, Any]:
+    """Return `pyproject.toml` as a value."""
+    return tomllib.loads((ROOT / "pyproject.toml").read_text())
+
+
+@cache
+def packages() -> tuple[str, ...]:
+    """Name the top-level folders that the wheel carries."""
+    return tuple(project()["tool"]["hatch"]["build"]["targets"]["wheel"]["only-include"])
+
+
+@cache
+def committed_files() -> tuple[Path, ...]:
+    """List what a clone would hold: tracked files and those about to be."""
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    names = (name for name in listed.stdout.split("\0") if name)
+    return tuple(path for name in sorted(set(names)) if (path := ROOT / name).is_file())
+
+
+@cache
+def python_files() -> tuple[Path, ...]:
+    """List every Python file of a clone."""
+    return tuple(path for path in committed_files() if path.suffix == ".py")
+
+
+@cache
+def package_files() -> tuple[Path, ...]:
+    """List the Python files that are installed with the package."""
+    return tuple(path for path in python_files() if path.relative_to(ROOT).parts[0] in packages())
+
+
+@cache
+def tree(path: Path) -> ast.Module:
+    """Parse one file."""
+    return ast.parse(path.read_text(), str(path))
+
+
+def name(path: Path) -> str:
+    """Return the path as the rules and their exemptions write it: `broker/app.py`."""
+    return path.relative_to(ROOT).as_posix()
+
+
+def module(path: Path) -> str:
+    """Return the import name of a package file: `aerobee.broker.app`."""
+    parts = ["aerobee", *path.relative_to(ROOT).with_suffix("").parts]
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imports(path: Path) -> set[str]:
+    """Name every module that a file imports, anywhere in it, and each name as a submodule too."""
+    found: set[str] = set()
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return found
