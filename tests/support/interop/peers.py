@@ -1,0 +1,230 @@
+"""The foreign clients as the tests use them: produce a list of messages, consume into a list.
+
+Every peer program speaks the same language on its standard streams (see `tests/interop/README.md`):
+`produce` reads `tags TAB keys TAB base64 body` lines and prints one JSON line per send, `consume`
+prints one JSON line per message until its standard input ends.
+"""
+
+import base64
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Self
+
+from support.interop import toolchain
+
+PRODUCE_SECONDS_MAX: Final = 60
+CONSUME_SECONDS_MAX: Final = 60
+_STOP_SECONDS_MAX: Final = 15
+
+
+class PeerFailed(Exception):
+    """A peer program ended badly or did not deliver in time; the text has what it printed."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Content:
+    """What a message carries from end to end."""
+
+    tags: str
+    keys: str
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """One message as a peer got it."""
+
+    content: Content
+    topic: str
+    msg_id: str
+    queue_id: int
+    queue_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """One foreign client; `command` builds (once) and returns the words that start its program."""
+
+    name: str
+    tool: str
+    command: Callable[[], list[str]]
+    batches: bool = False
+    reports_ids: bool = True
+    environment: Callable[[], dict[str, str]] = dict
+
+    def __str__(self) -> str:
+        return self.name
+
+    def start(self, arguments: Sequence[str], log_file: Path) -> "subprocess.Popen[str]":
+        """Start the program with its standard streams as pipes; complaints go to a file."""
+        with log_file.open("w") as log:
+            return subprocess.Popen(
+                [*self.command(), *arguments],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                env=os.environ | {"ROCKETMQ_GO_LOG_LEVEL": "warn"} | self.environment(),
+            )
+
+    def produce(
+        self, namesrv: str, topic: str, messages: Sequence[Content], *, batch: bool = False
+    ) -> list[dict[str, Any]]:
+        """Send `messages` and return what the client was told of each (of the batch: once)."""
+        lines = "".join(
+            f"{m.tags}\t{m.keys}\t{base64.b64encode(m.body).decode()}\n" for m in messages
+        )
+        group = f"producer-{self.name.replace('.', '_')}"
+        words = ["batch" if batch else "produce", namesrv, topic, group]
+        with tempfile.TemporaryDirectory() as directory:
+            log_file = Path(directory, "log")
+            child = self.start(words, log_file)
+            try:
+                output, _ = child.communicate(lines, PRODUCE_SECONDS_MAX)
+            except subprocess.TimeoutExpired as error:
+                child.kill()
+                child.communicate()
+                raise PeerFailed(f"{self} did not end: {log_file.read_text()[-3000:]}") from error
+            if child.returncode != 0:
+                raise PeerFailed(
+                    f"{self} ended with {child.returncode}: {output[-2000:]} "
+                    f"{log_file.read_text()[-3000:]}"
+                )
+        return [json.loads(line) for line in output.splitlines() if line.startswith("{")]
+
+
+class Consumer:
+    """A consuming peer program; `received` grows while it runs.
+
+    Use it as a context manager: leaving ends the program as its own shutdown does.
+    """
+
+    def __init__(
+        self,
+        peer: Peer,
+        namesrv: str,
+        topic: str,
+        group: str,
+        expression: str = "*",
+        *,
+        command: str = "consume",
+    ) -> None:
+        self.peer = peer
+        self._words = [command, namesrv, topic, group, expression]
+        self._directory = tempfile.TemporaryDirectory()
+        self._log_file = Path(self._directory.name, "log")
+        self._changed = threading.Condition()
+        self.received: list[Received] = []
+        self._started = False
+
+    def __enter__(self) -> Self:
+        self._child = self.peer.start(self._words, self._log_file)
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+        try:
+            self._wait(lambda: self._started, "did not start")
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def wait_for(self, count: int, *, settle_s: float = 0.5) -> list[Received]:
+        """Return all that came once `count` messages are there and a moment more has passed."""
+        self._wait(lambda: len(self.received) >= count, f"did not get {count} messages")
+        time.sleep(settle_s)  # what should not come must have had the time to
+        return list(self.received)
+
+    def stop(self) -> None:
+        """End the program: its input closes, it shuts down; a program that hangs is killed."""
+        if self._child.stdin is not None:
+            self._child.stdin.close()
+        try:
+            self._child.wait(_STOP_SECONDS_MAX)
+        except subprocess.TimeoutExpired:
+            self._child.kill()
+            self._child.wait()
+        self._reader.join(_STOP_SECONDS_MAX)
+        if self._child.stdout is not None:
+            self._child.stdout.close()
+        self._directory.cleanup()
+
+    def _read(self) -> None:
+        assert self._child.stdout is not None
+        for line in self._child.stdout:
+            if not line.startswith("{"):
+                continue  # clients print banners of their own
+            fields = json.loads(line)
+            with self._changed:
+                if fields.get("event") == "started":
+                    self._started = True
+                else:
+                    self.received.append(_received(fields))
+                self._changed.notify_all()
+        with self._changed:
+            self._changed.notify_all()
+
+    def _wait(self, condition: Callable[[], bool], what: str) -> None:
+        deadline = time.monotonic() + CONSUME_SECONDS_MAX
+        with self._changed:
+            while not condition():
+                left = deadline - time.monotonic()
+                if left <= 0 or not self._reader.is_alive():
+                    raise PeerFailed(
+                        f"{self.peer} {what}; it has {len(self.received)}, and says "
+                        f"{self._log_file.read_text(errors='replace')[-3000:]!r}"
+                    )
+                self._changed.wait(min(left, 0.5))
+
+
+def _received(fields: dict[str, Any]) -> Received:
+    content = Content(fields["tags"] or "", fields["keys"] or "", base64.b64decode(fields["body"]))
+    place = (int(fields["queueId"]), int(fields["queueOffset"]))
+    return Received(content, fields["topic"], fields["msgId"], *place)
+
+
+def _java(client: str) -> Callable[[], list[str]]:
+    def command() -> list[str]:
+        path = f"{toolchain.java_classes(client)}{os.pathsep}{toolchain.classpath(client)}"
+        # small and quick to start: the program lives a few seconds beside others
+        options = ["-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
+        home = f"-Duser.home={toolchain.cache_dir() / 'home'}"
+        return [toolchain.tool("java"), *options, home, "-cp", path, "Peer"]
+
+    return command
+
+
+def _go() -> list[str]:
+    return [str(toolchain.go_program())]
+
+
+def _cpp() -> list[str]:
+    return [sys.executable, str(toolchain.PEERS / "cpp_python" / "peer.py")]
+
+
+def _cpp_environment() -> dict[str, str]:
+    home = toolchain.cache_dir() / "home"
+    home.mkdir(exist_ok=True)
+    return {"PYTHONPATH": str(toolchain.cpp_packages()), "HOME": str(home)}
+
+
+def _node() -> list[str]:
+    return [toolchain.tool("node"), str(toolchain.node_program())]
+
+
+JAVA_5: Final = Peer("java-5.5.0", "java", _java("client-5.5.0"), batches=True)
+JAVA_4: Final = Peer("java-4.9.8", "java", _java("client-4.9.8"), batches=True)
+GO: Final = Peer("go-2.1.2", "go", _go, batches=True)
+CPP: Final = Peer("cpp-python-0.4.4", "cpp", _cpp, environment=_cpp_environment)
+NODE: Final = Peer("node-ali-ons-3.12.0", "node", _node)
+ALL: Final = (JAVA_5, JAVA_4, GO, CPP, NODE)

@@ -1,0 +1,99 @@
+"""Child processes with a log file each, and free ports for them."""
+
+import random
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+STOP_SECONDS_MAX: Final = 40
+
+
+class ServerFailed(Exception):
+    """A server ended, or did not serve in time; the text ends with the tail of its log."""
+
+
+class Process:
+    """One child process whose output goes to a file."""
+
+    def __init__(
+        self, command: Sequence[str], log_file: Path, environment: Mapping[str, str] | None = None
+    ) -> None:
+        self.log_file = log_file
+        self._log = log_file.open("ab")
+        self._child = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=self._log,
+            stderr=subprocess.STDOUT,
+            env=dict(environment) if environment is not None else None,
+        )
+        self.pid = self._child.pid
+
+    @property
+    def running(self) -> bool:
+        """Whether the process has not ended yet."""
+        return self._child.poll() is None
+
+    def wait_until(self, condition: Callable[[], bool], seconds: float, what: str) -> None:
+        """Return once `condition` holds; ServerFailed when the process ends first or time is up."""
+        deadline = time.monotonic() + seconds
+        while not condition():
+            if not self.running:
+                raise ServerFailed(
+                    f"{what}: the process ended with {self._child.returncode}\n{self.tail()}"
+                )
+            if time.monotonic() > deadline:
+                raise ServerFailed(f"{what}: not within {seconds} s\n{self.tail()}")
+            time.sleep(0.05)
+
+    def stop(self) -> int:
+        """End the process by SIGTERM and return its exit status."""
+        if self.running:
+            self._child.send_signal(signal.SIGTERM)
+        try:
+            return self._child.wait(STOP_SECONDS_MAX)
+        except subprocess.TimeoutExpired as error:
+            self.kill()
+            raise ServerFailed(
+                f"the process did not stop within {STOP_SECONDS_MAX} s\n{self.tail()}"
+            ) from error
+        finally:
+            self._log.close()
+
+    def kill(self) -> None:
+        """End the process by SIGKILL."""
+        if self.running:
+            self._child.kill()
+        self._child.wait()
+        self._log.close()
+
+    def tail(self, characters: int = 3000) -> str:
+        """Return the end of what the process printed."""
+        return self.log_file.read_text(errors="replace")[-characters:]
+
+
+def free_port(*, also_below: int = 0) -> int:
+    """Return a port that nobody listens on, with `also_below` free ports right beneath it.
+
+    Taken from under the range that the kernel hands out to clients, so that a connection that is
+    opened meanwhile cannot sit on it.
+    """
+    for _ in range(200):
+        port = random.randrange(12000, 32000)
+        if all(_is_free(port - step) for step in range(also_below + 1)):
+            return port
+    raise ServerFailed("no free port found in 12000-32000")
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+        return True

@@ -1,0 +1,154 @@
+"""Builds the peer programs once into `.cache/interop`, outside git, with the tools of the machine.
+
+A tool that is missing is an error that says which one; `AEROBEE_INTEROP_WITHOUT=go,node` names the
+peers that a machine knowingly does without, and only their tests are then skipped.
+"""
+
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+PROJECT: Final = Path(__file__).resolve().parents[3]
+PEERS: Final = PROJECT / "tests" / "interop" / "peers"
+WITHOUT_VARIABLE: Final = "AEROBEE_INTEROP_WITHOUT"
+BUILD_SECONDS_MAX: Final = 600
+_DEPENDENCY_PLUGIN: Final = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1"
+_CPP_WHEEL: Final = "rocketmq==0.4.4"
+
+
+class ToolMissing(Exception):
+    """A compiler or runtime that a peer needs is not on the path."""
+
+
+class BuildFailed(Exception):
+    """A peer program could not be built; the text ends with what the tool printed."""
+
+
+def cache_dir() -> Path:
+    """Where everything that is downloaded or compiled goes; `AEROBEE_CACHE` moves it."""
+    base = Path(os.environ.get("AEROBEE_CACHE", PROJECT / ".cache"))
+    directory = base / "interop"
+    directory.mkdir(parents=True, exist_ok=True)
+    return directory
+
+
+def given_up() -> frozenset[str]:
+    """The peers that this machine is told to do without."""
+    words = os.environ.get(WITHOUT_VARIABLE, "").split(",")
+    return frozenset(word.strip() for word in words if word.strip())
+
+
+def tool(name: str) -> str:
+    """Return the path of a tool or say what to install."""
+    found = shutil.which(name)
+    if found is None:
+        raise ToolMissing(
+            f"`{name}` is not on the path: install it, or leave its peers out knowingly "
+            f"with {WITHOUT_VARIABLE}=java,go,cpp,node (any of them)"
+        )
+    return found
+
+
+def classpath(name: str) -> str:
+    """Return the class path of `peers/java/NAME/pom.xml`, downloaded by Maven on first use."""
+    pom = PEERS / "java" / name / "pom.xml"
+    target = cache_dir() / f"{name}.classpath"
+    with _stamped(target, [pom]) as stale:
+        if stale:
+            goal = f"{_DEPENDENCY_PLUGIN}:build-classpath"
+            _run([tool("mvn"), "-q", "-B", "-f", str(pom), goal, f"-Dmdep.outputFile={target}"])
+    text = target.read_text().strip()
+    if not all(Path(jar).exists() for jar in text.split(os.pathsep)):
+        target.unlink()  # the local Maven repository was cleaned since
+        return classpath(name)
+    return text
+
+
+def java_classes(client: str) -> Path:
+    """Compile the Java peer against one client version and return the directory of its classes.
+
+    `Peer.java` and what it needs is written for every version; what lies in `CLIENT/` is compiled
+    for that version alone.
+    """
+    common = sorted((PEERS / "java").glob("*.java"))
+    own = sorted((PEERS / "java" / client).glob("*.java"))
+    target = cache_dir() / f"{client}.classes"
+    with _stamped(target, [*common, *own]) as stale:
+        if stale:
+            shutil.rmtree(target, ignore_errors=True)
+            sources = [str(source) for source in [*common, *own]]
+            command = [tool("javac"), "-nowarn", "-encoding", "UTF-8", "-cp", classpath(client)]
+            _run([*command, "-d", str(target), *sources])
+    return target
+
+
+def go_program() -> Path:
+    """Build the Go peer and return its executable."""
+    sources = [PEERS / "go" / name for name in ("main.go", "go.mod", "go.sum")]
+    target = cache_dir() / "go-peer"
+    with _stamped(target, sources) as stale:
+        if stale:
+            _run([tool("go"), "build", "-o", str(target), "."], PEERS / "go")
+    return target
+
+
+def cpp_packages() -> Path:
+    """Install the wheel that carries librocketmq and return the directory to put on PYTHONPATH."""
+    target = cache_dir() / "cpp_python"
+    with _stamped(target, [Path(__file__)]) as stale:
+        if stale:
+            shutil.rmtree(target, ignore_errors=True)
+            pip = [sys.executable, "-m", "pip", "install", "-q", "--no-deps"]
+            _run([*pip, "--target", str(target), _CPP_WHEEL])
+    return target
+
+
+def node_program() -> Path:
+    """Install the Node peer beside its locked packages and return its script."""
+    sources = [PEERS / "node" / name for name in ("peer.js", "package.json", "package-lock.json")]
+    target = cache_dir() / "node"
+    with _stamped(target, sources) as stale:
+        if stale:
+            tool("node")
+            shutil.rmtree(target, ignore_errors=True)
+            target.mkdir()
+            for source in sources:
+                shutil.copy(source, target)
+            _run([tool("npm"), "ci", "--no-audit", "--no-fund", "--loglevel=error"], target)
+    return target / "peer.js"
+
+
+@contextmanager
+def _stamped(target: Path, sources: Iterable[Path]) -> Iterator[bool]:
+    """Yield whether `target` has to be made again; one process at a time makes it."""
+    digest = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()
+    stamp = target.with_name(target.name + ".stamp")
+    with target.with_name(target.name + ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        stale = not (target.exists() and stamp.exists() and stamp.read_text() == digest)
+        yield stale
+        stamp.write_text(digest)
+
+
+def _run(command: list[str], directory: Path | None = None) -> None:
+    done = subprocess.run(
+        command,
+        cwd=directory,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        timeout=BUILD_SECONDS_MAX,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise BuildFailed(
+            f"{' '.join(command)} ended with {done.returncode}:\n{done.stdout[-4000:]}"
+        )
