@@ -1,16 +1,23 @@
 """Typed headers to and from the string map that travels (`extFields`)."""
 
 from collections.abc import Mapping
-from typing import TypeVar
+from typing import Annotated, TypeAlias, TypeVar
 
 import msgspec
 
 from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.errors import RequestError
 
+Int32: TypeAlias = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
+Int64: TypeAlias = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+
 
 class Header(msgspec.Struct, frozen=True, kw_only=True, rename="camel", gc=False):
-    """Base of every typed header: snake_case here, camelCase on the wire, unknown keys ignored."""
+    """Base of every typed header: snake_case here, camelCase on the wire, unknown keys ignored.
+
+    Fields without a default are those that RocketMQ marks @CFNotNull: a request that lacks one is
+    refused.
+    """
 
 
 H = TypeVar("H", bound=Header)
@@ -25,9 +32,7 @@ def decode_header(header_type: type[H], ext: Mapping[str, str]) -> H:
     try:
         return msgspec.convert(ext, header_type, strict=False)
     except msgspec.ValidationError as error:
-        raise RequestError(
-            ResponseCode.SYSTEM_ERROR, f"{header_type.__name__}: {error}"
-        ) from None
+        raise RequestError(ResponseCode.SYSTEM_ERROR, f"{header_type.__name__}: {error}") from None
 
 
 def encode_header(header: Header) -> dict[str, str]:

@@ -1,0 +1,94 @@
+"""Headers of the send family: 10, 310, 320, 324, 325, 326 and 370."""
+
+import msgspec
+
+from aerobee.remoting.headers._fields import Header, Int32, Int64
+
+
+class SendMessageRequest(Header, frozen=True, kw_only=True):
+    """SEND_MESSAGE with its fields written out (SendMessageRequestHeader.java).
+
+    `properties` is the property string, `born_timestamp` milliseconds since 1970; `batch` says
+    that the body holds several messages.
+    """
+
+    producer_group: str
+    topic: str
+    default_topic: str
+    default_topic_queue_nums: Int32
+    queue_id: Int32
+    sys_flag: Int32
+    born_timestamp: Int64
+    flag: Int32
+    properties: str | None = None
+    reconsume_times: Int32 | None = None
+    unit_mode: bool | None = None
+    batch: bool | None = None
+    max_reconsume_times: Int32 | None = None
+
+
+class SendMessageRequestV2(Header, frozen=True, kw_only=True):
+    """The same with one-letter names, as clients send it (SendMessageRequestHeaderV2.java)."""
+
+    producer_group: str = msgspec.field(name="a")
+    topic: str = msgspec.field(name="b")
+    default_topic: str = msgspec.field(name="c")
+    default_topic_queue_nums: Int32 = msgspec.field(name="d")
+    queue_id: Int32 = msgspec.field(name="e")
+    sys_flag: Int32 = msgspec.field(name="f")
+    born_timestamp: Int64 = msgspec.field(name="g")
+    flag: Int32 = msgspec.field(name="h")
+    properties: str | None = msgspec.field(name="i", default=None)
+    reconsume_times: Int32 | None = msgspec.field(name="j", default=None)
+    unit_mode: bool | None = msgspec.field(name="k", default=None)
+    max_reconsume_times: Int32 | None = msgspec.field(name="l", default=None)
+    batch: bool | None = msgspec.field(name="m", default=None)
+    broker_name: str | None = msgspec.field(name="n", default=None)
+
+
+class SendMessageReply(Header, frozen=True, kw_only=True):
+    """Where the message went (SendMessageResponseHeader.java).
+
+    `msg_id` is the broker's id, host and position in hex; for a batch all of them, joined by
+    commas. `queue_offset` counts messages; for a batch it is the first one's.
+    """
+
+    msg_id: str
+    queue_id: Int32
+    queue_offset: Int64
+    transaction_id: str | None = None
+    batch_uniq_id: str | None = None
+    recall_handle: str | None = None
+
+
+class PushReplyRequest(Header, frozen=True, kw_only=True):
+    """PUSH_REPLY_MESSAGE_TO_CLIENT: an answer for who asked (ReplyMessageRequestHeader.java)."""
+
+    producer_group: str
+    topic: str
+    default_topic: str
+    default_topic_queue_nums: Int32
+    queue_id: Int32
+    sys_flag: Int32
+    born_timestamp: Int64
+    flag: Int32
+    properties: str | None = None
+    reconsume_times: Int32 | None = None
+    unit_mode: bool | None = None
+    born_host: str
+    store_host: str
+    store_timestamp: Int64
+
+
+class RecallMessageRequest(Header, frozen=True, kw_only=True):
+    """RECALL_MESSAGE: take a delayed message back (RecallMessageRequestHeader.java)."""
+
+    topic: str
+    recall_handle: str
+    producer_group: str | None = None
+
+
+class RecallMessageReply(Header, frozen=True, kw_only=True):
+    """Which message was taken back (RecallMessageResponseHeader.java)."""
+
+    msg_id: str
