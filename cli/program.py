@@ -1,0 +1,90 @@
+"""The frame of every command: commands load when they are used, and errors are one clear line."""
+
+import importlib
+import re
+from collections.abc import Mapping
+from typing import IO, Any, Final, NamedTuple
+
+import click
+
+from aerobee.remoting.errors import AerobeeError
+
+EXIT_FAILURE: Final = 1
+EXIT_USAGE: Final = 2  # what click and shells use for a wrong call; wrong settings are one
+
+
+def option_name(key: str) -> str:
+    """Spell a settings key as an option without its dashes: `brokerIP1` is `broker-ip1`."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|[._]", "-", key).lower()
+
+
+class Failure(click.ClickException):
+    """An expected error: its text goes to stderr and the process ends with `exit_code`."""
+
+    def __init__(self, message: str, exit_code: int = EXIT_FAILURE) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        """Print the text, each line marked as an error."""
+        for line in self.message.splitlines():
+            click.echo(f"error: {line}", err=True, file=file)
+
+
+class Lazy(NamedTuple):
+    """Where a command is defined, and what `--help` says about it without loading it."""
+
+    module: str
+    attribute: str
+    help: str
+
+
+class Program(click.Group):
+    """A group whose commands are imported only when they run: `--help` and start-up stay quick."""
+
+    def __init__(self, lazy: Mapping[str, Lazy], **settings: Any) -> None:
+        super().__init__(**settings)
+        self._lazy = lazy
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Name the commands in the order of their declaration."""
+        return list(self._lazy)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import one command."""
+        if (lazy := self._lazy.get(cmd_name)) is None:
+            return None
+        command = getattr(importlib.import_module(lazy.module), lazy.attribute)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands with their one line each."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, lazy.help) for name, lazy in self._lazy.items()])
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; what it could foresee ends as one clear error instead of a traceback."""
+        from aerobee.remoting.settings import SettingsError
+
+        try:
+            return super().invoke(ctx)
+        except SettingsError as error:
+            raise Failure(str(error), EXIT_USAGE) from None
+        except AerobeeError as error:
+            raise Failure(str(error) or type(error).__name__) from None
+        except BrokenPipeError:
+            raise  # the reader of our output left: click ends quietly
+        except OSError as error:
+            raise Failure(_os_error(error)) from None
+
+
+def _os_error(error: OSError) -> str:
+    """Put an error of the system into words without its number."""
+    text = error.strerror or str(error)
+    return f"{error.filename}: {text}" if error.filename else text
+
+
+def examples(*lines: str) -> str:
+    """Lay out the examples that end a command's help; click must not reflow them."""
+    return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
