@@ -6,12 +6,15 @@ connection that has been at it longest goes: a peer that stalls is older than on
 """
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
 
 from aerobee.remoting.net.limits import NetLimits
 
 if TYPE_CHECKING:
     from aerobee.remoting.net.connection import Connection
+
+IDLE_LOOKS: Final = 4  # per idle time-out; a connection silent at so many of them is closed
 
 
 class Budget:
@@ -66,3 +69,15 @@ class Budget:
                 self.release_unsent(connection)
             else:
                 connection.measure_unsent()
+
+
+def close_idle(connections: "Iterable[Connection]") -> None:
+    """Count one more silent look at each connection; close those that reached IDLE_LOOKS."""
+    for connection in list(connections):
+        if connection.heard:
+            connection.heard = False
+            connection.silent_looks = 0
+            continue
+        connection.silent_looks += 1
+        if connection.silent_looks >= IDLE_LOOKS and not connection.closed:
+            connection.close("idle")

@@ -6,8 +6,8 @@ does not read what it asked for is not read from either; a frame is held only as
 
 import asyncio
 import logging
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Iterable
+from typing import Final, cast
 
 import msgspec
 
@@ -61,6 +61,7 @@ class Connection(asyncio.Protocol):
         "paused_since_s",
         "remote",
         "remote_host",
+        "silent_looks",
         "transport",
     )
 
@@ -78,13 +79,14 @@ class Connection(asyncio.Protocol):
         self.close_reason = ""
         self.msgpack = False
         self.heard = True  # something arrived since the last look for idle connections
+        self.silent_looks = 0
         self.on_closed: list[Callable[[Connection], None]] = []
         self.partial = PartialFrame(self.limits.frame_bytes_max)
         self.partial_since_s = 0.0
         self.paused_since_s = 0.0
         self.backlog = b""
         self._closing: asyncio.TimerHandle | None = None
-        self._out: list[bytes] = []
+        self._out: list[bytes | memoryview] = []
         self._pending: dict[int, asyncio.Future[Command]] = {}
         self._stops = 0
         self._waiters: list[asyncio.Future[None]] = []
@@ -93,9 +95,8 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Start with a fresh transport (asyncio calls this after a TLS handshake, too)."""
-        assert isinstance(transport, asyncio.Transport)
         self._loop = asyncio.get_running_loop()
-        self.transport = transport
+        self.transport = transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass
         self.remote_host = peer_address(transport.get_extra_info("peername"))
         self.remote = format_address(*self.remote_host)
         self.host_bytes = pack_address(*self.remote_host)
@@ -124,7 +125,7 @@ class Connection(asyncio.Protocol):
         self.budget.release_unsent(self)
         self._resume_reading(_STOP_UNSENT)
         if self.backlog:
-            self._loop.call_soon(self._continue)
+            self._loop.call_soon(self.go_on)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End everything that waits on this connection and tell those who asked."""
@@ -212,18 +213,23 @@ class Connection(asyncio.Protocol):
             self.budget.hold_partial(self, self.partial.held_bytes)
         return whole
 
-    def put_off(self, rest: bytes) -> None:
-        """Go on with these frames after the other connections had their turn."""
+    def put_aside(self, rest: bytes) -> None:
+        """Keep these frames and read no more until somebody calls `go_on`."""
         self.backlog = rest
         self._stop_reading(_STOP_BACKLOG)
-        self._loop.call_soon(self._continue)
+
+    def put_off(self, rest: bytes) -> None:
+        """Go on with these frames after the other connections had their turn."""
+        self.put_aside(rest)
+        self._loop.call_soon(self.go_on)
 
     def refuse(self, error: ProtocolError) -> None:
         """Close: what the peer sent cannot be understood, and nothing after it can be."""
         log.warning("protocol error remote=%s error=%s", self.remote, error)
         self.close("protocol error")
 
-    def _continue(self) -> None:
+    def go_on(self) -> None:
+        """Handle the frames that were put aside, unless the peer does not take its replies."""
         if self._stops & _STOP_UNSENT or not self.backlog:
             return  # resume_writing comes back
         data, self.backlog = self.backlog, b""
@@ -258,6 +264,12 @@ class Connection(asyncio.Protocol):
         """Send one command, most often a reply."""
         self.write(encode_frame(command))
 
+    def write_now(self, frames: Iterable[bytes | memoryview]) -> None:
+        """Send encoded frames at once; for a caller that has collected a whole turn's worth."""
+        if not self.closed:
+            self._out.extend(frames)
+            self.flush()
+
     def flush(self) -> None:
         """Hand what `write` collected to the transport."""
         if not self._out:
@@ -275,6 +287,11 @@ class Connection(asyncio.Protocol):
             self.abort("slow reader")
         else:
             self.budget.hold_unsent(self, unsent_bytes)
+
+    @property
+    def calls_waiting(self) -> int:
+        """How many calls of this side wait for their reply."""
+        return len(self._pending)
 
     async def call(self, command: Command, timeout_s: float) -> Command:
         """Send a request and return its reply, whatever its code.

@@ -70,11 +70,11 @@ class PartialFrame:
 def check_length(data: bytes, at: int, frame_bytes_max: int) -> int:
     """Return the length word at `at`: the bytes of the frame that follow it.
 
-    Raises ProtocolError unless it leaves room for the header word and stays within the limit.
+    Raises ProtocolError unless it leaves room for the header word and the whole frame, this word
+    included, stays within the limit, as Netty's LengthFieldBasedFrameDecoder counts.
     """
     size = int.from_bytes(data[at : at + LENGTH_BYTES], "big", signed=True)
-    if not LENGTH_BYTES <= size <= frame_bytes_max:
-        raise ProtocolError(
-            f"frame of {size} bytes, allowed are {LENGTH_BYTES} to {frame_bytes_max}"
-        )
+    if not LENGTH_BYTES <= size <= frame_bytes_max - LENGTH_BYTES:
+        size_max = frame_bytes_max - LENGTH_BYTES
+        raise ProtocolError(f"frame of {size} bytes, allowed are {LENGTH_BYTES} to {size_max}")
     return size

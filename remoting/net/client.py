@@ -1,0 +1,182 @@
+"""Connections to other processes: one per address, made when needed, shared by all callers."""
+
+import asyncio
+import logging
+import ssl
+from typing import Final
+
+from aerobee.remoting.codes import ResponseCode
+from aerobee.remoting.command import Command
+from aerobee.remoting.errors import NotConnected
+from aerobee.remoting.net.addresses import parse_address
+from aerobee.remoting.net.budget import IDLE_LOOKS, Budget, close_idle
+from aerobee.remoting.net.connection import Connection, Handler
+from aerobee.remoting.net.limits import NetLimits
+from aerobee.remoting.net.tls import TlsClientSettings
+
+log = logging.getLogger(__name__)
+
+SWEEP_INTERVAL_S: Final = 1.0
+
+__all__ = ["ConnectionPool", "TlsClientSettings"]
+
+
+def refuse_requests(connection: Connection, command: Command) -> None:
+    """Answer a peer's request that nobody here serves, as RocketMQ answers unknown codes."""
+    if not command.is_oneway:
+        connection.send(
+            command.reply(
+                ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
+                remark=f" request type {command.code} not supported",
+            )
+        )
+
+
+class ConnectionPool:
+    """One connection per address and process; callers that need the same one share its making.
+
+    `handler` gets the requests that peers send on these connections (40, 220, 307, ...); it may be
+    set after construction. A connection on which nothing arrived for `limits.idle_timeout_s`
+    seconds, and none of whose calls waits, is closed; the next call makes another.
+    """
+
+    def __init__(
+        self,
+        handler: Handler = refuse_requests,
+        *,
+        tls: TlsClientSettings | None = None,
+        limits: NetLimits | None = None,
+    ) -> None:
+        self.handler = handler
+        self.limits = limits or NetLimits()
+        self.budget = Budget(self.limits)
+        self.connections: dict[str, Connection] = {}
+        self.closed = False
+        self._context: ssl.SSLContext | None = tls.context() if tls is not None else None
+        self._making: dict[str, asyncio.Task[Connection]] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._silent_since_s = 0.0
+
+    def get(self, address: str) -> Connection | None:
+        """Return the open connection to `address`, if there is one."""
+        connection = self.connections.get(address)
+        return None if connection is None or connection.closed else connection
+
+    async def connect(self, address: str) -> Connection:
+        """Return the connection to `address`, made if need be.
+
+        Raises NotConnected, BadAddress when `address` is not host:port. It takes at most
+        `limits.connect_timeout_s` seconds.
+        """
+        connection = self.get(address)
+        if connection is not None:
+            return connection
+        if self.closed:
+            raise NotConnected(f"{address}: this side is closed")
+        making = self._making.get(address)
+        if making is None:
+            making = asyncio.get_running_loop().create_task(self._make(address))
+            self._making[address] = making
+            making.add_done_callback(lambda done: self._made(address, done))
+        try:
+            return await asyncio.shield(making)  # one caller's cancellation is not the others'
+        except asyncio.CancelledError:
+            if self.closed and making.cancelled():
+                raise NotConnected(f"{address}: this side is closed") from None
+            raise
+
+    async def call(self, address: str, command: Command, timeout_s: float) -> Command:
+        """Send a request to `address` and return its reply, whatever its code.
+
+        `timeout_s` covers connecting, too. Raises NotConnected when nothing was sent, CallTimedOut
+        or ConnectionLost when the request may have been carried out.
+        """
+        connection = self.get(address)
+        if connection is not None:
+            return await connection.call(command, timeout_s)
+        loop = asyncio.get_running_loop()
+        deadline_s = loop.time() + timeout_s
+        try:
+            async with asyncio.timeout_at(deadline_s):
+                connection = await self.connect(address)
+        except TimeoutError:
+            raise NotConnected(f"{address}: no connection in {timeout_s:g} s") from None
+        return await connection.call(command, deadline_s - loop.time())
+
+    async def oneway(self, address: str, command: Command) -> None:
+        """Send a request that gets no reply; raises NotConnected or ConnectionLost."""
+        (await self.connect(address)).oneway(command)
+
+    def drop(self, address: str, reason: str) -> None:
+        """Close the connection to `address`, for instance when its broker left the route."""
+        connection = self.get(address)
+        if connection is not None:
+            connection.close(reason)
+
+    async def close(self) -> None:
+        """Close every connection; calls that wait get ConnectionLost, new ones NotConnected."""
+        self.closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+        making = list(self._making.values())
+        for task in making:
+            task.cancel()
+        await asyncio.gather(*making, return_exceptions=True)
+        ending = list(self.connections.values())
+        for connection in ending:
+            connection.close("closed by this side")
+        await asyncio.gather(*(connection.wait_closed() for connection in ending))
+
+    # --- making and ending ---
+
+    async def _make(self, address: str) -> Connection:
+        host, port = parse_address(address)
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(self.limits.connect_timeout_s):
+                _, connection = await loop.create_connection(
+                    self._new_connection, host, port, ssl=self._context
+                )
+        except TimeoutError:
+            seconds = self.limits.connect_timeout_s
+            raise NotConnected(f"{address}: no connection in {seconds:g} s") from None
+        except (OSError, ssl.SSLError) as error:
+            raise NotConnected(f"{address}: {error}") from error
+        if connection.gone:
+            raise NotConnected(f"{address}: {connection.close_reason}")
+        self.connections[address] = connection
+        connection.on_closed.append(lambda gone: self._forget(address, gone))
+        self._look_after(loop)
+        return connection
+
+    def _new_connection(self) -> Connection:
+        connection = Connection(self._handle, self.limits)
+        connection.budget = self.budget
+        return connection
+
+    def _handle(self, connection: Connection, command: Command) -> None:
+        self.handler(connection, command)
+
+    def _made(self, address: str, task: asyncio.Task[Connection]) -> None:
+        del self._making[address]
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.debug("connect failed address=%s error=%s", address, error)
+
+    def _forget(self, address: str, connection: Connection) -> None:
+        if self.connections.get(address) is connection:
+            del self.connections[address]
+
+    def _look_after(self, loop: asyncio.AbstractEventLoop) -> None:
+        if self._timer is None and not self.closed:
+            self._timer = loop.call_later(SWEEP_INTERVAL_S, self._sweep, loop)
+            self._silent_since_s = loop.time()
+
+    def _sweep(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._timer = None
+        now_s = loop.time()
+        self.budget.sweep(now_s)
+        if now_s - self._silent_since_s >= self.limits.idle_timeout_s / IDLE_LOOKS:
+            self._silent_since_s = now_s
+            close_idle({each for each in self.connections.values() if not each.calls_waiting})
+        if self.connections:
+            self._timer = loop.call_later(SWEEP_INTERVAL_S, self._sweep, loop)
