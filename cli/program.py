@@ -21,14 +21,18 @@ def option_name(key: str) -> str:
 class Failure(click.ClickException):
     """An expected error: its text goes to stderr and the process ends with `exit_code`."""
 
-    def __init__(self, message: str, exit_code: int = EXIT_FAILURE) -> None:
-        super().__init__(message)
-        self.exit_code = exit_code
+    exit_code = EXIT_FAILURE
 
     def show(self, file: IO[Any] | None = None) -> None:
         """Print the text, each line marked as an error."""
         for line in self.message.splitlines():
             click.echo(f"error: {line}", err=True, file=file)
+
+
+class WrongSettings(Failure):
+    """The settings cannot be used, which a shell can tell from a failure at work."""
+
+    exit_code = EXIT_USAGE
 
 
 class Lazy(NamedTuple):
@@ -70,7 +74,7 @@ class Program(click.Group):
         try:
             return super().invoke(ctx)
         except SettingsError as error:
-            raise Failure(str(error), EXIT_USAGE) from None
+            raise WrongSettings(str(error)) from None
         except AerobeeError as error:
             raise Failure(str(error) or type(error).__name__) from None
         except BrokenPipeError:

@@ -1,1 +1,19 @@
-"""A whole cluster inside somebody else's test suite."""
+"""A RocketMQ-compatible cluster for tests: in this process, in a thread, or as child processes."""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from aerobee.testing.cluster import EmbeddedCluster
+    from aerobee.testing.thread import ClusterThread
+
+__all__ = ["ClusterThread", "EmbeddedCluster"]
+
+_HOMES = {"EmbeddedCluster": "cluster", "ClusterThread": "thread"}
+
+
+def __getattr__(name: str) -> Any:
+    """Load a class when it is asked for: every pytest run imports this package for its plugin."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)

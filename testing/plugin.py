@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from aerobee.testing.cluster import ClusterThread
+    from aerobee.testing.thread import ClusterThread
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,1 @@
+"""`aerobee demo`: a cluster at work, then its log counted by Spark."""

@@ -1,0 +1,134 @@
+"""Nameservers and brokers on the running event loop, with real sockets and real files."""
+
+import asyncio
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from aerobee.broker.app import Broker
+from aerobee.broker.settings import BrokerSettings
+from aerobee.namesrv.app import NameServer
+from aerobee.namesrv.settings import NamesrvSettings
+from aerobee.testing.topics import create_topic
+
+SEGMENT_BYTES = 64 << 20  # of a test's log: less disk than the 1 GiB of a server
+
+
+class EmbeddedCluster:
+    """Nameservers and brokers that live as long as the `async with` block, on free ports.
+
+    `broker_settings` are attributes of BrokerSettings for every broker. With `root` the stores are
+    kept there, and a later cluster with the same root goes on with them; without, they are
+    temporary. All servers share the running loop: a blocking test blocks them too, which is what
+    `ClusterThread` is for.
+    """
+
+    def __init__(
+        self,
+        *,
+        brokers: int = 1,
+        nameservers: int = 1,
+        root: Path | None = None,
+        broker_settings: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._broker_count = brokers
+        self._nameserver_count = nameservers
+        self._broker_settings = dict(broker_settings or {})
+        self._temporary = root is None
+        self.root = root or Path(tempfile.mkdtemp(prefix="aerobee-"))
+        self.nameservers: list[NameServer] = []
+        self.brokers: list[Broker] = []
+
+    @property
+    def namesrv_addr(self) -> str:
+        """All nameservers as clients take them: `host:port`, joined by semicolons."""
+        return ";".join(f"127.0.0.1:{server.port}" for server in self.nameservers)
+
+    @property
+    def broker_addrs(self) -> list[str]:
+        """The `host:port` of every broker."""
+        return [f"127.0.0.1:{broker.port}" for broker in self.brokers]
+
+    def store_path(self, index: int = 0) -> Path:
+        """Return the folder of one broker's store."""
+        return self.root / _broker_name(index)
+
+    async def start(self) -> None:
+        """Start the nameservers, then the brokers; all serve and are registered on return."""
+        try:
+            for index in range(self._nameserver_count):
+                server = NameServer(self._namesrv_settings(index))
+                await server.start()
+                self.nameservers.append(server)
+            for index in range(self._broker_count):
+                self.brokers.append(await self._start_broker(index))
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def stop(self) -> None:
+        """Stop the brokers cleanly, then the nameservers; remove a temporary store."""
+        try:
+            await asyncio.gather(*(broker.stop() for broker in self.brokers))
+            await asyncio.gather(*(server.stop() for server in self.nameservers))
+        finally:
+            self.brokers.clear()
+            self.nameservers.clear()
+            if self._temporary:
+                shutil.rmtree(self.root, ignore_errors=True)
+
+    async def restart_broker(self, index: int = 0) -> None:
+        """Stop one broker cleanly and start it again with its store and its port."""
+        port = self.brokers[index].port
+        await self.brokers[index].stop()
+        self.brokers[index] = await self._start_broker(index, port)
+
+    async def create_topic(self, topic: str, queues: int = 4) -> None:
+        """Make a topic, or change its number of queues, on every broker.
+
+        Clients find it when this returns. Raises RequestError if a broker refuses.
+        """
+        for address in self.broker_addrs:
+            await create_topic(address, topic, queues)
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.stop()
+
+    def _namesrv_settings(self, index: int) -> NamesrvSettings:
+        return NamesrvSettings(
+            bind_address="127.0.0.1",
+            listen_port=0,
+            kv_config_path=self.root / f"namesrv-{index}" / "kvConfig.json",
+        )
+
+    async def _start_broker(self, index: int, port: int = 0) -> Broker:
+        settings: dict[str, Any] = {
+            "broker_name": _broker_name(index),
+            "broker_ip1": "127.0.0.1",
+            "bind_address": "127.0.0.1",
+            "listen_port": port,
+            "http_port": -1,
+            "namesrv_addr": self.namesrv_addr,
+            "store_path_root_dir": self.store_path(index),
+            "mapped_file_size_commit_log": SEGMENT_BYTES,
+        }
+        broker = Broker(BrokerSettings(**settings | self._broker_settings))
+        await broker.start()
+        return broker
+
+
+def _broker_name(index: int) -> str:
+    """Name brokers broker-a, broker-b, ... and by number after the 26th."""
+    return f"broker-{chr(ord('a') + index)}" if index < 26 else f"broker-{index}"
