@@ -1,0 +1,61 @@
+"""Putting messages into the log from anywhere but the fast path of single sends."""
+
+from typing import NamedTuple
+
+from aerobee.broker.stored_message import TagHashes
+from aerobee.broker.tick import Tick
+from aerobee.broker.topic_queues import TopicQueue
+from aerobee.storage.commit_log import FIXED_BYTES
+from aerobee.storage.store import MessageStore
+
+
+class Message(NamedTuple):
+    """What differs between the messages of one request; `properties` ends with its separator."""
+
+    flag: int
+    body: bytes | memoryview
+    properties: bytes
+
+
+class Appender:
+    """Appends one request's messages to one queue, all or none."""
+
+    def __init__(self, store: MessageStore, tick: Tick) -> None:
+        self._log = store.commit_log
+        self._tick = tick
+        self.tag_hashes = TagHashes()
+
+    def append(
+        self,
+        queue: TopicQueue,
+        sys_flag: int,
+        born_timestamp: int,
+        stamp: bytes,
+        messages: list[Message],
+    ) -> list[int]:
+        """Give the messages offsets that follow each other; return their positions.
+
+        `stamp` comes from Stamp.at. Raises the errors of CommitLog.append; then nothing has
+        changed. The caller commits: see Tick.
+        """
+        log, stored, tags_code = self._log, queue.stored, self.tag_hashes.of
+        fixed_bytes = FIXED_BYTES + len(stamp) + len(stored.prefix)
+        log.require(sum([fixed_bytes + len(body) + len(tail) for _, body, tail in messages]))
+        start = log.position
+        positions = [
+            log.append(
+                stored,
+                flag,
+                sys_flag,
+                born_timestamp,
+                stamp,
+                body,
+                properties,
+                tags_code(properties),
+            )
+            for flag, body, properties in messages
+        ]
+        queue.arrived_bytes += log.position - start
+        if queue.holds:
+            self._tick.woken.append(queue)
+        return positions

@@ -1,0 +1,169 @@
+"""A client's connection to the broker: the one loop that every request of a socket read passes."""
+
+import asyncio
+import struct
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from aerobee.broker.pulling import Pull, refusal
+from aerobee.broker.stored_message import Stamp
+from aerobee.remoting.codes import RequestCode
+from aerobee.remoting.command import FLAG_ONEWAY, Codec
+from aerobee.remoting.errors import ProtocolError, RequestError
+from aerobee.remoting.frame import HEADER_BYTES_MAX, decode_payload
+from aerobee.remoting.headers._fields import decode_header
+from aerobee.remoting.headers.pull import PullMessageRequest
+from aerobee.remoting.net.connection import Connection, log
+from aerobee.remoting.net.partial import LENGTH_BYTES, check_length
+from aerobee.storage.errors import LogBusy, StoreError
+
+if TYPE_CHECKING:
+    from aerobee.broker.traffic import Traffic
+
+SEND: Final = RequestCode.SEND_MESSAGE_V2
+BATCH: Final = RequestCode.SEND_BATCH_MESSAGE
+PULL: Final = RequestCode.PULL_MESSAGE
+LITE_PULL: Final = RequestCode.LITE_PULL_MESSAGE
+WORDS_BYTES: Final = 8
+
+unpack_words = struct.Struct(">II").unpack_from
+
+Frames = list[bytes | memoryview]
+
+
+class Envelope(msgspec.Struct, gc=False):
+    """The outer part of a JSON header: enough to decide who decodes the rest."""
+
+    code: int
+    opaque: int = 0
+    flag: int = 0
+    extFields: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+decode_envelope = msgspec.json.Decoder(Envelope).decode
+decode_pull = msgspec.json.Decoder(PullMessageRequest, strict=False).decode
+
+
+class BrokerConnection(Connection):
+    """Serves sends and pulls in place and hands every other request to the dispatcher.
+
+    Work is done per socket read: the clock is asked once, acknowledgements and pull replies are
+    collected and leave with the tick. A request that the fast path declines, for whatever reason,
+    is decoded again in full and takes the checked path; so this loop never refuses anything.
+    """
+
+    __slots__ = ("overdue", "stamp", "traffic")
+
+    def __init__(self, traffic: "Traffic") -> None:
+        super().__init__(traffic.dispatcher, traffic.limits)
+        self.traffic = traffic
+        self.overdue = False  # has waited long enough for room in the log: refuse, do not stall
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Prepare what every record of this peer carries."""
+        super().connection_made(transport)
+        self.stamp = Stamp(self.host_bytes, self.traffic.store_host)
+
+    def process(self, data: bytes) -> None:
+        """Serve the complete frames that `data` starts with; `data` begins at a frame."""
+        acks: list[bytes] = []
+        replies: Frames = []
+        try:
+            at = self._serve(data, acks, replies)
+            if at < len(data) and not self.closed:
+                self.hold(data[at:])
+        except ProtocolError as error:
+            self.refuse(error)
+        except Exception:
+            log.exception("request handling failed remote=%s", self.remote)
+            self.abort("internal error")
+        if acks:
+            self.traffic.tick.acknowledge(self, acks)
+        if replies:
+            self.traffic.tick.answer(self, replies)
+
+    def _serve(self, data: bytes, acks: list[bytes], replies: Frames) -> int:
+        """Serve frame after frame; return where the first one starts that is not complete."""
+        end_of_data = len(data)
+        turns = self.limits.frames_per_turn_max
+        frame_bytes_max = self.limits.frame_bytes_max
+        stamp = self.stamp.at(self.traffic.now_ms())
+        at = 0
+        while end_of_data - at >= WORDS_BYTES:
+            length, word = unpack_words(data, at)
+            end = at + LENGTH_BYTES + length
+            if not LENGTH_BYTES <= length <= frame_bytes_max:
+                check_length(data, at, frame_bytes_max)
+            if end > end_of_data:
+                return at
+            if not turns:
+                self.put_off(data[at:])
+                return end_of_data
+            turns -= 1
+            header_end = at + WORDS_BYTES + (word & 0xFF_FFFF)
+            served = False
+            if word < HEADER_BYTES_MAX and header_end <= end:  # codec byte 0: JSON
+                header = data[at + WORDS_BYTES : header_end]
+                try:
+                    served = self._fast(header, data[header_end:end], stamp, acks, replies)
+                except LogBusy:
+                    if not self.overdue:
+                        self.put_aside(data[at:])
+                        self.traffic.stalls.add(self)
+                        return end_of_data
+            if not served:
+                self._checked(data[at + LENGTH_BYTES : end], replies)
+                if self.closed:
+                    return end_of_data
+            at = end
+        return at
+
+    def _fast(
+        self, header: bytes, body: bytes, stamp: bytes, acks: list[bytes], replies: Frames
+    ) -> bool:
+        """Serve a request with a JSON header if it is an ordinary send or pull."""
+        sends = self.traffic.sends
+        try:
+            envelope = decode_envelope(header)
+            code = envelope.code
+            if envelope.flag:
+                if envelope.flag != FLAG_ONEWAY:
+                    return False
+                acks = []  # nobody waits for them
+                self.traffic.tick.schedule()
+            if code == SEND or code == BATCH:
+                fields = sends.decode(envelope.extFields)
+                serve = sends.send if code == SEND else sends.send_batch
+                return serve(fields, envelope.opaque, body, stamp, self.stamp.sys_flag, acks)
+            if (code == PULL or code == LITE_PULL) and not envelope.flag:
+                wish = decode_pull(envelope.extFields)
+                self._pull(Pull(self, wish, envelope.opaque, Codec.JSON, code), replies)
+                return True
+        except LogBusy:
+            raise
+        except (msgspec.MsgspecError, UnicodeError, StoreError):
+            return False  # the checked path finds out what is wrong, and says so
+        return False
+
+    def _pull(self, pull: Pull, replies: Frames) -> None:
+        try:
+            frames = self.traffic.pulls.serve(pull)
+        except RequestError as error:
+            frames = refusal(pull, error)
+        if frames is not None:
+            replies += frames
+
+    def _checked(self, payload: bytes, replies: Frames) -> None:
+        """Decode a request in full and hand it to whoever serves its code."""
+        command = decode_payload(payload)
+        if command.code in (PULL, LITE_PULL) and not command.flag:
+            try:
+                wish = decode_header(PullMessageRequest, command.ext)
+            except RequestError as error:
+                self.send(command.reply(error.code, remark=error.remark))
+            else:
+                self._pull(Pull(self, wish, command.opaque, command.codec, command.code), replies)
+            return
+        self.traffic.tick.commit_log()  # what this read appended must be there to be asked for
+        self.dispatch(command)

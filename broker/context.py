@@ -1,0 +1,43 @@
+"""The few things that a request processor of the broker may touch."""
+
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from aerobee.broker.appending import Appender
+    from aerobee.broker.groups import GroupTable
+    from aerobee.broker.hold import Holds
+    from aerobee.broker.hooks import Hooks
+    from aerobee.broker.members import Members
+    from aerobee.broker.metrics import Metrics
+    from aerobee.broker.offsets import OffsetTable
+    from aerobee.broker.registration import Registration
+    from aerobee.broker.settings import BrokerSettings
+    from aerobee.broker.tick import Tick
+    from aerobee.broker.topic_queues import TopicQueues
+    from aerobee.broker.topics import TopicTable
+    from aerobee.storage.store import MessageStore
+
+
+@dataclass(slots=True)
+class Context:
+    """Built once by `Broker`; tables are plain objects that only the event loop's thread touches."""
+
+    settings: "BrokerSettings"
+    store: "MessageStore"
+    topics: "TopicTable"
+    groups: "GroupTable"
+    offsets: "OffsetTable"
+    members: "Members"
+    queues: "TopicQueues"
+    tick: "Tick"
+    appender: "Appender"
+    holds: "Holds"
+    hooks: "Hooks"
+    registration: "Registration"
+    metrics: "Metrics"
+    now_ms: Callable[[], int]
+    spawn: Callable[[Coroutine[Any, Any, None]], object]
+    host: tuple[str, int]  # under which clients reach this broker
+    store_host: bytes  # ip and port as records carry it: 8 or 20 bytes

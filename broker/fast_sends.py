@@ -1,0 +1,186 @@
+"""The fast path of sends: plain messages for topics whose checks have passed before.
+
+Whatever is unusual (another header codec, an unknown topic, a retry, a delay, a transaction, a hook,
+a wrong number) is declined here and takes the checked path, `broker.processors.send`.
+"""
+
+import struct
+from typing import TYPE_CHECKING, Annotated, Final
+
+import msgspec
+from msgspec import Meta
+
+from aerobee.broker.appending import Message
+from aerobee.broker.stored_message import broker_properties
+from aerobee.remoting.properties import PROPERTIES_BYTES_MAX, format_properties
+
+if TYPE_CHECKING:
+    from aerobee.broker.context import Context
+
+Int32 = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
+Int64 = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
+
+# all but compressed, multi-tags and codec: transactions, hosts, inner batches
+UNUSUAL_SYS_FLAGS: Final = ~(0x1 | 0x2 | 0x700)
+ENTRY: Final = struct.Struct(">iiiii")  # of a batch body: size, magic, crc, flag, body length
+
+UNUSUAL_PROPERTIES: Final = (b"DELAY\x01", b"TIMER_DEL", b"TRAN_MSG\x01")
+
+unpack_entry = ENTRY.unpack_from
+
+
+class SendFields(msgspec.Struct, gc=False):
+    """The header fields of a send that the broker looks at (SendMessageRequestHeaderV2)."""
+
+    a: str  # producer group
+    b: str  # topic
+    c: str  # default topic
+    d: int  # default topic's queues
+    e: int  # queue id
+    f: Int32  # sys flag
+    g: Int64  # born timestamp
+    h: Int32  # flag
+    i: str = ""  # properties
+    j: int = 0  # reconsume times
+    m: bool = False  # batch
+
+
+class Prefixes(dict[int, bytes]):
+    """Header size to the eight bytes before a header that has no body behind it, JSON codec."""
+
+    def __missing__(self, size: int) -> bytes:
+        words = self[size] = (size + 4).to_bytes(4, "big") + size.to_bytes(4, "big")
+        return words
+
+
+class FastSends:
+    """Appends plain messages; one object per broker, used by every connection.
+
+    Each method appends what one request carries and adds the acknowledgement to `acks`, or returns
+    False and has done nothing. They raise the errors of CommitLog.append when there is no room.
+    """
+
+    def __init__(self, context: "Context") -> None:
+        settings = context.settings
+        self.decode = msgspec.json.Decoder(SendFields, strict=False).decode
+        self._log = context.store.commit_log
+        self._fast = context.queues.fast
+        self._tick = context.tick
+        self._body_bytes_max = settings.max_message_size
+        self._appender = context.appender
+        self._tag_hashes = context.appender.tag_hashes
+        self._prefixes = Prefixes()
+        self._host_hex = context.store_host.hex().upper().encode()
+        self._suffix = format_properties(
+            broker_properties(settings.region_id, settings.trace_on, settings.broker_cluster_name)
+        ).encode()
+        self._properties_bytes_max = PROPERTIES_BYTES_MAX - len(self._suffix)
+
+    def send(
+        self,
+        fields: SendFields,
+        opaque: int,
+        body: bytes,
+        stamp: bytes,
+        stamp_flag: int,
+        acks: list[bytes],
+    ) -> bool:
+        """Append one message."""
+        queues = self._fast.get(fields.b)
+        queue_id = fields.e
+        if queues is None or not 0 <= queue_id < len(queues):
+            return False
+        if fields.f & UNUSUAL_SYS_FLAGS or fields.j or fields.m:
+            return False
+        if not body or len(body) > self._body_bytes_max:
+            return False
+        properties = fields.i.encode()
+        if b"DEL" in properties or b"TRAN_" in properties or b"POP_CK" in properties:
+            return False  # DELAY, TIMER_DELAY_*, TIMER_DELIVER_MS, TIMER_DEL_UNIQKEY, TRAN_MSG
+        if properties[-1:] != b"\x02":
+            properties += b"\x02"
+        start = properties.find(b"UNIQ_KEY\x01")
+        if start < 0 or (start and properties[start - 1] != 2):
+            return False
+        unique_key = properties[start + 9 : properties.find(b"\x02", start)]
+        if not unique_key.isalnum():
+            return False  # it goes into the JSON of the reply as it is
+        if len(properties) > self._properties_bytes_max:
+            return False
+        queue = queues[queue_id]
+        stored = queue.stored
+        offset = stored.max_offset
+        position = self._log.append(
+            stored,
+            fields.h,
+            fields.f | stamp_flag,
+            fields.g,
+            stamp,
+            body,
+            properties + self._suffix,
+            self._tag_hashes.of(properties),
+        )
+        queue.arrived_bytes += self._log.position - position
+        payload = queue.ack % (position, offset, unique_key, opaque)
+        acks += (self._prefixes[len(payload)], payload)
+        if queue.holds:
+            self._tick.woken.append(queue)
+        return True
+
+    def send_batch(
+        self,
+        fields: SendFields,
+        opaque: int,
+        body: bytes,
+        stamp: bytes,
+        stamp_flag: int,
+        acks: list[bytes],
+    ) -> bool:
+        """Append the messages of one batch with offsets that follow each other."""
+        queues = self._fast.get(fields.b)
+        queue_id = fields.e
+        if queues is None or not 0 <= queue_id < len(queues):
+            return False
+        if fields.f & UNUSUAL_SYS_FLAGS or fields.j or not fields.m:
+            return False
+        if len(body) > self._body_bytes_max:
+            return False
+        messages = split_fast(body)
+        if not messages:
+            return False
+        queue = queues[queue_id]
+        offset = queue.stored.max_offset
+        positions = self._appender.append(
+            queue, fields.f | stamp_flag, fields.g, stamp, messages
+        )
+        message_ids = b",".join([b"%b%016X" % (self._host_hex, at) for at in positions])
+        payload = queue.batch_ack % (message_ids, offset, opaque)
+        acks += (self._prefixes[len(payload)], payload)
+        return True
+
+
+def split_fast(body: bytes) -> list[Message]:
+    """Return the messages of a batch body, [] where it is malformed or one is unusual.
+
+    The strict decoder with its error messages is `remoting.batch.split_batch`.
+    """
+    if any(name in body for name in UNUSUAL_PROPERTIES):
+        return []  # most likely; it may also be in a body, and then nothing but time is lost
+    messages: list[Message] = []
+    at, end = 0, len(body)
+    while at + 22 <= end:
+        size, _, _, flag, body_bytes = unpack_entry(body, at)
+        body_end = at + 20 + body_bytes
+        if body_bytes <= 0 or body_end + 2 > end:
+            return []
+        properties_end = body_end + 2 + int.from_bytes(body[body_end : body_end + 2], "big")
+        if properties_end - at != size or properties_end > end:
+            return []
+        properties = body[body_end + 2 : properties_end]
+        if properties and properties[-1] != 2:
+            properties += b"\x02"
+        if len(properties) > PROPERTIES_BYTES_MAX:
+            return []
+        messages.append(Message(flag, body[at + 20 : body_end], properties))
+        at = properties_end
+    return messages if at == end else []

@@ -1,0 +1,62 @@
+"""What the broker adds to a message before it is stored: hosts, times and three properties."""
+
+import struct
+from typing import Final
+
+from aerobee.remoting.codes import SysFlag
+from aerobee.remoting.tags import java_string_hash
+
+REMEMBERED_TAGS_MAX: Final = 10_000
+
+_pack_timestamp = struct.Struct(">q").pack
+_pack_tail = struct.Struct(">iq").pack
+NOT_RECONSUMED: Final = _pack_tail(0, 0)
+
+
+class TagHashes(dict[bytes, int]):
+    """Tag to the number that the ConsumeQueue keeps; remembers what it has computed, boundedly."""
+
+    def __missing__(self, tag: bytes) -> int:
+        if len(self) >= REMEMBERED_TAGS_MAX:
+            self.clear()
+        code = self[tag] = java_string_hash(tag.decode("utf-8", "replace"))  # 0 for no text
+        return code
+
+    def of(self, properties: bytes) -> int:
+        """Return the number for the TAGS of a property string that ends with its separator."""
+        start = properties.find(b"TAGS\x01")
+        while start > 0 and properties[start - 1] != 2:  # the end of another property's name
+            start = properties.find(b"TAGS\x01", start + 1)
+        return 0 if start < 0 else self[properties[start + 5 : properties.find(b"\x02", start)]]
+
+
+class Stamp:
+    """The host and time part of the records that one connection sends.
+
+    A record holds, one after the other, born host, store timestamp, store host, reconsume times and
+    prepared transaction offset (8 or 20, 8, 8 or 20, 4 and 8 bytes); `sys_flag` says which hosts
+    are IPv6.
+    """
+
+    __slots__ = ("_born_host", "_store_host", "sys_flag")
+
+    def __init__(self, born_host: bytes, store_host: bytes) -> None:
+        self._born_host = born_host
+        self._store_host = store_host
+        self.sys_flag = (SysFlag.BORN_HOST_V6 if len(born_host) > 8 else 0) | (
+            SysFlag.STORE_HOST_V6 if len(store_host) > 8 else 0
+        )
+
+    def at(self, now_ms: int, reconsume_times: int = 0) -> bytes:
+        """Return those bytes for messages that are stored at `now_ms`."""
+        tail = _pack_tail(reconsume_times, 0) if reconsume_times else NOT_RECONSUMED
+        return self._born_host + _pack_timestamp(now_ms) + self._store_host + tail
+
+
+def broker_properties(region: str, trace_on: bool, cluster: str) -> dict[str, str]:
+    """Return the properties that every stored message gets (AbstractSendMessageProcessor)."""
+    return {
+        "MSG_REGION": region,
+        "TRACE_ON": "true" if trace_on else "false",
+        "CLUSTER": cluster,
+    }

@@ -1,0 +1,116 @@
+"""One turn of the event loop: every append of it is written once, and each connection answered once."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from aerobee.broker.topic_queues import TopicQueue
+from aerobee.remoting.codes import ResponseCode
+from aerobee.remoting.net.connection import Connection
+from aerobee.storage.errors import StoreError
+from aerobee.storage.store import MessageStore
+
+if TYPE_CHECKING:
+    from aerobee.broker.hold import Holds
+
+log = logging.getLogger(__name__)
+
+Acks = list[bytes]
+Frames = list[bytes | memoryview]
+
+
+class Tick:
+    """Collects what one turn of the loop appends and answers; `commit` runs at the end of the turn.
+
+    Cost is per turn and per connection, not per message: one store write, one socket write. With
+    SYNC_FLUSH the acknowledgements wait for the disk, everything else leaves at once.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, store: MessageStore) -> None:
+        self._loop = loop
+        self._store = store
+        self._log = store.commit_log
+        self.sync = store.settings.flush_mode == "SYNC_FLUSH"
+        self.woken: list[TopicQueue] = []  # queues with waiters that got a message; may repeat
+        self.holds: Holds | None = None
+        self._answers: list[tuple[Connection, Frames]] = []
+        self._acks: list[tuple[Connection, Acks]] = []
+        self._scheduled = False
+
+    def schedule(self) -> None:
+        """Make sure that `commit` runs once after the reads of this turn."""
+        if not self._scheduled:
+            self._scheduled = True
+            self._loop.call_soon(self.commit)
+
+    def answer(self, connection: Connection, frames: Frames) -> None:
+        """Queue replies that need no disk."""
+        self._answers.append((connection, frames))
+        self.schedule()
+
+    def acknowledge(self, connection: Connection, frames: Acks) -> None:
+        """Queue replies to sends; `frames` alternates length prefix and JSON payload."""
+        self._acks.append((connection, frames))
+        self.schedule()
+
+    def commit_log(self) -> None:
+        """Write what is pending to the log now, for somebody who is about to read or to answer."""
+        self._log.commit()
+
+    def commit(self) -> None:
+        """Write the log, answer every connection, wake the pulls that waited."""
+        self._scheduled = False
+        acks, self._acks = self._acks, []
+        answers, self._answers = self._answers, []
+        try:
+            self._log.commit()
+        except StoreError as error:
+            log.error("commit failed error=%s", error)
+            refuse_acks(acks)
+            acks = []
+        if acks and self.sync:
+            self._store.flusher.request(self._log.position, lambda ok: write_acks(acks, ok))
+        else:
+            write_acks(acks, True)
+        for connection, frames in answers:
+            connection.write_now(frames)
+        if self.woken and self.holds is not None:
+            woken, self.woken = self.woken, []
+            self.holds.wake(woken)
+
+    def when_durable(self, done: Callable[[bool], None]) -> None:
+        """Call `done(flushed)` when all that was appended so far is as durable as the store promises.
+
+        That is at once with ASYNC_FLUSH, and after the disk's answer or the time-out with
+        SYNC_FLUSH.
+        """
+        self._log.commit()
+        if self.sync:
+            self._store.flusher.request(self._log.position, done)
+        else:
+            done(True)
+
+
+def write_acks(acks: list[tuple[Connection, Acks]], flushed: bool) -> None:
+    """Send acknowledgements; with FLUSH_DISK_TIMEOUT where the disk was too slow."""
+    for connection, frames in acks:
+        connection.write_now(
+            frames if flushed else recoded(frames, ResponseCode.FLUSH_DISK_TIMEOUT)
+        )
+
+
+def refuse_acks(acks: list[tuple[Connection, Acks]]) -> None:
+    """Tell the senders of this turn that the log could not be written."""
+    for connection, frames in acks:
+        connection.write_now(recoded(frames, ResponseCode.SERVICE_NOT_AVAILABLE))
+
+
+def recoded(frames: Acks, code: int) -> Acks:
+    """Give acknowledgements, length prefix and JSON payload in turn, another code."""
+    rewritten: Acks = []
+    for payload in frames[1::2]:
+        other = payload.replace(b'"code":0', b'"code":%d' % code, 1)
+        size = len(other)
+        rewritten += ((size + 4).to_bytes(4, "big") + size.to_bytes(4, "big"), other)
+    return rewritten

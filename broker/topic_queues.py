@@ -1,0 +1,110 @@
+"""What the broker keeps for each queue beside the stored entries: who waits on it, and how to answer."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from aerobee.remoting.codes import Perm
+from aerobee.remoting.command import VERSION
+from aerobee.storage.consume_queue import ConsumeQueue
+from aerobee.storage.store import MessageStore
+
+if TYPE_CHECKING:
+    from aerobee.broker.hold import HeldPull
+
+ACK: Final = (
+    '{"code":0,"extFields":{"MSG_REGION":"%s","TRACE_ON":"%s","msgId":"%s%%016X",'
+    '"queueId":"%d","queueOffset":"%%d","transactionId":"%%b"},"flag":1,"language":"JAVA",'
+    '"opaque":%%d,"serializeTypeCurrentRPC":"JSON","version":%d}'
+)
+
+BATCH_ACK: Final = (
+    '{"code":0,"extFields":{"MSG_REGION":"%s","TRACE_ON":"%s","msgId":"%%b",'
+    '"queueId":"%d","queueOffset":"%%d"},"flag":1,"language":"JAVA",'
+    '"opaque":%%d,"serializeTypeCurrentRPC":"JSON","version":%d}'
+)
+
+
+@dataclass(frozen=True, slots=True)
+class AckStyle:
+    """What every acknowledgement of this broker carries."""
+
+    region: str
+    trace_on: bool
+    store_host_hex: str  # store host and port as in a record, upper-case hex
+
+
+class TopicQueue:
+    """One queue of one topic as the broker serves it."""
+
+    __slots__ = (
+        "ack",
+        "arrived_bytes",
+        "batch_ack",
+        "holds",
+        "name",
+        "queue_id",
+        "start_offset",
+        "stored",
+    )
+
+    def __init__(self, topic: str, queue_id: int, stored: ConsumeQueue, style: AckStyle) -> None:
+        self.name = topic
+        self.queue_id = queue_id
+        self.stored = stored
+        self.start_offset = stored.max_offset  # what was there before this process: not "in"
+        self.arrived_bytes = 0
+        self.holds: list[HeldPull] = []
+        trace = "true" if style.trace_on else "false"
+        text = ACK % (style.region, trace, style.store_host_hex, queue_id, VERSION)
+        self.ack = text.encode()  # formatted with position, offset, unique key, opaque
+        batch = BATCH_ACK % (style.region, trace, queue_id, VERSION)
+        self.batch_ack = batch.encode()  # formatted with ids, first offset, opaque
+
+
+class TopicQueues:
+    """Every queue that was used since the start, and the short list of topics for the fast path.
+
+    A topic comes on the short list (`fast`) when the checked path has accepted a plain message for
+    it; whatever could change a check's outcome calls `forget_checks`, and the next message is
+    checked again. So the fast path tests nothing that has not changed.
+    """
+
+    def __init__(self, store: MessageStore, style: AckStyle) -> None:
+        self._store = store
+        self._style = style
+        self._queues: dict[tuple[str, int], TopicQueue] = {}
+        self.fast: dict[str, list[TopicQueue]] = {}
+
+    def get(self, topic: str, queue_id: int) -> TopicQueue:
+        """Return the queue, which is made when it is new."""
+        queue = self._queues.get((topic, queue_id))
+        if queue is None:
+            stored = self._store.queue(topic, queue_id)
+            queue = self._queues[topic, queue_id] = TopicQueue(
+                topic, queue_id, stored, self._style
+            )
+        return queue
+
+    def find(self, topic: str, queue_id: int) -> TopicQueue | None:
+        """Return the queue if it was used since the start."""
+        return self._queues.get((topic, queue_id))
+
+    def admit(self, topic: str, queues: int, perm: int) -> None:
+        """Put a topic on the short list: a plain message for it has passed every check."""
+        if perm & Perm.WRITE:
+            self.fast[topic] = [self.get(topic, queue_id) for queue_id in range(queues)]
+
+    def forget_checks(self) -> None:
+        """Empty the short list: a topic, a permission or a setting has changed."""
+        self.fast.clear()
+
+    def drop_topic(self, topic: str, release: Callable[["TopicQueue"], None]) -> None:
+        """Forget a deleted topic; `release` answers those who wait on its queues."""
+        self.fast.pop(topic, None)
+        for key in [key for key in self._queues if key[0] == topic]:
+            release(self._queues.pop(key))
+
+    def used(self) -> list[TopicQueue]:
+        """Return every queue that was used since the start."""
+        return list(self._queues.values())

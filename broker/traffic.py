@@ -1,0 +1,67 @@
+"""What all connections of the broker share."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from aerobee.remoting.net.connection import Handler
+from aerobee.remoting.net.limits import NetLimits
+
+if TYPE_CHECKING:
+    from aerobee.broker.connection import BrokerConnection
+    from aerobee.broker.fast_sends import FastSends
+    from aerobee.broker.pulling import Pulls
+    from aerobee.broker.tick import Tick
+
+RETRY_INTERVAL_S: Final = 0.005
+
+
+class Stalls:
+    """Connections that are not read from because the log has no prepared space.
+
+    Each goes on as soon as there is room; after `wait_s` its requests are refused one by one
+    instead (waitTimeMillsInSendQueue), which the client takes as "try another broker".
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, wait_s: float) -> None:
+        self._loop = loop
+        self._wait_s = wait_s
+        self._deadlines: dict[BrokerConnection, float] = {}
+        self._timer: asyncio.TimerHandle | None = None
+
+    def add(self, connection: "BrokerConnection") -> None:
+        """Come back to this connection when there may be room."""
+        self._deadlines.setdefault(connection, self._loop.time() + self._wait_s)
+        if self._timer is None:
+            self._timer = self._loop.call_later(RETRY_INTERVAL_S, self._on_timer)
+
+    def retry(self) -> None:
+        """Let every stalled connection try again; some may stall anew."""
+        now = self._loop.time()
+        for connection, deadline in list(self._deadlines.items()):
+            connection.overdue = now >= deadline
+            connection.go_on()
+            connection.overdue = False
+            if connection.closed or not connection.backlog:
+                del self._deadlines[connection]
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        self.retry()
+        if self._deadlines and self._timer is None:
+            self._timer = self._loop.call_later(RETRY_INTERVAL_S, self._on_timer)
+
+
+@dataclass(slots=True)
+class Traffic:
+    """Built once by `Broker`; every connection holds it."""
+
+    limits: NetLimits
+    dispatcher: Handler
+    sends: "FastSends"
+    pulls: "Pulls"
+    tick: "Tick"
+    stalls: Stalls
+    store_host: bytes  # 8 or 20 bytes, as in a record
+    now_ms: Callable[[], int]
