@@ -51,13 +51,19 @@ class Received:
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """One foreign client; `command` builds (once) and returns the words that start its program."""
+    """One foreign client; `command` builds (once) and returns the words that start its program.
+
+    `hashes_utf16` is false for the Go client, which hashes the bytes of a tag where RocketMQ hashes
+    its UTF-16 units; `creates_topics` is false for ali-ons, which itself refuses to send to a topic
+    that the nameserver does not know.
+    """
 
     name: str
     tool: str
     command: Callable[[], list[str]]
     batches: bool = False
-    reports_ids: bool = True
+    hashes_utf16: bool = True
+    creates_topics: bool = True
     environment: Callable[[], dict[str, str]] = dict
 
     def __str__(self) -> str:
@@ -193,13 +199,13 @@ def _received(fields: dict[str, Any]) -> Received:
     return Received(content, fields["topic"], fields["msgId"], *place)
 
 
-def _java(client: str) -> Callable[[], list[str]]:
+def _java(client: str, main: str = "Peer") -> Callable[[], list[str]]:
     def command() -> list[str]:
         path = f"{toolchain.java_classes(client)}{os.pathsep}{toolchain.classpath(client)}"
         # small and quick to start: the program lives a few seconds beside others
         options = ["-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
         home = f"-Duser.home={toolchain.cache_dir() / 'home'}"
-        return [toolchain.tool("java"), *options, home, "-cp", path, "Peer"]
+        return [toolchain.tool("java"), *options, home, "-cp", path, main]
 
     return command
 
@@ -223,8 +229,9 @@ def _node() -> list[str]:
 
 
 JAVA_5: Final = Peer("java-5.5.0", "java", _java("client-5.5.0"), batches=True)
+ADMIN: Final = Peer("java-5.5.0-admin", "java", _java("client-5.5.0", "Admin"))
 JAVA_4: Final = Peer("java-4.9.8", "java", _java("client-4.9.8"), batches=True)
-GO: Final = Peer("go-2.1.2", "go", _go, batches=True)
+GO: Final = Peer("go-2.1.2", "go", _go, batches=True, hashes_utf16=False)
 CPP: Final = Peer("cpp-python-0.4.4", "cpp", _cpp, environment=_cpp_environment)
-NODE: Final = Peer("node-ali-ons-3.12.0", "node", _node)
+NODE: Final = Peer("node-ali-ons-3.12.0", "node", _node, creates_topics=False)
 ALL: Final = (JAVA_5, JAVA_4, GO, CPP, NODE)

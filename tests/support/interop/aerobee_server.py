@@ -1,0 +1,20 @@
+"""Runs our nameserver and broker as a user would: two processes from the console scripts."""
+
+import sys
+from pathlib import Path
+
+from support.interop.cluster import Cluster
+
+
+class Aerobee(Cluster):
+    """Our nameserver and broker, configured by RocketMQ's own files."""
+
+    name = "aerobee"
+
+    def namesrv_command(self, config: Path) -> list[str]:
+        """Start `namesrv start -c FILE`."""
+        return [str(Path(sys.executable).with_name("namesrv")), "start", "-c", str(config)]
+
+    def broker_command(self, config: Path) -> list[str]:
+        """Start `broker start -c FILE`."""
+        return [str(Path(sys.executable).with_name("broker")), "start", "-c", str(config)]
