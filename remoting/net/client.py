@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import ssl
-from typing import Final
 
 from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.command import Command
@@ -16,7 +15,6 @@ from aerobee.remoting.net.tls import TlsClientSettings
 
 log = logging.getLogger(__name__)
 
-SWEEP_INTERVAL_S: Final = 1.0
 
 __all__ = ["ConnectionPool", "TlsClientSettings"]
 
@@ -168,7 +166,7 @@ class ConnectionPool:
 
     def _look_after(self, loop: asyncio.AbstractEventLoop) -> None:
         if self._timer is None and not self.closed:
-            self._timer = loop.call_later(SWEEP_INTERVAL_S, self._sweep, loop)
+            self._timer = loop.call_later(self.limits.sweep_interval_s, self._sweep, loop)
             self._silent_since_s = loop.time()
 
     def _sweep(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -179,4 +177,4 @@ class ConnectionPool:
             self._silent_since_s = now_s
             close_idle({each for each in self.connections.values() if not each.calls_waiting})
         if self.connections:
-            self._timer = loop.call_later(SWEEP_INTERVAL_S, self._sweep, loop)
+            self._timer = loop.call_later(self.limits.sweep_interval_s, self._sweep, loop)

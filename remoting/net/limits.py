@@ -26,6 +26,9 @@ class NetLimits:
     idle_timeout_s: float = 120.0  # serverChannelMaxIdleTimeSeconds
     """A connection on which nothing has arrived for so long is closed."""
 
+    sweep_interval_s: float = 1.0
+    """How often connections are looked at for the time-outs above and below."""
+
     handshake_timeout_s: float = 10.0
     """How long a connection may take to its first byte and through the TLS handshake."""
 

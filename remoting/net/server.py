@@ -23,7 +23,6 @@ from aerobee.remoting.net.tls import HANDSHAKE_BYTE, TlsMode, TlsSettings
 log = logging.getLogger(__name__)
 
 BACKLOG: Final = 1024  # serverSocketBacklog
-SWEEP_INTERVAL_S: Final = 1.0
 _NO_DESCRIPTORS: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 ConnectionFactory = Callable[[], Connection]
@@ -94,7 +93,7 @@ class Server:
         listener = await open_listener(host, port)
         server = cls(factory, listener, limits or NetLimits(), mode, context)
         server._listen()
-        server._sweep_timer = server._loop.call_later(SWEEP_INTERVAL_S, server._sweep)
+        server._sweep_timer = server._loop.call_later(server.limits.sweep_interval_s, server._sweep)
         return server
 
     def statistics(self) -> ServerStatistics:
@@ -234,7 +233,7 @@ class Server:
 
     def _sweep(self) -> None:
         now_s = self._loop.time()
-        self._sweep_timer = self._loop.call_later(SWEEP_INTERVAL_S, self._sweep)
+        self._sweep_timer = self._loop.call_later(self.limits.sweep_interval_s, self._sweep)
         self.budget.sweep(now_s)
         if now_s - self._silent_since_s >= self.limits.idle_timeout_s / IDLE_LOOKS:
             self._silent_since_s = now_s
