@@ -20,11 +20,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
+import msgspec
+
+from aerobee.remoting.bodies import Body, decode_body
 from aerobee.remoting.errors import AerobeeError
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+B = TypeVar("B", bound=Body)
 
 
 class TableFileDamaged(AerobeeError):
@@ -36,6 +40,7 @@ def load_json_file(path: Path, decode: Callable[[bytes], T]) -> T | None:
 
     Returns None when neither holds anything. Raises TableFileDamaged when there is something but
     nothing of it can be decoded: to start with an empty table would forget it for good.
+    `decode` says that by ValueError, a msgspec error or one of ours.
     """
     damaged: list[str] = []
     for candidate in (path, _backup(path)):
@@ -50,7 +55,7 @@ def load_json_file(path: Path, decode: Callable[[bytes], T]) -> T | None:
             continue  # an empty file is what a crash of a writer in place leaves
         try:
             table = decode(data)
-        except Exception as error:  # whatever the decoder thinks of it, the next name is tried
+        except (AerobeeError, msgspec.MsgspecError, ValueError, RecursionError) as error:
             damaged.append(f"{candidate}: {type(error).__name__}: {error}")
             continue
         if damaged:
@@ -64,7 +69,7 @@ def load_json_file(path: Path, decode: Callable[[bytes], T]) -> T | None:
     return None
 
 
-def save_json_file(path: Path, data: bytes) -> None:
+def replace_file(path: Path, data: bytes) -> None:
     """Replace a table's file by `data`, keeping the previous one as `.bak`; durable on return.
 
     Raises OSError; the file then holds what it held before, itself or as its backup.
@@ -83,6 +88,14 @@ def save_json_file(path: Path, data: bytes) -> None:
         os.fsync(folder)
     finally:
         os.close(folder)
+
+
+def decode_table(table_type: type[B], data: bytes) -> B:
+    """Read a table of RocketMQ's or ours: standard JSON of any size, or fastjson's, bounded."""
+    try:
+        return msgspec.json.decode(data, type=table_type, strict=False)
+    except ValueError:
+        return decode_body(table_type, data)
 
 
 class TableFile:
@@ -131,7 +144,7 @@ class TableFile:
     def _write(self, marked: int, data: bytes) -> None:
         with self._writing:
             if self._written < marked:
-                save_json_file(self.path, data)
+                replace_file(self.path, data)
                 self._written = marked
 
 

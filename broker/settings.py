@@ -12,9 +12,13 @@ from pydantic import BeforeValidator, Field, field_validator
 
 from aerobee.broker.names import topic_problem
 from aerobee.remoting.net.limits import NetLimits
+from aerobee.remoting.net.tls import ClientAuth, TlsMode, TlsSettings
 from aerobee.remoting.settings import ServerSettings
+from aerobee.storage.settings import StoreSettings
 
 _MILLISECONDS_MAX: Final = 7 * 24 * 3600 * 1000
+_UNIT_MS: Final = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+QUEUE_ENTRY_BYTES: Final = 20
 
 
 def local_address() -> str:
@@ -82,6 +86,9 @@ class BrokerSettings(ServerSettings):
     tls_server_key_password: str = Field(default="", validation_alias="tls.server.keyPassword")
     tls_server_trust_cert_path: str = Field(default="", validation_alias="tls.server.trustCertPath")
     tls_server_auth_client: bool = Field(default=False, validation_alias="tls.server.authClient")
+    tls_server_need_client_auth: Literal["none", "optional", "require"] = Field(
+        default="none", validation_alias="tls.server.need.client.auth"
+    )
 
     # Topics and groups
     auto_create_topic_enable: bool = True
@@ -105,6 +112,7 @@ class BrokerSettings(ServerSettings):
     start_accept_send_request_time_stamp: int = Field(default=0, ge=0)
     region_id: str = "DefaultRegion"
     trace_on: bool = True
+    wait_time_mills_in_send_queue: Milliseconds = 200
     reject_transaction_message: bool = False
 
     # Pulling
@@ -145,13 +153,21 @@ class BrokerSettings(ServerSettings):
     mapped_file_size_consume_queue: int = Field(default=6_000_000, ge=20, le=(1 << 31) - 1)
     flush_disk_type: Literal["ASYNC_FLUSH", "SYNC_FLUSH"] = "ASYNC_FLUSH"
     flush_interval_commit_log: Milliseconds = 500
+    flush_interval_consume_queue: Milliseconds = 1000
+    prepared_bytes: int = Field(default=64 << 20, ge=4 << 10)  # ours: zeroed ahead of the log's end
+    helper_process: bool = True  # ours: whether another process prepares them
     sync_flush_timeout: Milliseconds = 5000
     file_reserved_time: int = Field(default=72, ge=1)  # hours
-    delete_when: str = Field(default="04", pattern=r"^\d\d(;\d\d)*$")  # hours of the day
+    delete_when: str = Field(
+        default="04", pattern=r"^([01]\d|2[0-3])(;([01]\d|2[0-3]))*$"
+    )  # hours of the day
     disk_max_used_space_ratio: Ratio = 75
     disk_space_clean_forcibly_ratio: Ratio = 85
     disk_space_warning_level_ratio: Ratio = 90
-    message_delay_level: str = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
+    message_delay_level: str = Field(
+        default="1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h",
+        pattern=r"^\s*\d{1,9}[smhd](\s+\d{1,9}[smhd])*\s*$",
+    )
     message_index_enable: bool = True
 
     # Operation
@@ -203,6 +219,55 @@ class BrokerSettings(ServerSettings):
             unsent_bytes_max=self.unsent_bytes_max,
             idle_timeout_s=self.idle_timeout_s,
             handshake_timeout_s=self.handshake_timeout_ms / 1000,
+        )
+
+    @property
+    def tls(self) -> TlsSettings:
+        """How clients may encrypt."""
+        return TlsSettings(
+            mode=TlsMode(self.tls_server_mode),
+            cert_path=self.tls_server_cert_path,
+            key_path=self.tls_server_key_path,
+            key_password=self.tls_server_key_password,
+            client_auth=ClientAuth(self.tls_server_need_client_auth),
+            verify_client=self.tls_server_auth_client,
+            trust_cert_path=self.tls_server_trust_cert_path,
+        )
+
+    @property
+    def delay_levels_ms(self) -> tuple[int, ...]:
+        """The delay levels from 1 on, in milliseconds."""
+        return tuple(
+            int(level[:-1]) * _UNIT_MS[level[-1]] for level in self.message_delay_level.split()
+        )
+
+    @property
+    def store(self) -> StoreSettings:
+        """What the message store has to know."""
+        return StoreSettings(
+            root=self.store_path_root_dir,
+            commit_log_dir=self.store_path_commit_log,
+            segment_bytes=self.mapped_file_size_commit_log,
+            queue_file_entries=self.mapped_file_size_consume_queue // QUEUE_ENTRY_BYTES,
+            flush_mode=self.flush_disk_type,
+            flush_interval_ms=self.flush_interval_commit_log,
+            queue_flush_interval_ms=self.flush_interval_consume_queue,
+            sync_flush_timeout_ms=self.sync_flush_timeout,
+            message_bytes_max=self.max_message_size,
+            window_bytes=self.prepared_bytes,
+            helper_process=self.helper_process,
+            transfer_count_memory=self.max_transfer_count_on_message_in_memory,
+            transfer_bytes_memory=self.max_transfer_bytes_on_message_in_memory,
+            transfer_count_disk=self.max_transfer_count_on_message_in_disk,
+            transfer_bytes_disk=self.max_transfer_bytes_on_message_in_disk,
+            memory_ratio=self.access_message_in_memory_max_ratio / 100,
+            filter_scan_bytes=self.max_filter_message_size,
+            disk_ratio_max=self.disk_space_warning_level_ratio / 100,
+            disk_ratio_force=self.disk_space_clean_forcibly_ratio / 100,
+            disk_ratio_clean=self.disk_max_used_space_ratio / 100,
+            retention_hours=self.file_reserved_time,
+            delete_hours=tuple(int(hour) for hour in self.delete_when.split(";")),
+            delay_levels_ms=self.delay_levels_ms,
         )
 
     @property

@@ -1,0 +1,101 @@
+"""Topic attributes such as `message.type`: which there are, and how a request edits them.
+
+An edit is written `+message.type=FIFO,-reserve.time` (AttributeParser, AttributeUtil,
+TopicAttributes). Whatever is wrong with one is answered with SYSTEM_ERROR and RocketMQ's words.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from aerobee.remoting.codes import ResponseCode
+from aerobee.remoting.errors import RequestError
+
+MESSAGE_TYPE: Final = "message.type"
+
+
+@dataclass(frozen=True, slots=True)
+class _Attribute:
+    changeable: bool
+    check: Callable[[str], str | None]  # what is wrong with a value
+
+
+def _one_of(*allowed: str, unserved: str = "") -> Callable[[str], str | None]:
+    def check(value: str) -> str | None:
+        if value == unserved:
+            return f"{value} is not served by this broker, only {', '.join(allowed)}"
+        return None if value in allowed else f"value is not in set: [{', '.join(allowed)}]"
+
+    return check
+
+
+def _reserve_time(value: str) -> str | None:
+    return (
+        "Update topic reserveTime not supported"  # it belongs to tiered stores (TopicConfigManager)
+    )
+
+
+TOPIC_ATTRIBUTES: Final[Mapping[str, _Attribute]] = {
+    "queue.type": _Attribute(False, _one_of("SimpleCQ", unserved="BatchCQ")),
+    "cleanup.policy": _Attribute(False, _one_of("DELETE", unserved="COMPACTION")),
+    MESSAGE_TYPE: _Attribute(
+        True, _one_of("UNSPECIFIED", "NORMAL", "FIFO", "DELAY", "TRANSACTION", "MIXED")
+    ),
+    "reserve.time": _Attribute(True, _reserve_time),
+}
+
+
+def parse_edits(text: str | None) -> dict[str, str]:
+    """Read `+key=value,-key` into {"+key": "value", "-key": ""}; the signs stay on the keys."""
+    edits: dict[str, str] = {}
+    for part in (text or "").split(","):
+        if not part:
+            continue
+        key, equals, value = part.partition("=")
+        if equals and "+" not in key:
+            raise _refused(f"add/alter attribute format is wrong: {key}")
+        if not equals and "-" not in key:
+            raise _refused(f"delete attribute format is wrong: {key}")
+        if key in edits:
+            raise _refused(f"key duplication: {key}")
+        edits[key] = value
+    return edits
+
+
+def apply_edits(
+    current: Mapping[str, str] | None,
+    edits: Mapping[str, str] | None,
+    known: Mapping[str, _Attribute] = TOPIC_ATTRIBUTES,
+) -> dict[str, str]:
+    """Return the attributes after the edits; `current` is None for a topic that is being made."""
+    result = dict(current or {})
+    seen: set[str] = set()
+    for signed, value in (edits or {}).items():
+        sign, key = signed[:1], signed[1:]
+        if not key or "+" in key or "-" in key:
+            raise _refused("kv string format wrong.")
+        if key in seen:
+            raise _refused(f"alter duplication key. key: {key}")
+        seen.add(key)
+        if current is None and sign != "+":
+            raise _refused(f"only add attribute is supported while creating topic. key: {key}")
+        if sign not in ("+", "-"):
+            raise _refused(f"wrong format key: {key}")
+        if sign == "-" and key not in result:
+            raise _refused(f"attempt to delete a nonexistent key: {key}")
+        attribute = known.get(key)
+        if attribute is None:
+            raise _refused(f"unsupported key: {key}")
+        if current is not None and not attribute.changeable:
+            raise _refused(f"attempt to update an unchangeable attribute. key: {key}")
+        if sign == "-":
+            del result[key]
+        elif problem := attribute.check(value):
+            raise _refused(problem)
+        else:
+            result[key] = value
+    return result
+
+
+def _refused(remark: str) -> RequestError:
+    return RequestError(ResponseCode.SYSTEM_ERROR, remark)

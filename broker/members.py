@@ -1,0 +1,326 @@
+"""Who is connected: the consumers of each group with what they subscribed to, and the producers.
+
+Invariants: a connection is a member of a group at most once; a group without members is not in the
+table; every change of a group's membership, or of the set of its topics, is told to `notify` once,
+except for broadcasting groups and where the group's configuration forbids it. A subscription
+replaces another of the same topic only with a higher version, and silently: clients of one group
+send different versions all the time (ConsumerManager, ConsumerGroupInfo, ProducerManager).
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from aerobee.broker.filters import (
+    MessageFilter,
+    check_expression_type,
+    is_tag_type,
+    wanted_hashes,
+)
+from aerobee.broker.remarks import further_details
+from aerobee.remoting.bodies import ConsumerData, SubscriptionData, SubscriptionGroupConfig
+from aerobee.remoting.codes import PullSysFlag, ResponseCode
+from aerobee.remoting.errors import RequestError
+from aerobee.remoting.headers.pull import PullMessageRequest
+from aerobee.remoting.net.connection import Connection
+
+log = logging.getLogger(__name__)
+
+BROADCASTING: Final = "BROADCASTING"
+EXPIRED_MS: Final = 120_000  # channelExpiredTimeout
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """How a peer introduced itself in its heartbeat."""
+
+    connection: Connection
+    client_id: str
+    language: int
+    version: int
+
+
+@dataclass(slots=True)
+class Member:
+    """One client in one group."""
+
+    client: Client
+    heard_ms: int
+
+
+@dataclass(slots=True)
+class ConsumerGroup:
+    """The consumers of one group that are connected."""
+
+    name: str
+    consume_type: str
+    message_model: str
+    consume_from_where: str
+    notified: bool = True  # notifyConsumerIdsChangedEnable of its configuration, when last heard
+    members: dict[Connection, Member] = field(default_factory=dict)
+    subscriptions: dict[str, SubscriptionData] = field(default_factory=dict)
+    filters: dict[str, MessageFilter | None] = field(default_factory=dict)
+
+    def client_ids(self) -> list[str]:
+        """Return each client once, in the order they came.
+
+        A client that reconnects before its old connection is noticed dead is one consumer; RocketMQ
+        lists it twice, and queues are then given to nobody.
+        """
+        return list(dict.fromkeys(member.client.client_id for member in self.members.values()))
+
+
+class Members:
+    """The registries of consumers and producers; sync, clock and sending injected.
+
+    `notify(group, connections)` sends NOTIFY_CONSUMER_IDS_CHANGED. `is_forbidden(group, topic)`
+    tells whether an administrator has closed a topic to a group.
+    """
+
+    def __init__(
+        self,
+        notify: Callable[[str, list[Connection]], None],
+        now_ms: Callable[[], int],
+        is_forbidden: Callable[[str, str], bool] = lambda group, topic: False,
+    ) -> None:
+        self._notify = notify
+        self._now_ms = now_ms
+        self._is_forbidden = is_forbidden
+        self._consumers: dict[str, ConsumerGroup] = {}
+        self._producers: dict[str, dict[Connection, Member]] = {}
+        self._fingerprints: dict[str, int] = {}  # of each group's latest heartbeat
+        self._groups_of: dict[Connection, set[str]] = {}  # consumer groups
+        self._producer_groups_of: dict[Connection, set[str]] = {}
+
+    def note_fingerprint(self, group_name: str, fingerprint: int, *, without_sub: bool) -> bool:
+        """Return whether the client should send its subscriptions in full (heartbeat V2).
+
+        That is when another client's differ from its own, or when it left them out and none are
+        known here, as after a restart of the broker.
+        """
+        known = self._fingerprints.get(group_name)
+        if group_name in self._consumers or not without_sub:
+            self._fingerprints[group_name] = fingerprint
+        group = self._consumers.get(group_name)
+        missing = without_sub and (group is None or not group.subscriptions)
+        return missing or (known is not None and known != fingerprint)
+
+    def register_consumer(
+        self, client: Client, data: ConsumerData, *, notified: bool, without_sub: bool = False
+    ) -> bool:
+        """Take one group of a heartbeat; return whether anything changed.
+
+        With `without_sub` (heartbeat V2 of a client whose fingerprint has not changed) only the
+        membership is refreshed.
+        """
+        group = self._consumers.get(data.group_name)
+        if group is None:
+            group = self._consumers[data.group_name] = ConsumerGroup(
+                data.group_name, data.consume_type, data.message_model, data.consume_from_where
+            )
+        group.consume_type = data.consume_type
+        group.message_model = data.message_model
+        group.consume_from_where = data.consume_from_where
+        group.notified = notified
+        joined = self._join(group, client)
+        changed = False if without_sub else _update_subscriptions(group, data.subscription_data_set)
+        if joined or changed:
+            self._changed(group)
+        return joined or changed
+
+    def unregister_consumer(self, connection: Connection, group_name: str) -> None:
+        """A client leaves one group on its own accord."""
+        group = self._consumers.get(group_name)
+        if group is not None and connection in group.members:
+            log.info("consumer_left group=%s remote=%s", group_name, connection.remote)
+            self._remove(group, connection)
+
+    def register_producer(self, client: Client, group_name: str) -> None:
+        """Take one producer group of a heartbeat."""
+        members = self._producers.setdefault(group_name, {})
+        member = members.get(client.connection)
+        if member is None:
+            members[client.connection] = Member(client, self._now_ms())
+            self._producer_groups_of.setdefault(client.connection, set()).add(group_name)
+        else:
+            member.client = client
+            member.heard_ms = self._now_ms()
+
+    def unregister_producer(self, connection: Connection, group_name: str) -> None:
+        """A client stops producing for one group."""
+        members = self._producers.get(group_name, {})
+        if members.pop(connection, None) is not None:
+            self._producer_groups_of[connection].discard(group_name)
+            if not self._producer_groups_of[connection]:
+                del self._producer_groups_of[connection]
+        if not members:
+            self._producers.pop(group_name, None)
+
+    def closed(self, connection: Connection) -> None:
+        """Forget a connection that is gone; to be called once for every connection."""
+        for group_name in sorted(self._groups_of.get(connection, ())):
+            log.info("consumer_closed group=%s remote=%s", group_name, connection.remote)
+            self._remove(self._consumers[group_name], connection)
+        for group_name in list(self._producer_groups_of.get(connection, ())):
+            self.unregister_producer(connection, group_name)
+
+    def expire(self, expired_ms: int = EXPIRED_MS) -> list[Connection]:
+        """Remove members without a heartbeat for `expired_ms`; return connections to be closed."""
+        limit = self._now_ms() - expired_ms
+        silent: dict[Connection, None] = {}
+        for group in list(self._consumers.values()):
+            for connection, member in list(group.members.items()):
+                if member.heard_ms < limit:
+                    log.warning(
+                        "consumer_expired group=%s remote=%s", group.name, connection.remote
+                    )
+                    silent[connection] = None
+                    self._remove(group, connection)
+        for group_name, members in list(self._producers.items()):
+            for connection, member in list(members.items()):
+                if member.heard_ms < limit:
+                    log.warning(
+                        "producer_expired group=%s remote=%s", group_name, connection.remote
+                    )
+                    silent[connection] = None
+                    self.unregister_producer(connection, group_name)
+        return list(silent)
+
+    def group(self, name: str) -> ConsumerGroup | None:
+        """Return the group if it has members."""
+        return self._consumers.get(name)
+
+    def groups(self) -> Iterator[ConsumerGroup]:
+        """Yield every consumer group that has members."""
+        return iter(list(self._consumers.values()))
+
+    def producers(self) -> dict[str, list[Member]]:
+        """Return the producers of every group."""
+        return {name: list(members.values()) for name, members in self._producers.items()}
+
+    def client_ids(self, group_name: str) -> list[str]:
+        """Return the clients of a group, each once."""
+        group = self._consumers.get(group_name)
+        return group.client_ids() if group is not None else []
+
+    def subscription(self, group_name: str, topic: str) -> SubscriptionData | None:
+        """Return what a group subscribed to in one topic."""
+        group = self._consumers.get(group_name)
+        return group.subscriptions.get(topic) if group is not None else None
+
+    def groups_of_topic(self, topic: str) -> list[str]:
+        """Return the connected groups that subscribed to a topic."""
+        return [group.name for group in self._consumers.values() if topic in group.subscriptions]
+
+    def filter_for_pull(
+        self, config: SubscriptionGroupConfig, header: PullMessageRequest
+    ) -> MessageFilter | None:
+        """Return the tag hashes that a pull wants, None for every message.
+
+        A pull with the subscription flag brings its expression, any other one relies on its group's
+        heartbeats. Raises RequestError with the codes of PullMessageProcessor: 23 for an expression
+        that cannot be parsed, 24 for an unknown group or topic, 16 for what is not allowed, 25 when
+        the client's subscription is newer than the one known here, 1 for expressions not of tags.
+        """
+        if header.sys_flag & PullSysFlag.SUBSCRIPTION:
+            check_expression_type(header.expression_type)
+            return wanted_hashes(header.subscription)
+        group = self._consumers.get(header.consumer_group)
+        if group is None:
+            raise RequestError(
+                ResponseCode.SUBSCRIPTION_NOT_EXIST,
+                further_details("the consumer's group info not exist"),
+            )
+        if not config.consume_broadcast_enable and group.message_model == BROADCASTING:
+            raise RequestError(
+                ResponseCode.NO_PERMISSION,
+                f"the consumer group[{group.name}] can not consume by broadcast way",
+            )
+        if self._is_forbidden(group.name, header.topic):
+            raise RequestError(
+                ResponseCode.NO_PERMISSION,
+                f"the consumer group[{group.name}] is forbidden for topic[{header.topic}]",
+            )
+        subscription = group.subscriptions.get(header.topic)
+        if subscription is None:
+            raise RequestError(
+                ResponseCode.SUBSCRIPTION_NOT_EXIST,
+                further_details("the consumer's subscription not exist"),
+            )
+        if subscription.sub_version < header.sub_version:
+            raise RequestError(
+                ResponseCode.SUBSCRIPTION_NOT_LATEST, "the consumer's subscription not latest"
+            )
+        check_expression_type(subscription.expression_type)
+        return group.filters[header.topic]
+
+    def _join(self, group: ConsumerGroup, client: Client) -> bool:
+        member = group.members.get(client.connection)
+        if member is not None:
+            if member.client.client_id != client.client_id:
+                log.error(
+                    "client_id_changed group=%s remote=%s old=%s new=%s",
+                    group.name,
+                    client.connection.remote,
+                    member.client.client_id,
+                    client.client_id,
+                )
+            member.client = client
+            member.heard_ms = self._now_ms()
+            return False
+        group.members[client.connection] = Member(client, self._now_ms())
+        self._groups_of.setdefault(client.connection, set()).add(group.name)
+        log.info(
+            "consumer_joined group=%s client=%s remote=%s",
+            group.name,
+            client.client_id,
+            client.connection.remote,
+        )
+        return True
+
+    def _remove(self, group: ConsumerGroup, connection: Connection) -> None:
+        del group.members[connection]
+        groups = self._groups_of[connection]
+        groups.discard(group.name)
+        if not groups:
+            del self._groups_of[connection]
+        if not group.members:
+            del self._consumers[group.name]
+            self._fingerprints.pop(group.name, None)
+        self._changed(group)
+
+    def _changed(self, group: ConsumerGroup) -> None:
+        if group.members and group.notified and group.message_model != BROADCASTING:
+            self._notify(group.name, list(group.members))
+
+
+def _update_subscriptions(group: ConsumerGroup, heard: Iterable[SubscriptionData]) -> bool:
+    """Merge a heartbeat's subscriptions; return whether a topic was added or removed."""
+    changed = False
+    topics = set()
+    for subscription in heard:
+        topics.add(subscription.topic)
+        known = group.subscriptions.get(subscription.topic)
+        if known is None or subscription.sub_version > known.sub_version:
+            changed |= known is None
+            group.subscriptions[subscription.topic] = subscription
+            group.filters[subscription.topic] = _filter_of(subscription)
+    for topic in [topic for topic in group.subscriptions if topic not in topics]:
+        del group.subscriptions[topic], group.filters[topic]
+        changed = True
+    if changed:
+        log.info("subscription_changed group=%s topics=%s", group.name, sorted(topics))
+    return changed
+
+
+def _filter_of(subscription: SubscriptionData) -> MessageFilter | None:
+    """Return the hashes a subscription wants; the client's own where it sent them."""
+    if not is_tag_type(subscription.expression_type) or subscription.sub_string in ("", "*"):
+        return None
+    if subscription.code_set:
+        return frozenset(subscription.code_set)
+    try:
+        return wanted_hashes(subscription.sub_string)
+    except RequestError:
+        return frozenset()  # separators only: it wants nothing, and the heartbeat is not refused

@@ -1,0 +1,203 @@
+"""How far each group has consumed each queue: the committed offsets.
+
+Offsets count messages from 0; a committed offset is the next one to consume. They are kept in
+`config/consumerOffset.json` under `topic@group`, written every flushConsumerOffsetInterval and at
+the end: after a crash a group consumes a few seconds' worth again (ConsumerOffsetManager).
+"""
+
+import asyncio
+import logging
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from aerobee.broker.json_files import TableFile, decode_table
+from aerobee.remoting.bodies import ConsumerOffsets, DataVersion
+
+log = logging.getLogger(__name__)
+
+SEPARATOR: Final = "@"
+VERSION_STEP: Final = 500  # consumerOffsetUpdateVersionStep
+ENTRIES_PER_TURN: Final = 500  # encoded between two looks at the sockets, about a millisecond
+
+_QUOTED_NUMBER: Final = re.compile(rb'"(-?\d+)":')
+_BARE_NUMBER: Final = re.compile(rb"([{,]\s*)(-?\d+)\s*:")  # no name can hold such a text
+
+
+class OffsetTable:
+    """Committed offsets by topic@group and queue, and resets that wait for the group's next pull.
+
+    The table is encoded entry by entry, and only what has changed, so that a large one neither
+    stalls the loop nor costs more than its traffic.
+    """
+
+    def __init__(
+        self, now_ms: Callable[[], int], folder: Path, *, version_step: int = VERSION_STEP
+    ) -> None:
+        self._now_ms = now_ms
+        self._version_step = version_step
+        self._table: dict[str, dict[int, int]] = {}
+        self._resets: dict[str, dict[int, int]] = {}
+        self._pulled: dict[str, dict[int, int]] = {}
+        self._encoded: dict[str, bytes] = {}  # no entry: changed since it was encoded
+        self._commits = 0
+        self.data_version = DataVersion(timestamp=now_ms())
+        self.file = TableFile(folder / "consumerOffset.json", self.encode)
+        self.file.mark()
+
+    def load(self) -> None:
+        """Read consumerOffset.json, if there is one."""
+        stored = self.file.load(_decode)
+        if stored is not None:
+            self._table = stored.offset_table
+            self.data_version = stored.data_version or self.data_version
+
+    def committed(self, group: str, topic: str, queue_id: int) -> int | None:
+        """Return the next offset that a group will consume, None if it never committed one.
+
+        A reset that the group has not seen yet counts as committed.
+        """
+        key = topic + SEPARATOR + group
+        resets = self._resets.get(key)
+        if resets is not None and queue_id in resets:
+            return resets[queue_id]
+        queues = self._table.get(key)
+        return None if queues is None else queues.get(queue_id)
+
+    def of_group(self, group: str, topic: str) -> dict[int, int]:
+        """Return the committed offsets of one group in one topic, by queue."""
+        return dict(self._table.get(topic + SEPARATOR + group, {}))
+
+    def commit(self, group: str, topic: str, queue_id: int, offset: int, remote: str = "") -> None:
+        """Remember that a group has consumed everything before `offset`, even if that goes back."""
+        key = topic + SEPARATOR + group
+        queues = self._table.get(key)
+        if queues is None:
+            queues = self._table[key] = {}
+        known = queues.get(queue_id)
+        if known == offset:
+            return
+        if known is not None and offset < known:
+            log.warning(
+                "offset_went_back key=%s queue=%d from=%d to=%d remote=%s",
+                key,
+                queue_id,
+                known,
+                offset,
+                remote,
+            )
+        queues[queue_id] = offset
+        self._changed(key)
+
+    def pulled(self, group: str, topic: str, queue_id: int, offset: int) -> None:
+        """Remember where a group pulls, for those who watch its progress."""
+        self._pulled.setdefault(topic + SEPARATOR + group, {})[queue_id] = offset
+
+    def pull_offset(self, group: str, topic: str, queue_id: int) -> int | None:
+        """Return the offset of a group's latest pull, else its committed one."""
+        offset = self._pulled.get(topic + SEPARATOR + group, {}).get(queue_id)
+        return self.committed(group, topic, queue_id) if offset is None else offset
+
+    def reset(self, group: str, topic: str, queue_id: int, offset: int) -> None:
+        """Set an offset for a group that may be consuming: its next pull is sent there.
+
+        Commits that are under way are ignored until then (assignResetOffset).
+        """
+        self._resets.setdefault(topic + SEPARATOR + group, {})[queue_id] = offset
+        self.commit(group, topic, queue_id, offset)
+
+    def is_reset(self, group: str, topic: str, queue_id: int) -> bool:
+        """Whether a reset waits for the group's next pull."""
+        return queue_id in self._resets.get(topic + SEPARATOR + group, ())
+
+    def take_reset(self, group: str, topic: str, queue_id: int) -> int | None:
+        """Return and forget the reset that waits for the group's next pull."""
+        if not self._resets:
+            return None
+        key = topic + SEPARATOR + group
+        resets = self._resets.get(key)
+        if resets is None:
+            return None
+        offset = resets.pop(queue_id, None)
+        if not resets:
+            del self._resets[key]
+        return offset
+
+    def topics_of(self, group: str) -> list[str]:
+        """Return the topics in which a group has committed."""
+        return [topic for topic, other in self._keys() if other == group]
+
+    def groups_of(self, topic: str) -> list[str]:
+        """Return the groups that have committed in a topic."""
+        return [group for other, group in self._keys() if other == topic]
+
+    def delete_group(self, group: str) -> None:
+        """Forget all offsets of a group."""
+        self._delete(lambda topic, other: other == group)
+
+    def delete_topic(self, topic: str) -> None:
+        """Forget all offsets in a topic."""
+        self._delete(lambda other, group: other == topic)
+
+    def encode(self) -> bytes:
+        """Return the text of consumerOffset.json."""
+        for key in self._table.keys() - self._encoded.keys():
+            self._encode_entry(key)
+        return self._joined()
+
+    async def flush(self) -> None:
+        """Write the file if anything has changed, without stalling the loop.
+
+        Raises OSError of the disk; the changes stay marked and the next call tries again.
+        """
+        if not self.file.dirty:
+            return
+        stale = list(self._table.keys() - self._encoded.keys())
+        for start in range(0, len(stale), ENTRIES_PER_TURN):
+            for key in stale[start : start + ENTRIES_PER_TURN]:
+                if key in self._table:
+                    self._encode_entry(key)
+            await asyncio.sleep(0)
+        await self.file.flush()
+
+    def _encode_entry(self, key: str) -> None:
+        queues = msgspec.json.encode(self._table[key], order="deterministic")
+        self._encoded[key] = b"%b:%b" % (
+            msgspec.json.encode(key),
+            _QUOTED_NUMBER.sub(rb"\1:", queues),  # fastjson writes integer keys without quotes
+        )
+
+    def _joined(self) -> bytes:
+        version = msgspec.json.encode(self.data_version)
+        entries = b",\n".join(self._encoded.values())
+        return b'{"dataVersion":%b,"offsetTable":{\n%b\n}}' % (version, entries)
+
+    def _changed(self, key: str) -> None:
+        self._encoded.pop(key, None)
+        self.file.mark()
+        self._commits += 1
+        if self._commits % self._version_step == 0:
+            self.data_version = msgspec.structs.replace(
+                self.data_version, timestamp=self._now_ms(), counter=self.data_version.counter + 1
+            )
+
+    def _keys(self) -> Iterator[tuple[str, str]]:
+        for key in self._table:
+            topic, found, group = key.partition(SEPARATOR)
+            if found and SEPARATOR not in group:
+                yield topic, group
+
+    def _delete(self, doomed: Callable[[str, str], bool]) -> None:
+        for table in (self._table, self._resets, self._pulled):
+            for key in list(table):
+                topic, _, group = key.partition(SEPARATOR)
+                if doomed(topic, group):
+                    del table[key]
+                    self._changed(key)
+
+
+def _decode(data: bytes) -> ConsumerOffsets:
+    return decode_table(ConsumerOffsets, _BARE_NUMBER.sub(rb'\1"\2":', data))

@@ -1,0 +1,40 @@
+"""Administration of the broker itself: 25, 26 and 28 (AdminBrokerProcessor)."""
+
+from aerobee.broker.context import Context
+from aerobee.broker.runtime_info import runtime_info
+from aerobee.remoting.bodies import KVTable, encode_body
+from aerobee.remoting.codes import RequestCode, ResponseCode
+from aerobee.remoting.errors import RequestError
+from aerobee.remoting.headers.admin import BrokerConfigReply
+from aerobee.remoting.java_properties import parse_java_properties
+from aerobee.remoting.net.routes import NoHeader, Outcome, Reply, Request, Routes
+
+routes: Routes[Context] = Routes("admin")
+
+
+@routes.on(RequestCode.UPDATE_BROKER_CONFIG)
+async def update_broker_config(ctx: Context, request: Request[NoHeader]) -> Outcome:
+    """Change settings; the body holds them as a properties file."""
+    try:
+        properties = parse_java_properties(bytes(request.command.body).decode())
+    except ValueError as error:
+        raise RequestError(ResponseCode.SYSTEM_ERROR, f"string2Properties error: {error}") from None
+    permission = ctx.settings.broker_permission
+    later = await ctx.live.update(properties)
+    if ctx.settings.broker_permission != permission:
+        ctx.topics.next_version()
+        await ctx.registration.announce_all()
+    return Reply(remark=f"kept for the next start: {', '.join(later)}" if later else None)
+
+
+@routes.on(RequestCode.GET_BROKER_CONFIG)
+def get_broker_config(ctx: Context, request: Request[NoHeader]) -> Outcome:
+    """Return every setting as a properties file."""
+    version = encode_body(ctx.live.data_version).decode()
+    return Reply(BrokerConfigReply(version=version), body=ctx.live.text().encode())
+
+
+@routes.on(RequestCode.GET_BROKER_RUNTIME_INFO)
+def get_runtime_info(ctx: Context, request: Request[NoHeader]) -> Outcome:
+    """Return the counters and states that `mqadmin brokerStatus` and `clusterList` print."""
+    return Reply(body=encode_body(KVTable(table=runtime_info(ctx))))

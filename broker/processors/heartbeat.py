@@ -1,0 +1,162 @@
+"""Clients come, stay and go: 34, 35, 38 and 46 (ClientManageProcessor, ConsumerManageProcessor)."""
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from typing import Any, Final
+
+from aerobee.broker.context import Context
+from aerobee.broker.filters import check_expression_type
+from aerobee.broker.members import Client
+from aerobee.broker.names import retry_topic
+from aerobee.remoting.bodies import (
+    CheckClientConfig,
+    ConsumerData,
+    ConsumerListReply,
+    HeartbeatData,
+    SubscriptionGroupConfig,
+    TopicConfig,
+    decode_body,
+    encode_body,
+)
+from aerobee.remoting.codes import RequestCode, ResponseCode, TopicSysFlag
+from aerobee.remoting.errors import RequestError
+from aerobee.remoting.headers.heartbeat import (
+    ConsumerListRequest,
+    HeartbeatReply,
+    UnregisterClientRequest,
+)
+from aerobee.remoting.net.routes import NoHeader, Outcome, Reply, Request, Routes
+
+log = logging.getLogger(__name__)
+
+routes: Routes[Context] = Routes("heartbeat")
+
+MSGPACK_OFFER: Final = "AEROBEE_MSGPACK"  # what our own client and broker say to one another
+PULL_CONSUMER: Final = "CONSUME_ACTIVELY"
+
+
+@routes.on(RequestCode.HEART_BEAT)
+def heart_beat(ctx: Context, request: Request[NoHeader]) -> Outcome | Coroutine[Any, Any, Outcome]:
+    """Note which groups a client consumes and produces for; make groups that are new.
+
+    The answer waits only where a group or its retry topic was made: until both are on disk and
+    every nameserver has the topic.
+    """
+    data = decode_body(HeartbeatData, request.command.body)
+    _check_size(ctx, data)
+    command = request.command
+    client = Client(request.connection, data.client_id, command.language, command.version)
+    version_2 = data.heartbeat_fingerprint != 0
+    changed = not version_2  # V1 has no fingerprint to compare: every heartbeat may be a change
+    made: list[TopicConfig] = []
+    for consumer in data.consumer_data_set:
+        if ctx.settings.reject_pull_consumer_enable and consumer.consume_type == PULL_CONSUMER:
+            continue
+        without_sub = version_2 and data.without_sub
+        changed |= ctx.members.note_fingerprint(
+            consumer.group_name, data.heartbeat_fingerprint, without_sub=without_sub
+        )
+        config = ctx.groups.find(consumer.group_name)
+        if config is None:
+            continue
+        topic, new = _retry_topic(ctx, consumer, config)
+        if new:
+            made.append(topic)
+        ctx.members.register_consumer(
+            client,
+            consumer,
+            notified=config.notify_consumer_ids_changed_enable,
+            without_sub=without_sub,
+        )
+    for producer in data.producer_data_set:
+        ctx.members.register_producer(client, producer.group_name)
+    reply = Reply(HeartbeatReply(is_sub_change=changed), ext=_offer(request))
+    if made or ctx.groups.file.dirty:
+        return _when_known(ctx, made, reply)
+    return reply
+
+
+@routes.on(RequestCode.UNREGISTER_CLIENT, UnregisterClientRequest)
+def unregister_client(ctx: Context, request: Request[UnregisterClientRequest]) -> Outcome:
+    """Take a client out of a producer group, a consumer group or both."""
+    header = request.header
+    if header.producer_group is not None:
+        ctx.members.unregister_producer(request.connection, header.producer_group)
+    if header.consumer_group is not None:
+        ctx.members.unregister_consumer(request.connection, header.consumer_group)
+    return Reply()
+
+
+@routes.on(RequestCode.GET_CONSUMER_LIST_BY_GROUP, ConsumerListRequest)
+def consumer_list(ctx: Context, request: Request[ConsumerListRequest]) -> Outcome:
+    """List the clients among which a group's queues are to be shared."""
+    group = request.header.consumer_group
+    client_ids = ctx.members.client_ids(group)
+    if not client_ids:
+        raise RequestError(ResponseCode.SYSTEM_ERROR, f"no consumer for this group, {group}")
+    return Reply(body=encode_body(ConsumerListReply(consumer_id_list=client_ids)))
+
+
+@routes.on(RequestCode.CHECK_CLIENT_CONFIG)
+def check_client_config(ctx: Context, request: Request[NoHeader]) -> Outcome:
+    """Tell a consumer before it starts whether its filter expression can be evaluated here."""
+    if request.command.body:
+        checked = decode_body(CheckClientConfig, request.command.body)
+        if checked.subscription_data is not None:
+            check_expression_type(checked.subscription_data.expression_type)
+    return Reply()
+
+
+def _check_size(ctx: Context, data: HeartbeatData) -> None:
+    limit = ctx.settings.groups_per_heartbeat_max
+    count = max(len(data.consumer_data_set), len(data.producer_data_set))
+    if count > limit:
+        raise RequestError(
+            ResponseCode.INVALID_PARAMETER,
+            f"a heartbeat with {count} groups, groupsPerHeartbeatMax is {limit}",
+        )
+    limit = ctx.settings.subscriptions_per_group_max
+    for consumer in data.consumer_data_set:
+        if len(consumer.subscription_data_set) > limit:
+            raise RequestError(
+                ResponseCode.INVALID_PARAMETER,
+                f"group {consumer.group_name} has {len(consumer.subscription_data_set)} "
+                f"subscriptions, subscriptionsPerGroupMax is {limit}",
+            )
+
+
+def _retry_topic(
+    ctx: Context, consumer: ConsumerData, config: SubscriptionGroupConfig
+) -> tuple[TopicConfig, bool]:
+    """Return the group's retry topic and whether it is new or has changed."""
+    ordered = any(
+        ctx.topics.is_order_topic(subscription.topic)
+        for subscription in consumer.subscription_data_set
+    )
+    return ctx.topics.create_for_group(
+        retry_topic(consumer.group_name),
+        config.retry_queue_nums,
+        order=ordered,
+        topic_sys_flag=TopicSysFlag.UNIT_SUB if consumer.unit_mode else 0,
+    )
+
+
+async def _when_known(ctx: Context, made: list[TopicConfig], reply: Reply) -> Reply:
+    """Answer when what the heartbeat made will survive and can be found."""
+    try:
+        if made:
+            await asyncio.gather(ctx.groups.file.flush(), ctx.registration.announce(*made))
+        else:
+            await ctx.groups.file.flush()
+    except OSError as error:  # consuming goes on from a full disk; the next change tries again
+        log.error("group tables not written error=%s", error)
+    return reply
+
+
+def _offer(request: Request[NoHeader]) -> dict[str, str]:
+    """Agree on msgpack headers with a client that knows them; nobody else ever hears of it."""
+    if request.command.ext.get(MSGPACK_OFFER) != "1":
+        return {}
+    request.connection.msgpack = True
+    return {MSGPACK_OFFER: "1"}

@@ -1,0 +1,123 @@
+"""Offsets: where groups stopped, where queues begin and end: 14, 15, 29, 30, 31 and 32."""
+
+from aerobee.broker.context import Context
+from aerobee.remoting.codes import RequestCode, ResponseCode
+from aerobee.remoting.errors import RequestError
+from aerobee.remoting.headers.offsets import (
+    EarliestStoreTimeRequest,
+    MaxOffsetRequest,
+    MinOffsetRequest,
+    OffsetReply,
+    QueryConsumerOffsetRequest,
+    SearchOffsetRequest,
+    TimestampReply,
+    UpdateConsumerOffsetRequest,
+)
+from aerobee.remoting.net.routes import Outcome, Reply, Request, Routes
+from aerobee.storage.consume_queue import ConsumeQueue
+
+routes: Routes[Context] = Routes("offsets")
+
+
+@routes.on(RequestCode.QUERY_CONSUMER_OFFSET, QueryConsumerOffsetRequest)
+def query_consumer_offset(ctx: Context, request: Request[QueryConsumerOffsetRequest]) -> Outcome:
+    """Tell a group where it stopped in one queue.
+
+    A group that never committed is told 0 where the queue still has its first message at hand, so
+    that it misses nothing of a fresh topic; elsewhere, or with setZeroIfNotFound=false, it learns
+    that there is no offset and decides by its ConsumeFromWhere.
+    """
+    header = request.header
+    offset = ctx.offsets.committed(header.consumer_group, header.topic, header.queue_id)
+    if offset is not None and offset >= 0:
+        return OffsetReply(offset=offset)
+    if header.set_zero_if_not_found is False:
+        raise RequestError(
+            ResponseCode.QUERY_NOT_FOUND,
+            "Not found, do not set to zero, maybe this group boot first",
+        )
+    queue = ctx.store.find_queue(header.topic, header.queue_id)
+    if queue is not None and _starts_in_memory(ctx, queue):
+        return OffsetReply(offset=0)
+    raise RequestError(
+        ResponseCode.QUERY_NOT_FOUND,
+        "Not found, V3_0_6_SNAPSHOT maybe this group consumer boot first",
+    )
+
+
+@routes.on(RequestCode.UPDATE_CONSUMER_OFFSET, UpdateConsumerOffsetRequest)
+def update_consumer_offset(ctx: Context, request: Request[UpdateConsumerOffsetRequest]) -> Outcome:
+    """Remember how far a group has consumed one queue."""
+    header = request.header
+    group, topic = header.consumer_group, header.topic
+    if group not in ctx.groups:
+        raise RequestError(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"Group {group} not exist!")
+    config = ctx.topics.get(topic)
+    if config is None:
+        raise RequestError(ResponseCode.TOPIC_NOT_EXIST, f"Topic {topic} not exist!")
+    if not 0 <= header.queue_id < max(config.read_queue_nums, config.write_queue_nums):
+        raise RequestError(
+            ResponseCode.INVALID_PARAMETER, f"topic {topic} has no queue {header.queue_id}"
+        )  # RocketMQ takes any number, and keeps it for ever
+    if ctx.settings.use_server_side_reset_offset and ctx.offsets.is_reset(
+        group, topic, header.queue_id
+    ):
+        return Reply(remark="Offset has been previously reset")
+    remote = request.connection.remote
+    ctx.offsets.commit(group, topic, header.queue_id, header.commit_offset, remote)
+    return Reply()
+
+
+@routes.on(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, SearchOffsetRequest)
+def search_offset(ctx: Context, request: Request[SearchOffsetRequest]) -> Outcome:
+    """Find the message of one queue that was stored at, or next to, a time."""
+    header = request.header
+    queue = ctx.store.find_queue(header.topic, header.queue_id)
+    if queue is None:
+        return OffsetReply(offset=0)
+    upper = (header.boundary_type or "").upper() == "UPPER"
+    ctx.tick.commit_log()
+    return OffsetReply(
+        offset=ctx.store.offset_by_time(queue, header.timestamp, "UPPER" if upper else "LOWER")
+    )
+
+
+@routes.on(RequestCode.GET_MAX_OFFSET, MaxOffsetRequest)
+def max_offset(ctx: Context, request: Request[MaxOffsetRequest]) -> Outcome:
+    """Return the offset that the next message of one queue will get."""
+    queue = ctx.store.find_queue(request.header.topic, request.header.queue_id)
+    return OffsetReply(offset=0 if queue is None else queue.max_offset)
+
+
+@routes.on(RequestCode.GET_MIN_OFFSET, MinOffsetRequest)
+def min_offset(ctx: Context, request: Request[MinOffsetRequest]) -> Outcome:
+    """Return the offset of the oldest message of one queue that can still be read."""
+    queue = ctx.store.find_queue(request.header.topic, request.header.queue_id)
+    return OffsetReply(offset=0 if queue is None else queue.min_offset)
+
+
+@routes.on(RequestCode.GET_EARLIEST_MSG_STORETIME, EarliestStoreTimeRequest)
+def earliest_store_time(ctx: Context, request: Request[EarliestStoreTimeRequest]) -> Outcome:
+    """Return when the oldest message of one queue was stored, -1 where there is none."""
+    queue = ctx.store.find_queue(request.header.topic, request.header.queue_id)
+    return TimestampReply(timestamp=-1 if queue is None else store_time(ctx, queue))
+
+
+def store_time(ctx: Context, queue: ConsumeQueue, offset: int | None = None) -> int:
+    """Return when a queue's message was stored (by default its oldest), -1 where there is none."""
+    if offset is None:
+        offset = queue.min_offset
+    if not queue.min_offset <= offset < queue.max_offset:
+        return -1
+    ctx.tick.commit_log()
+    position, _, _ = queue.entry(offset)
+    time_ms = ctx.store.store_time_at(position)
+    return -1 if time_ms is None else time_ms
+
+
+def _starts_in_memory(ctx: Context, queue: ConsumeQueue) -> bool:
+    """Whether message 0 is there and still recent enough to be in the page cache."""
+    if queue.min_offset > 0 or queue.max_offset == 0:
+        return False
+    position, _, _ = queue.entry(0)
+    return ctx.store.in_memory(position)

@@ -1,0 +1,101 @@
+"""Topic administration: 17, 215 and 351 (AdminBrokerProcessor)."""
+
+from typing import Final
+
+from aerobee.broker.attributes import MESSAGE_TYPE, parse_edits
+from aerobee.broker.context import Context
+from aerobee.broker.names import RETRY_PREFIX, check_topic
+from aerobee.broker.system_topics import is_system_topic
+from aerobee.remoting.bodies import TopicConfig, encode_body
+from aerobee.remoting.codes import RequestCode, ResponseCode
+from aerobee.remoting.errors import RequestError
+from aerobee.remoting.headers.topics import CreateTopicRequest, DeleteTopicRequest, TopicRequest
+from aerobee.remoting.net.routes import Outcome, Reply, Request, Routes
+
+routes: Routes[Context] = Routes("topics")
+
+QUEUES_MAX: Final = 32_767
+PERM_MAX: Final = 15
+
+
+@routes.on(RequestCode.UPDATE_AND_CREATE_TOPIC, CreateTopicRequest)
+async def update_and_create_topic(ctx: Context, request: Request[CreateTopicRequest]) -> Outcome:
+    """Make a topic, or give it other queues, permissions or attributes."""
+    header = request.header
+    check_topic(header.topic)
+    _check_system(ctx, header.topic)
+    for name, value, limit in (
+        ("readQueueNums", header.read_queue_nums, QUEUES_MAX),
+        ("writeQueueNums", header.write_queue_nums, QUEUES_MAX),
+        ("perm", header.perm, PERM_MAX),
+    ):
+        if not 0 <= value <= limit:
+            raise RequestError(
+                ResponseCode.INVALID_PARAMETER, f"{name} is {value}, allowed: 0 to {limit}"
+            )
+    edits = parse_edits(header.attributes)
+    if not ctx.settings.enable_mixed_message_type and edits.get("+" + MESSAGE_TYPE) == "MIXED":
+        raise RequestError(ResponseCode.INVALID_PARAMETER, "MIXED message type is not supported.")
+    config = ctx.topics.update(
+        TopicConfig(
+            topic_name=header.topic,
+            read_queue_nums=header.read_queue_nums,
+            write_queue_nums=header.write_queue_nums,
+            perm=header.perm,
+            topic_filter_type=header.topic_filter_type,
+            topic_sys_flag=header.topic_sys_flag or 0,
+            order=header.order,
+        ),
+        edits,
+    )
+    await ctx.registration.announce(config)
+    return Reply()
+
+
+@routes.on(RequestCode.DELETE_TOPIC_IN_BROKER, DeleteTopicRequest)
+async def delete_topic(ctx: Context, request: Request[DeleteTopicRequest]) -> Outcome:
+    """Remove a topic with its messages' queues and the offsets committed in it.
+
+    Retry topics that pop consumption made for it go as well. The nameservers forget it when the
+    administrator's tool tells them (code 216), as with RocketMQ.
+    """
+    topic = request.header.topic
+    if not topic.strip():
+        raise RequestError(ResponseCode.INVALID_PARAMETER, "The specified topic is blank.")
+    _check_system(ctx, topic)
+    doomed = [topic]
+    if ctx.settings.clear_retry_topic_when_delete_topic:
+        for group in ctx.offsets.groups_of(topic):
+            for separator in ("+", "_"):  # KeyBuilder: version 2 and 1 of pop retry topics
+                retry = f"{RETRY_PREFIX}{group}{separator}{topic}"
+                if ctx.topics.get(retry) is not None:
+                    doomed.append(retry)
+    for name in doomed:
+        ctx.topics.delete(name)
+        ctx.offsets.delete_topic(name)
+        ctx.queues.drop_topic(name, ctx.holds.release)
+        ctx.store.delete_topic(name)
+    await ctx.topics.file.flush()
+    return Reply()
+
+
+@routes.on(RequestCode.GET_TOPIC_CONFIG, TopicRequest)
+def get_topic_config(ctx: Context, request: Request[TopicRequest]) -> Outcome:
+    """Return one topic's configuration as JSON."""
+    config = ctx.topics.get(request.header.topic)
+    if config is None:
+        raise RequestError(
+            ResponseCode.TOPIC_NOT_EXIST,
+            f"No topic in this broker. topic: {request.header.topic}",
+        )
+    return Reply(body=encode_body(config))
+
+
+def _check_system(ctx: Context, topic: str) -> None:
+    if ctx.settings.validate_system_topic_when_update_topic and is_system_topic(
+        topic, ctx.settings
+    ):
+        raise RequestError(
+            ResponseCode.INVALID_PARAMETER,
+            f"The topic[{topic}] is conflict with system topic.",
+        )
