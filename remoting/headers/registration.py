@@ -9,8 +9,8 @@ class RegisterBrokerRequest(Header, frozen=True, kw_only=True):
     """REGISTER_BROKER: a broker tells where it is and what topics it has.
 
     `heartbeat_timeout_millis` is how long the nameserver may wait for the next one; `compressed`
-    says how the body is written and `body_crc32` is its CRC-32 (0: not to be checked), as a Java
-    int, so it may be negative.
+    says how the body is written and `body_crc32` is its CRC-32 without the highest bit
+    (UtilAll.crc32); 0 means that it is not to be checked.
     """
 
     broker_name: str
