@@ -1,0 +1,109 @@
+"""Message bodies in zlib, LZ4 (frame format) and ZSTD; three bits of sysFlag say which.
+
+LZ4 and ZSTD are loaded by the first message that needs them. Source: CompressionType,
+ZlibCompressor, Lz4Compressor and ZstdCompressor.java.
+"""
+
+from typing import Final, cast
+
+from isal import isal_zlib
+
+from aerobee.remoting.codes import SysFlag
+from aerobee.remoting.errors import CorruptRecord
+
+CODECS: Final[dict[str, int]] = {
+    "zlib": SysFlag.COMPRESSION_ZLIB,
+    "lz4": SysFlag.COMPRESSION_LZ4,
+    "zstd": SysFlag.COMPRESSION_ZSTD,
+}
+"""The codecs by name, and the sysFlag bits that stand for each."""
+
+LEVEL_DEFAULT: Final = 5
+_ISAL_LEVEL_MAX: Final = 3
+_IsalError: Final = cast(type[Exception], isal_zlib.error)  # its stub calls it an instance
+_ZSTD_WINDOW_BYTES_MAX: Final = 8 * 1024 * 1024  # a frame may ask for much more memory
+
+
+def compress(body: bytes, codec: str = "zlib", level: int = LEVEL_DEFAULT) -> bytes:
+    """Compress a body; its message's sysFlag then needs `CODECS[codec] | SysFlag.COMPRESSED`.
+
+    `level` goes from 1 (fast) to 9 (small); LZ4 takes no notice of it. Raises ValueError for an
+    unknown codec.
+    """
+    data: bytes
+    if codec == "zlib":
+        data = isal_zlib.compress(body, min(_ISAL_LEVEL_MAX, level // 2))
+    elif codec == "lz4":
+        import lz4.frame
+
+        # Java's LZ4FrameInputStream reads independent blocks only.
+        data = lz4.frame.compress(body, block_linked=False, store_size=False)
+    elif codec == "zstd":
+        import zstandard
+
+        data = zstandard.ZstdCompressor(level=level).compress(body)
+    else:
+        raise ValueError(f"compression codec {codec!r} is none of {', '.join(CODECS)}")
+    return data
+
+
+def decompress(body: bytes, sys_flag: int, *, bytes_max: int) -> bytes:
+    """Return the body as it was sent; unchanged where `sys_flag` says that it is not compressed.
+
+    Raises CorruptRecord for damaged data, an unknown codec, and more than `bytes_max` bytes; memory
+    stays near that limit whatever the data claims.
+    """
+    if not sys_flag & SysFlag.COMPRESSED:
+        return body
+    codec = sys_flag & SysFlag.COMPRESSION_MASK
+    if codec in (0, SysFlag.COMPRESSION_ZLIB):
+        return inflate(body, bytes_max)
+    if codec == SysFlag.COMPRESSION_LZ4:
+        return _decompress_lz4(body, bytes_max)
+    if codec == SysFlag.COMPRESSION_ZSTD:
+        return _decompress_zstd(body, bytes_max)
+    raise CorruptRecord(f"compression codec {codec >> 8} is unknown")
+
+
+def inflate(body: bytes, bytes_max: int) -> bytes:
+    """Undo zlib; raises CorruptRecord for damaged data and for more than `bytes_max` bytes."""
+    inflater = isal_zlib.decompressobj()
+    try:
+        data = inflater.decompress(body, bytes_max + 1)
+    except _IsalError as error:
+        raise CorruptRecord(f"zlib body is damaged: {error}") from None
+    return _checked("zlib", data, inflater.eof, bytes_max)
+
+
+def _decompress_lz4(body: bytes, bytes_max: int) -> bytes:
+    import lz4.frame
+
+    decompressor = lz4.frame.LZ4FrameDecompressor()
+    try:
+        data = decompressor.decompress(body, bytes_max + 1)
+    except RuntimeError as error:
+        raise CorruptRecord(f"LZ4 body is damaged: {error}") from None
+    return _checked("LZ4", data, decompressor.eof, bytes_max)
+
+
+def _decompress_zstd(body: bytes, bytes_max: int) -> bytes:
+    import zstandard
+
+    try:
+        claimed = zstandard.get_frame_parameters(body).content_size
+        if claimed not in (zstandard.CONTENTSIZE_UNKNOWN, zstandard.CONTENTSIZE_ERROR):
+            _checked("ZSTD", b"", True, bytes_max, claimed)
+        decompressor = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW_BYTES_MAX)
+        return decompressor.decompress(body, max_output_size=bytes_max)
+    except zstandard.ZstdError as error:
+        raise CorruptRecord(f"ZSTD body is damaged or over {bytes_max} bytes: {error}") from None
+
+
+def _checked(
+    name: str, data: bytes, complete: bool, bytes_max: int, claimed_bytes: int = 0
+) -> bytes:
+    if max(len(data), claimed_bytes) > bytes_max:
+        raise CorruptRecord(f"{name} body is over {bytes_max} bytes")
+    if not complete:
+        raise CorruptRecord(f"{name} body is cut off")
+    return data

@@ -1,0 +1,95 @@
+"""The two ids of a message: the broker's, which says where it lies, and the client's."""
+
+import itertools
+import os
+import struct
+import time
+from collections.abc import Callable
+from typing import Final
+
+from aerobee.remoting.record import host_address, host_bytes
+
+_TAIL_V4_CHARS: Final = 32
+_TAIL_V6_CHARS: Final = 56
+_POSITION: Final = struct.Struct(">q")
+
+
+def offset_message_id(host: str, port: int, position: int) -> str:
+    """Return the broker's id of a message: its address and the position in its log, in hex.
+
+    32 characters, 56 where the host is an IPv6 address (MessageDecoder.createMessageId).
+    """
+    return (host_bytes(host, port) + _POSITION.pack(position)).hex().upper()
+
+
+def parse_offset_message_id(message_id: str) -> tuple[str, int, int]:
+    """Return host, port and position of a broker's message id.
+
+    Raises ValueError for text that is none.
+    """
+    if len(message_id) not in (_TAIL_V4_CHARS, _TAIL_V6_CHARS):
+        raise ValueError(
+            f"message id of {len(message_id)} characters, expected {_TAIL_V4_CHARS} or "
+            f"{_TAIL_V6_CHARS}: {message_id[:60]!r}"
+        )
+    try:
+        packed = bytes.fromhex(message_id)
+    except ValueError:
+        packed = b""
+    if len(packed) * 2 != len(message_id):  # fromhex skips spaces
+        raise ValueError(f"message id is not hexadecimal: {message_id!r}")
+    host, port = host_address(packed[:-8])
+    (position,) = _POSITION.unpack(packed[-8:])
+    return host, port, position
+
+
+def _milliseconds() -> int:
+    return time.time_ns() // 1_000_000
+
+
+class UniqueIds:
+    """Makes a client's message ids (UNIQ_KEY): no two alike in a month, from any process.
+
+    In hex: ip 4 or 16 bytes, process id 2, a number of this object 4, milliseconds since the month
+    began (local time) 4, counter 2. Without `ip` four random bytes stand for it, so that this
+    module needs no network. Source: MessageClientIDSetter.java.
+    """
+
+    def __init__(self, ip: str | None = None, *, now_ms: Callable[[], int] = _milliseconds) -> None:
+        address = host_bytes(ip, 0)[:-4] if ip else os.urandom(4)
+        fixed = address + (os.getpid() & 0xFFFF).to_bytes(2, "big") + os.urandom(4)
+        self._prefix = fixed.hex().upper()
+        self._counter = itertools.count()
+        self._now_ms = now_ms
+        self._month_ms, self._next_month_ms = _month(now_ms())
+
+    def next(self) -> str:
+        """Return an id of 32 characters, 56 for an IPv6 address."""
+        now_ms = self._now_ms()
+        if now_ms >= self._next_month_ms:
+            self._month_ms, self._next_month_ms = _month(now_ms)
+        since_ms = max(0, now_ms - self._month_ms)  # a clock set back must not go negative
+        return f"{self._prefix}{since_ms:08X}{next(self._counter) & 0xFFFF:04X}"
+
+
+def unique_id_time_ms(unique_id: str, now_ms: int) -> int:
+    """Return when a client made an id, in ms since 1970, given that it was less than a month ago.
+
+    Raises ValueError for text that is no such id. Source: MessageClientIDSetter.java.
+    """
+    if len(unique_id) not in (_TAIL_V4_CHARS, _TAIL_V6_CHARS):
+        raise ValueError(f"unique id of {len(unique_id)} characters: {unique_id[:60]!r}")
+    since_ms = int(unique_id[-12:-4], 16)
+    month_ms, _ = _month(now_ms)
+    if month_ms + since_ms >= now_ms:
+        month_ms, _ = _month(month_ms - 1)
+    return month_ms + since_ms
+
+
+def _month(now_ms: int) -> tuple[int, int]:
+    """Return when this month and the next one begin, in local time."""
+    now = time.localtime(now_ms / 1000)
+    year, month = now.tm_year, now.tm_mon
+    this = time.mktime((year, month, 1, 0, 0, 0, 0, 0, -1))
+    following = time.mktime((year, month + 1, 1, 0, 0, 0, 0, 0, -1))
+    return int(this * 1000), int(following * 1000)
