@@ -1,1 +1,67 @@
-"""An asyncio client for RocketMQ brokers: producers and consumers."""
+"""Asyncio clients of a RocketMQ or Aerobee cluster: send, be handed messages, or poll for them."""
+
+from aerobee.client.balance import Averagely, AveragelyByCircle, Strategy
+from aerobee.client.consumer import PushConsumer, PushStatistics
+from aerobee.client.errors import (
+    BrokerRefused,
+    ClientError,
+    InvalidMessage,
+    InvalidUse,
+    RouteMissing,
+    SendFailed,
+    Unavailable,
+)
+from aerobee.client.handlers import ConsumeResult, HandlerStatistics
+from aerobee.client.hooks import SendContext, SendHook
+from aerobee.client.lite_pull import LitePullConsumer
+from aerobee.client.message import Message, MessageQueue, SendResult, SendStatus
+from aerobee.client.offsets import ConsumeFrom
+from aerobee.client.process_queue import QueueStatistics
+from aerobee.client.producer import Producer
+from aerobee.client.received import ReceivedMessage
+from aerobee.client.selectors import QueueSelector, at_random, by_key
+from aerobee.client.settings import (
+    ClientSettings,
+    LitePullSettings,
+    ProducerSettings,
+    PullSettings,
+    PushSettings,
+)
+from aerobee.remoting.net.tls import TlsClientSettings
+
+__all__ = [
+    "Averagely",
+    "AveragelyByCircle",
+    "BrokerRefused",
+    "ClientError",
+    "ClientSettings",
+    "ConsumeFrom",
+    "ConsumeResult",
+    "HandlerStatistics",
+    "InvalidMessage",
+    "InvalidUse",
+    "LitePullConsumer",
+    "LitePullSettings",
+    "Message",
+    "MessageQueue",
+    "Producer",
+    "ProducerSettings",
+    "PullSettings",
+    "PushConsumer",
+    "PushSettings",
+    "PushStatistics",
+    "QueueSelector",
+    "QueueStatistics",
+    "ReceivedMessage",
+    "RouteMissing",
+    "SendContext",
+    "SendFailed",
+    "SendHook",
+    "SendResult",
+    "SendStatus",
+    "Strategy",
+    "TlsClientSettings",
+    "Unavailable",
+    "at_random",
+    "by_key",
+]

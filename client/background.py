@@ -1,0 +1,57 @@
+"""Tasks that live as long as their owner, and calls that come round."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+log = logging.getLogger(__name__)
+
+
+class BackgroundTasks:
+    """The tasks of one owner: none is lost sight of, and none outlives `close`."""
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._closed = False
+
+    def start(self, work: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any] | None:
+        """Run `work` beside the caller; its failure is logged. None after `close`."""
+        if self._closed:
+            work.close()
+            return None
+        task = asyncio.create_task(work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+        return task
+
+    def every(
+        self, interval_ms: int, action: Callable[[], Coroutine[Any, Any, None]], name: str
+    ) -> None:
+        """Call `action` again and again, `interval_ms` after it last ended; errors are logged."""
+        self.start(self._repeat(interval_ms / 1000, action, name), name)
+
+    async def close(self) -> None:
+        """Cancel what runs and wait for its end; the calling task itself is spared."""
+        self._closed = True
+        current = asyncio.current_task()
+        tasks = [task for task in self._tasks if task is not current]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+
+    async def _repeat(
+        self, interval_s: float, action: Callable[[], Coroutine[Any, Any, None]], name: str
+    ) -> None:
+        while True:
+            await asyncio.sleep(interval_s)
+            try:
+                await action()
+            except Exception:  # one failed round must not end the rounds
+                log.exception("background work failed name=%s", name)
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("background task failed name=%s", task.get_name(), exc_info=error)

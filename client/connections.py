@@ -1,0 +1,90 @@
+"""Requests of one client instance: one connection to each broker and nameserver."""
+
+from collections.abc import Callable, Mapping
+
+from aerobee.client.errors import BrokerRefused
+from aerobee.client.settings import ClientSettings
+from aerobee.remoting.codes import ResponseCode
+from aerobee.remoting.command import Command
+from aerobee.remoting.headers._fields import Header, encode_header
+from aerobee.remoting.net.client import ConnectionPool
+from aerobee.remoting.net.connection import Connection, Handler
+from aerobee.remoting.net.limits import NetLimits
+
+
+class Connections:
+    """Calls brokers and nameservers by their address, "ip:port", reconnecting as needed.
+
+    `on_connected` callbacks get the address and connection of each one that is made, before
+    anything is sent on it.
+    """
+
+    def __init__(self, settings: ClientSettings, handler: Handler) -> None:
+        limits = NetLimits(
+            frame_bytes_max=settings.frame_bytes_max,
+            connect_timeout_s=settings.connect_timeout_ms / 1000,
+        )
+        self._timeout_ms = settings.api_timeout_ms
+        self._pool = ConnectionPool(handler, tls=settings.tls, limits=limits)
+        self._announced: dict[str, Connection] = {}
+        self.on_connected: list[Callable[[str, Connection], None]] = []
+
+    def open(self, address: str) -> Connection | None:
+        """Return the connection to `address` if it is open."""
+        return self._pool.get(address)
+
+    async def connect(self, address: str) -> Connection:
+        """Return the connection to `address`, made if need be; raises NotConnected."""
+        connection = self._pool.get(address)
+        if connection is not None:
+            return connection
+        connection = await self._pool.connect(address)
+        if self._announced.get(address) is not connection:  # else another caller was first
+            self._announced[address] = connection
+            for callback in self.on_connected:
+                callback(address, connection)
+        return connection
+
+    async def call(
+        self,
+        address: str,
+        code: int,
+        ext: dict[str, str],
+        body: bytes = b"",
+        *,
+        timeout_ms: int | None = None,
+    ) -> Command:
+        """Send a request and return the reply, whatever its code; raises Unavailable."""
+        timeout_s = (self._timeout_ms if timeout_ms is None else timeout_ms) / 1000
+        connection = self._pool.get(address) or await self.connect(address)
+        return await connection.call(Command(code, ext, body), timeout_s)
+
+    async def request(
+        self,
+        address: str,
+        code: int,
+        header: Header | None = None,
+        body: bytes = b"",
+        *,
+        timeout_ms: int | None = None,
+    ) -> Command:
+        """Send a request and return the reply if it is a success.
+
+        Raises BrokerRefused with the reply's code otherwise, Unavailable without reply.
+        """
+        ext = encode_header(header) if header is not None else {}
+        reply = await self.call(address, code, ext, body, timeout_ms=timeout_ms)
+        if reply.code != ResponseCode.SUCCESS:
+            raise BrokerRefused(reply.code, reply.remark, address)
+        return reply
+
+    async def oneway(
+        self, address: str, code: int, ext: Mapping[str, str], body: bytes = b""
+    ) -> None:
+        """Send a request that gets no reply; raises Unavailable if there is no connection."""
+        connection = self._pool.get(address) or await self.connect(address)
+        connection.oneway(Command(code, dict(ext), body))
+
+    async def close(self) -> None:
+        """Close every connection; what waits for a reply gets Unavailable."""
+        await self._pool.close()

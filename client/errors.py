@@ -1,0 +1,86 @@
+"""What a client call can raise, sorted by what the caller can do about it.
+
+AerobeeError
+├── ClientError
+│   ├── InvalidMessage    the message itself cannot be sent: correct it
+│   ├── InvalidUse        the call does not fit the state or the settings: correct the program
+│   ├── RouteMissing      no broker serves the topic (for sending, or at all): create it, or wait
+│   ├── BrokerRefused     a broker or nameserver answered with an error code: see `code`
+│   └── SendFailed        every attempt of a send failed; the last reason is `__cause__`
+└── Unavailable           no answer in time, or no connection: try again later
+"""
+
+from aerobee.remoting.codes import ResponseCode
+from aerobee.remoting.errors import AerobeeError, Unavailable
+
+__all__ = [
+    "BrokerRefused",
+    "ClientError",
+    "InvalidMessage",
+    "InvalidUse",
+    "RouteMissing",
+    "SendFailed",
+    "Unavailable",
+]
+
+CODE_NAMES = {
+    code: name
+    for name, code in vars(ResponseCode).items()
+    if isinstance(code, int) and not name.startswith("_")
+}
+
+
+class ClientError(AerobeeError):
+    """Base of what the client library itself raises (MQClientException.java)."""
+
+
+class InvalidMessage(ClientError):
+    """The message or its topic breaks a rule that every broker has (Validators.java).
+
+    Nothing was sent; sending the same message again fails again.
+    """
+
+
+class InvalidUse(ClientError):
+    """The call does not fit the client's state: not started, closed, or two modes mixed."""
+
+
+class RouteMissing(ClientError):
+    """No nameserver knows a broker for the topic, and it cannot be created by sending to it."""
+
+    def __init__(self, topic: str, namesrv: str) -> None:
+        super().__init__(
+            f"no route to topic {topic!r}: the nameservers {namesrv} name no broker for it; "
+            "create the topic, or let the broker create topics (autoCreateTopicEnable)"
+        )
+        self.topic = topic
+
+
+class BrokerRefused(ClientError):
+    """A broker or nameserver answered with an error (MQBrokerException.java).
+
+    `code` is a ResponseCode, `remark` the peer's own words, `address` its "ip:port".
+    """
+
+    def __init__(self, code: int, remark: str | None, address: str) -> None:
+        name = CODE_NAMES.get(code, "unknown code")
+        super().__init__(f"{address} answered {code} ({name}): {remark or 'no remark'}")
+        self.code = code
+        self.remark = remark or ""
+        self.address = address
+
+
+class SendFailed(ClientError):
+    """A message could not be stored, after all the attempts that the settings and the time allow.
+
+    The message may nevertheless have been stored if an attempt ended without an answer.
+    `brokers` names where it was tried, in order; the last attempt's error is `__cause__`.
+    """
+
+    def __init__(self, topic: str, brokers: list[str], elapsed_ms: int) -> None:
+        super().__init__(
+            f"sending to topic {topic!r} failed {len(brokers)} times in {elapsed_ms} ms "
+            f"(brokers tried: {', '.join(brokers) or 'none'})"
+        )
+        self.topic = topic
+        self.brokers = brokers

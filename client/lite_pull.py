@@ -1,0 +1,396 @@
+"""A consumer that the user polls: its queues are shared with the group, or given."""
+
+import asyncio
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+from aerobee.client.background import BackgroundTasks
+from aerobee.client.balance import Averagely, Strategy
+from aerobee.client.errors import InvalidUse
+from aerobee.client.fetched import Fetched
+from aerobee.client.instance import ClientInstance
+from aerobee.client.message import GROUP_CHARACTERS_MAX, MessageQueue, check_name
+from aerobee.client.offsets import ConsumeFrom, GroupOffsets, StartingPoint
+from aerobee.client.process_queue import ProcessQueue, QueueStatistics
+from aerobee.client.pull_loop import PullLoop
+from aerobee.client.pulling import Puller
+from aerobee.client.rebalance import Ownership, QueuesChanged
+from aerobee.client.received import ReceivedMessage
+from aerobee.client.settings import ClientSettings, LitePullSettings
+from aerobee.client.sharing import parse_namesrv, return_instance, share_instance
+from aerobee.client.subscriptions import Subscription, now_ms, parse_subscription
+from aerobee.remoting.bodies import ConsumerData
+from aerobee.remoting.errors import AerobeeError
+
+log = logging.getLogger(__name__)
+
+
+class LitePullConsumer:
+    """Fetches ahead and hands out batches when asked (DefaultLitePullConsumer.java).
+
+        consumer = LitePullConsumer("reports", namesrv="127.0.0.1:9876")
+        consumer.subscribe("orders", tags="paid")
+        async with consumer:
+            async for message in consumer:
+                ...
+
+    With `subscribe` the group shares the queues; with `assign` this consumer reads the queues it
+    is given and is no member of the group. A polled batch counts as consumed when `poll` is called
+    again, when `commit` is, or on a clean exit; with `async for` a message does when the next one
+    is asked for. So what was not consumed in a crash comes again, and nothing is skipped.
+    """
+
+    def __init__(
+        self,
+        group: str,
+        *,
+        namesrv: str | Sequence[str],
+        settings: LitePullSettings | None = None,
+        client: ClientSettings | None = None,
+        strategy: Strategy | None = None,
+        consume_from: ConsumeFrom = ConsumeFrom.LAST,
+        consume_timestamp_ms: int | None = None,
+    ) -> None:
+        """Describe the consumer; nothing happens before `start`.
+
+        The arguments are those of PushConsumer. Raises InvalidMessage for a bad group name.
+        """
+        check_name("group", group, GROUP_CHARACTERS_MAX)
+        self.group = group
+        self.settings = settings or LitePullSettings()
+        self._client = client or ClientSettings()
+        self._namesrv = parse_namesrv(namesrv)
+        self._strategy = strategy or Averagely()
+        half_an_hour_ago_ms = now_ms() - 30 * 60 * 1000
+        self._start = StartingPoint(
+            consume_from,
+            half_an_hour_ago_ms if consume_timestamp_ms is None else consume_timestamp_ms,
+        )
+        self._subscriptions: dict[str, Subscription] = {}
+        self._queues_changed: list[QueuesChanged] = []
+        self._given: dict[MessageQueue, ProcessQueue] = {}
+        self._pulling: dict[MessageQueue, asyncio.Task[Any]] = {}
+        self._paused: set[MessageQueue] = set()
+        self._fetched = Fetched()
+        self._instance: ClientInstance | None = None
+        self.ownership: Ownership | None = None
+
+    # --- what to read ---
+
+    def subscribe(self, topic: str, *, tags: str = "*", sql: str | None = None) -> None:
+        """Share the topic's queues with the group's other members.
+
+        `tags` ("a || b") or an SQL92 expression select messages. Raises InvalidUse after the
+        start, or when queues were assigned.
+        """
+        if self._instance is not None:
+            raise InvalidUse("subscribe before the consumer is started")
+        self._subscriptions[topic] = parse_subscription(topic, tags, sql)
+
+    async def assign(self, queues: Iterable[MessageQueue], *, tags: str = "*") -> None:
+        """Read exactly these queues, whoever else reads them; replaces what was assigned before.
+
+        Each begins at the group's committed offset, else where `consume_from` says. Raises
+        InvalidUse when a topic is subscribed, or before the start; Unavailable and BrokerRefused
+        if a starting offset cannot be found.
+        """
+        instance = self._started()
+        if self.ownership is not None:
+            raise InvalidUse("subscribe and assign exclude each other; this consumer subscribes")
+        wanted = set(queues)
+        for queue in [queue for queue in self._given if queue not in wanted]:
+            process = self._given.pop(queue)
+            process.drop()
+            await self._end(queue, process)
+        for queue in sorted(wanted):
+            self._subscriptions[queue.topic] = parse_subscription(queue.topic, tags)
+            instance.keep_route(queue.topic)
+            if queue not in self._given:
+                start = await self._start.find(queue, self._offsets)
+                self._given[queue] = ProcessQueue(start)
+                self._begin(queue, self._given[queue])
+
+    def on_queues_changed(self, callback: QueuesChanged) -> None:
+        """Call `callback(topic, all_queues, my_queues)` whenever this member's share changed."""
+        self._queues_changed.append(callback)
+
+    # --- life ---
+
+    async def start(self) -> None:
+        """Connect; with subscriptions, join the group. Raises InvalidUse when started already."""
+        if self._instance is not None:
+            raise InvalidUse("the consumer is started already")
+        subscribed = bool(self._subscriptions)
+        instance = share_instance(self._namesrv, self._client, self.group if subscribed else None)
+        self._instance = instance
+        self._tasks = BackgroundTasks()
+        self._offsets = GroupOffsets(instance, self.group, self._client.offset_timeout_ms)
+        if self.settings.auto_commit:
+            self._tasks.every(
+                self.settings.auto_commit_interval_ms, self._commit_later, "auto-commit"
+            )
+        if subscribed:
+            self.ownership = Ownership(
+                instance,
+                self.group,
+                self._strategy,
+                self._subscriptions,
+                find_start=lambda queue: self._start.find(queue, self._offsets),
+                begin=self._begin,
+                end=self._end,
+                idle_max_ms=self.settings.pull.idle_max_ms,
+            )
+            self.ownership.on_changed += [self._renew_subscription, *self._queues_changed]
+            await instance.add_consumer(self)
+
+    async def close(self) -> None:
+        """Stop; with auto-commit, what was handed out counts as consumed and is committed."""
+        if self.settings.auto_commit:
+            self._fetched.all_done()
+        await self._leave()
+
+    async def _leave(self) -> None:
+        instance, self._instance = self._instance, None
+        if instance is None:
+            return
+        subscribed = self.ownership is not None
+        self._fetched.close()
+        try:
+            if subscribed:
+                await instance.leave(self)
+            for queue, process in self._given.items():
+                process.drop()
+                await self._end(queue, process)
+        finally:
+            await self._tasks.close()
+            await return_instance(instance, self.group if subscribed else None)
+
+    async def __aenter__(self) -> Self:
+        """Start."""
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close; after an error what was handed out last does not count as consumed."""
+        if error is None:
+            await self.close()
+        else:
+            self._fetched.forget_handed()
+            await self._leave()
+
+    # --- reading ---
+
+    async def poll(self, timeout_ms: int | None = None) -> list[ReceivedMessage]:
+        """Return the next batch, all of one queue; empty after `timeout_ms` (default 5,000).
+
+        The batch before it now counts as consumed. Messages of queues that were lost or sought
+        meanwhile are never handed out. Raises InvalidUse before the start.
+        """
+        self._started()
+        self._fetched.all_done()
+        timeout_ms = self.settings.poll_timeout_ms if timeout_ms is None else timeout_ms
+        return await self._fetched.take_batch(timeout_ms / 1000)
+
+    def __aiter__(self) -> Self:
+        """Iterate over the messages, one by one, until the consumer is closed."""
+        return self
+
+    async def __anext__(self) -> ReceivedMessage:
+        """Return the next message; the one before it now counts as consumed."""
+        if self._instance is None:
+            raise StopAsyncIteration
+        self._fetched.all_done()
+        message = await self._fetched.take_one()
+        if message is None:
+            raise StopAsyncIteration
+        return message
+
+    async def seek(self, queue: MessageQueue, offset: int) -> None:
+        """Go on with `queue` at `offset`; what was fetched before is discarded.
+
+        Raises InvalidUse if the queue is not assigned or the offset outside of what the broker
+        has; Unavailable, BrokerRefused.
+        """
+        self._process(queue)
+        oldest = await self._offsets.oldest(queue)
+        newest = await self._offsets.newest(queue)
+        if not oldest <= offset <= newest:
+            raise InvalidUse(
+                f"Seek offset illegal, seek offset = {offset}, min offset = {oldest},"
+                f" max offset = {newest}"
+            )
+        self._restart(queue, offset)
+
+    async def seek_to_begin(self, queue: MessageQueue) -> None:
+        """Go on at the oldest message that the broker has."""
+        self._process(queue)
+        self._restart(queue, await self._offsets.oldest(queue))
+
+    async def seek_to_end(self, queue: MessageQueue) -> None:
+        """Go on with the next message that arrives."""
+        self._process(queue)
+        self._restart(queue, await self._offsets.newest(queue))
+
+    def pause(self, queues: Iterable[MessageQueue]) -> None:
+        """Fetch nothing more of these queues until `resume`."""
+        self._paused.update(queues)
+
+    def resume(self, queues: Iterable[MessageQueue]) -> None:
+        """Fetch these queues again, at the latest a second from now."""
+        self._paused.difference_update(queues)
+
+    # --- offsets ---
+
+    async def commit(self, offsets: Mapping[MessageQueue, int] | None = None) -> None:
+        """Store offsets in the brokers and wait for their answers.
+
+        Without `offsets`: what was handed out counts as consumed, and every queue's offset is
+        stored. With: these (each the offset of the next message to consume), for assigned queues.
+        Raises InvalidUse, Unavailable, BrokerRefused.
+        """
+        if offsets is None:
+            self._fetched.all_done()
+            offsets = {queue: process.committable for queue, process in self._queues().items()}
+        else:
+            for queue, offset in offsets.items():
+                self._fetched.done_before(self._process(queue), offset)
+        for queue, offset in offsets.items():
+            await self._offsets.commit(queue, offset)
+
+    async def committed(self, queue: MessageQueue) -> int | None:
+        """Return the group's committed offset as the broker has it; None if it has none."""
+        self._started()
+        return await self._offsets.committed(queue)
+
+    async def offset_for_timestamp(self, queue: MessageQueue, timestamp_ms: int) -> int:
+        """Return the offset of the first message stored at `timestamp_ms` (since 1970) or later."""
+        self._started()
+        return await self._offsets.at_time(queue, timestamp_ms)
+
+    async def fetch_queues(self, topic: str) -> list[MessageQueue]:
+        """Return the queues of `topic` that can be read; raises RouteMissing, Unavailable."""
+        return list((await self._started().routes.get(topic)).read_queues)
+
+    # --- looking in ---
+
+    def assignment(self) -> list[MessageQueue]:
+        """Return the queues that are read at the moment, sorted."""
+        return sorted(self._queues())
+
+    def statistics(self) -> dict[MessageQueue, QueueStatistics]:
+        """Return the state of each queue that is read."""
+        return {queue: process.statistics() for queue, process in self._queues().items()}
+
+    # --- what the instance asks ---
+
+    def topics(self) -> Iterable[str]:
+        """The subscribed topics."""
+        return self._subscriptions
+
+    def heartbeat_data(self) -> ConsumerData:
+        """This member as heartbeats describe it."""
+        return ConsumerData(
+            group_name=self.group,
+            consume_type="CONSUME_ACTIVELY",
+            message_model="CLUSTERING",
+            consume_from_where=self._start.consume_from.value,
+            subscription_data_set=[each.body() for each in self._subscriptions.values()],
+            unit_mode=False,
+        )
+
+    async def persist_offsets(self) -> None:
+        """Do nothing: `auto_commit` has an interval of its own."""
+
+    # --- queues ---
+
+    def _started(self) -> ClientInstance:
+        if self._instance is None:
+            raise InvalidUse("the consumer is not started, or closed; use `async with`")
+        return self._instance
+
+    def _queues(self) -> dict[MessageQueue, ProcessQueue]:
+        return self.ownership.queues if self.ownership is not None else self._given
+
+    def _process(self, queue: MessageQueue) -> ProcessQueue:
+        self._started()
+        process = self._queues().get(queue)
+        if process is None:
+            raise InvalidUse(
+                f"The message queue is not in assigned list, may be rebalancing,"
+                f" message queue: {queue}"
+            )
+        return process
+
+    def _begin(self, queue: MessageQueue, process: ProcessQueue) -> None:
+        instance, pull = self._started(), self.settings.pull
+        loop = PullLoop(
+            queue,
+            process,
+            Puller(instance.connections, instance.routes, self.group, queue, pull, lite=True),
+            self._subscriptions[queue.topic],
+            pull,
+            deliver=self._fetched.add,
+            offset_illegal=self._correct,
+            hold_ms=lambda: self._hold_ms(queue),
+        )
+        pulling = self._tasks.start(loop.run(), f"pull {queue}")
+        if pulling is not None:
+            self._pulling[queue] = pulling
+
+    def _hold_ms(self, queue: MessageQueue) -> int:
+        """How long the next pull has to wait: for a resume, or until some messages are polled."""
+        if queue in self._paused:
+            return self.settings.pull.suspended_delay_ms
+        if self._fetched.messages > self.settings.fetched_messages_max:
+            return self.settings.pull.flow_control_delay_ms
+        return 0
+
+    def _stop_pulling(self, queue: MessageQueue) -> None:
+        pulling = self._pulling.pop(queue, None)
+        if pulling is not None and pulling is not asyncio.current_task():
+            pulling.cancel()
+
+    async def _end(self, queue: MessageQueue, process: ProcessQueue) -> None:
+        """Let the batch that the user works on end, then store the offset, with auto-commit."""
+        self._stop_pulling(queue)
+        self._fetched.discard(process)
+        await process.wait_idle(self.settings.handover_timeout_ms / 1000)
+        if self.settings.auto_commit:
+            try:
+                await self._offsets.commit(queue, process.committable)
+            except AerobeeError as error:
+                log.warning("commit failed group=%s queue=%s error=%s", self.group, queue, error)
+
+    def _restart(self, queue: MessageQueue, offset: int) -> None:
+        """Read `queue` from `offset` on, with nothing left of what was fetched before."""
+        queues = self._queues()
+        process = queues.get(queue)
+        if process is None:
+            return  # lost meanwhile
+        process.drop()
+        self._stop_pulling(queue)
+        self._fetched.discard(process)
+        queues[queue] = ProcessQueue(offset)
+        self._begin(queue, queues[queue])
+
+    async def _correct(self, queue: MessageQueue, offset: int) -> None:
+        self._restart(queue, offset)
+
+    async def _commit_later(self) -> None:
+        await self._offsets.commit_later(
+            {queue: process.committable for queue, process in self._queues().items()}
+        )
+
+    def _renew_subscription(
+        self, topic: str, queues: list[MessageQueue], mine: list[MessageQueue]
+    ) -> None:
+        if topic in self._subscriptions and self._instance is not None:
+            self._subscriptions[topic].renew()
+            self._instance.heartbeat_soon()

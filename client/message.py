@@ -1,0 +1,130 @@
+"""What users send and what they get back: messages, queues and the outcome of a send."""
+
+import enum
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from aerobee.client.errors import InvalidMessage
+from aerobee.remoting.properties import PROPERTIES_BYTES_MAX, Property, format_properties
+
+TOPIC_CHARACTERS_MAX: Final = 127  # Validators.TOPIC_MAX_LENGTH; retry and dead-letter topics: 255
+GROUP_CHARACTERS_MAX: Final = 120
+_NAME_CHARACTERS: Final = frozenset(
+    "%|-_0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+)
+_SYSTEM_PREFIXES: Final = ("%RETRY%", "%DLQ%")
+
+
+class MessageQueue(NamedTuple):
+    """One queue of a topic on one broker (MessageQueue.java).
+
+    Queues sort by topic, broker name and number; every member of a group sorts them alike, which
+    is what lets each compute its share by itself.
+    """
+
+    topic: str
+    broker_name: str
+    queue_id: int
+
+
+@dataclass(slots=True)
+class Message:
+    """A message to send (Message.java).
+
+    `body` is at most 4 MiB by default; `tags` is one tag (RocketMQ filters by it); `keys` are
+    business keys by which tools find the message; `delay_level` 1-18 asks the broker to deliver it
+    later (1 s, 5 s, 10 s, 30 s, 1 m ... 2 h by default), 0 at once; `properties` are the user's
+    own, with names that RocketMQ does not use.
+    """
+
+    topic: str
+    body: bytes
+    tags: str | None = None
+    keys: str | Iterable[str] = ()
+    delay_level: int = 0
+    properties: dict[str, str] = field(default_factory=dict)
+    flag: int = 0
+
+    def wire_properties(self, unique_key: str) -> str:
+        """Write all the properties as they travel; the message itself is left as it is.
+
+        Raises InvalidMessage if a name or value holds one of the two separator characters.
+        """
+        properties = dict(self.properties)
+        properties[Property.UNIQ_KEY] = unique_key
+        if self.keys:
+            keys = self.keys if isinstance(self.keys, str) else " ".join(self.keys)
+            properties[Property.KEYS] = keys
+        if self.delay_level:
+            properties[Property.DELAY] = str(self.delay_level)
+        if self.tags:
+            properties[Property.TAGS] = self.tags
+        try:
+            text = format_properties(properties)
+        except ValueError as error:
+            raise InvalidMessage(str(error)) from None
+        if len(text) > PROPERTIES_BYTES_MAX // 3 and len(text.encode()) > PROPERTIES_BYTES_MAX:
+            raise InvalidMessage(
+                f"the properties have {len(text.encode())} bytes, at most {PROPERTIES_BYTES_MAX}"
+            )
+        return text
+
+
+class SendStatus(enum.Enum):
+    """How well a stored message is kept (SendStatus.java).
+
+    All but SEND_OK mean: stored by the broker, but a flush or a replica was late or missing.
+    """
+
+    SEND_OK = "SEND_OK"
+    FLUSH_DISK_TIMEOUT = "FLUSH_DISK_TIMEOUT"
+    FLUSH_SLAVE_TIMEOUT = "FLUSH_SLAVE_TIMEOUT"
+    SLAVE_NOT_AVAILABLE = "SLAVE_NOT_AVAILABLE"
+
+
+class SendResult(NamedTuple):
+    """Where a message went (SendResult.java).
+
+    `message_id` is the id that the client gave (a batch: all, joined by commas);
+    `offset_message_id` the broker's, with its address and the position in its log; `queue_offset`
+    the offset in `queue` (of a batch: of its first message).
+    """
+
+    status: SendStatus
+    message_id: str
+    offset_message_id: str
+    queue: MessageQueue
+    queue_offset: int
+    transaction_id: str | None = None
+    region_id: str | None = None
+    recall_handle: str | None = None
+
+
+def check_name(what: str, name: str, characters_max: int) -> None:
+    """Raise InvalidMessage unless `name` is a topic or group name that brokers accept."""
+    if not name or not name.strip():
+        raise InvalidMessage(f"the {what} is empty")
+    if len(name) > characters_max and not name.startswith(_SYSTEM_PREFIXES):
+        raise InvalidMessage(
+            f"the {what} {name[:40]!r}... has {len(name)} characters, at most {characters_max}"
+        )
+    if not _NAME_CHARACTERS.issuperset(name):
+        bad = next(character for character in name if character not in _NAME_CHARACTERS)
+        raise InvalidMessage(f"the {what} {name!r} has {bad!r}; allowed: letters, digits, %|-_")
+
+
+def check_message(message: Message, body_bytes_max: int) -> None:
+    """Raise InvalidMessage for what no broker takes: an empty body, one too large, a bad topic."""
+    if not message.body:
+        raise InvalidMessage(f"the message for {message.topic!r} has an empty body")
+    if len(message.body) > body_bytes_max:
+        raise InvalidMessage(
+            f"the body has {len(message.body)} bytes, the limit is {body_bytes_max} "
+            "(ProducerSettings.body_bytes_max, and maxMessageSize of the broker)"
+        )
+
+
+def joined_keys(properties: Mapping[str, str]) -> list[str]:
+    """Split the KEYS property into the business keys of a message."""
+    return properties.get(Property.KEYS, "").split()

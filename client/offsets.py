@@ -1,0 +1,154 @@
+"""Offsets of one group: what the brokers keep, and where a queue begins for a group without one."""
+
+import enum
+import logging
+from dataclasses import dataclass
+from typing import Protocol
+
+from aerobee.client.errors import BrokerRefused
+from aerobee.client.message import MessageQueue
+from aerobee.remoting.codes import RequestCode, ResponseCode
+from aerobee.remoting.command import Command
+from aerobee.remoting.errors import AerobeeError
+from aerobee.remoting.headers._fields import Header, decode_header
+from aerobee.remoting.headers.offsets import (
+    MaxOffsetRequest,
+    MinOffsetRequest,
+    OffsetReply,
+    QueryConsumerOffsetRequest,
+    SearchOffsetRequest,
+    UpdateConsumerOffsetRequest,
+)
+
+log = logging.getLogger(__name__)
+
+
+class BrokerCalls(Protocol):
+    """What this module needs of a client instance."""
+
+    async def call_broker(
+        self, queue: MessageQueue, code: int, header: Header, timeout_ms: int
+    ) -> Command:
+        """Call the master of the queue's broker; raises BrokerRefused, Unavailable."""
+        ...
+
+    async def tell_broker(self, queue: MessageQueue, code: int, header: Header) -> None:
+        """Send a one-way request to the master of the queue's broker."""
+        ...
+
+
+class QueueOffsets:
+    """Asks brokers for the bounds of queues and offsets by time (MQAdminImpl.java)."""
+
+    def __init__(self, brokers: BrokerCalls, timeout_ms: int) -> None:
+        self._brokers = brokers
+        self._timeout_ms = timeout_ms
+
+    async def newest(self, queue: MessageQueue) -> int:
+        """Return the offset that the queue's next message will get."""
+        header = MaxOffsetRequest(topic=queue.topic, queue_id=queue.queue_id)
+        return await self._ask(queue, RequestCode.GET_MAX_OFFSET, header)
+
+    async def oldest(self, queue: MessageQueue) -> int:
+        """Return the offset of the oldest message that can still be read."""
+        header = MinOffsetRequest(topic=queue.topic, queue_id=queue.queue_id)
+        return await self._ask(queue, RequestCode.GET_MIN_OFFSET, header)
+
+    async def at_time(self, queue: MessageQueue, timestamp_ms: int) -> int:
+        """Return the offset of the first message stored at `timestamp_ms` or later."""
+        header = SearchOffsetRequest(
+            topic=queue.topic, queue_id=queue.queue_id, timestamp=timestamp_ms
+        )
+        return await self._ask(queue, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, header)
+
+    async def _ask(self, queue: MessageQueue, code: int, header: Header) -> int:
+        reply = await self._brokers.call_broker(queue, code, header, self._timeout_ms)
+        return decode_header(OffsetReply, reply.ext).offset
+
+
+class GroupOffsets(QueueOffsets):
+    """Committed offsets of one group, kept by the brokers (RemoteBrokerOffsetStore.java)."""
+
+    def __init__(self, brokers: BrokerCalls, group: str, timeout_ms: int) -> None:
+        super().__init__(brokers, timeout_ms)
+        self.group = group
+
+    async def committed(self, queue: MessageQueue) -> int | None:
+        """Return the group's committed offset, or None if it has none.
+
+        A broker answers 0 for a group without one on a queue that still has its first message in
+        memory. Raises BrokerRefused and Unavailable: an error never counts as "none".
+        """
+        header = QueryConsumerOffsetRequest(
+            consumer_group=self.group, topic=queue.topic, queue_id=queue.queue_id
+        )
+        try:
+            return await self._ask(queue, RequestCode.QUERY_CONSUMER_OFFSET, header)
+        except BrokerRefused as error:
+            if error.code == ResponseCode.QUERY_NOT_FOUND:
+                return None
+            raise
+
+    async def commit(self, queue: MessageQueue, offset: int) -> None:
+        """Store the offset of the next message to consume and wait for the broker's answer."""
+        await self._brokers.call_broker(
+            queue,
+            RequestCode.UPDATE_CONSUMER_OFFSET,
+            self._update(queue, offset),
+            self._timeout_ms,
+        )
+
+    async def commit_later(self, offsets: dict[MessageQueue, int]) -> None:
+        """Store offsets without waiting for answers; failures are logged."""
+        for queue, offset in offsets.items():
+            try:
+                await self._brokers.tell_broker(
+                    queue, RequestCode.UPDATE_CONSUMER_OFFSET, self._update(queue, offset)
+                )
+            except AerobeeError as error:
+                log.warning("commit failed group=%s queue=%s error=%s", self.group, queue, error)
+
+    def _update(self, queue: MessageQueue, offset: int) -> Header:
+        return UpdateConsumerOffsetRequest(
+            consumer_group=self.group,
+            topic=queue.topic,
+            queue_id=queue.queue_id,
+            commit_offset=offset,
+        )
+
+
+class ConsumeFrom(enum.Enum):
+    """Where a group begins that never committed on a queue (ConsumeFromWhere.java).
+
+    A committed offset always wins; and a broker answers 0 instead of "none" for a queue whose
+    first message is still in its memory, so that LAST begins there, too.
+    """
+
+    LAST = "CONSUME_FROM_LAST_OFFSET"
+    FIRST = "CONSUME_FROM_FIRST_OFFSET"
+    TIMESTAMP = "CONSUME_FROM_TIMESTAMP"
+
+
+@dataclass(frozen=True, slots=True)
+class StartingPoint:
+    """`consume_from`, and for TIMESTAMP the milliseconds since 1970."""
+
+    consume_from: ConsumeFrom = ConsumeFrom.LAST
+    timestamp_ms: int = 0
+
+    async def find(self, queue: MessageQueue, offsets: GroupOffsets) -> int:
+        """Return the first offset that the group should pull (RebalancePushImpl.java).
+
+        FIRST answers 0 even where older messages are gone: the first pull corrects it.
+        """
+        committed = await offsets.committed(queue)
+        if committed is not None and committed >= 0:
+            return committed
+        retry = queue.topic.startswith("%RETRY%")
+        if self.consume_from is ConsumeFrom.FIRST:
+            return 0
+        if self.consume_from is ConsumeFrom.LAST:
+            return 0 if retry else await offsets.newest(queue)
+        if retry:
+            return await offsets.newest(queue)
+        return await offsets.at_time(queue, self.timestamp_ms)

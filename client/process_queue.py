@@ -1,0 +1,141 @@
+"""What was fetched from one queue and is not yet done, and the offset that may be committed."""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from aerobee.client.received import ReceivedMessage
+
+
+class QueueStatistics(NamedTuple):
+    """A look at one process queue; offsets count messages."""
+
+    messages: int
+    bytes: int
+    oldest_offset: int | None
+    next_offset: int
+    dropped: bool
+
+
+class ProcessQueue:
+    """The messages of one owned queue between their arrival and the end of their handlers.
+
+    Invariants: `oldest` is the smallest offset that is not done; all below `committable` is done,
+    or was filtered out; offsets arrive in rising order. It belongs to one event loop
+    (ProcessQueue.java).
+    """
+
+    __slots__ = (
+        "_done",
+        "_idle",
+        "_offsets",
+        "_room",
+        "_room_below",
+        "bytes",
+        "count",
+        "dropped",
+        "last_pull",
+        "next_offset",
+        "running",
+    )
+
+    def __init__(self, next_offset: int) -> None:
+        self.next_offset = next_offset  # the first offset that was not asked for yet
+        self.count = 0  # messages fetched and not done
+        self.bytes = 0  # of their bodies
+        self.running = 0  # handlers that work on one of them at this moment
+        self.dropped = False  # no longer ours: nothing more may be started or committed
+        self.last_pull = time.monotonic()
+        self._offsets: deque[int] = deque()  # not done, and those done behind an older one
+        self._done: set[int] = set()  # of `_offsets`
+        self._room: asyncio.Future[None] | None = None
+        self._room_below = 0
+        self._idle: asyncio.Future[None] | None = None
+
+    @property
+    def committable(self) -> int:
+        """The offset to commit: everything before it has been consumed."""
+        return self._offsets[0] if self._offsets else self.next_offset
+
+    @property
+    def span(self) -> int:
+        """Newest minus oldest offset; large when one old message blocks the queue's commits."""
+        return self._offsets[-1] - self._offsets[0] if self._offsets else 0
+
+    def put(self, messages: Sequence[ReceivedMessage], next_offset: int) -> None:
+        """Add what a pull brought; the next pull starts at `next_offset`."""
+        size = 0
+        add = self._offsets.append
+        for message in messages:
+            add(message.queue_offset)
+            size += message.body_bytes
+        self.count += len(messages)
+        self.bytes += size
+        self.next_offset = next_offset
+
+    def done(self, message: ReceivedMessage) -> None:
+        """Note that a message needs no more handling here."""
+        offset = message.queue_offset
+        offsets = self._offsets
+        if offsets and offsets[0] == offset:
+            offsets.popleft()
+            finished = self._done
+            while finished and offsets[0] in finished:
+                finished.remove(offsets.popleft())
+        else:
+            self._done.add(offset)
+        self.count -= 1
+        self.bytes -= message.body_bytes
+        if self._room is not None and self.count <= self._room_below:
+            self._announce_room()
+
+    def drop(self) -> None:
+        """Mark the queue as lost: its pull loop ends, and messages not begun are not handed out."""
+        self.dropped = True
+        self._announce_room()
+
+    def correct(self, offset: int) -> None:
+        """Forget what was fetched: the broker says that the queue goes on at `offset`."""
+        self._offsets.clear()
+        self._done.clear()
+        self.next_offset = offset
+
+    def finished(self) -> None:
+        """Note that a handler that worked on one of the messages has ended."""
+        self.running -= 1
+        if not self.running and self._idle is not None and not self._idle.done():
+            self._idle.set_result(None)
+
+    async def wait_idle(self, seconds: float) -> bool:
+        """Wait until no handler works on the queue's messages; False if time is up first."""
+        if not self.running:
+            return True
+        idle = self._idle = asyncio.get_running_loop().create_future()
+        await asyncio.wait([idle], timeout=seconds)
+        return idle.done()
+
+    async def wait_for_room(self, below: int, seconds: float) -> None:
+        """Wait until at most `below` messages are left, the queue is dropped, or time is up."""
+        loop = asyncio.get_running_loop()
+        room = self._room = loop.create_future()
+        self._room_below = below
+        timer = loop.call_later(seconds, self._announce_room)
+        try:
+            await room
+        finally:
+            timer.cancel()
+            if self._room is room:
+                self._room = None
+
+    def statistics(self) -> QueueStatistics:
+        """Return the queue's present numbers."""
+        oldest = self._offsets[0] if self._offsets else None
+        return QueueStatistics(self.count, self.bytes, oldest, self.next_offset, self.dropped)
+
+    def _announce_room(self) -> None:
+        if self._room is not None:
+            if not self._room.done():
+                self._room.set_result(None)
+            self._room = None

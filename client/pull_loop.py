@@ -1,0 +1,126 @@
+"""Fetches one owned queue, again and again, for as long as it is owned."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+
+from aerobee.client.errors import BrokerRefused
+from aerobee.client.message import MessageQueue
+from aerobee.client.process_queue import ProcessQueue
+from aerobee.client.pulling import Puller, PullResult, PullStatus
+from aerobee.client.received import ReceivedMessage
+from aerobee.client.settings import PullSettings
+from aerobee.client.subscriptions import Subscription
+from aerobee.remoting.codes import ResponseCode
+from aerobee.remoting.errors import AerobeeError
+
+log = logging.getLogger(__name__)
+
+WARN_EVERY = 1_000  # flow control is normal; every thousandth time it is worth a line
+
+
+class PullLoop:
+    """One queue's fetching (DefaultMQPushConsumerImpl.pullMessage).
+
+    `deliver` gets the messages of each pull, which are in `process` already; `offset_illegal` gets
+    the offset to go on from when the broker does not have what was asked for: this loop ends then.
+    `hold_ms` tells how long the next pull has to wait; 0 lets it go.
+    """
+
+    def __init__(
+        self,
+        queue: MessageQueue,
+        process: ProcessQueue,
+        puller: Puller,
+        subscription: Subscription,
+        settings: PullSettings,
+        *,
+        deliver: Callable[[ProcessQueue, list[ReceivedMessage]], None],
+        offset_illegal: Callable[[MessageQueue, int], Awaitable[None]],
+        hold_ms: Callable[[], int],
+    ) -> None:
+        self._queue = queue
+        self._process = process
+        self._puller = puller
+        self._subscription = subscription
+        self._settings = settings
+        self._deliver = deliver
+        self._offset_illegal = offset_illegal
+        self._hold_ms = hold_ms
+        self.pulls = 0
+        self.flow_controls = 0
+
+    async def run(self) -> None:
+        """Pull until the queue is dropped."""
+        process, settings = self._process, self._settings
+        now = asyncio.get_running_loop().time
+        while not process.dropped:
+            process.last_pull = now()
+            if hold_ms := self._hold_ms():
+                await asyncio.sleep(hold_ms / 1000)
+                continue
+            if self._full():
+                half = settings.queue_messages_max // 2
+                await process.wait_for_room(half, settings.flow_control_delay_ms / 1000)
+                continue
+            self.pulls += 1
+            try:
+                result = await self._puller.pull(
+                    self._subscription, process.next_offset, process.committable
+                )
+            except AerobeeError as error:
+                await asyncio.sleep(self._delay_ms(error) / 1000)
+                continue
+            if process.dropped:
+                return
+            if result.status is PullStatus.OFFSET_ILLEGAL:
+                await self._correct(result)
+                return
+            process.put(result.messages, result.next_offset)
+            if result.messages:
+                self._deliver(process, result.messages)
+
+    def _full(self) -> bool:
+        """Whether enough is fetched that is not yet done (pullThreshold..., MaxSpan)."""
+        process, settings = self._process, self._settings
+        if process.count > settings.queue_messages_max:
+            what, limit = "count", settings.queue_messages_max
+        elif process.bytes > settings.queue_bytes_max:
+            what, limit = "size", settings.queue_bytes_max
+        elif process.span > settings.queue_span_max:
+            what, limit = "span", settings.queue_span_max
+        else:
+            return False
+        if self.flow_controls % WARN_EVERY == 0:
+            log.warning(
+                "flow control: the cached messages' %s exceeds the threshold %d, minOffset=%s,"
+                " nextOffset=%d, count=%d, size=%d, span=%d, queue=%s, flowControlTimes=%d",
+                what,
+                limit,
+                process.committable,
+                process.next_offset,
+                process.count,
+                process.bytes,
+                process.span,
+                self._queue,
+                self.flow_controls,
+            )
+        self.flow_controls += 1
+        return True
+
+    def _delay_ms(self, error: AerobeeError) -> int:
+        refused = error.code if isinstance(error, BrokerRefused) else None
+        if refused == ResponseCode.FLOW_CONTROL:
+            return self._settings.broker_busy_delay_ms
+        if not self._process.dropped:
+            log.warning("pull failed queue=%s error=%s", self._queue, error)
+        return self._settings.error_delay_ms
+
+    async def _correct(self, result: PullResult) -> None:
+        log.warning(
+            "the pull request offset illegal, queue=%s offset=%d %s",
+            self._queue,
+            self._process.next_offset,
+            result,
+        )
+        await self._offset_illegal(self._queue, result.next_offset)

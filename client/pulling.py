@@ -1,0 +1,132 @@
+"""One pull: the request for a queue's next messages and what its reply means."""
+
+import enum
+from typing import NamedTuple
+
+from aerobee.client.connections import Connections
+from aerobee.client.errors import BrokerRefused, Unavailable
+from aerobee.client.message import MessageQueue
+from aerobee.client.received import ReceivedMessage, decode_messages
+from aerobee.client.route_cache import MASTER_ID, RouteCache
+from aerobee.client.settings import PullSettings
+from aerobee.client.subscriptions import TAG, Subscription
+from aerobee.remoting.codes import PullSysFlag, RequestCode, ResponseCode
+from aerobee.remoting.headers._fields import decode_header
+from aerobee.remoting.headers.pull import PullMessageReply
+
+
+class PullStatus(enum.Enum):
+    """The four outcomes of a pull (PullStatus.java)."""
+
+    FOUND = "FOUND"
+    NO_NEW_MSG = "NO_NEW_MSG"
+    NO_MATCHED_MSG = "NO_MATCHED_MSG"
+    OFFSET_ILLEGAL = "OFFSET_ILLEGAL"
+
+
+STATUS_BY_CODE = {
+    ResponseCode.SUCCESS: PullStatus.FOUND,
+    ResponseCode.PULL_NOT_FOUND: PullStatus.NO_NEW_MSG,
+    ResponseCode.PULL_RETRY_IMMEDIATELY: PullStatus.NO_MATCHED_MSG,
+    ResponseCode.PULL_OFFSET_MOVED: PullStatus.OFFSET_ILLEGAL,
+}
+
+
+class PullResult(NamedTuple):
+    """What a pull brought; offsets count messages of the queue (PullResult.java).
+
+    `messages` are those that match the subscription; the next pull starts at `next_offset`, which
+    lies past all that the broker or the client left out.
+    """
+
+    status: PullStatus
+    next_offset: int
+    min_offset: int
+    max_offset: int
+    messages: list[ReceivedMessage]
+
+
+class Puller:
+    """Pulls one queue for one group (PullAPIWrapper.java).
+
+    It follows the broker's advice on which replica to pull from next.
+    """
+
+    def __init__(
+        self,
+        connections: Connections,
+        routes: RouteCache,
+        group: str,
+        queue: MessageQueue,
+        settings: PullSettings,
+        *,
+        lite: bool = False,
+    ) -> None:
+        self._connections = connections
+        self._routes = routes
+        self._queue = queue
+        self._settings = settings
+        self._broker_id = MASTER_ID
+        self._code = RequestCode.LITE_PULL_MESSAGE if lite else RequestCode.PULL_MESSAGE
+        self._flags = PullSysFlag.SUSPEND
+        if lite:
+            self._flags |= PullSysFlag.SUBSCRIPTION | PullSysFlag.LITE_PULL
+        self._ext = {
+            "consumerGroup": group,
+            "topic": queue.topic,
+            "queueId": str(queue.queue_id),
+            "maxMsgNums": str(settings.batch_messages),
+            "maxMsgBytes": str(settings.batch_bytes),
+            "suspendTimeoutMillis": str(settings.suspend_ms),
+            "bname": queue.broker_name,
+        }
+
+    async def pull(
+        self, subscription: Subscription, offset: int, commit_offset: int | None = None
+    ) -> PullResult:
+        """Fetch messages from `offset` on; the broker may hold the request while there are none.
+
+        `commit_offset` is stored for the group on the way, if the broker is a master. Raises
+        BrokerRefused for any code that is no outcome of a pull, Unavailable, CorruptRecord.
+        """
+        address, broker_id = await self._find_broker()
+        flags = self._flags
+        if commit_offset is not None and broker_id == MASTER_ID:
+            flags |= PullSysFlag.COMMIT_OFFSET
+        ext = self._ext.copy()
+        ext["queueOffset"] = str(offset)
+        ext["sysFlag"] = str(flags)
+        ext["commitOffset"] = str(commit_offset or 0)
+        ext["expressionType"] = subscription.expression_type
+        # the lite consumer always asks by expression, so that its tag filter needs no membership
+        lite_tag = (
+            self._code == RequestCode.LITE_PULL_MESSAGE and subscription.expression_type == TAG
+        )
+        ext["subVersion"] = "0" if lite_tag else str(subscription.version)
+        if flags & PullSysFlag.SUBSCRIPTION:
+            ext["subscription"] = subscription.expression
+        reply = await self._connections.call(
+            address, self._code, ext, timeout_ms=self._settings.timeout_ms
+        )
+        status = STATUS_BY_CODE.get(reply.code)
+        if status is None:
+            raise BrokerRefused(reply.code, reply.remark, address)
+        header = decode_header(PullMessageReply, reply.ext)
+        self._broker_id = header.suggest_which_broker_id
+        messages: list[ReceivedMessage] = []
+        if status is PullStatus.FOUND:
+            messages = decode_messages(bytes(reply.body), self._queue)
+            if subscription.tags:
+                messages = subscription.select(messages)
+        return PullResult(
+            status, header.next_begin_offset, header.min_offset, header.max_offset, messages
+        )
+
+    async def _find_broker(self) -> tuple[str, int]:
+        found = self._routes.reading_address(self._queue.broker_name, self._broker_id)
+        if found is None:
+            await self._routes.refresh(self._queue.topic)
+            found = self._routes.reading_address(self._queue.broker_name, self._broker_id)
+        if found is None:
+            raise Unavailable(f"The broker[{self._queue.broker_name}] not exist: no route names it")
+        return found

@@ -1,0 +1,153 @@
+"""Messages as a consumer gets them, decoded from the body of a pull reply."""
+
+import struct
+from typing import Final
+
+import msgspec
+from isal.isal_zlib import crc32
+
+from aerobee.client.message import MessageQueue, joined_keys
+from aerobee.remoting.codes import SysFlag
+from aerobee.remoting.compression import decompress
+from aerobee.remoting.errors import CorruptRecord
+from aerobee.remoting.message_id import offset_message_id
+from aerobee.remoting.properties import Property, find_property, parse_properties
+from aerobee.remoting.record import HEAD, MAGIC_V1, MAGIC_V2, MIDDLES, host_address
+
+BODY_BYTES_MAX: Final = 256 * 1024 * 1024  # a compressed body may not grow beyond it
+
+_V6_BITS: Final = SysFlag.BORN_HOST_V6 | SysFlag.STORE_HOST_V6
+_HEAD_BYTES: Final = HEAD.size
+_unpack_head = HEAD.unpack_from
+_MIDDLES: Final = {bits: (layout.unpack_from, layout.size) for bits, layout in MIDDLES.items()}
+_UINT16: Final = struct.Struct(">H")
+
+
+class ReceivedMessage(msgspec.Struct, eq=False, gc=False):
+    """A message that was fetched from a queue (MessageExt.java).
+
+    `queue_offset` counts messages of `queue`; `position` is the record's place in the broker's log,
+    in bytes; timestamps are milliseconds since 1970; `reconsume_times` says how often handling it
+    failed before. `body` is already decompressed; `body_bytes` is its size as it was stored.
+    """
+
+    queue: MessageQueue
+    body: bytes
+    queue_offset: int
+    reconsume_times: int
+    position: int
+    born_timestamp_ms: int
+    store_timestamp_ms: int
+    flag: int
+    sys_flag: int
+    body_bytes: int
+    raw_properties: bytes
+    raw_born_host: bytes
+    raw_store_host: bytes
+    parsed: dict[str, str] | None = None
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """All properties, the user's and RocketMQ's own; parsed when first asked for."""
+        if self.parsed is None:
+            self.parsed = parse_properties(self.raw_properties)
+        return self.parsed
+
+    @property
+    def topic(self) -> str:
+        """The topic it was sent to; of a redelivered message the original one."""
+        topic = self.queue.topic
+        if topic.startswith("%RETRY%"):
+            return self.properties.get(Property.RETRY_TOPIC, topic)
+        return topic
+
+    @property
+    def tags(self) -> str | None:
+        """The tag that consumers filter by, or None."""
+        if self.parsed is not None:
+            return self.parsed.get(Property.TAGS)
+        return find_property(self.raw_properties, Property.TAGS)
+
+    @property
+    def keys(self) -> list[str]:
+        """The business keys."""
+        return joined_keys(self.properties)
+
+    @property
+    def message_id(self) -> str:
+        """The id that the sending client gave, or the broker's where it gave none."""
+        return self.properties.get(Property.UNIQ_KEY) or self.offset_message_id
+
+    @property
+    def offset_message_id(self) -> str:
+        """The id that the broker gave: its address and the position in its log, in hex."""
+        host, port = self.store_host
+        return offset_message_id(host, port, self.position)
+
+    @property
+    def born_host(self) -> tuple[str, int]:
+        """The address and port that the message was sent from."""
+        return host_address(self.raw_born_host)
+
+    @property
+    def store_host(self) -> tuple[str, int]:
+        """The address and port of the broker that stored it."""
+        return host_address(self.raw_store_host)
+
+
+def decode_messages(data: bytes, queue: MessageQueue) -> list[ReceivedMessage]:
+    """Decode the records of one pull reply, in their order.
+
+    Raises CorruptRecord naming the byte at which a record is damaged or cut off
+    (MessageDecoder.decodesBatch).
+    """
+    messages: list[ReceivedMessage] = []
+    at = 0
+    end = len(data)
+    try:
+        while at < end:
+            size, message = _decode_one(data, at, end, queue)
+            messages.append(message)
+            at += size
+    except (struct.error, IndexError, KeyError):
+        raise CorruptRecord(f"pulled record at byte {at} of {end} is cut off") from None
+    return messages
+
+
+def _decode_one(data: bytes, at: int, end: int, queue: MessageQueue) -> tuple[int, ReceivedMessage]:
+    size, magic, crc, _, flag, offset, position, sys_flag, born_ms = _unpack_head(data, at)
+    unpack_middle, middle_bytes = _MIDDLES[sys_flag & _V6_BITS]
+    body_at = at + _HEAD_BYTES + middle_bytes
+    born_host, store_ms, store_host, reconsumed, _, stored_bytes = unpack_middle(
+        data, at + _HEAD_BYTES
+    )
+    topic_at = body_at + stored_bytes
+    if magic == MAGIC_V1:
+        properties_at = topic_at + 1 + data[topic_at]
+    elif magic == MAGIC_V2:
+        properties_at = topic_at + 2 + _UINT16.unpack_from(data, topic_at)[0]
+    else:
+        raise CorruptRecord(f"pulled record at byte {at} has magic {magic:#x}")
+    length = data[properties_at] << 8 | data[properties_at + 1]
+    if stored_bytes < 0 or at + size > end or properties_at + 2 + length != at + size:
+        raise CorruptRecord(f"pulled record at byte {at}: its {size} bytes do not fit its parts")
+    body = data[body_at:topic_at]
+    if crc and (crc32(body) ^ crc) & 0x7FFF_FFFF:
+        raise CorruptRecord(f"pulled record at byte {at} (position {position}) fails its checksum")
+    if sys_flag & SysFlag.COMPRESSED:
+        body = decompress(body, sys_flag, bytes_max=BODY_BYTES_MAX)
+    return size, ReceivedMessage(
+        queue,
+        body,
+        offset,
+        reconsumed,
+        position,
+        born_ms,
+        store_ms,
+        flag,
+        sys_flag,
+        stored_bytes,
+        data[properties_at + 2 : at + size],
+        born_host,
+        store_host,
+    )

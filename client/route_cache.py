@@ -1,0 +1,246 @@
+"""Which brokers serve a topic: asked of the nameservers, kept, and refreshed."""
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from aerobee.client.connections import Connections
+from aerobee.client.errors import BrokerRefused, RouteMissing
+from aerobee.client.message import MessageQueue
+from aerobee.remoting.bodies import TopicRouteData, decode_body
+from aerobee.remoting.codes import Perm, RequestCode, ResponseCode
+from aerobee.remoting.errors import AerobeeError, Unavailable
+from aerobee.remoting.headers.route import RouteInfoRequest
+
+log = logging.getLogger(__name__)
+
+MASTER_ID: Final = 0
+QUEUES_MAX: Final = 65_536  # per topic and broker; a hostile reply must not fill the memory
+
+
+@dataclass(frozen=True, slots=True)
+class TopicRoute:
+    """Where one topic lives: queues to send to, queues to read from, sorted, and the brokers.
+
+    `brokers` maps a broker's name to its addresses by broker id (0 is the master). `assumed` is
+    set while the topic does not exist yet and the route is that of the brokers that would create
+    it (TopicPublishInfo.java, TopicRouteData.java).
+    """
+
+    topic: str
+    write_queues: tuple[MessageQueue, ...]
+    read_queues: tuple[MessageQueue, ...]
+    brokers: dict[str, dict[int, str]]
+    ordered: bool = False
+    assumed: bool = False
+
+
+class RouteCache:
+    """Routes by topic and broker addresses by name, of one client instance.
+
+    The nameservers are asked one at a time: the one that answered last first, the next one when it
+    fails. `on_changed` callbacks get every route that is new or different.
+    """
+
+    def __init__(self, connections: Connections, namesrv: Sequence[str]) -> None:
+        self.namesrv = list(namesrv)
+        self.routes: dict[str, TopicRoute] = {}
+        self.brokers: dict[str, dict[int, str]] = {}
+        self.on_changed: list[Callable[[TopicRoute], None]] = []
+        self._connections = connections
+        self._first = random.randrange(len(self.namesrv))
+        self._fetching: dict[str, asyncio.Future[TopicRoute | None]] = {}
+
+    async def get(self, topic: str) -> TopicRoute:
+        """Return the topic's route, asking the nameservers if it is not known yet.
+
+        Raises RouteMissing if they do not know it, Unavailable if none of them answers.
+        """
+        route = self.routes.get(topic)
+        if route is None or route.assumed:
+            route = await self.refresh(topic)
+        if route is None:
+            raise RouteMissing(topic, ";".join(self.namesrv))
+        return route
+
+    async def for_sending(self, topic: str, create_topic_key: str, queues: int) -> TopicRoute:
+        """Return a route with queues to send to; for an unknown topic, that of its creators.
+
+        Such a route has `queues` queues on each broker that has `create_topic_key`: the first send
+        creates the topic there. Raises RouteMissing if there is no such broker either.
+        """
+        route = self.routes.get(topic)
+        if route is None:
+            route = await self.refresh(topic)
+        if route is None:
+            route = await self._assume(topic, create_topic_key, queues)
+        if not route.write_queues:
+            raise RouteMissing(topic, ";".join(self.namesrv))
+        return route
+
+    async def refresh(self, topic: str) -> TopicRoute | None:
+        """Ask for the topic's route anew; None if the nameservers do not know it.
+
+        Calls for the same topic at the same time share one request. A known route stays when the
+        topic is gone or nobody answers. Raises Unavailable in the latter case.
+        """
+        fetching = self._fetching.get(topic)
+        if fetching is not None:
+            return await asyncio.shield(fetching)
+        future: asyncio.Future[TopicRoute | None] = asyncio.get_running_loop().create_future()
+        self._fetching[topic] = future
+        try:
+            route = await self._fetch(topic)
+        except BaseException as error:
+            failure = error if isinstance(error, Exception) else Unavailable("look-up cancelled")
+            future.set_exception(failure)
+            future.exception()  # nobody else may be waiting
+            raise
+        else:
+            future.set_result(route)
+            return route
+        finally:
+            del self._fetching[topic]
+
+    async def refresh_all(self, topics: Iterable[str]) -> None:
+        """Refresh these topics one after the other; errors are logged, what is known stays."""
+        for topic in topics:
+            try:
+                await self.refresh(topic)
+            except AerobeeError as error:
+                log.warning("route refresh failed topic=%s error=%s", topic, error)
+        self._forget_brokers()
+
+    def address(self, broker_name: str, broker_id: int = MASTER_ID) -> str | None:
+        """Return the address of one broker, or None if no route names it."""
+        addresses = self.brokers.get(broker_name)
+        return addresses.get(broker_id) if addresses else None
+
+    def reading_address(self, broker_name: str, broker_id: int) -> tuple[str, int] | None:
+        """Return (address, broker id) to read from: the wished one, else any other of the name."""
+        addresses = self.brokers.get(broker_name)
+        if not addresses:
+            return None
+        for wished in (broker_id, broker_id + 1) if broker_id else (broker_id,):
+            if wished in addresses:
+                return addresses[wished], wished
+        return next((address, number) for number, address in addresses.items())
+
+    async def broker_address(self, queue: MessageQueue) -> str:
+        """Return the master's address of a queue, looking for its route if needed.
+
+        Raises Unavailable if the queue's broker has no master at present.
+        """
+        address = self.address(queue.broker_name)
+        if address is None:
+            await self.get(queue.topic)
+            address = self.address(queue.broker_name)
+        if address is None:
+            raise Unavailable(f"The broker[{queue.broker_name}] not exist: no route names it")
+        return address
+
+    async def _fetch(self, topic: str) -> TopicRoute | None:
+        data = await self._ask(topic)
+        if data is None:
+            return None
+        route = parse_route(topic, data)
+        self._keep(route)
+        return route
+
+    async def _assume(self, topic: str, create_topic_key: str, queues: int) -> TopicRoute:
+        data = await self._ask(create_topic_key)
+        if data is None:
+            raise RouteMissing(topic, ";".join(self.namesrv))
+        route = parse_route(topic, data, queues_max=queues)
+        known = self.routes.get(topic)
+        if known is not None:  # somebody's refresh found the real one meanwhile
+            return known
+        route = replace(route, assumed=True)
+        self._keep(route)
+        return route
+
+    async def _ask(self, topic: str) -> TopicRouteData | None:
+        header = RouteInfoRequest(topic=topic, accept_standard_json_only=True)
+        problem: AerobeeError | None = None
+        for turn in range(len(self.namesrv)):
+            at = (self._first + turn) % len(self.namesrv)
+            try:
+                reply = await self._connections.request(
+                    self.namesrv[at], RequestCode.GET_ROUTEINFO_BY_TOPIC, header
+                )
+            except BrokerRefused as error:
+                if error.code == ResponseCode.TOPIC_NOT_EXIST:
+                    self._first = at
+                    return None
+                problem = error
+            except Unavailable as error:
+                problem = error
+            else:
+                self._first = at
+                return decode_body(TopicRouteData, reply.body)
+        raise Unavailable(
+            f"no nameserver of {';'.join(self.namesrv)} answered for topic {topic!r}: {problem}"
+        ) from problem
+
+    def _keep(self, route: TopicRoute) -> None:
+        for name, addresses in route.brokers.items():
+            self.brokers[name] = addresses
+        if self.routes.get(route.topic) == route:
+            return
+        self.routes[route.topic] = route
+        log.info(
+            "route changed topic=%s writeQueues=%d readQueues=%d brokers=%s",
+            route.topic,
+            len(route.write_queues),
+            len(route.read_queues),
+            route.brokers,
+        )
+        for callback in self.on_changed:
+            callback(route)
+
+    def _forget_brokers(self) -> None:
+        """Forget addresses that no route names any more (MQClientInstance.cleanOfflineBroker)."""
+        named = {name for route in self.routes.values() for name in route.brokers}
+        for name in list(self.brokers):
+            if name not in named:
+                del self.brokers[name]
+
+
+def parse_route(topic: str, data: TopicRouteData, queues_max: int = QUEUES_MAX) -> TopicRoute:
+    """Turn a nameserver's reply into queues; only brokers with a master can be sent to.
+
+    Source: MQClientInstance.topicRouteData2TopicPublishInfo and ...2TopicSubscribeInfo.
+    """
+    brokers = {
+        broker.broker_name: {int(number): str(at) for number, at in broker.broker_addrs.items()}
+        for broker in data.broker_datas
+    }
+    read: list[MessageQueue] = []
+    write: list[MessageQueue] = []
+    for queues in sorted(data.queue_datas, key=lambda queues: queues.broker_name):
+        name = queues.broker_name
+        if queues.perm & Perm.READ:
+            count = min(queues.read_queue_nums, queues_max)
+            read += [MessageQueue(topic, name, number) for number in range(count)]
+        if queues.perm & Perm.WRITE and MASTER_ID in brokers.get(name, ()):
+            # queues of a topic that does not exist yet follow its creator's read queues
+            count = queues.write_queue_nums if queues_max == QUEUES_MAX else queues.read_queue_nums
+            write += [MessageQueue(topic, name, number) for number in range(min(count, queues_max))]
+    ordered = _ordered_queues(topic, data.order_topic_conf)
+    return TopicRoute(
+        topic, tuple(ordered or write), tuple(sorted(read)), brokers, ordered=bool(ordered)
+    )
+
+
+def _ordered_queues(topic: str, configuration: str | None) -> list[MessageQueue]:
+    """Queues of an ordered topic, "broker-a:8;broker-b:8", whether its brokers live or not."""
+    queues: list[MessageQueue] = []
+    for part in (configuration or "").split(";"):
+        name, _, count = part.partition(":")
+        if name and count.isdecimal():
+            numbers = range(min(int(count), QUEUES_MAX))
+            queues += [MessageQueue(topic, name, number) for number in numbers]
+    return queues

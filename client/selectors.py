@@ -1,0 +1,49 @@
+"""Which queue of a topic the next message goes to."""
+
+import random
+from collections.abc import Callable, Sequence
+
+from aerobee.client.message import Message, MessageQueue
+from aerobee.remoting.tags import java_string_hash
+
+QueueSelector = Callable[[Sequence[MessageQueue], Message], MessageQueue]
+"""Picks one of a topic's queues for a message (MessageQueueSelector.java)."""
+
+
+class RoundRobin:
+    """Takes the queues of a topic in turn, from a random start (ThreadLocalIndex.java)."""
+
+    __slots__ = ("_next",)
+
+    def __init__(self, start: int | None = None) -> None:
+        self._next = random.randrange(1 << 30) if start is None else start
+
+    def pick(self, queues: Sequence[MessageQueue], avoid_broker: str | None = None) -> MessageQueue:
+        """Return the next queue; of another broker than `avoid_broker` where there is one."""
+        for _ in range(len(queues)):
+            self._next += 1
+            queue = queues[self._next % len(queues)]
+            if queue.broker_name != avoid_broker:
+                return queue
+        self._next += 1
+        return queues[self._next % len(queues)]
+
+
+def by_key(key: str | int) -> QueueSelector:
+    """Send equal keys to the same queue, as long as the topic keeps its number of queues.
+
+    A string counts by its Java hash, an int by its value, so that Java producers with
+    SelectMessageQueueByHash and ours agree on the queue.
+    """
+    number = key if isinstance(key, int) else java_string_hash(key)
+
+    def select(queues: Sequence[MessageQueue], message: Message) -> MessageQueue:
+        # Java's % keeps the sign, SelectMessageQueueByHash then takes the absolute value
+        return queues[abs(number) % len(queues)]
+
+    return select
+
+
+def at_random(queues: Sequence[MessageQueue], message: Message) -> MessageQueue:
+    """Send each message to any queue (SelectMessageQueueByRandom.java)."""
+    return random.choice(queues)

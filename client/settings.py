@@ -1,0 +1,93 @@
+"""Settings of clients, frozen, with the defaults of RocketMQ's Java client 5.5.0."""
+
+from dataclasses import dataclass, field
+
+from aerobee.remoting.compression import CODECS
+from aerobee.remoting.net.tls import TlsClientSettings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientSettings:
+    """What all the clients of one process that share an instance agree on (ClientConfig.java).
+
+    `instance_name` makes the client id "ip@instance_name[@unit_name]" by which brokers know a
+    member of a group; left empty it is "pid#nanoseconds", and a second consumer of the same group
+    in one process gets an instance of its own.
+    """
+
+    client_ip: str = ""  # empty: the address that leads to the nameserver
+    instance_name: str = ""
+    unit_name: str = ""
+    api_timeout_ms: int = 3_000  # mqClientApiTimeout: routes, heartbeats, member lists
+    connect_timeout_ms: int = 3_000
+    offset_timeout_ms: int = 5_000  # queries and awaited commits of offsets
+    route_interval_ms: int = 30_000  # pollNameServerInterval
+    heartbeat_interval_ms: int = 30_000  # heartbeatBrokerInterval
+    offsets_interval_ms: int = 5_000  # persistConsumerOffsetInterval
+    rebalance_interval_ms: int = 20_000  # RebalanceService.waitInterval
+    rebalance_gap_ms: int = 1_000  # RebalanceService.minInterval, between two rounds
+    frame_bytes_max: int = 64 * 1024 * 1024  # of a reply; 256 KiB pulls stay far below
+    tls: TlsClientSettings | None = None  # None: plain TCP
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerSettings:
+    """How one producer sends (DefaultMQProducer.java)."""
+
+    send_timeout_ms: int = 3_000  # for all attempts of one send together
+    retries_max: int = 2  # after the first attempt; none for one-way and chosen queues
+    retry_other_broker_when_not_stored: bool = False  # retryAnotherBrokerWhenNotStoreOK
+    body_bytes_max: int = 4 * 1024 * 1024
+    compress_over_bytes: int = 4 * 1024  # compressMsgBodyOverHowmuch; batches never
+    compression: str = "zlib"  # or "lz4", "zstd": brokers and consumers from 5.0 on
+    compression_level: int = 5
+    create_topic_key: str = "TBW102"  # the topic whose brokers create unknown ones
+    default_topic_queues: int = 4  # queues of a topic that a send creates
+
+    def __post_init__(self) -> None:
+        if self.compression not in CODECS:
+            raise ValueError(f"compression={self.compression!r}: allowed are {', '.join(CODECS)}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PullSettings:
+    """How queues are fetched: limits per queue and delays (DefaultMQPushConsumerImpl.java)."""
+
+    batch_messages: int = 32  # pullBatchSize
+    batch_bytes: int = 256 * 1024  # pullBatchSizeInBytes
+    queue_messages_max: int = 1_000  # pullThresholdForQueue: fetched and not yet done
+    queue_bytes_max: int = 100 * 1024 * 1024  # pullThresholdSizeForQueue
+    queue_span_max: int = 2_000  # consumeConcurrentlyMaxSpan: newest minus oldest offset
+    suspend_ms: int = 15_000  # how long the broker may hold a pull
+    timeout_ms: int = 30_000  # of a pull that may be held
+    flow_control_delay_ms: int = 50
+    broker_busy_delay_ms: int = 20  # after FLOW_CONTROL (215)
+    suspended_delay_ms: int = 1_000
+    error_delay_ms: int = 3_000
+    idle_max_ms: int = 120_000  # a queue not pulled for so long is dropped and taken again
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PushSettings:
+    """How a push consumer consumes (DefaultMQPushConsumer.java)."""
+
+    concurrency: int = 20  # handlers that run at a time (consumeThreadMax)
+    redeliver_delay_ms: int = 5_000  # until a failed message is given to its handler again
+    handover_timeout_ms: int = 10_000  # how long a queue that is given up waits for its handlers
+    pull: PullSettings = field(default_factory=PullSettings)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LitePullSettings:
+    """How a lite pull consumer fetches (DefaultLitePullConsumer.java)."""
+
+    auto_commit: bool = True
+    auto_commit_interval_ms: int = 5_000
+    poll_timeout_ms: int = 5_000
+    fetched_messages_max: int = 10_000  # pullThresholdForAll: fetched and not yet polled
+    handover_timeout_ms: int = 10_000  # how long a queue that is given up waits for its batch
+    pull: PullSettings = field(
+        default_factory=lambda: PullSettings(
+            batch_messages=10, batch_bytes=2**31 - 1, suspend_ms=20_000
+        )
+    )

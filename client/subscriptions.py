@@ -1,0 +1,80 @@
+"""What a group wants from a topic: everything, some tags, or what an SQL92 expression selects."""
+
+import time
+from dataclasses import dataclass, field
+from typing import Final
+
+from aerobee.client.errors import InvalidUse
+from aerobee.client.received import ReceivedMessage
+from aerobee.remoting.bodies import SubscriptionData
+from aerobee.remoting.tags import java_string_hash
+
+ALL: Final = "*"
+TAG: Final = "TAG"
+SQL92: Final = "SQL92"
+
+
+def now_ms() -> int:
+    """Milliseconds since 1970, the version that subscriptions carry."""
+    return time.time_ns() // 1_000_000
+
+
+@dataclass(slots=True)
+class Subscription:
+    """One topic's subscription in one group (SubscriptionData.java, FilterAPI.java).
+
+    `expression` is "*", tags joined by "||", or an SQL92 expression; `version` grows whenever the
+    owned queues change, so that brokers keep the newest.
+    """
+
+    topic: str
+    expression: str = ALL
+    expression_type: str = TAG
+    tags: frozenset[str] = frozenset()
+    version: int = field(default_factory=now_ms)
+
+    def select(self, messages: list[ReceivedMessage]) -> list[ReceivedMessage]:
+        """Return the messages that carry one of the tags, compared as text.
+
+        The broker compares hashes alone, which may collide; what it dropped or what is dropped
+        here counts as consumed.
+        """
+        wanted = self.tags
+        if not wanted:
+            return messages
+        return [message for message in messages if message.tags in wanted]
+
+    def renew(self) -> None:
+        """Take a higher version."""
+        self.version = max(now_ms(), self.version + 1)
+
+    def body(self) -> SubscriptionData:
+        """Write it as heartbeats carry it."""
+        return SubscriptionData(
+            class_filter_mode=False,
+            topic=self.topic,
+            sub_string=self.expression,
+            tags_set=sorted(self.tags),
+            code_set=sorted(java_string_hash(tag) for tag in self.tags),
+            sub_version=self.version,
+            expression_type=self.expression_type,
+        )
+
+
+def parse_subscription(topic: str, expression: str = ALL, sql: str | None = None) -> Subscription:
+    """Read what a user wants from `topic`: tags as in "a || b", or an SQL92 expression.
+
+    Raises InvalidUse for both at once or for tags that name nothing.
+    """
+    if sql is not None:
+        if expression not in ("", ALL):
+            raise InvalidUse(f"topic {topic!r}: subscribe by tags or by sql, not by both")
+        if not sql.strip():
+            raise InvalidUse(f"topic {topic!r}: the SQL92 expression is empty")
+        return Subscription(topic, sql, SQL92)
+    if expression in ("", ALL):
+        return Subscription(topic)
+    tags = frozenset(tag.strip() for tag in expression.split("||")) - {""}
+    if not tags:
+        raise InvalidUse(f"topic {topic!r}: {expression!r} names no tag; write 'a || b' or '*'")
+    return Subscription(topic, expression, TAG, tags)
