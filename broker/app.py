@@ -1,11 +1,16 @@
 """The broker as one object: what it is made of, in which order it starts, in which it stops."""
 
 import asyncio
+import gc
 import ipaddress
 import logging
+import socket
 import time
-from collections.abc import Coroutine
-from typing import Any, Final
+from collections.abc import Callable, Coroutine
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 from aerobee.broker.appending import Appender
 from aerobee.broker.change_notices import ChangeNotices
@@ -15,10 +20,11 @@ from aerobee.broker.fast_sends import FastSends
 from aerobee.broker.groups import GroupTable
 from aerobee.broker.hold import SWEEP_INTERVAL_MS, Holds
 from aerobee.broker.hooks import Hooks
+from aerobee.broker.live_settings import LiveSettings
 from aerobee.broker.members import Members
 from aerobee.broker.metrics import Metrics
 from aerobee.broker.offsets import OffsetTable
-from aerobee.broker.pulling import Pulls
+from aerobee.broker.pulling import NoPulls, Pull, Pulls
 from aerobee.broker.registration import Registration
 from aerobee.broker.routes import FAMILIES
 from aerobee.broker.settings import BrokerSettings
@@ -28,7 +34,296 @@ from aerobee.broker.topic_queues import AckStyle, TopicQueues
 from aerobee.broker.topics import TopicTable
 from aerobee.broker.traffic import Stalls, Traffic
 from aerobee.remoting.net.client import ConnectionPool
+from aerobee.remoting.net.connection import Connection
 from aerobee.remoting.net.routes import Dispatcher
 from aerobee.remoting.net.server import Server
 from aerobee.remoting.record import host_bytes
 from aerobee.storage.store import MessageStore
+
+if TYPE_CHECKING:
+    from aerobee.broker.http.app import HttpServer
+
+log = logging.getLogger(__name__)
+
+EXPIRY_INTERVAL_S: Final = 10.0  # ClientHousekeepingService
+EARLY: Final = 0.9  # of a flush interval: no flush is later than promised
+FAST_PORT_STEP: Final = 2  # RocketMQ's "vip channel": everything but pulls, on listenPort - 2
+PORT_ATTEMPTS: Final = 20
+GEN0_THRESHOLD: Final = 50_000  # messages leave nothing for the collector; state is frozen
+
+
+def wall_clock_ms() -> int:
+    """Return milliseconds since 1970."""
+    return time.time_ns() // 1_000_000
+
+
+def steady_clock_ms() -> int:
+    """Return milliseconds of a clock that never goes back."""
+    return time.monotonic_ns() // 1_000_000
+
+
+class Broker:
+    """One broker on the running event loop.
+
+    `start` returns when the broker serves; `stop` when everything acknowledged is on disk, the
+    nameservers know that it is gone, and `abort` is removed. Errors of a start: StoreError (locked,
+    damaged, not writable), OSError (port in use), TlsError.
+    """
+
+    def __init__(self, settings: BrokerSettings, config_file: Path | None = None) -> None:
+        self.settings = settings
+        self._config_file = config_file  # where settings that are changed at run time are kept
+        self.port = settings.listen_port
+        self.context: Context
+        self.store = MessageStore(settings.store)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._servers: list[Server] = []
+        self._pool: ConnectionPool | None = None
+        self._http: HttpServer | None = None
+        self._closing: list[Callable[[], object]] = []
+        self._traffic: Traffic
+        self._fast_traffic: Traffic
+
+    @property
+    def hooks(self) -> Hooks:
+        """Functions of the embedding program that see messages pass."""
+        return self.context.hooks
+
+    @property
+    def http_port(self) -> int | None:
+        """Where the HTTP side listens, None without one."""
+        return self._http.port if self._http is not None else None
+
+    async def start(self) -> None:
+        """Open the store, recover, bind the ports, tell the nameservers, serve."""
+        loop = asyncio.get_running_loop()
+        self.store.open()
+        try:
+            await self._listen(loop)
+        except BaseException:
+            await self._close_servers()
+            self.store.close()
+            raise
+        self._watch_store(loop)
+        await self.context.registration.start()
+        self._run(self.context.registration.run())
+        self._run(self._every(SWEEP_INTERVAL_MS / 1000, self.context.holds.sweep))
+        self._run(self._every(EXPIRY_INTERVAL_S, self._expire))
+        flush_interval_s = self.settings.flush_interval_commit_log / 1000
+        self._run(self._every(flush_interval_s * EARLY, self.store.tick))
+        self._run(self._save_tables())
+        self._run(self._start_http())
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(GEN0_THRESHOLD, *gc.get_threshold()[1:])
+
+    async def stop(self) -> None:
+        """Stop cleanly; what was acknowledged is on disk when this returns."""
+        if self._http is not None:
+            await self._http.stop()
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.context.registration.stop()
+        self.context.tick.commit()
+        await self._close_servers()
+        if self._pool is not None:
+            await self._pool.close()
+        for undo in self._closing:
+            undo()
+        for table in (self.context.topics, self.context.groups, self.context.offsets):
+            table.file.flush_now()
+        self.store.close()
+
+    def _apply(self, settings: BrokerSettings) -> None:
+        """Take settings that were changed at run time; those that need a restart wait for it."""
+        context = self.context
+        self.settings = context.settings = settings
+        context.queues.forget_checks()
+        for traffic in (self._traffic, self._fast_traffic):
+            traffic.sends = FastSends(context)
+        self._traffic.pulls = Pulls(context)
+
+    async def _listen(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Bind both ports and build what serves them, before the first client gets its turn."""
+        settings = self.settings
+        for attempt in range(PORT_ATTEMPTS):
+            main = await self._bind(settings.listen_port, lambda: self._traffic)
+            self._servers.append(main)
+            try:
+                fast = await self._bind(main.port - FAST_PORT_STEP, lambda: self._fast_traffic)
+            except OSError:
+                if settings.listen_port or attempt == PORT_ATTEMPTS - 1:
+                    raise
+                await self._close_servers()  # a free port was asked for: take another pair
+            else:
+                self._servers.append(fast)
+                break
+        self.port = main.port
+        self._build(loop, main.port)
+
+    async def _bind(self, port: int, traffic: Callable[[], Traffic]) -> Server:
+        def connection() -> Connection:
+            made = BrokerConnection(traffic())
+            made.on_closed.append(self.context.members.closed)
+            return made
+
+        settings = self.settings
+        return await Server.start(
+            connection,
+            settings.bind_address,
+            port,
+            tls=settings.tls,
+            limits=settings.net_limits,
+        )
+
+    def _build(self, loop: asyncio.AbstractEventLoop, port: int) -> None:
+        """Make every part of the broker and connect them."""
+        settings, store = self.settings, self.store
+        topics, groups, offsets = self._load_tables()
+        self._pool = ConnectionPool()
+        host = (settings.broker_ip1, port)
+        store_host = host_bytes(*record_host(*host))
+        tick = Tick(loop, store)
+        style = AckStyle(settings.region_id, settings.trace_on, store_host.hex().upper())
+        queues = TopicQueues(store, style)
+        notices = ChangeNotices(
+            loop.call_later, lambda: self.settings.notify_consumer_ids_changed_enable
+        )
+        self.context = context = Context(
+            settings=settings,
+            store=store,
+            topics=topics,
+            groups=groups,
+            offsets=offsets,
+            members=Members(notices, wall_clock_ms, groups.is_read_forbidden),
+            queues=queues,
+            tick=tick,
+            appender=Appender(store, tick),
+            holds=Holds(self._serve_again, steady_clock_ms, settings.held_pulls_max),
+            hooks=Hooks(queues.forget_checks),
+            registration=Registration(
+                lambda: self.settings, topics, self._pool, f"{host[0]}:{host[1]}"
+            ),
+            metrics=Metrics(),
+            now_ms=wall_clock_ms,
+            spawn=self._run,
+            live=LiveSettings(settings, self._config_file, wall_clock_ms, self._apply),
+            host=host,
+            store_host=store_host,
+        )
+        tick.holds = context.holds
+        topics.on_changed.append(lambda config: queues.forget_checks())
+        self._traffic = Traffic(
+            limits=settings.net_limits,
+            dispatcher=Dispatcher(context, FAMILIES, self._run),
+            sends=FastSends(context),
+            pulls=Pulls(context),
+            tick=tick,
+            stalls=Stalls(
+                loop,
+                store.allocator.when_progress,
+                settings.wait_time_mills_in_send_queue / 1000,
+            ),
+            store_host=store_host,
+            now_ms=wall_clock_ms,
+        )
+        self._fast_traffic = replace(self._traffic, pulls=NoPulls())
+
+    def _load_tables(self) -> tuple[TopicTable, GroupTable, OffsetTable]:
+        settings, folder = self.settings, self.settings.config_dir
+        topics = TopicTable(
+            system_topics(settings),
+            wall_clock_ms,
+            folder,
+            auto_create=settings.auto_create_topic_enable,
+            topics_max=settings.topics_max,
+        )
+        groups = GroupTable(
+            wall_clock_ms,
+            folder,
+            auto_create=settings.auto_create_subscription_group,
+            create_system=settings.enable_create_sys_group,
+            groups_max=settings.groups_max,
+        )
+        offsets = OffsetTable(
+            wall_clock_ms, folder, version_step=settings.consumer_offset_update_version_step
+        )
+        topics.load()
+        groups.load()
+        offsets.load()
+        return topics, groups, offsets
+
+    def _serve_again(self, pull: Pull, expired: bool) -> bool:
+        return self._traffic.pulls.serve_again(pull, expired)
+
+    def _watch_store(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Hear from the flusher and from the helper that prepares the log."""
+        for watched in (self.store.flusher, self.store.allocator):
+            fd = watched.fileno()
+            if fd >= 0:
+                loop.add_reader(fd, watched.on_readable)
+                self._closing.append(partial(loop.remove_reader, fd))
+
+    def _expire(self) -> None:
+        for connection in self.context.members.expire(self.settings.channel_expired_timeout):
+            connection.close("no heartbeat")
+
+    async def _every(self, interval_s: float, work: Callable[[], None]) -> None:
+        """Call `work` again and again; what it raises is logged and does not end it."""
+        while True:
+            await asyncio.sleep(interval_s)
+            try:
+                work()
+            except Exception:
+                log.exception("periodic work failed work=%s", getattr(work, "__qualname__", work))
+
+    async def _save_tables(self) -> None:
+        """Write the tables that have changed."""
+        context = self.context
+        while True:
+            await asyncio.sleep(self.settings.flush_consumer_offset_interval / 1000)
+            try:
+                await context.topics.file.flush()
+                await context.groups.file.flush()
+                await context.offsets.flush()
+            except OSError as error:
+                log.error("tables not saved error=%s", error)
+
+    async def _start_http(self) -> None:
+        """Start the HTTP side after the ports are bound: its imports take a quarter second."""
+        port = self.settings.http_port_wanted
+        if port is None:
+            return
+        from aerobee.broker.http.app import HttpServer
+
+        try:
+            self._http = await HttpServer.start(self.context, self.settings.http_host, port)
+        except OSError as error:
+            log.error("http not served error=%s", error)
+
+    def _run(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Run `work` until it ends or the broker stops."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("task failed", exc_info=error)
+
+    async def _close_servers(self) -> None:
+        servers, self._servers = self._servers, []
+        for server in servers:
+            await server.close()
+
+
+def record_host(ip: str, port: int) -> tuple[str, int]:
+    """Return a host that fits a record: a name is resolved, records hold addresses only."""
+    try:
+        ipaddress.ip_address(ip)
+    except ValueError:
+        ip = socket.getaddrinfo(ip, port, type=socket.SOCK_STREAM)[0][4][0]
+    return str(ip), port

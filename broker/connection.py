@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 SEND: Final = RequestCode.SEND_MESSAGE_V2
 BATCH: Final = RequestCode.SEND_BATCH_MESSAGE
-PULL: Final = RequestCode.PULL_MESSAGE
-LITE_PULL: Final = RequestCode.LITE_PULL_MESSAGE
+SENDS: Final = frozenset({SEND, BATCH})
+PULLS: Final = frozenset({RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE})
 WORDS_BYTES: Final = 8
 
 unpack_words = struct.Struct(">II").unpack_from
@@ -75,7 +75,7 @@ class BrokerConnection(Connection):
                 self.hold(data[at:])
         except ProtocolError as error:
             self.refuse(error)
-        except Exception:
+        except Exception:  # noqa: BLE001 - one bad request may not end the server
             log.exception("request handling failed remote=%s", self.remote)
             self.abort("internal error")
         if acks:
@@ -132,11 +132,11 @@ class BrokerConnection(Connection):
                     return False
                 acks = []  # nobody waits for them
                 self.traffic.tick.schedule()
-            if code == SEND or code == BATCH:
+            if code in SENDS:
                 fields = sends.decode(envelope.extFields)
                 serve = sends.send if code == SEND else sends.send_batch
                 return serve(fields, envelope.opaque, body, stamp, self.stamp.sys_flag, acks)
-            if (code == PULL or code == LITE_PULL) and not envelope.flag:
+            if code in PULLS and not envelope.flag:
                 wish = decode_pull(envelope.extFields)
                 self._pull(Pull(self, wish, envelope.opaque, Codec.JSON, code), replies)
                 return True
@@ -157,7 +157,7 @@ class BrokerConnection(Connection):
     def _checked(self, payload: bytes, replies: Frames) -> None:
         """Decode a request in full and hand it to whoever serves its code."""
         command = decode_payload(payload)
-        if command.code in (PULL, LITE_PULL) and not command.flag:
+        if command.code in PULLS and not command.flag:
             try:
                 wish = decode_header(PullMessageRequest, command.ext)
             except RequestError as error:

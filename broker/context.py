@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from aerobee.broker.groups import GroupTable
     from aerobee.broker.hold import Holds
     from aerobee.broker.hooks import Hooks
+    from aerobee.broker.live_settings import LiveSettings
     from aerobee.broker.members import Members
     from aerobee.broker.metrics import Metrics
     from aerobee.broker.offsets import OffsetTable
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Context:
-    """Built once by `Broker`; tables are plain objects that only the event loop's thread touches."""
+    """Built once by `Broker`; only the event loop's thread touches what is in it."""
 
     settings: "BrokerSettings"
     store: "MessageStore"
@@ -39,5 +40,6 @@ class Context:
     metrics: "Metrics"
     now_ms: Callable[[], int]
     spawn: Callable[[Coroutine[Any, Any, None]], object]
+    live: "LiveSettings"
     host: tuple[str, int]  # under which clients reach this broker
     store_host: bytes  # ip and port as records carry it: 8 or 20 bytes

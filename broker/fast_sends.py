@@ -1,7 +1,7 @@
 """The fast path of sends: plain messages for topics whose checks have passed before.
 
-Whatever is unusual (another header codec, an unknown topic, a retry, a delay, a transaction, a hook,
-a wrong number) is declined here and takes the checked path, `broker.processors.send`.
+Whatever is unusual (another header codec, an unknown topic, a retry, a delay, a transaction, a
+hook, a wrong number) is declined here and takes the checked path, `broker.processors.send`.
 """
 
 import struct
@@ -150,9 +150,7 @@ class FastSends:
             return False
         queue = queues[queue_id]
         offset = queue.stored.max_offset
-        positions = self._appender.append(
-            queue, fields.f | stamp_flag, fields.g, stamp, messages
-        )
+        positions = self._appender.append(queue, fields.f | stamp_flag, fields.g, stamp, messages)
         message_ids = b",".join([b"%b%016X" % (self._host_hex, at) for at in positions])
         payload = queue.batch_ack % (message_ids, offset, opaque)
         acks += (self._prefixes[len(payload)], payload)

@@ -1,6 +1,6 @@
 """Answering PULL_MESSAGE: the checks, the read, and the reply (PullMessageProcessor)."""
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from aerobee.broker.filters import MessageFilter
 from aerobee.broker.hooks import PullEvent
@@ -13,7 +13,7 @@ from aerobee.remoting.frame import encode_frame
 from aerobee.remoting.headers._fields import encode_header
 from aerobee.remoting.headers.pull import PullMessageReply, PullMessageRequest
 from aerobee.remoting.net.connection import Connection
-from aerobee.storage.read import ReadResult, ReadStatus
+from aerobee.storage.reading import ReadResult, ReadStatus
 
 if TYPE_CHECKING:
     from aerobee.broker.context import Context
@@ -38,7 +38,6 @@ CODES: Final = {
     ReadStatus.OFFSET_FOUND_NULL: ResponseCode.PULL_NOT_FOUND,
     ReadStatus.OFFSET_OVERFLOW_ONE: ResponseCode.PULL_NOT_FOUND,
     ReadStatus.OFFSET_OVERFLOW_BADLY: ResponseCode.PULL_OFFSET_MOVED,
-    ReadStatus.OFFSET_RESET: ResponseCode.PULL_OFFSET_MOVED,
     ReadStatus.OFFSET_TOO_SMALL: ResponseCode.PULL_OFFSET_MOVED,
 }
 
@@ -62,6 +61,31 @@ class Pull:
         self.codec = codec
         self.request_code = request_code
         self.offset = header.queue_offset  # moves past unwanted messages while the pull is held
+
+
+class PullServer(Protocol):
+    """What a connection needs of whoever serves pulls."""
+
+    def serve(self, pull: Pull) -> list[bytes | memoryview] | None:
+        """Answer a pull that has just arrived; None when it is held."""
+
+    def serve_again(self, pull: Pull, expired: bool) -> bool:
+        """Run a held pull once more and answer it; False when it goes on waiting."""
+
+
+class NoPulls:
+    """Refuses pulls, as RocketMQ does on its fast port."""
+
+    def serve(self, pull: Pull) -> list[bytes | memoryview] | None:
+        """Answer like any other code that is not served."""
+        raise RequestError(
+            ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
+            f" request type {pull.request_code} not supported",
+        )
+
+    def serve_again(self, pull: Pull, expired: bool) -> bool:
+        """Never called: nothing is held."""
+        raise AssertionError("no pull is held on this port")
 
 
 class Pulls:
@@ -116,7 +140,7 @@ class Pulls:
         return True
 
     def _check(self, pull: Pull) -> tuple[TopicQueue, MessageFilter | None, tuple[int, int]]:
-        """Run RocketMQ's checks in its order; return the queue, its filter, topic and group flags."""
+        """Run RocketMQ's checks in its order; return queue, filter, flags of topic, group."""
         context, header = self._context, pull.header
         settings = context.settings
         if not settings.broker_permission & Perm.READ:
@@ -136,9 +160,7 @@ class Pulls:
         if group is None:
             raise RequestError(
                 ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
-                further_details(
-                    f"subscription group [{header.consumer_group}] does not exist, "
-                ),
+                further_details(f"subscription group [{header.consumer_group}] does not exist, "),
             )
         if not group.consume_enable:
             raise RequestError(

@@ -1,4 +1,4 @@
-"""One turn of the event loop: every append of it is written once, and each connection answered once."""
+"""One turn of the event loop: one write to the log, one to each connection."""
 
 import asyncio
 import logging
@@ -80,7 +80,7 @@ class Tick:
             self.holds.wake(woken)
 
     def when_durable(self, done: Callable[[bool], None]) -> None:
-        """Call `done(flushed)` when all that was appended so far is as durable as the store promises.
+        """Call `done(flushed)` when what was appended is as durable as the store promises.
 
         That is at once with ASYNC_FLUSH, and after the disk's answer or the time-out with
         SYNC_FLUSH.

@@ -1,4 +1,4 @@
-"""What the broker keeps for each queue beside the stored entries: who waits on it, and how to answer."""
+"""What the broker keeps for each queue: who waits on it, how to answer, what arrived."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -81,9 +81,7 @@ class TopicQueues:
         queue = self._queues.get((topic, queue_id))
         if queue is None:
             stored = self._store.queue(topic, queue_id)
-            queue = self._queues[topic, queue_id] = TopicQueue(
-                topic, queue_id, stored, self._style
-            )
+            queue = self._queues[topic, queue_id] = TopicQueue(topic, queue_id, stored, self._style)
         return queue
 
     def find(self, topic: str, queue_id: int) -> TopicQueue | None:

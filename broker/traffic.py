@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from aerobee.remoting.net.connection import Handler
 from aerobee.remoting.net.limits import NetLimits
@@ -11,10 +11,8 @@ from aerobee.remoting.net.limits import NetLimits
 if TYPE_CHECKING:
     from aerobee.broker.connection import BrokerConnection
     from aerobee.broker.fast_sends import FastSends
-    from aerobee.broker.pulling import Pulls
+    from aerobee.broker.pulling import PullServer
     from aerobee.broker.tick import Tick
-
-RETRY_INTERVAL_S: Final = 0.005
 
 
 class Stalls:
@@ -24,17 +22,27 @@ class Stalls:
     instead (waitTimeMillsInSendQueue), which the client takes as "try another broker".
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, wait_s: float) -> None:
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        when_progress: Callable[[Callable[[], None]], None],
+        wait_s: float,
+    ) -> None:
         self._loop = loop
+        self._when_progress = when_progress
         self._wait_s = wait_s
         self._deadlines: dict[BrokerConnection, float] = {}
         self._timer: asyncio.TimerHandle | None = None
+        self._asked = False  # when_progress calls once
 
     def add(self, connection: "BrokerConnection") -> None:
         """Come back to this connection when there may be room."""
         self._deadlines.setdefault(connection, self._loop.time() + self._wait_s)
         if self._timer is None:
-            self._timer = self._loop.call_later(RETRY_INTERVAL_S, self._on_timer)
+            self._timer = self._loop.call_later(self._wait_s, self._on_timer)
+        if not self._asked:
+            self._asked = True
+            self._when_progress(self._on_progress)
 
     def retry(self) -> None:
         """Let every stalled connection try again; some may stall anew."""
@@ -46,11 +54,15 @@ class Stalls:
             if connection.closed or not connection.backlog:
                 del self._deadlines[connection]
 
+    def _on_progress(self) -> None:
+        self._asked = False
+        self.retry()
+
     def _on_timer(self) -> None:
         self._timer = None
         self.retry()
         if self._deadlines and self._timer is None:
-            self._timer = self._loop.call_later(RETRY_INTERVAL_S, self._on_timer)
+            self._timer = self._loop.call_later(self._wait_s, self._on_timer)
 
 
 @dataclass(slots=True)
@@ -60,7 +72,7 @@ class Traffic:
     limits: NetLimits
     dispatcher: Handler
     sends: "FastSends"
-    pulls: "Pulls"
+    pulls: "PullServer"
     tick: "Tick"
     stalls: Stalls
     store_host: bytes  # 8 or 20 bytes, as in a record

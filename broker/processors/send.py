@@ -108,9 +108,7 @@ async def waited(context: Context, outcome: Outcome) -> Reply:
     return outcome if isinstance(outcome, Reply) else await outcome
 
 
-def store(
-    context: Context, request: Request[Any], header: AnySend, topic: TopicConfig
-) -> Outcome:
+def store(context: Context, request: Request[Any], header: AnySend, topic: TopicConfig) -> Outcome:
     """Append what the request carries; the reply waits for the disk where the store promises it."""
     batch = bool(header.batch) or request.command.code == RequestCode.SEND_BATCH_MESSAGE
     queue_id = header.queue_id
@@ -218,7 +216,7 @@ def reply_fields(context: Context) -> dict[str, str]:
 
 def admit(context: Context, header: AnySend, topic: TopicConfig) -> None:
     """Let further plain messages for this topic take the fast path."""
-    plain = not topic.topic_filter_type == "MULTI_TAG" and not header.topic.startswith("%")
+    plain = topic.topic_filter_type != "MULTI_TAG" and not header.topic.startswith("%")
     if plain and not context.hooks.watch_sends:
         queues = max(topic.write_queue_nums, topic.read_queue_nums)
         context.queues.admit(header.topic, queues, topic.perm & context.settings.broker_permission)

@@ -1,0 +1,62 @@
+"""Runs one broker process until SIGTERM or SIGINT."""
+
+import argparse
+import asyncio
+import signal
+import sys
+from pathlib import Path
+
+from aerobee.broker.app import Broker
+from aerobee.broker.settings import BrokerSettings
+from aerobee.remoting.errors import AerobeeError
+
+
+def run(settings: BrokerSettings) -> int:
+    """Serve until told to stop; return the exit code."""
+    from aerobee.broker.logs import configure_logs
+
+    configure_logs(settings)
+    try:
+        import uvloop
+    except ImportError:  # no wheel for this platform: slower, but complete
+        return asyncio.run(serve(settings))
+    return uvloop.run(serve(settings))
+
+
+async def serve(settings: BrokerSettings) -> int:
+    """Start, say so in one line, wait for a signal, stop."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    broker = Broker(settings)
+    await broker.start()
+    print(
+        f"broker {settings.broker_name} serves on {settings.broker_ip1}:{broker.port} "
+        f"(store {settings.store_path_root_dir})",
+        flush=True,
+    )
+    await stop.wait()
+    await broker.stop()
+    return 0
+
+
+def main() -> int:
+    """`python -m aerobee.broker [-c FILE] [-n HOST:PORT]`; `broker start` has every option."""
+    parser = argparse.ArgumentParser(prog="python -m aerobee.broker", description=__doc__)
+    parser.add_argument("-c", "--config-file", type=Path, help="properties file, RocketMQ's keys")
+    parser.add_argument("-n", "--namesrv-addr", help="nameservers, host:port;host:port")
+    given = parser.parse_args()
+    options = {"namesrvAddr": given.namesrv_addr} if given.namesrv_addr else {}
+    try:
+        settings, warnings = BrokerSettings.load(given.config_file, options)
+        for warning in warnings:
+            print(f"warning: {warning}", file=sys.stderr)
+        return run(settings)
+    except (AerobeeError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

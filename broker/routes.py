@@ -1,0 +1,21 @@
+"""Which family of processors serves which request codes: an explicit list."""
+
+from typing import Final
+
+from aerobee.broker.context import Context
+from aerobee.broker.processors import admin, groups, heartbeat, offsets, query, send, topics
+from aerobee.remoting.codes import RequestCode
+from aerobee.remoting.net.routes import Routes
+
+FAMILIES: Final[tuple[Routes[Context], ...]] = (
+    send.routes,
+    offsets.routes,
+    heartbeat.routes,
+    topics.routes,
+    groups.routes,
+    query.routes,
+    admin.routes,
+)
+
+SERVED_BY_CONNECTION: Final = frozenset({RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE})
+"""Pulls may be held, so the connection hands them to `broker.pulling` itself."""

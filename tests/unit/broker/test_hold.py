@@ -1,0 +1,149 @@
+"""Waiting pulls: woken by arrival, ended by their deadline, forgotten with their connection."""
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from aerobee.broker.hold import SWEEP_INTERVAL_MS, Holds
+from aerobee.broker.pulling import Pull
+from aerobee.broker.topic_queues import TopicQueue
+
+
+class Clock:
+    """A clock that stands still until told otherwise."""
+
+    def __init__(self) -> None:
+        self.ms = 1_000_000
+
+    def __call__(self) -> int:
+        return self.ms
+
+
+class Desk:
+    """Records what was served; says what the next serving finds."""
+
+    def __init__(self) -> None:
+        self.served: list[tuple[str, bool]] = []
+        self.finds = True
+
+    def serve_again(self, pull: Pull, expired: bool) -> bool:
+        if self.finds or expired:
+            self.served.append((cast(Any, pull).name, expired))
+            return True
+        return False
+
+
+def make_pull(name: str) -> Pull:
+    """Return as much of a pull as holding looks at."""
+    return cast(Pull, SimpleNamespace(name=name, connection=SimpleNamespace(closed=False)))
+
+
+def make_queue() -> TopicQueue:
+    """Return as much of a queue as holding looks at."""
+    return cast(TopicQueue, SimpleNamespace(holds=[]))
+
+
+@pytest.fixture
+def clock() -> Clock:
+    """A clock of its own for every test."""
+    return Clock()
+
+
+@pytest.fixture
+def desk() -> Desk:
+    """Whoever serves pulls."""
+    return Desk()
+
+
+@pytest.fixture
+def holds(clock: Clock, desk: Desk) -> Holds:
+    """Room for three waiting pulls."""
+    return Holds(desk.serve_again, clock, held_max=3)
+
+
+def test_arrival_serves_everybody_who_waits_on_that_queue_only(holds: Holds, desk: Desk) -> None:
+    """A message wakes the waiters of its queue, once each, however often the queue is named."""
+    first, second = make_queue(), make_queue()
+    for name, queue in (("a", first), ("b", first), ("c", second)):
+        assert holds.hold(make_pull(name), queue, 15_000)
+    holds.wake([first, first])
+    assert desk.served == [("a", False), ("b", False)]
+    assert holds.count == 1
+    assert not first.holds
+
+
+def test_a_pull_that_finds_nothing_it_wants_goes_on_waiting(
+    holds: Holds, desk: Desk, clock: Clock
+) -> None:
+    """An unwanted message wakes nobody; the deadline still ends the wait."""
+    queue = make_queue()
+    holds.hold(make_pull("a"), queue, 15_000)
+    desk.finds = False
+    holds.wake([queue])
+    assert holds.count == 1
+    clock.ms += 15_000 + 2 * SWEEP_INTERVAL_MS
+    holds.sweep()
+    assert desk.served == [("a", True)]
+    assert holds.count == 0
+    assert not queue.holds
+
+
+def test_deadlines_end_no_wait_early(holds: Holds, desk: Desk, clock: Clock) -> None:
+    """Until its time is up a pull is left alone."""
+    queue = make_queue()
+    holds.hold(make_pull("a"), queue, 1_000)
+    for _ in range(9):
+        clock.ms += 100
+        holds.sweep()
+        assert desk.served == []
+    clock.ms += 300
+    holds.sweep()
+    assert desk.served == [("a", True)]
+
+
+def test_a_served_pull_is_not_served_again_at_its_deadline(
+    holds: Holds, desk: Desk, clock: Clock
+) -> None:
+    """One request gets one reply."""
+    queue = make_queue()
+    holds.hold(make_pull("a"), queue, 1_000)
+    holds.wake([queue])
+    clock.ms += 10_000
+    holds.sweep()
+    assert desk.served == [("a", False)]
+
+
+def test_pulls_of_a_closed_connection_are_dropped(holds: Holds, desk: Desk, clock: Clock) -> None:
+    """Nobody is answered on a connection that is gone, by arrival or by time."""
+    queue = make_queue()
+    gone, left = make_pull("gone"), make_pull("left")
+    holds.hold(gone, queue, 1_000)
+    holds.hold(left, queue, 1_000)
+    cast(Any, gone).connection.closed = True
+    holds.wake([queue])
+    assert desk.served == [("left", False)]
+    cast(Any, left).connection.closed = True
+    holds.hold(left, queue, 1_000)
+    clock.ms += 10_000
+    holds.sweep()
+    assert desk.served == [("left", False)]
+    assert holds.count == 0
+
+
+def test_only_so_many_pulls_may_wait(holds: Holds) -> None:
+    """Past the limit a pull is not held, and room comes back when one is served."""
+    queue = make_queue()
+    assert all(holds.hold(make_pull(str(n)), queue, 1_000) for n in range(3))
+    assert not holds.hold(make_pull("d"), queue, 1_000)
+    holds.wake([queue])
+    assert holds.hold(make_pull("d"), queue, 1_000)
+
+
+def test_a_queue_that_goes_away_answers_its_waiters(holds: Holds, desk: Desk) -> None:
+    """Deleting a topic ends the waits on it."""
+    queue = make_queue()
+    holds.hold(make_pull("a"), queue, 15_000)
+    holds.release(queue)
+    assert desk.served == [("a", True)]
+    assert holds.count == 0
