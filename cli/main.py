@@ -28,7 +28,9 @@ namesrv = Program(
 
 main = Program(
     {
-        "demo": Lazy("aerobee.cli.demo", "demo", "100,000 messages live, then counted by Spark"),
+        "demo": Lazy(
+            "aerobee.cli.demo.command", "demo", "100,000 messages live, then counted by Spark"
+        ),
         "namesrv": Lazy("aerobee.cli.main", "namesrv", "the nameserver: namesrv start"),
         "broker": Lazy("aerobee.cli.main", "broker", "the broker: broker start"),
         "export": Lazy("aerobee.cli.export", "export", "write a store's messages to Parquet"),

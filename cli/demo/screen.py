@@ -2,6 +2,8 @@
 
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import IO, Final, Protocol
 
 from aerobee.cli.demo.tally import Row, Snapshot
@@ -92,9 +94,14 @@ def line(snapshot: Snapshot) -> str:
     return f"{snapshot.elapsed_s:5.1f} s  sent {snapshot.sent} consumed {snapshot.consumed}  {rows}"
 
 
-def screen() -> Screen:
-    """Choose what fits where the output goes."""
-    return LiveTable() if sys.stdout.isatty() else Lines(sys.stdout)
+@contextmanager
+def screen() -> Iterator[Screen]:
+    """Yield what fits where the output goes; the last state stays visible afterwards."""
+    view: Screen = LiveTable() if sys.stdout.isatty() else Lines(sys.stdout)
+    try:
+        yield view
+    finally:
+        view.close()
 
 
 class Stopwatch:

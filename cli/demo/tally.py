@@ -1,7 +1,7 @@
 """What was sent and what arrived, message by message, so that nothing can be lost unseen."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -50,13 +50,11 @@ class Tally:
         """Note that the broker has stored `count` more messages."""
         self.sent += count
 
-    def deliver(self, consumer: str, numbers: Iterable[int]) -> None:
-        """Note that `consumer` was given these messages."""
-        times = self._times
-        for number in numbers:
-            self.consumed += not times[number]
-            times[number] += 1
-            self.took[consumer] += 1
+    def deliver(self, consumer: str, number: int) -> None:
+        """Note that `consumer` was given message `number`."""
+        self.consumed += not self._times[number]
+        self._times[number] += 1
+        self.took[consumer] += 1
 
     def totals(self) -> Totals:
         """Strike the balance."""

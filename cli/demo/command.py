@@ -1,0 +1,99 @@
+"""`aerobee demo`: runs the story, lets Spark count, and strikes the balance."""
+
+import asyncio
+import importlib.util
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import click
+
+from aerobee.cli.demo.screen import screen
+from aerobee.cli.demo.story import TOPICS, Story
+from aerobee.cli.program import Failure, examples
+from aerobee.cli.progress import progress_bar
+
+
+@click.command(epilog=examples("aerobee demo", "aerobee demo --messages 20000 --dir /tmp/demo"))
+@click.option(
+    "--messages",
+    type=click.IntRange(100, 10_000_000),
+    default=100_000,
+    show_default=True,
+    help="How many to send.",
+)
+@click.option(
+    "--dir",
+    "root",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="New or empty folder for the files. [default: a temporary one]",
+)
+@click.option("--spark/--no-spark", "with_spark", default=True, help="Let Spark count the log.")
+def demo(messages: int, root: Path | None, with_spark: bool) -> None:
+    """Show a cluster at work, then read its log with Spark.
+
+    A nameserver and a broker run in this process with real sockets and files. A producer sends
+    while two consumers share the queues; a third joins, the first leaves. Ends with 0 if nothing
+    was lost and Spark counted what was sent.
+    """
+    root = _folder(root)
+    with screen() as view:
+        story = Story(messages, root, view)
+        _run(story)
+    counted: Mapping[str, int] = {}
+    parquet = root / "parquet"
+    if with_spark and importlib.util.find_spec("pyspark") is None:
+        click.echo("\nSpark is not installed (pip install 'aerobee[spark,jdk]'): nothing exported")
+        with_spark = False
+    if with_spark:
+        counted = _count(story.store, parquet)
+    totals = story.tally.totals()
+    click.echo()
+    for name, value in (
+        ("sent", f"{totals.sent:,}"),
+        ("consumed", f"{totals.consumed:,}"),
+        ("lost", f"{totals.lost:,}"),
+        ("delivered more than once", f"{totals.repeated:,}"),
+        ("sent per second", f"{totals.sent / story.send_seconds:,.0f}"),
+        ("sent and consumed per second", f"{totals.consumed / story.seconds:,.0f}"),
+        ("the broker's store", str(story.store)),
+        *([("Parquet files", str(parquet))] if with_spark else []),
+    ):
+        click.echo(f"{name:<30}{value:>10}")
+    if totals.lost:
+        raise Failure(f"{totals.lost} messages were lost")
+    if with_spark and sum(counted.values()) != totals.sent:
+        raise Failure(f"Spark counted {sum(counted.values())} messages, {totals.sent} were sent")
+
+
+def _folder(root: Path | None) -> Path:
+    """Return the folder to work in, which must be empty: an older log would be counted too."""
+    if root is None:
+        return Path(tempfile.mkdtemp(prefix="aerobee-demo-"))
+    root.mkdir(parents=True, exist_ok=True)
+    if any(root.iterdir()):
+        raise Failure(f"{root} is not empty")
+    return root.absolute()
+
+
+def _run(story: Story) -> None:
+    """Play the story on the fastest loop there is."""
+    try:
+        import uvloop
+    except ImportError:  # no wheel for this platform
+        asyncio.run(story.run())
+    else:
+        uvloop.run(story.run())
+
+
+def _count(store: Path, parquet: Path) -> dict[str, int]:
+    """Export, count and print what Spark found."""
+    from aerobee.cli.demo.spark_count import export_and_count
+
+    click.echo("\nSpark reads the log and writes Parquet")
+    with progress_bar("exporting") as progress:
+        counted = export_and_count(store, parquet, progress)
+    click.echo("Spark counted by topic:")
+    for topic in TOPICS:
+        click.echo(f"  {topic:<28}{counted.get(topic, 0):>10,}")
+    return counted
