@@ -1,1 +1,1 @@
-"""The message store: one CommitLog, the ConsumeQueues derived from it, and nothing about networking."""
+"""The message store: one CommitLog, the ConsumeQueues derived from it, nothing of networking."""

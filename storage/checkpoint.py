@@ -1,0 +1,60 @@
+"""RocketMQ's checkpoint: up to which store time log, queues and index are on the disk."""
+
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from aerobee.storage.files import Files
+from aerobee.storage.layout import CHECKPOINT
+
+CHECKPOINT_BYTES: Final = 4096
+SLACK_MS: Final = 3000  # clocks and threads of the writer are not exact to the millisecond
+
+_TIMES: Final = struct.Struct(">5q")
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """Five numbers at the start of a 4 KiB file (StoreCheckpoint.java); times in milliseconds."""
+
+    log_timestamp: int = 0  # every message stored until then is on the disk
+    queue_timestamp: int = 0  # ... and so are their queue entries
+    index_timestamp: int = 0
+    master_flushed_position: int = 0
+    confirm_position: int = 0
+
+    @property
+    def safe_timestamp(self) -> int:
+        """A file whose first message is older than this is sound up to that message."""
+        return max(0, min(self.log_timestamp, self.queue_timestamp) - SLACK_MS)
+
+
+def read_checkpoint(files: Files, root: Path) -> Checkpoint:
+    """Read the checkpoint of a store; a missing or short one counts as all zeros."""
+    data = files.read_all(root / CHECKPOINT, CHECKPOINT_BYTES) or b""
+    if len(data) < _TIMES.size:
+        return Checkpoint()
+    return Checkpoint(*_TIMES.unpack_from(data))
+
+
+def write_checkpoint(files: Files, root: Path, checkpoint: Checkpoint, *, sync: bool) -> None:
+    """Write the checkpoint in place: 40 bytes of one sector are never torn."""
+    fd = files.open(root / CHECKPOINT, create=True)
+    try:
+        files.resize(fd, CHECKPOINT_BYTES)
+        files.write(
+            fd,
+            _TIMES.pack(
+                checkpoint.log_timestamp,
+                checkpoint.queue_timestamp,
+                checkpoint.index_timestamp,
+                checkpoint.master_flushed_position,
+                checkpoint.confirm_position,
+            ),
+            0,
+        )
+        if sync:
+            files.sync(fd)
+    finally:
+        files.close(fd)

@@ -1,0 +1,176 @@
+"""The only door to the operating system's files; a test puts its own door in its place.
+
+Every call takes paths or file numbers and raises OSError as the system does. Linux-only calls have
+a fallback here, so that nobody else asks on which system he runs.
+"""
+
+import contextlib
+import errno
+import fcntl
+import mmap
+import os
+import resource
+from pathlib import Path
+from typing import Final
+
+ZERO_STEP_BYTES: Final = 64 * 1024
+"""Larger writes of zeros make large folios, which later small stores and syncs pay for."""
+
+_ZEROS: Final = bytes(ZERO_STEP_BYTES)
+_NOT_SUPPORTED: Final = frozenset({errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL})
+
+
+class Files:
+    """The real file system."""
+
+    def open(self, path: Path, *, create: bool = False, write: bool = True) -> int:
+        """Open a file and return its number; it is not inherited by child processes."""
+        flags = (os.O_RDWR if write else os.O_RDONLY) | (os.O_CREAT if create else 0)
+        return os.open(path, flags | os.O_CLOEXEC, 0o644)
+
+    def close(self, fd: int) -> None:
+        """Close a file number."""
+        os.close(fd)
+
+    def size(self, path: Path) -> int:
+        """Return the length of a file in bytes."""
+        return path.stat().st_size
+
+    def modified(self, path: Path) -> float:
+        """Return when a file was last written, in seconds since 1970."""
+        return path.stat().st_mtime
+
+    def resize(self, fd: int, size: int) -> None:
+        """Set a file's length; what is added is a hole: it reads as zeros and has no disk space."""
+        os.ftruncate(fd, size)
+
+    def prepare(self, fd: int, at: int, count: int) -> None:
+        """Give `count` bytes from `at` disk space and fill them with zeros."""
+        allocate(fd, at, count)
+        for begin in range(at, at + count, ZERO_STEP_BYTES):
+            self.write(fd, _ZEROS[: at + count - begin], begin)
+
+    def write(self, fd: int, data: bytes | memoryview, at: int) -> None:
+        """Write all of `data` at a place in the file."""
+        done = os.pwrite(fd, data, at)
+        while done < len(data):  # a signal or a quota cut it short
+            done += os.pwrite(fd, memoryview(data)[done:], at + done)
+
+    def read(self, fd: int, count: int, at: int) -> bytes:
+        """Read up to `count` bytes from a place; shorter only at the end of the file."""
+        data = os.pread(fd, count, at)
+        while len(data) < count and (more := os.pread(fd, count - len(data), at + len(data))):
+            data += more
+        return data
+
+    def map(self, fd: int, size: int, *, write: bool) -> mmap.mmap:
+        """Map a file; touch only pages that have disk space, a hole can end the process."""
+        return mmap.mmap(fd, size, access=mmap.ACCESS_WRITE if write else mmap.ACCESS_READ)
+
+    def sync(self, fd: int) -> None:
+        """Return when the file's content is on the disk."""
+        sync(fd)
+
+    def sync_directory(self, path: Path) -> None:
+        """Return when the names in a directory are on the disk."""
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def replace(self, source: Path, target: Path) -> None:
+        """Put `source` in the place of `target` in one step."""
+        source.replace(target)
+
+    def remove(self, path: Path) -> None:
+        """Remove a file; that it is gone already is fine."""
+        path.unlink(missing_ok=True)
+
+    def remove_directory(self, path: Path) -> None:
+        """Remove a directory if it is empty."""
+        with contextlib.suppress(FileNotFoundError, OSError):
+            path.rmdir()
+
+    def make_directory(self, path: Path) -> None:
+        """Create a directory and those above it."""
+        path.mkdir(parents=True, exist_ok=True)
+
+    def names(self, path: Path) -> list[str]:
+        """Return the sorted names in a directory, none if it does not exist."""
+        try:
+            return sorted(entry.name for entry in path.iterdir())
+        except FileNotFoundError:
+            return []
+
+    def read_all(self, path: Path, bytes_max: int) -> bytes | None:
+        """Return the content of a small file, None if it does not exist."""
+        try:
+            with path.open("rb") as file:
+                return file.read(bytes_max)
+        except FileNotFoundError:
+            return None
+
+    def disk_used_ratio(self, path: Path) -> float:
+        """Return how full the file system of a path is, 0 to 1, as `df` counts for users."""
+        stat = os.statvfs(path)
+        used = stat.f_blocks - stat.f_bfree
+        return used / (used + stat.f_bavail) if used + stat.f_bavail else 1.0
+
+    def try_lock(self, fd: int) -> bool:
+        """Take the advisory lock on the first byte, as Java's `FileChannel.tryLock(0, 1, false)`.
+
+        It is a POSIX record lock: it ends with the process, and also as soon as this process closes
+        any other file number of the same file.
+        """
+        try:
+            fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0)
+        except OSError as error:
+            if error.errno in (errno.EACCES, errno.EAGAIN):
+                return False
+            raise
+        return True
+
+
+def allocate(fd: int, at: int, count: int) -> None:
+    """Give a range of a file disk space where the system can; raise ENOSPC where it has none."""
+    if not hasattr(os, "posix_fallocate"):  # macOS: the writes that follow allocate
+        return
+    try:
+        os.posix_fallocate(fd, at, count)
+    except OSError as error:
+        if error.errno not in _NOT_SUPPORTED:
+            raise
+
+
+def sync(fd: int) -> None:
+    """Return when a file's content, and what is needed to find it, is on the disk."""
+    if hasattr(os, "fdatasync"):
+        os.fdatasync(fd)
+    elif (
+        full := getattr(fcntl, "F_FULLFSYNC", None)
+    ) is not None:  # macOS: fsync stops at the drive
+        fcntl.fcntl(fd, full)
+    else:
+        os.fsync(fd)
+
+
+def raise_open_files_limit(wanted: int) -> int:
+    """Raise the soft limit of open files towards `wanted` and return what it is then."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return wanted
+    target = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (target, hard))
+    except (OSError, ValueError):
+        return soft
+    return target
+
+
+def memory_bytes() -> int:
+    """Return the size of the machine's memory, 4 GiB where it cannot be told."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (ValueError, OSError):
+        return 4 << 30

@@ -1,0 +1,255 @@
+"""When bytes become durable: syncs the log and the queues in the background, and says so.
+
+A round syncs every file that has changed since the last one. Rounds of the log and of the queues
+run side by side, at most one of each. A queue round that covers everything dispatched before it
+began ends with `on_checkpoint`.
+"""
+
+import logging
+import select
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from aerobee.storage.commit_log import CommitLog
+from aerobee.storage.consume_queue import ConsumeQueue
+from aerobee.storage.consume_queues import ConsumeQueues
+from aerobee.storage.files import Files
+from aerobee.storage.settings import StoreSettings
+from aerobee.storage.sync_backends import SyncBackend
+
+log = logging.getLogger(__name__)
+
+LOG_ROUND: Final = 1
+QUEUE_ROUND: Final = 2
+QUEUES_PER_SUBMIT: Final = 64  # of many changed queues, so many are synced at a time
+
+Done = Callable[[bool], None]
+OnCheckpoint = Callable[[int, dict[tuple[str, int], int], int], None]
+"""Takes the position, the max offset of every queue, and where the newest record starts, or -1."""
+
+
+@dataclass(slots=True)
+class QueueRound:
+    """The queues to sync so that everything dispatched below `position` is on the disk."""
+
+    position: int
+    offsets: dict[tuple[str, int], int]  # of every queue when the round began
+    waiting: list[tuple[ConsumeQueue, int]]
+    last_position: int = -1  # of the newest record
+    under_way: int = 0
+    to_close: list[int] = field(default_factory=list)
+    failed: bool = False
+
+
+class Flusher:
+    """Counts syncs in `fsyncs`; the owner watches `fileno()` and calls `on_readable()`."""
+
+    def __init__(
+        self,
+        files: Files,
+        commit_log: CommitLog,
+        queues: ConsumeQueues,
+        settings: StoreSettings,
+        backend: SyncBackend,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._files = files
+        self._log = commit_log
+        self._queues = queues
+        self._timeout_s = settings.sync_flush_timeout_ms / 1000
+        self._backend = backend
+        self._clock = clock
+        self._waiting: deque[tuple[int, float, Done]] = deque()
+        self._log_target = 0
+        self._log_under_way = 0
+        self._log_failed = 0
+        self._queue_round: QueueRound | None = None
+        self._checkpointed = 0
+        self.on_checkpoint: OnCheckpoint = lambda *_: None
+        self.fsyncs = 0
+        self.log_fsyncs = 0
+        self.timeouts = 0
+
+    def fileno(self) -> int:
+        """Return the number that is readable when a sync has completed."""
+        return self._backend.fileno()
+
+    def start(self, position: int) -> None:
+        """Take everything below `position` as on the disk, and nothing behind it."""
+        self._checkpointed = self._log.flushed_position = position
+
+    @property
+    def busy(self) -> bool:
+        """Whether a sync is under way."""
+        return self._log_under_way > 0 or self._queue_round is not None
+
+    @property
+    def behind_bytes(self) -> int:
+        """How much of the log the disk does not have yet, as far as we know."""
+        return self._log.position - self._log.flushed_position
+
+    def request(self, position: int, done: Done) -> None:
+        """Call `done(True)` when the log is on the disk up to `position`, which is committed.
+
+        `done(False)` is called instead when the time is over (sync_flush_timeout_ms) or the disk
+        reports an error. Many requests share one sync (GroupCommitService).
+        """
+        if position <= self._log.flushed_position:
+            done(True)
+            return
+        if self._log_failed:
+            done(False)
+            return
+        self._waiting.append((position, self._clock() + self._timeout_s, done))
+        if not self._log_under_way:
+            self.flush_log()
+
+    def poll_timeouts(self, now: float | None = None) -> None:
+        """Give up the requests whose time is over; `now` is of the monotonic clock, in seconds."""
+        if now is None:
+            now = self._clock()
+        while self._waiting and self._waiting[0][1] <= now:
+            self.timeouts += 1
+            self._waiting.popleft()[2](False)
+
+    def flush_log(self) -> None:
+        """Begin to sync what is committed, unless a sync is under way."""
+        begin, end = self._log.flushed_position, self._log.committed
+        if self._log_under_way or begin >= end or self._log_failed:
+            return
+        fds = [segment.fd for segment in self._log.dirty_segments(begin, end)]
+        self._log_target = end
+        try:
+            self._backend.submit(fds, LOG_ROUND)
+        except OSError as error:
+            self._fail(error.errno or 5)
+            return
+        self._log_under_way = len(fds)
+
+    def flush_queues(self) -> None:
+        """Begin to sync every queue that has changed, unless that is under way."""
+        if self._queue_round is not None or self._log.committed <= self._checkpointed:
+            return
+        offsets = {(q.topic, q.queue_id): q.max_offset for q in self._queues}
+        waiting = [(q, q.max_offset) for q in self._queues if q.max_offset > q.flushed_offset]
+        last = max((q.entry(offset - 1)[0] for q, offset in waiting if offset > 0), default=-1)
+        self._queue_round = QueueRound(self._log.committed, offsets, waiting, last)
+        self._next_queues()
+
+    def on_readable(self) -> None:
+        """Take completions, release the requests they cover, begin the next round if one waits."""
+        for token, error in self._backend.completed():
+            self.fsyncs += 1
+            if token == LOG_ROUND:
+                self.log_fsyncs += 1
+                self._log_synced(error)
+            elif token == QUEUE_ROUND:
+                self._queue_synced(error)
+
+    def drain(self, timeout_s: float) -> bool:
+        """Wait here until nothing is under way; False if it takes too long."""
+        limit = time.monotonic() + timeout_s
+        while self.busy:
+            left = limit - time.monotonic()
+            if left <= 0:
+                return False
+            select.select([self.fileno()], [], [], left)
+            self.on_readable()
+        return True
+
+    def close(self) -> None:
+        """Answer whoever still waits and release the backend."""
+        while self._waiting:
+            position, _, done = self._waiting.popleft()
+            done(position <= self._log.flushed_position)
+        self._backend.close()
+
+    def _log_synced(self, error: int) -> None:
+        self._log_under_way -= 1
+        if error:
+            self._fail(error)
+        if self._log_under_way or self._log_failed:
+            return
+        self._log.flushed_position = max(self._log.flushed_position, self._log_target)
+        while self._waiting and self._waiting[0][0] <= self._log.flushed_position:
+            self._waiting.popleft()[2](True)
+        if self._waiting:
+            self.flush_log()
+        self._finish_queues()
+
+    def _fail(self, error: int) -> None:
+        """After a failed sync nobody knows what the disk has: take no more messages, for good."""
+        if not self._log_failed:
+            log.error("log_sync_failed errno=%d position=%d", error, self._log.flushed_position)
+            self._log_failed = error
+            self._log.refuse(f"a sync of the log failed (errno {error}); restart the broker")
+        while self._waiting:
+            self._waiting.popleft()[2](False)
+
+    def _next_queues(self) -> None:
+        """Submit the next few files of the round, or end it."""
+        round_ = self._queue_round
+        assert round_ is not None
+        if not round_.waiting:
+            self._finish_queues()
+            return
+        batch, round_.waiting = (
+            round_.waiting[:QUEUES_PER_SUBMIT],
+            round_.waiting[QUEUES_PER_SUBMIT:],
+        )
+        fds: list[int] = []
+        for queue, offset in batch:
+            try:
+                stay, go = queue.take_sync_fds()
+            except OSError as error:  # its files are gone: the topic has been deleted
+                log.warning("queue_sync_skipped queue=%s error=%s", queue.directory, error)
+                continue
+            fds += stay + go
+            round_.to_close += go
+            queue.flushed_offset = offset  # taken back if the sync fails: see _finish_queues
+        if not fds:
+            self._next_queues()
+            return
+        round_.under_way = len(fds)
+        try:
+            self._backend.submit(fds, QUEUE_ROUND)
+        except OSError as error:
+            round_.under_way = 1
+            self._queue_synced(error.errno or 5)
+
+    def _queue_synced(self, error: int) -> None:
+        round_ = self._queue_round
+        if round_ is None:
+            return
+        round_.under_way -= 1
+        if error:  # queues are derived data: no harm but that the checkpoint stays where it is
+            log.error("queue_sync_failed errno=%d", error)
+            round_.failed = True
+        if round_.under_way:
+            return
+        while round_.to_close:
+            self._files.close(round_.to_close.pop())
+        self._next_queues()
+
+    def _finish_queues(self) -> None:
+        """End a round whose files are synced as soon as the log is, too."""
+        round_ = self._queue_round
+        if round_ is None or round_.waiting or round_.under_way:
+            return
+        if round_.failed:
+            self._queue_round = None
+            for queue in self._queues:
+                queue.distrust(0)
+            return
+        if self._log_failed:
+            self._queue_round = None
+            return
+        if self._log.flushed_position < round_.position:
+            self.flush_log()
+            return  # comes back from _log_synced
+        self._queue_round = None
+        self._checkpointed = round_.position
+        self.on_checkpoint(round_.position, round_.offsets, round_.last_position)

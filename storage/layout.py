@@ -1,0 +1,76 @@
+"""Where everything of a store lies; needs no open store, so readers of files at rest use it too."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+COMMIT_LOG: Final = "commitlog"
+CONSUME_QUEUE: Final = "consumequeue"
+CONFIG: Final = "config"
+CHECKPOINT: Final = "checkpoint"  # RocketMQ's times
+PROGRESS: Final = "aerobee.progress"  # ours: a position proven flushed and dispatched
+ABORT: Final = "abort"
+LOCK: Final = "lock"
+
+NAME_DIGITS: Final = 20
+ENTRY_BYTES: Final = 20  # of a ConsumeQueue file
+
+_NAME: Final = re.compile(r"[0-9]{20}")
+
+
+class FileSpan(NamedTuple):
+    """One file of a segmented sequence: it holds the bytes `begin` to `begin + size`."""
+
+    path: Path
+    begin: int
+    size: int
+
+
+class QueuePath(NamedTuple):
+    """The directory of one ConsumeQueue."""
+
+    topic: str
+    queue_id: int
+    path: Path
+
+
+def file_name(begin: int) -> str:
+    """Return the name of the file that starts at `begin` bytes: 20 digits."""
+    return f"{begin:020d}"
+
+
+def is_file_name(name: str) -> bool:
+    """Whether a name is one that `file_name` makes."""
+    return _NAME.fullmatch(name) is not None
+
+
+def file_spans(directory: Path) -> list[FileSpan]:
+    """List the numbered files of a directory in order; none if it does not exist."""
+    try:
+        entries = [entry for entry in directory.iterdir() if is_file_name(entry.name)]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    spans = []
+    for entry in sorted(entries):
+        try:
+            spans.append(FileSpan(entry, int(entry.name), entry.stat().st_size))
+        except FileNotFoundError:  # deleted while we look: the store may be in use
+            continue
+    return spans
+
+
+def log_files(root: Path, commit_log_dir: Path | None = None) -> list[FileSpan]:
+    """List the commit log files of a store, oldest first."""
+    return file_spans(commit_log_dir or root / COMMIT_LOG)
+
+
+def queue_paths(root: Path) -> Iterator[QueuePath]:
+    """Walk the ConsumeQueues of a store, by topic and then by queue number."""
+    directory = root / CONSUME_QUEUE
+    if not directory.is_dir():
+        return
+    for topic in sorted(entry for entry in directory.iterdir() if entry.is_dir()):
+        queues = [entry for entry in topic.iterdir() if entry.name.isdecimal()]
+        for queue in sorted(queues, key=lambda entry: int(entry.name)):
+            yield QueuePath(topic.name, int(queue.name), queue)

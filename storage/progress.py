@@ -1,0 +1,96 @@
+"""Our own checkpoint: a position of the log up to which everything is flushed and dispatched.
+
+With it recovery starts inside a file. It is optional: a missing, damaged or contradicted one is
+ignored, and RocketMQ ignores it always. Layout, big-endian:
+
+    magic "AEROPRG1" · position i64 · store timestamp i64 · queues i32
+    · per queue: topic length i16 + topic · queue id i32 · max offset i64 · crc32 u32 of all before
+"""
+
+import struct
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from aerobee.storage.files import Files
+from aerobee.storage.layout import PROGRESS
+
+MAGIC: Final = b"AEROPRG1"
+PROGRESS_BYTES_MAX: Final = 256 << 20
+
+_HEAD: Final = struct.Struct(">8sqqi")
+_QUEUE: Final = struct.Struct(">iq")
+_LENGTH: Final = struct.Struct(">h")
+_CRC: Final = struct.Struct(">I")
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """The records before `position` are on the disk, and so are their queue entries."""
+
+    position: int
+    timestamp: int
+    queues: Mapping[tuple[str, int], int] = field(default_factory=dict)  # to max offset
+
+
+def encode_progress(progress: Progress) -> bytes:
+    """Pack it with its checksum."""
+    parts = [_HEAD.pack(MAGIC, progress.position, progress.timestamp, len(progress.queues))]
+    for (topic, queue_id), max_offset in progress.queues.items():
+        name = topic.encode()
+        parts += (_LENGTH.pack(len(name)), name, _QUEUE.pack(queue_id, max_offset))
+    data = b"".join(parts)
+    return data + _CRC.pack(zlib.crc32(data))
+
+
+def decode_progress(data: bytes) -> Progress | None:
+    """Unpack it; None if a single bit is wrong."""
+    if len(data) < _HEAD.size + _CRC.size or not data.startswith(MAGIC):
+        return None
+    content = data[: -_CRC.size]
+    if _CRC.unpack_from(data, len(content))[0] != zlib.crc32(content):
+        return None
+    _, position, timestamp, count = _HEAD.unpack_from(content)
+    queues: dict[tuple[str, int], int] = {}
+    at = _HEAD.size
+    try:
+        for _ in range(count):
+            (length,) = _LENGTH.unpack_from(content, at)
+            at += _LENGTH.size
+            topic = content[at : at + length].decode()
+            queue_id, max_offset = _QUEUE.unpack_from(content, at + length)
+            at += length + _QUEUE.size
+            queues[topic, queue_id] = max_offset
+    except (struct.error, UnicodeDecodeError):
+        return None
+    return Progress(position, timestamp, queues)
+
+
+def read_progress(files: Files, root: Path) -> Progress | None:
+    """Read what the last writer left, None if there is nothing to trust."""
+    data = files.read_all(root / PROGRESS, PROGRESS_BYTES_MAX)
+    return decode_progress(data) if data else None
+
+
+def write_progress(files: Files, root: Path, progress: Progress, *, sync: bool) -> None:
+    """Replace the file in one step; a crash may bring the older one back, which is true, too."""
+    path = root / PROGRESS
+    fresh = path.with_suffix(".tmp")
+    files.remove(fresh)
+    fd = files.open(fresh, create=True)
+    try:
+        files.write(fd, encode_progress(progress), 0)
+        if sync:
+            files.sync(fd)
+    finally:
+        files.close(fd)
+    files.replace(fresh, path)
+    if sync:
+        files.sync_directory(root)
+
+
+def remove_progress(files: Files, root: Path) -> None:
+    """Remove it: what follows will not keep its promise."""
+    files.remove(root / PROGRESS)

@@ -1,0 +1,231 @@
+"""Reads messages for consumers: one queue, from an offset on, within limits, perhaps filtered."""
+
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Final, TypeAlias
+
+from aerobee.storage.commit_log import CommitLog
+from aerobee.storage.consume_queue import BLANK_SIZE, ConsumeQueue
+from aerobee.storage.layout import ENTRY_BYTES
+from aerobee.storage.settings import StoreSettings
+
+TagHashes: TypeAlias = frozenset[int]
+Accept: TypeAlias = Callable[[memoryview], bool]
+
+READ_BYTES_LEAST: Final = 100  # a smaller wish counts as this
+READ_BYTES_MAX: Final = 128 << 20
+SCAN_BY_HAND: Final = 64  # entries that are filtered without numpy
+
+_RUNS: Final[dict[int, struct.Struct]] = {}
+
+
+class ReadStatus(Enum):
+    """How a read ended (GetMessageStatus.java)."""
+
+    FOUND = "FOUND"
+    NO_MATCHED_MESSAGE = "NO_MATCHED_MESSAGE"
+    MESSAGE_WAS_REMOVING = "MESSAGE_WAS_REMOVING"
+    OFFSET_FOUND_NULL = "OFFSET_FOUND_NULL"
+    OFFSET_OVERFLOW_BADLY = "OFFSET_OVERFLOW_BADLY"
+    OFFSET_OVERFLOW_ONE = "OFFSET_OVERFLOW_ONE"
+    OFFSET_TOO_SMALL = "OFFSET_TOO_SMALL"
+    NO_MATCHED_LOGIC_QUEUE = "NO_MATCHED_LOGIC_QUEUE"
+    NO_MESSAGE_IN_QUEUE = "NO_MESSAGE_IN_QUEUE"
+
+
+@dataclass(slots=True)
+class ReadResult:
+    """What a read found; `parts` are the records' bytes, in order, neighbours in one piece."""
+
+    status: ReadStatus
+    next_offset: int
+    min_offset: int
+    max_offset: int
+    parts: list[memoryview] = field(default_factory=list)
+    count: int = 0
+    bytes: int = 0
+    behind_bytes: int = 0  # from the last record read to the log's end
+
+
+class Reader:
+    """Reads committed records; the caller commits first, so that queue entries never run ahead."""
+
+    def __init__(self, commit_log: CommitLog, settings: StoreSettings, memory_bytes: int) -> None:
+        self._log = commit_log
+        self._settings = settings
+        self._cached_bytes = int(memory_bytes * settings.memory_ratio)
+
+    def read(
+        self,
+        queue: ConsumeQueue | None,
+        offset: int,
+        messages_max: int,
+        bytes_max: int,
+        wanted: TagHashes | None = None,
+        accept: Accept | None = None,
+    ) -> ReadResult:
+        """Read at least one message if there is one; see DefaultMessageStore.getMessage.
+
+        `wanted` are the tags codes to look for, None for all; `accept` decides by the record. The
+        result never spans two queue files, and scans at most `filter_scan_bytes` of entries.
+        """
+        if queue is None:
+            return ReadResult(ReadStatus.NO_MATCHED_LOGIC_QUEUE, 0, 0, 0)
+        low, high = queue.min_offset, queue.max_offset
+        if low < high and low <= offset < high:
+            messages_max = max(1, messages_max)
+            bytes_max = min(max(bytes_max, READ_BYTES_LEAST), READ_BYTES_MAX)
+            if wanted is None and accept is None:
+                return self._read_all(queue, offset, messages_max, bytes_max)
+            return self._read_some(queue, offset, messages_max, bytes_max, wanted, accept)
+        if high == 0:
+            return ReadResult(ReadStatus.NO_MESSAGE_IN_QUEUE, 0, low, high)
+        if offset < low:
+            return ReadResult(ReadStatus.OFFSET_TOO_SMALL, low, low, high)
+        if offset == high:
+            return ReadResult(ReadStatus.OFFSET_OVERFLOW_ONE, offset, low, high)
+        return ReadResult(ReadStatus.OFFSET_OVERFLOW_BADLY, high, low, high)
+
+    def _limits(self, position: int, messages_max: int, bytes_max: int) -> tuple[int, int]:
+        """Cut the wishes down to what memory, or the disk, may give in one reply."""
+        settings = self._settings
+        if self._log.position - position <= self._cached_bytes:
+            return (
+                min(messages_max, settings.transfer_count_memory),
+                min(bytes_max, settings.transfer_bytes_memory),
+            )
+        return (
+            min(messages_max, settings.transfer_count_disk),
+            min(bytes_max, settings.transfer_bytes_disk),
+        )
+
+    def _read_all(
+        self, queue: ConsumeQueue, offset: int, messages_max: int, bytes_max: int
+    ) -> ReadResult:
+        buffer, at, count = queue.run(offset, min(messages_max, 256))
+        (first,) = _POSITION.unpack_from(buffer, at)
+        messages_max, bytes_max = self._limits(first, messages_max, bytes_max)
+        count = min(count, messages_max)
+        entries = (_RUNS.get(count) or _run(count)).unpack_from(buffer, at)
+        total = sum(entries[1::3])
+        if entries[-3] + entries[-2] - first == total <= bytes_max:
+            view = self._log.view(first, total)
+            if view is not None:  # all of them lie side by side in one file
+                return ReadResult(
+                    ReadStatus.FOUND, offset + count, queue.min_offset, queue.max_offset, [view],
+                    count, total, self._log.position - entries[-3],
+                )  # fmt: skip
+        gather = _Gather(self._log, messages_max, bytes_max)
+        for index in range(count):
+            if not gather.add(entries[index * 3], entries[index * 3 + 1], None):
+                count = index
+                break
+        return gather.result(queue, offset + count)
+
+    def _read_some(
+        self,
+        queue: ConsumeQueue,
+        offset: int,
+        messages_max: int,
+        bytes_max: int,
+        wanted: TagHashes | None,
+        accept: Accept | None,
+    ) -> ReadResult:
+        scan = max(self._settings.filter_scan_bytes // ENTRY_BYTES, messages_max)
+        buffer, at, count = queue.run(offset, scan)
+        (first,) = _POSITION.unpack_from(buffer, at)
+        gather = _Gather(self._log, *self._limits(first, messages_max, bytes_max))
+        done = 0
+        while done < count:
+            block = min(count - done, SCAN_BY_HAND if done == 0 else count)
+            if wanted is None:
+                hits = range(block)
+            elif done == 0:
+                tags = (_RUNS.get(block) or _run(block)).unpack_from(buffer, at)[2::3]
+                hits = [i for i, tag in enumerate(tags) if tag in wanted]  # type: ignore[assignment]
+            else:
+                hits = _matching(queue, offset + done, block, wanted)  # type: ignore[assignment]
+            for index in hits:
+                place = at + (done + index) * ENTRY_BYTES
+                position, size = _PLACE.unpack_from(buffer, place)
+                if not gather.add(position, size, accept):
+                    return gather.result(queue, offset + done + index)
+            done += block
+        return gather.result(queue, offset + count)
+
+
+_POSITION: Final = struct.Struct(">q")
+_PLACE: Final = struct.Struct(">qi")
+
+
+def _run(count: int) -> struct.Struct:
+    """Return the struct that unpacks `count` entries at once; at most a few hundred exist."""
+    run = _RUNS[count] = struct.Struct(">" + "qiq" * count)
+    return run
+
+
+def _matching(queue: ConsumeQueue, offset: int, count: int, wanted: TagHashes) -> list[int]:
+    """Return the indexes of entries whose tags code is wanted."""
+    tags = queue.tags(offset, count)
+    codes = iter(wanted)
+    first = next(codes, None)
+    if first is None:
+        return []
+    mask = tags == first
+    for code in codes:  # a few comparisons are far quicker than numpy.isin
+        mask |= tags == code
+    found: list[int] = mask.nonzero()[0].tolist()
+    return found
+
+
+class _Gather:
+    """Collects records until a limit is met; the first one always fits."""
+
+    def __init__(self, commit_log: CommitLog, messages_max: int, bytes_max: int) -> None:
+        self._log = commit_log
+        self._messages_max = messages_max
+        self._bytes_max = bytes_max
+        self._removed_until = 0  # where the next log file starts, after a miss
+        self._last = 0
+        self._run_begin = self._run_end = -1
+        self.parts: list[memoryview] = []
+        self.count = 0
+        self.bytes = 0
+        self.status = ReadStatus.NO_MATCHED_MESSAGE
+
+    def add(self, position: int, size: int, accept: Accept | None) -> bool:
+        """Take one record; False if it has to wait for the next read."""
+        if self.count and (self.count >= self._messages_max or self.bytes + size > self._bytes_max):
+            return False
+        if position < self._removed_until:
+            return True
+        view = self._log.view(position, size) if size != BLANK_SIZE else None
+        if view is None:
+            if not self.count:
+                self.status = ReadStatus.MESSAGE_WAS_REMOVING
+            self._removed_until = max(position + 1, self._log.begin)
+            return True
+        if accept is not None and not accept(view):
+            return True
+        self._last = position
+        if position == self._run_end and (
+            longer := self._log.view(self._run_begin, position + size - self._run_begin)
+        ):
+            self.parts[-1] = longer
+        else:
+            self.parts.append(view)
+            self._run_begin = position
+        self._run_end = position + size
+        self.count += 1
+        self.bytes += size
+        self.status = ReadStatus.FOUND
+        return True
+
+    def result(self, queue: ConsumeQueue, next_offset: int) -> ReadResult:
+        """Put the result together."""
+        return ReadResult(
+            self.status, next_offset, queue.min_offset, queue.max_offset, self.parts, self.count,
+            self.bytes, self._log.position - self._last if self.count else 0,
+        )  # fmt: skip

@@ -1,0 +1,89 @@
+"""What may go and when: log files by age, or any when the disk fills, and their queue entries."""
+
+import logging
+import time
+from collections.abc import Callable
+from typing import Final
+
+from aerobee.storage.commit_log import CommitLog
+from aerobee.storage.consume_queues import ConsumeQueues
+from aerobee.storage.files import Files
+from aerobee.storage.segment import Segment
+from aerobee.storage.segments import Segments
+from aerobee.storage.settings import StoreSettings
+
+log = logging.getLogger(__name__)
+
+FILES_PER_CLEAN: Final = 10  # so that removing many gigabytes does not stop the loop
+
+
+class Retention:
+    """Checks the disk and removes whole log files, oldest first (CleanCommitLogService).
+
+    Never removed: the file that is written, those behind it, and what the disk does not have yet.
+    """
+
+    def __init__(
+        self,
+        files: Files,
+        commit_log: CommitLog,
+        segments: Segments,
+        queues: ConsumeQueues,
+        settings: StoreSettings,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._files = files
+        self._log = commit_log
+        self._segments = segments
+        self._queues = queues
+        self._settings = settings
+        self._clock = clock
+        self.disk_used_ratio = 0.0
+        self.removed_files = 0
+
+    def check_disk(self) -> None:
+        """Measure how full the disk is; above disk_ratio_max the log takes no messages."""
+        try:
+            self.disk_used_ratio = ratio = self._files.disk_used_ratio(self._settings.log_dir)
+        except OSError as error:
+            log.error("disk_check_failed path=%s error=%s", self._settings.log_dir, error)
+            return
+        full = ratio > self._settings.disk_ratio_max
+        if full and self._log.writable:
+            log.error("disk_full used=%.3f path=%s", ratio, self._settings.log_dir)
+        self._log.set_disk_full(full)
+
+    def clean(self) -> int:
+        """Remove what may go now; return how many log files that were."""
+        settings, now = self._settings, self._clock()
+        forced = self.disk_used_ratio > settings.disk_ratio_force
+        by_age = (
+            self.disk_used_ratio > settings.disk_ratio_clean
+            or time.localtime(now).tm_hour in settings.delete_hours
+        )
+        if not forced and not by_age:
+            return 0
+        removed = 0
+        while removed < FILES_PER_CLEAN and (segment := self._oldest_removable()) is not None:
+            if not forced and not self._expired(segment, now):
+                break
+            path = self._segments.drop_first()
+            log.warning("log_file_removed file=%s forced=%s", path, forced)
+            removed += 1
+        if removed:
+            self.removed_files += removed
+            for queue in self._queues:
+                queue.trim(self._segments.begin)
+        return removed
+
+    def _oldest_removable(self) -> Segment | None:
+        items = self._segments.items
+        if items and items[0].end <= self._log.flushed_position:
+            return items[0]
+        return None
+
+    def _expired(self, segment: Segment, now: float) -> bool:
+        try:
+            return self._files.modified(segment.path) < now - self._settings.retention_hours * 3600
+        except OSError:
+            return False

@@ -1,0 +1,85 @@
+"""One fixed-size file of a longer sequence of bytes, written from front to back."""
+
+import mmap
+from pathlib import Path
+
+from aerobee.storage.files import Files
+from aerobee.storage.layout import file_name
+
+
+class Segment:
+    """The bytes `base` to `end` of the log; `ready` tells how far its pages may be touched.
+
+    Invariants: the file always has its full size; everything from the last record to `ready` is
+    zero and has disk space; beyond `ready` there may be a hole, which must not be touched through
+    the map. `ready` is counted from the start of the log, as every position is.
+    """
+
+    __slots__ = ("_files", "_map", "_view", "_write", "base", "end", "fd", "path", "ready", "size")
+
+    def __init__(self, files: Files, path: Path, base: int, size: int, *, write: bool) -> None:
+        self._files = files
+        self._write = write
+        self._map: mmap.mmap | None = None
+        self._view: memoryview | None = None
+        self.path = path
+        self.base = base
+        self.size = size
+        self.end = base + size
+        self.ready = base
+        self.fd = files.open(path, write=write)
+
+    @classmethod
+    def create(cls, files: Files, directory: Path, base: int, size: int) -> "Segment":
+        """Make the file that starts at `base`, full size, without disk space yet.
+
+        A crash between the two steps leaves an empty last file, which loading removes.
+        """
+        path = directory / file_name(base)
+        fd = files.open(path, create=True)
+        try:
+            files.resize(fd, size)
+        finally:
+            files.close(fd)
+        return cls(files, path, base, size, write=True)
+
+    @property
+    def map(self) -> mmap.mmap:
+        """The whole file, mapped at first use."""
+        if self._map is None:
+            self._map = self._files.map(self.fd, self.size, write=self._write)
+        return self._map
+
+    @property
+    def view(self) -> memoryview:
+        """The whole file as memory; slices of it are what a read hands out."""
+        if self._view is None:
+            self._view = memoryview(self.map)
+        return self._view
+
+    def read(self, position: int, count: int) -> bytes:
+        """Copy bytes out of the file; unlike the map this is safe over holes, too."""
+        count = min(count, self.end - position)
+        return self._files.read(self.fd, count, position - self.base)
+
+    def write(self, position: int, data: bytes | memoryview) -> None:
+        """Write through the file number; a hole gets disk space, or the call raises ENOSPC."""
+        self._files.write(self.fd, data, position - self.base)
+
+    def prepare(self, until: int) -> None:
+        """Give everything from `ready` to `until` disk space and zeros, here and now."""
+        until = min(until, self.end)
+        if until > self.ready:
+            self._files.prepare(self.fd, self.ready - self.base, until - self.ready)
+            self.ready = until
+
+    def sync(self) -> None:
+        """Return when the disk has the content."""
+        self._files.sync(self.fd)
+
+    def close(self) -> None:
+        """Close the file; memory that readers still hold stays valid until they let go."""
+        self._map = self._view = None
+        if self.fd >= 0:
+            self._files.close(self.fd)
+            self.fd = -1

@@ -1,0 +1,377 @@
+"""The store as the broker sees it: open, append, commit, read, tick, close.
+
+Synchronous, and used by one thread. The broker watches `flusher.fileno()` and
+`allocator.fileno()`, calls `commit_log.commit()` once per turn of its loop and `tick()` every
+`flush_interval_ms`.
+"""
+
+import logging
+import os
+import select
+import time
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+
+from aerobee.storage.allocator import Allocator
+from aerobee.storage.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
+from aerobee.storage.commit_log import CommitLog
+from aerobee.storage.consume_queue import ConsumeQueue
+from aerobee.storage.consume_queues import ConsumeQueues
+from aerobee.storage.errors import StoreReadOnly
+from aerobee.storage.files import Files, memory_bytes, raise_open_files_limit
+from aerobee.storage.flush import Flusher
+from aerobee.storage.layout import ABORT
+from aerobee.storage.lock import StoreLock
+from aerobee.storage.marker import Marker
+from aerobee.storage.progress import Progress, read_progress, remove_progress, write_progress
+from aerobee.storage.reading import Accept, Reader, ReadResult, TagHashes
+from aerobee.storage.recovery import FLUSHED, WRITTEN, Evidence, Recovered, Recovery
+from aerobee.storage.retention import Retention
+from aerobee.storage.search import Boundary, offset_by_time, record_bytes_at, store_time_at
+from aerobee.storage.segments import Segments
+from aerobee.storage.settings import StoreSettings
+from aerobee.storage.sync_backends import DirectBackend, SyncBackend, best_backend
+
+log = logging.getLogger(__name__)
+
+CLOSE_TIMEOUT_S = 60.0
+CLEAN_INTERVAL_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class StoreStatistics:
+    """Counters and sizes at one moment; bytes and counts, times in milliseconds."""
+
+    position: int
+    committed: int
+    flushed_position: int
+    log_begin: int
+    log_files: int
+    queues: int
+    fsyncs: int
+    log_fsyncs: int
+    sync_timeouts: int
+    disk_used_ratio: float
+    writable: bool
+    refusal: str | None
+    earliest_store_timestamp: int | None
+
+
+class MessageStore:
+    """One CommitLog and its ConsumeQueues in one directory; see StoreSettings for the directory."""
+
+    def __init__(self, settings: StoreSettings, files: Files | None = None) -> None:
+        self.settings = settings
+        self.files = files or Files()
+        self.read_only = False
+        self.recovered = Recovered()
+        self.checkpoint = Checkpoint()
+        self._open = False
+        self._aborted = False
+        self._progress_found: Progress | None = None
+        self._queues_flushed_at = 0.0
+        self._cleaned_at = 0.0
+        self._lock = StoreLock(self.files, settings.root)
+        self._marker = Marker(self.files, settings.root)
+        self._build(write=True)
+
+    def _build(self, *, write: bool) -> None:
+        settings, files = self.settings, self.files
+        self.segments = Segments(files, settings.log_dir, settings.segment_bytes, write=write)
+        self.queues = ConsumeQueues(files, settings, write=write)
+        self.allocator = Allocator(self.segments, settings)
+        self.commit_log = CommitLog(self.segments, self.allocator, settings)
+        self.reader = Reader(self.commit_log, settings, memory_bytes())
+        self.retention = Retention(files, self.commit_log, self.segments, self.queues, settings)
+        self.flusher = self._flusher(DirectBackend(files))
+
+    def _flusher(self, backend: SyncBackend) -> Flusher:
+        flusher = Flusher(self.files, self.commit_log, self.queues, self.settings, backend)
+        flusher.on_checkpoint = self._checkpointed
+        return flusher
+
+    def open(self) -> None:
+        """Lock, load, recover; StoreError says what is wrong, where, and what to do.
+
+        A store that cannot be written is opened for reading: `read_only` is set, one error is
+        logged, appends are refused and everything else works.
+        """
+        assert not self._open, "a store is opened once"
+        raise_open_files_limit(self.settings.open_files_wanted)
+        lock_fd = -1
+        try:
+            self.files.make_directory(self.settings.root)
+            self.files.make_directory(self.settings.log_dir)
+            lock_fd = self._lock.take()
+        except OSError as error:
+            self._read_only(error)
+        try:
+            self._recover()
+            if not self.read_only:
+                try:
+                    self._start_writing(lock_fd)
+                except OSError as error:
+                    self._start_failed(error)
+        except BaseException:
+            self._release()
+            raise
+        self._open = True
+
+    def _read_only(self, error: OSError) -> None:
+        if not self.settings.log_dir.is_dir():
+            raise StoreReadOnly(
+                f"the store {self.settings.root} cannot be made or written: {error}"
+            ) from error
+        log.error("store_read_only path=%s error=%s", self.settings.root, error)
+        self.read_only = True
+        self.allocator.close()
+        self.flusher.close()
+        self._build(write=False)
+
+    def _recover(self) -> None:
+        files, root = self.files, self.settings.root
+        self.checkpoint = read_checkpoint(files, root)
+        self._progress_found = progress = read_progress(files, root)
+        self._aborted = aborted = (root / ABORT).exists()
+        evidence = Evidence(aborted, self.checkpoint, progress, self._marker.read())
+        self.segments.load()
+        self.queues.load(progress.queues if progress else {})
+        recovery = Recovery(
+            self.segments, self.queues, self.settings, evidence, write=not self.read_only
+        )
+        self.recovered = result = recovery.run()
+        log.info(
+            "store_recovered position=%d from=%d proof=%r records=%d entries=%d seconds=%.3f"
+            " end=%r aborted=%s",
+            result.position, result.begun_at, result.proof, result.records, result.entries,
+            result.seconds, result.reason, aborted,
+        )  # fmt: skip
+        self.commit_log.place(result.position)
+        if self.read_only:
+            self.commit_log.refuse(f"the store {root} is open for reading only")
+
+    def _start_writing(self, lock_fd: int) -> None:
+        """Note that we are at work, prepare the first window, begin to append."""
+        root, position = self.settings.root, self.recovered.position
+        trusted = self._trusted_position()
+        if trusted is None:
+            remove_progress(self.files, root)
+        self._write_abort()
+        self.allocator.prepare_now(position, self.settings.first_window_bytes)
+        self.flusher.close()
+        self.flusher = self._flusher(best_backend(self.files, lock_fd))
+        self.commit_log.start(position)
+        self.flusher.start(self.recovered.begun_at if trusted is None else trusted)
+        self._marker.write(position)
+        self.retention.check_disk()
+
+    def _trusted_position(self) -> int | None:
+        """Return up to where log and queues are on the disk, None if that has to be seen to.
+
+        What a killed process left in memory is synced by the first rounds of the flusher, not here:
+        a gigabyte takes the disk seconds.
+        """
+        recovered, progress = self.recovered, self._progress_found
+        if (
+            progress is not None
+            and recovered.proof in (WRITTEN, FLUSHED)
+            and recovered.position >= progress.position
+        ):
+            for queue in self.queues:
+                queue.distrust(progress.queues.get((queue.topic, queue.queue_id), 0))
+            return progress.position
+        if not self._aborted and not recovered.entries:
+            write_progress(
+                self.files, self.settings.root, self._progress(recovered.position), sync=True
+            )
+            return recovered.position
+        for queue in self.queues:
+            queue.distrust(0)
+        return None
+
+    def _start_failed(self, error: OSError) -> None:
+        """No room to start, or no permission: serve what is there, refuse the rest."""
+        log.error("store_not_writable path=%s error=%s", self.settings.root, error)
+        self.commit_log.refuse(f"the store {self.settings.root} cannot be written: {error}")
+
+    def close(self) -> None:
+        """Commit, flush everything, write the checkpoints, remove `abort`, let go of the lock."""
+        if not self._open:
+            return
+        self._open = False
+        try:
+            if not self.read_only:
+                self._finish()
+        finally:
+            self._release()
+
+    def _finish(self) -> None:
+        writable = self.commit_log.writable
+        if writable:
+            self.commit_log.commit()
+        self.commit_log.refuse("the store is closing")
+        self.flusher.flush_log()
+        self.flusher.flush_queues()
+        drained = self.flusher.drain(CLOSE_TIMEOUT_S)
+        position = self.commit_log.committed
+        if not drained or self.commit_log.flushed_position < position:
+            log.error("store_close_unflushed position=%d", position)
+            return  # `abort` stays, so that the next start checks
+        self._write_checkpoints(self._progress(position), sync=True)
+        self.files.remove(self.settings.root / ABORT)
+
+    def _release(self) -> None:
+        self.flusher.close()
+        self.allocator.close()
+        self.queues.close()
+        self.segments.close()
+        self._marker.close()
+        self._lock.release()
+
+    def abandon(self) -> None:
+        """Let go of everything as a killed process would: nothing is flushed, `abort` stays."""
+        if self._open:
+            self._open = False
+            self._release()
+
+    def queue(self, topic: str, queue_id: int) -> ConsumeQueue:
+        """Return a queue, made on first use; ValueError for a name that cannot be a directory."""
+        return self.queues.get(topic, queue_id)
+
+    def find_queue(self, topic: str, queue_id: int) -> ConsumeQueue | None:
+        """Return a queue if it exists."""
+        return self.queues.find(topic, queue_id)
+
+    def read(
+        self,
+        queue: ConsumeQueue | None,
+        offset: int,
+        messages_max: int,
+        bytes_max: int,
+        wanted: TagHashes | None = None,
+        accept: Accept | None = None,
+    ) -> ReadResult:
+        """Read messages of a queue; see Reader.read. Commit first."""
+        return self.reader.read(queue, offset, messages_max, bytes_max, wanted, accept)
+
+    def poll(self, timeout_s: float = 0.0) -> None:
+        """Take what the disk and the helper report, for users without a loop of their own."""
+        flush, space = self.flusher.fileno(), self.allocator.fileno()
+        ready = select.select([flush, space], [], [], timeout_s)[0]
+        if flush in ready:
+            self.flusher.on_readable()
+        if space in ready:
+            self.allocator.on_readable()
+
+    def record_at(self, position: int) -> memoryview | None:
+        """Return the record that starts at a position of the log, None if none does."""
+        return record_bytes_at(self.commit_log, position)
+
+    def store_time_at(self, position: int) -> int | None:
+        """Return when the record at a position was stored (ms), None if there is none."""
+        return store_time_at(self.commit_log, position)
+
+    def offset_by_time(
+        self, queue: ConsumeQueue, timestamp_ms: int, boundary: Boundary = "LOWER"
+    ) -> int:
+        """Return the first offset stored at or after a time; UPPER: the last at or before it."""
+        return offset_by_time(self.commit_log, queue, timestamp_ms, boundary)
+
+    def topics(self) -> dict[str, list[int]]:
+        """Return the queue numbers of every topic that has a queue."""
+        return self.queues.topics()
+
+    def delete_topic(self, topic: str) -> bool:
+        """Remove a topic's queues; False if it has none. Its messages age with the log."""
+        self._queues_will_go()
+        return self.queues.delete_topic(topic)
+
+    def delete_topics_except(self, topics: Collection[str]) -> list[str]:
+        """Remove the queues of every topic that is not named; return what went."""
+        self._queues_will_go()
+        return self.queues.delete_except(topics)
+
+    def _queues_will_go(self) -> None:
+        """No sync may hold a closed file, and no proof may speak of a queue that is gone."""
+        self.flusher.drain(CLOSE_TIMEOUT_S)
+        remove_progress(self.files, self.settings.root)
+
+    def earliest_store_time(self) -> int | None:
+        """Return when the oldest message kept was stored (ms), None in an empty log."""
+        return store_time_at(self.commit_log, self.commit_log.begin)
+
+    def tick(self) -> None:
+        """Do what is due: begin syncs, note progress, watch the disk, order space, let files go."""
+        if not self._open or self.read_only:
+            return
+        now = time.monotonic()
+        self.flusher.poll_timeouts()
+        self.flusher.flush_log()
+        if now - self._queues_flushed_at >= self.settings.queue_flush_interval_ms / 1000:
+            self._queues_flushed_at = now
+            self.flusher.flush_queues()
+        if self.commit_log.refusal is None:
+            self._marker.write(self.commit_log.committed)
+            self.allocator.tick(self.commit_log.position)
+        self.retention.check_disk()
+        if now - self._cleaned_at >= CLEAN_INTERVAL_S:
+            self._cleaned_at = now
+            self.retention.clean()
+
+    def statistics(self) -> StoreStatistics:
+        """Return counters and sizes of this moment."""
+        commit_log, flusher = self.commit_log, self.flusher
+        return StoreStatistics(
+            position=commit_log.position,
+            committed=commit_log.committed,
+            flushed_position=commit_log.flushed_position,
+            log_begin=commit_log.begin,
+            log_files=len(self.segments.items),
+            queues=len(self.queues),
+            fsyncs=flusher.fsyncs,
+            log_fsyncs=flusher.log_fsyncs,
+            sync_timeouts=flusher.timeouts,
+            disk_used_ratio=self.retention.disk_used_ratio,
+            writable=commit_log.writable,
+            refusal=commit_log.refusal,
+            earliest_store_timestamp=self.earliest_store_time(),
+        )
+
+    def _checkpointed(
+        self, position: int, offsets: dict[tuple[str, int], int], last_position: int
+    ) -> None:
+        """Write both checkpoints: log and queues are on the disk up to `position`."""
+        stamp = self.store_time_at(last_position) or self.checkpoint.log_timestamp
+        try:
+            self._write_checkpoints(Progress(position, stamp, offsets), sync=False)
+        except OSError as error:  # the older ones stay true
+            log.error("checkpoint_failed error=%s", error)
+
+    def _write_checkpoints(self, progress: Progress, *, sync: bool) -> None:
+        self.checkpoint = replace(
+            self.checkpoint,
+            log_timestamp=progress.timestamp,
+            queue_timestamp=progress.timestamp,
+            confirm_position=progress.position,
+        )
+        write_checkpoint(self.files, self.settings.root, self.checkpoint, sync=sync)
+        write_progress(self.files, self.settings.root, progress, sync=sync)
+
+    def _progress(self, position: int) -> Progress:
+        """Describe the store as it is, all of it flushed."""
+        offsets = {(queue.topic, queue.queue_id): queue.max_offset for queue in self.queues}
+        last = max((q.last_position() for q in self.queues), default=-1)
+        stamp = self.store_time_at(last) or self.checkpoint.log_timestamp
+        return Progress(position, stamp, offsets)
+
+    def _write_abort(self) -> None:
+        """Leave the file that a clean stop removes; like RocketMQ's it holds our process id."""
+        path = self.settings.root / ABORT
+        fd = self.files.open(path, create=True)
+        try:
+            self.files.resize(fd, 0)
+            self.files.write(fd, str(os.getpid()).encode(), 0)
+            self.files.sync(fd)
+        finally:
+            self.files.close(fd)
+        self.files.sync_directory(self.settings.root)
