@@ -1,1 +1,54 @@
-"""A Spark data source over the broker's log."""
+"""A Spark data source over the broker's log, and an export to Parquet through it.
+
+    from aerobee.spark import session
+    spark = session()                      # or: register(your_session)
+    messages = spark.read.format("rocketmq").option("path", "/root/store").load()
+
+Importing this package imports neither PySpark nor pyarrow; the names below do when first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from aerobee.spark.errors import ExportRefused, JavaMissing, OptionError, StoreUnreadable
+    from aerobee.spark.exporter import ExportSummary, export
+    from aerobee.spark.local_session import session
+
+__all__ = [
+    "ExportRefused",
+    "ExportSummary",
+    "JavaMissing",
+    "OptionError",
+    "StoreUnreadable",
+    "export",
+    "register",
+    "session",
+]
+
+_HOMES = {
+    "ExportRefused": "aerobee.spark.errors",
+    "ExportSummary": "aerobee.spark.exporter",
+    "JavaMissing": "aerobee.spark.errors",
+    "OptionError": "aerobee.spark.errors",
+    "StoreUnreadable": "aerobee.spark.errors",
+    "export": "aerobee.spark.exporter",
+    "session": "aerobee.spark.local_session",
+}
+
+
+def register(spark: SparkSession) -> None:
+    """Make `format("rocketmq")` known to a session that somebody else has made."""
+    from aerobee.spark.source import RocketMQSource
+
+    spark.dataSource.register(RocketMQSource)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)

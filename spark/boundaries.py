@@ -1,0 +1,130 @@
+"""Where the records of a block start and end: the chain of sizes, walked or confirmed.
+
+A record begins where the one before it ends, and only the chain from a known start is proof: a
+body may contain what looks like a record. Hints (from the ConsumeQueues) make the common case
+a handful of vector comparisons; wherever they leave a gap or contradict the chain, it is
+walked record by record.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+
+from aerobee.spark.layout import (
+    MAGIC_BLANK,
+    MAGIC_V1,
+    MAGIC_V2,
+    RECORD_BYTES_MIN,
+    Bytes,
+    Ints,
+    unaligned,
+)
+
+_PREFIX = struct.Struct(">iI20xq")  # total size, magic, ..., the record's own position
+PREFIX_BYTES = _PREFIX.size
+
+
+class Stop(Enum):
+    """Why the chain of whole records ends where it ends."""
+
+    PART = "the rest of a record lies behind the block"
+    BLANK = "the rest of the file is marked as unused"
+    ZERO = "nothing was written here"
+    BAD = "these bytes are no record"
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """Whole records that follow each other from the block's first byte on."""
+
+    starts: Ints
+    sizes: Ints
+    end: int  # in the block; the next record would start here
+    stop: Stop
+
+
+def find_chain(data: Bytes, length: int, base: int, hints: Ints) -> Chain:
+    """The records in `data[:length]`, whose first byte has the log position `base`.
+
+    `hints` are ascending log positions within the block where records may start.
+    """
+    starts, sizes = _plausible(data, length, base, hints - base)
+    runs: list[tuple[Ints, Ints]] = []
+    end, stop = 0, Stop.PART
+    breaks = np.flatnonzero(starts[1:] != starts[:-1] + sizes[:-1]) + 1
+    run_ends = [*breaks.tolist(), len(starts)]
+    at = run = 0
+    while at < len(starts):
+        while run_ends[run] <= at:
+            run += 1
+        if int(starts[at]) == end:
+            high = run_ends[run]
+            runs.append((starts[at:high], sizes[at:high]))
+            end = int(starts[high - 1] + sizes[high - 1])
+            at = high
+            continue
+        if int(starts[at]) > end:
+            walked, end, stop = _walk(data, int(starts[at]), length, base, end)
+            runs.append(walked)
+            if end < int(starts[at]):
+                return _joined(runs, end, stop)
+        at = int(np.searchsorted(starts, end))  # hints inside a record were none
+    walked, end, stop = _walk(data, length, length, base, end)
+    runs.append(walked)
+    return _joined(runs, end, stop)
+
+
+def _plausible(data: Bytes, length: int, base: int, starts: Ints) -> tuple[Ints, Ints]:
+    """The hints at which a record's head with a fitting size and position stands."""
+    starts = starts[(starts >= 0) & (starts <= length - PREFIX_BYTES)]
+    sizes = unaligned(data, ">i4")[starts].astype(np.int64)
+    magics = unaligned(data, ">u4")[starts + 4]
+    good = (magics == MAGIC_V1) | (magics == MAGIC_V2)
+    good &= (sizes >= RECORD_BYTES_MIN) & (starts + sizes <= length)
+    good &= unaligned(data, ">i8")[starts + 28] == starts + base
+    return (starts, sizes) if good.all() else (starts[good], sizes[good])
+
+
+def _walk(
+    data: Bytes, until: int, length: int, base: int, at: int
+) -> tuple[tuple[Ints, Ints], int, Stop]:
+    """The records from `at` on, up to the first that starts at `until` or behind it."""
+    starts: list[int] = []
+    sizes: list[int] = []
+    unpack = _PREFIX.unpack_from
+    view = memoryview(data)  # type: ignore[arg-type]
+    limit = min(until, length - PREFIX_BYTES + 1)
+    stop = Stop.PART
+    while at < limit:
+        size, magic, position = unpack(view, at)
+        if magic not in (MAGIC_V1, MAGIC_V2) or size < RECORD_BYTES_MIN or position != base + at:
+            stop = _why(size, magic)
+            break
+        if at + size > length:
+            break
+        starts.append(at)
+        sizes.append(size)
+        at += size
+    else:
+        if length - 8 >= at > length - PREFIX_BYTES:  # too short for a record, not for a blank
+            size, magic = struct.unpack_from(">iI", view, at)
+            if magic not in (MAGIC_V1, MAGIC_V2):
+                stop = _why(size, magic)
+    return (np.array(starts, np.int64), np.array(sizes, np.int64)), at, stop
+
+
+def _why(size: int, magic: int) -> Stop:
+    if magic == MAGIC_BLANK:
+        return Stop.BLANK
+    return Stop.ZERO if size == 0 and magic == 0 else Stop.BAD
+
+
+def _joined(runs: list[tuple[Ints, Ints]], end: int, stop: Stop) -> Chain:
+    if len(runs) == 2 and not len(runs[1][0]):
+        return Chain(*runs[0], end, stop)
+    starts = np.concatenate([run[0] for run in runs])
+    return Chain(starts, np.concatenate([run[1] for run in runs]), end, stop)

@@ -1,0 +1,72 @@
+"""Variable-length cells cut out of a byte block without a loop over them.
+
+Arrow's `binary_view` cells may point anywhere into a buffer; casting them to plain binary makes
+Arrow copy all of them together in C++, at nearly the speed of a memory copy.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from aerobee.spark.layout import Bytes, Ints, unaligned
+
+INLINE_BYTES = 12  # cells up to this length hold their bytes themselves (Arrow's view layout)
+_VIEW = np.dtype([("length", "<i4"), ("prefix", "<i4"), ("buffer", "<i4"), ("offset", "<i4")])
+_INLINE = np.dtype([("length", "<i4"), ("bytes", f"V{INLINE_BYTES}")])
+
+
+def ragged(data: Bytes, starts: Ints, lengths: Any) -> pa.BinaryArray:
+    """The cells `data[start:start + length]` as one binary array.
+
+    `data` needs `INLINE_BYTES` behind the start of its last cell. Starts may come in any order;
+    all cells together must stay under 2 GiB.
+    """
+    views = np.zeros(len(starts), _VIEW)  # the prefix may stay 0: the cast never reads it
+    views["length"] = lengths
+    views["offset"] = starts
+    short = np.flatnonzero(views["length"] <= INLINE_BYTES)
+    if len(short):
+        cells = unaligned(data, f"V{INLINE_BYTES}")[starts[short]]
+        views.view(_INLINE)["bytes"][short] = cells
+    buffers = [None, pa.py_buffer(views), pa.py_buffer(data)]
+    return pa.Array.from_buffers(pa.binary_view(), len(views), buffers).cast(pa.binary())
+
+
+def text(cells: pa.BinaryArray) -> pa.StringArray:
+    """The cells as strings; what is no UTF-8 becomes U+FFFD, as Java's decoder has it."""
+    try:
+        return cells.cast(pa.string())
+    except pa.ArrowInvalid:
+        values = [None if cell is None else cell.decode(errors="replace") for cell in _py(cells)]
+        return pa.array(values, pa.string())
+
+
+def payload(cells: pa.BinaryArray) -> tuple[Bytes, Ints]:
+    """The bytes of all cells in a row, with slack for `ragged`, and where each cell starts.
+
+    The starts have one element more than there are cells.
+    """
+    _, offsets_buffer, data_buffer = cells.buffers()
+    offsets = np.frombuffer(offsets_buffer, np.int32, len(cells) + 1, cells.offset * 4)
+    total = int(offsets[-1])
+    data = np.zeros(total + 2 * INLINE_BYTES, np.uint8)
+    if total:
+        data[:total] = np.frombuffer(data_buffer, np.uint8, total)
+    return data, offsets.astype(np.int64)
+
+
+def with_nulls(cells: pa.StringArray, missing: Any) -> pa.StringArray:
+    """The same cells, null where `missing` is true."""
+    present = np.packbits(~missing, bitorder="little")
+    _, offsets, data = cells.buffers()
+    return pa.Array.from_buffers(
+        cells.type, len(cells), [pa.py_buffer(present), offsets, data], int(missing.sum())
+    )
+
+
+def _py(cells: pa.BinaryArray) -> list[bytes | None]:
+    values: list[bytes | None] = cells.to_pylist()
+    return values

@@ -1,0 +1,158 @@
+"""Records of a log block to Arrow columns: only what the schema asks for is touched."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from aerobee.remoting.errors import AerobeeError, CorruptRecord
+from aerobee.spark.cells import ragged, text
+from aerobee.spark.hosts import host_column
+from aerobee.spark.layout import COMPRESSED, Records
+from aerobee.spark.properties import Properties
+
+BODY_BYTES_MAX = 256 << 20  # what one compressed body may grow to; guards against zip bombs
+_TIMESTAMP_MS_MAX = (2**63 - 1) // 1000
+
+_NUMBERS = {  # columns that are one header field: (field, numpy type)
+    "queue_id": ("queue_id", np.int32),
+    "queue_offset": ("queue_offset", np.int64),
+    "sys_flag": ("sys_flag", np.int32),
+    "reconsume_times": ("reconsume_times", np.int32),
+    "commit_log_offset": ("position", np.int64),
+    "flag": ("flag", np.int32),
+    "body_crc": ("body_crc", np.int32),
+    "body_bytes": ("body_bytes", np.int32),
+    "record_bytes": ("record_bytes", np.int32),
+    "prepared_transaction_offset": ("prepared_transaction_offset", np.int64),
+}
+
+
+class Decoder:
+    """Turns chunks of records into RecordBatches of one schema.
+
+    `decompress` asks for compressed bodies to be unpacked; else they stay as stored. Raises
+    CorruptRecord for a body that cannot be unpacked.
+    """
+
+    def __init__(self, schema: pa.Schema, *, decompress: bool = False) -> None:
+        self.schema = schema
+        self._decompress = decompress
+        self._columns = [(field, _reader(self, field.name)) for field in schema]
+
+    def decode(self, records: Records) -> pa.RecordBatch:
+        """One RecordBatch with a row per record, in the order of `records`."""
+        chunk = Chunk(records)
+        arrays = [read(chunk, field) for field, read in self._columns]
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+    def body(self, chunk: Chunk, field: pa.Field) -> pa.Array:
+        """The bodies, as stored or unpacked."""
+        records = chunk.records
+        if self._decompress:
+            flags = records.field("sys_flag", np.int32)
+            packed = np.flatnonzero(flags & COMPRESSED)
+            if len(packed):
+                return _unpacked(records, flags, set(packed.tolist()))
+        return ragged(records.data, records.body_at, records.body_bytes)
+
+
+class Chunk:
+    """The records being decoded and what several of their columns share."""
+
+    def __init__(self, records: Records) -> None:
+        self.records = records
+        self._cells: pa.BinaryArray | None = None
+        self._properties: Properties | None = None
+
+    def property_cells(self) -> pa.BinaryArray:
+        """The raw properties of each record."""
+        if self._cells is None:
+            records = self.records
+            self._cells = ragged(records.data, records.properties_at, records.properties_bytes)
+        return self._cells
+
+    def properties(self) -> Properties:
+        """The properties taken apart, once for all columns that need them."""
+        if self._properties is None:
+            self._properties = Properties(self.property_cells())
+        return self._properties
+
+
+Reader = Callable[[Chunk, pa.Field], pa.Array]
+
+
+def _reader(decoder: Decoder, name: str) -> Reader:
+    if name in _NUMBERS:
+        return _number
+    readers: dict[str, Reader] = {
+        "topic": _topic,
+        "store_timestamp": _timestamp,
+        "born_timestamp": _timestamp,
+        "tags": lambda chunk, field: chunk.properties().find(b"TAGS"),
+        "keys": lambda chunk, field: chunk.properties().find(b"KEYS"),
+        "properties": _properties,
+        "body": decoder.body,
+        "born_host": _host,
+        "store_host": _host,
+    }
+    return readers[name]
+
+
+def _number(chunk: Chunk, field: pa.Field) -> pa.Array:
+    name, kind = _NUMBERS[field.name]
+    return pa.array(chunk.records.field(name, kind))
+
+
+def _timestamp(chunk: Chunk, field: pa.Field) -> pa.Array:
+    milliseconds = chunk.records.field(field.name, np.int64)
+    if field.type == pa.int64():
+        return pa.array(milliseconds)
+    # a wild timestamp becomes the farthest one that fits rather than a wrapped, plausible one
+    np.clip(milliseconds, -_TIMESTAMP_MS_MAX, _TIMESTAMP_MS_MAX, out=milliseconds)
+    return pa.array(milliseconds * 1000).view(field.type)
+
+
+def _topic(chunk: Chunk, field: pa.Field) -> pa.Array:
+    records = chunk.records
+    return text(ragged(records.data, records.topic_at, records.topic_bytes))
+
+
+def _properties(chunk: Chunk, field: pa.Field) -> pa.Array:
+    if field.type == pa.binary():
+        return chunk.property_cells()
+    return chunk.properties().as_map(field.type)
+
+
+def _host(chunk: Chunk, field: pa.Field) -> pa.Array:
+    return host_column(chunk.records, field.name)
+
+
+def _unpacked(records: Records, flags: Any, packed: set[int]) -> pa.Array:
+    """All bodies, the packed ones decompressed: the one place with a loop over records."""
+    from aerobee.remoting import compression
+
+    data = memoryview(records.data)  # type: ignore[arg-type]
+    bodies: list[Any] = []
+    for row, (at, size) in enumerate(
+        zip(records.body_at.tolist(), records.body_bytes.tolist(), strict=True)
+    ):
+        body = data[at : at + size]
+        if row not in packed:
+            bodies.append(body)
+            continue
+        try:
+            unpacked = compression.decompress(
+                bytes(body), int(flags[row]), bytes_max=BODY_BYTES_MAX
+            )
+        except AerobeeError as error:
+            position = records.base + int(records.starts[row])
+            raise CorruptRecord(
+                f"record at log position {position}: its compressed body cannot be unpacked:"
+                f" {error}"
+            ) from error
+        bodies.append(unpacked)
+    return pa.array(bodies, pa.binary())

@@ -1,0 +1,107 @@
+"""A Spark session on this machine that works at once: Java found, Python right, logs quiet."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from aerobee.spark.java_home import find_java_home, wrap_java
+from aerobee.spark.scripts import cache_dir, cache_path, write_script
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# Spark puts its own pyspark.zip before everything else; it holds no compiled files, so that each
+# Python worker would compile PySpark anew (more than a second of CPU). Without it they import
+# the installed PySpark, which is the same.
+_PYTHON = """#!/bin/sh
+IFS=:
+kept=
+for entry in $PYTHONPATH; do
+  case $entry in
+    */pyspark.zip|*/py4j-*-src.zip|*/spark-core_*.jar) ;;
+    *) kept=${{kept:+$kept:}}$entry ;;
+  esac
+done
+if [ -n "$kept" ]; then export PYTHONPATH="$kept"; else unset PYTHONPATH; fi
+exec '{python}' "$@"
+"""
+
+_LOGGING = """
+rootLogger.level = error
+rootLogger.appenderRef.stderr.ref = stderr
+appender.stderr.type = Console
+appender.stderr.name = stderr
+appender.stderr.target = SYSTEM_ERR
+appender.stderr.layout.type = PatternLayout
+appender.stderr.layout.pattern = spark %p %c{{1}}: %m%n%ex
+# PySpark's gateway else raises the level to WARN and says so
+logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
+logger.gateway.level = error
+logger.task.name = org.apache.spark.scheduler.TaskSetManager
+logger.task.level = {tasks}
+logger.executor.name = org.apache.spark.executor.Executor
+logger.executor.level = {tasks}
+"""
+
+
+def session(
+    master: str = "local[*]",
+    *,
+    app_name: str = "aerobee",
+    conf: Mapping[str, str] | None = None,
+) -> SparkSession:
+    """A Spark session that reads stores: `session().read.format("rocketmq")`.
+
+    Returns the running session if there is one. `conf` are Spark settings that win over ours.
+    Raises JavaMissing where no Java 17 or later is found.
+    """
+    from aerobee.spark import register
+
+    prepare_environment()
+    warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
+    from pyspark.sql import SparkSession
+
+    logging = _logging_file()
+    settings = {
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={logging.as_uri()}",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": "8",
+        **(conf or {}),
+    }
+    builder = SparkSession.builder.master(master).appName(app_name)
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    register(spark)
+    return spark
+
+
+def prepare_environment() -> None:
+    """Set JAVA_HOME and the Python of Spark's workers for sessions that this process starts.
+
+    A PYSPARK_PYTHON that is set already stays. Raises JavaMissing.
+    """
+    java = find_java_home() / "bin" / "java"
+    os.environ["JAVA_HOME"] = str(wrap_java(java))
+    if "PYSPARK_PYTHON" not in os.environ:
+        os.environ["PYSPARK_PYTHON"] = str(python_script(Path(sys.executable)))
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+
+
+def python_script(python: Path) -> Path:
+    """A script that starts `python` without Spark's zipped PySpark on its path."""
+    return write_script(cache_path("python", python), _PYTHON.format(python=python))
+
+
+def _logging_file() -> Path:
+    # a failed task is told by the exception; its lines in the log would come four times more
+    return write_script(cache_dir() / "spark-log4j2.properties", _LOGGING.format(tasks="off"))

@@ -1,0 +1,108 @@
+"""How far a log can be read: the end of its last whole record, of a running broker's too.
+
+Behind the last record a file is zeros. What stands directly before may be in the making: a
+broker that is writing has a torn record there for microseconds, a machine that lost power for
+good. Torn pieces are zeros as well, so a record counts once its head, the lengths inside, its
+body's CRC, its timestamp and the last byte of its properties are all there.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+
+import numpy as np
+from isal import isal_zlib
+
+from aerobee.remoting.errors import CorruptRecord
+from aerobee.spark.blocks import Block, scan_blocks
+from aerobee.spark.layout import Records
+from aerobee.spark.log_files import Segment, SegmentFile
+from aerobee.spark.queue_hints import last_starts, next_start
+
+TAIL_BYTES = 16 << 20  # how much before the end is checked; a write in progress is far smaller
+_ANCHORS_MAX = 64
+
+
+def find_end(segments: Sequence[Segment], queues_dir: str | None) -> int:
+    """The log position behind the last whole record, or the log's first position if none is.
+
+    Files prepared ahead (all zeros) may follow. Raises StoreUnreadable where a file goes away.
+    """
+    for segment in reversed(segments):
+        with SegmentFile(segment) as file:
+            if end := _end_within(file, queues_dir):
+                return end
+    return segments[0].base if segments else 0
+
+
+def _end_within(file: SegmentFile, queues_dir: str | None) -> int | None:
+    """The end of the last whole record of one file, None where it holds none."""
+    segment = file.segment
+    end = _scan(file, _anchor(file, queues_dir))
+    check_from = segment.base
+    if end - segment.base > TAIL_BYTES:
+        hint = next_start(queues_dir, end - TAIL_BYTES)
+        if hint is not None and hint < end and _scan(file, hint) == end:
+            check_from = hint
+    for block in scan_blocks(file, check_from, end):
+        if block.end > end - TAIL_BYTES and (torn := _first_torn(block)) is not None:
+            end = block.base + int(block.starts[torn])
+            break
+    return end if end > segment.base else None
+
+
+def _anchor(file: SegmentFile, queues_dir: str | None) -> int:
+    """A record start late in the file, from the queues, else the file's first byte."""
+    for position in last_starts(queues_dir, file.segment.end)[:_ANCHORS_MAX]:
+        if position < file.segment.base:
+            break
+        for block in scan_blocks(file, position, file.segment.end):
+            if len(block.starts) and _first_torn(block, records_max=1) is None:
+                return position
+            break
+    return file.segment.base
+
+
+def _scan(file: SegmentFile, start: int) -> int:
+    end = start
+    for block in scan_blocks(file, start, file.segment.end):
+        end = block.end
+    return end
+
+
+def _first_torn(block: Block, records_max: int | None = None) -> int | None:
+    """The number of the block's first record that is not complete, None where all are."""
+    asked = len(block.starts[:records_max])
+    count = _well_formed(block, asked)
+    records = Records(block.data, block.base, block.starts[:count], block.sizes[:count])
+    data = memoryview(block.data)  # type: ignore[arg-type]
+    ends = records.starts + records.sizes
+    good = records.field("store_timestamp", np.int64) > 0
+    good &= (records.properties_bytes == 0) | (block.data[ends - 1] != 0)
+    rows = zip(
+        good.tolist(),
+        records.body_at.tolist(),
+        records.body_bytes.tolist(),
+        records.field("body_crc", np.int64).tolist(),
+        strict=True,
+    )
+    for row, (fine, at, size, crc) in enumerate(rows):
+        if not fine or isal_zlib.crc32(data[at : at + size]) & 0x7FFFFFFF != crc & 0x7FFFFFFF:
+            return row
+    return count if count < asked else None
+
+
+def _well_formed(block: Block, asked: int) -> int:
+    """How many of the first `asked` records have lengths that agree, up to the first that fails."""
+
+    def broken(count: int) -> bool:
+        try:
+            Records(block.data, block.base, block.starts[:count], block.sizes[:count])
+        except CorruptRecord:
+            return True
+        return False
+
+    if not broken(asked):
+        return asked
+    return bisect_left(range(1, asked + 1), True, key=broken)

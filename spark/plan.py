@@ -1,0 +1,61 @@
+"""How a log is cut into the pieces that Spark's tasks read: pure arithmetic."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from aerobee.spark.log_files import Segment
+
+PIECE_BYTES_MIN = 32 << 20  # a task costs about 50 ms of CPU, the reading of some 50 MB
+PIECE_BYTES_MAX = 512 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """The records of one file in the log positions [start, end), both record boundaries.
+
+    `end` may be the file's end, with unused bytes before it.
+    """
+
+    segment: Segment
+    start: int
+    end: int
+
+
+def piece_bytes(total_bytes: int, cores: int) -> int:
+    """How large pieces should be so that `cores` are busy and tasks stay few."""
+    return min(max(-(-total_bytes // max(cores, 1)), PIECE_BYTES_MIN), PIECE_BYTES_MAX)
+
+
+def cut(
+    segments: Sequence[Segment],
+    end: int,
+    target_bytes: int,
+    next_start: Callable[[int], int | None],
+) -> list[Piece]:
+    """Pieces of about `target_bytes` that cover the log up to `end`, none across two files.
+
+    `next_start(position)` gives the first record start known at or behind a position, or None;
+    where it knows none a file stays whole.
+    """
+    pieces = []
+    for segment in segments:
+        stop = min(segment.end, end)
+        if stop <= segment.base:
+            break
+        share = _even(stop - segment.base, target_bytes)
+        start = segment.base
+        while stop - start > share:
+            split = next_start(start + share)
+            if split is None or split >= stop:
+                break
+            pieces.append(Piece(segment, start, split))
+            start = split
+        pieces.append(Piece(segment, start, stop))
+    return pieces
+
+
+def _even(size: int, target_bytes: int) -> int:
+    """The length of equal parts of `size`, each at most `target_bytes`."""
+    return -(-size // -(-size // target_bytes))

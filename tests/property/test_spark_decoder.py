@@ -1,0 +1,114 @@
+"""Random stores decode to what a plain struct loop reads from them, in every mode."""
+
+from __future__ import annotations
+
+import string
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.stores import Stored, StoreWriter, properties, read_log
+
+pytest.importorskip("pyarrow")
+
+from aerobee.spark import blocks, pieces
+from aerobee.spark.columns import COLUMNS, arrow_schema
+from aerobee.spark.decode import Decoder
+from aerobee.spark.planner import plan_store
+from aerobee.spark.selection import Selection
+
+ALL = [column.name for column in COLUMNS]
+HOSTS = st.tuples(
+    st.one_of(st.ip_addresses(v=4), st.ip_addresses(v=6)).map(str), st.integers(0, 65535)
+)
+NAMES = st.one_of(
+    st.sampled_from(["TAGS", "KEYS", "UNIQ_KEY", "A"]), st.text(string.ascii_letters, max_size=12)
+)
+TEXTS = st.text(st.characters(blacklist_characters="\x01\x02", codec="utf-8"), max_size=30)
+PROPERTIES = st.one_of(
+    st.builds(
+        lambda pairs, closed: properties(pairs, closed=closed),
+        st.dictionaries(NAMES, TEXTS, max_size=6),
+        st.booleans(),
+    ),
+    st.lists(  # whatever another producer may send: broken pieces, one name twice, no UTF-8
+        st.sampled_from([b"TAGS", b"KEYS", b"KEYS\x01v", b"\x01", b"\x02", b"a", b"\xff"]),
+        max_size=12,
+    ).map(b"".join),
+)
+MILLISECONDS = st.integers(0, 4_000_000_000_000)
+STORED = st.builds(
+    Stored,
+    topic=st.one_of(
+        st.sampled_from(["orders", "%RETRY%group", "t"]),
+        st.text(string.ascii_letters, min_size=1, max_size=255),
+    ),
+    queue_id=st.integers(0, 2),
+    body=st.one_of(st.binary(max_size=40), st.binary(min_size=100, max_size=2000)),
+    properties=PROPERTIES,
+    flag=st.integers(-(2**31), 2**31 - 1),
+    sys_flag=st.sampled_from([0, 0, 0, 1, 2, 4, 8, 12, 64, 128, 256]),
+    born_timestamp=MILLISECONDS,
+    store_timestamp=MILLISECONDS.filter(bool),
+    born_host=HOSTS,
+    store_host=HOSTS,
+    reconsume_times=st.integers(0, 2**31 - 1),
+    prepared_transaction_offset=st.integers(0, 2**62),
+)
+
+
+def rows_of(root: Path, *, properties: str = "map", partition_bytes: int = 4096) -> list[Any]:
+    """What the vectorised reader makes of a store, in the order of the log."""
+    decoder = Decoder(arrow_schema(ALL, properties))
+    plan = plan_store(str(root), Selection(), partition_bytes)
+    return [
+        row
+        for piece in plan.pieces
+        for batch in pieces.piece_batches(piece, plan.queues_dir, Selection(), decoder)
+        for row in plain(batch.to_pylist())
+    ]
+
+
+def plain(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Arrow's rows with timestamps as milliseconds and maps as dicts."""
+    for row in rows:
+        for name in ("store_timestamp", "born_timestamp"):
+            row[name] = round(row[name].timestamp() * 1000)
+        if isinstance(row["properties"], list):
+            assert len(dict(row["properties"])) == len(row["properties"]), "a name stands twice"
+            row["properties"] = dict(row["properties"])
+    return rows
+
+
+def expected(root: Path, *, raw: bool = False) -> list[dict[str, Any]]:
+    """The same rows from the struct loop."""
+    rows = []
+    for row in read_log(root):
+        raw_properties = row.pop("raw_properties")
+        rows.append({**row, "properties": raw_properties} if raw else row)
+    return rows
+
+
+@pytest.mark.parametrize("queues", [True, False], ids=["queues", "walk"])
+@settings(max_examples=120, deadline=None, print_blob=True)
+@given(
+    messages=st.lists(st.tuples(STORED, st.booleans()), max_size=40),
+    segment_bytes=st.sampled_from([4096, 6000, 1 << 16]),
+    raw=st.booleans(),
+    spare=st.integers(0, 1),
+)
+def test_random_stores_decode_as_struct_reads_them(
+    queues: bool, messages: list[tuple[Stored, bool]], segment_bytes: int, raw: bool, spare: int
+) -> None:
+    """Any mix of V1 and V2, IPv4 and IPv6, broken properties, gaps in the queues, many files."""
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(blocks, "BLOCK_BYTES", 3000)  # so that records straddle blocks
+        writer = StoreWriter(Path(folder), segment_bytes)
+        for message, dispatched in messages:
+            writer.append(message, dispatched=dispatched)
+        root = writer.close(queues=queues, spare_segments=spare)
+        mode = "binary" if raw else "map"
+        assert rows_of(root, properties=mode) == expected(root, raw=raw)
