@@ -1,0 +1,189 @@
+"""The metrics as Prometheus text: read on the loop in small turns, written in a thread."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
+from prometheus_client.registry import Collector
+
+from aerobee.broker.context import Context
+from aerobee.broker.metrics import NAMES
+from aerobee.broker.names import DLQ_PREFIX, RETRY_PREFIX
+from aerobee.broker.system_topics import SYSTEM_PREFIX, system_topic_names
+from aerobee.remoting.command import language_name
+from aerobee.storage.store import StoreStatistics
+
+CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
+ROWS_PER_TURN: Final = 500
+
+Labels = dict[str, str]
+
+
+@dataclass(slots=True)
+class Snapshot:
+    """Values by metric name, with their labels."""
+
+    common: Labels
+    rows: dict[str, list[tuple[Labels, float]]] = field(default_factory=dict)
+
+    def add(self, name: str, value: float, **labels: str) -> None:
+        """Take one value; the name must be in the table of names."""
+        assert name in NAMES, name
+        self.rows.setdefault(name, []).append((labels, value))
+
+
+class _Rows(Collector):
+    """Hands a snapshot to the writer of prometheus_client."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+
+    def collect(self) -> Iterable[Metric]:
+        """Yield one family per metric."""
+        for name, rows in self._snapshot.rows.items():
+            keys = [*self._snapshot.common, *sorted({key for labels, _ in rows for key in labels})]
+            kind = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
+            family = kind(name, NAMES[name], labels=keys)
+            for labels, value in rows:
+                full = self._snapshot.common | labels
+                family.add_metric([full.get(key, "") for key in keys], value)
+            yield family
+
+
+async def text(ctx: Context) -> bytes:
+    """Return every metric of the broker; other connections are served meanwhile."""
+    snapshot = Snapshot(
+        {
+            "node_type": "broker",
+            "cluster": ctx.settings.broker_cluster_name,
+            "node_id": ctx.settings.broker_name,
+        }
+    )
+    _broker(ctx, snapshot)
+    for count, _ in enumerate(_many(ctx, snapshot)):
+        if count % ROWS_PER_TURN == 0:
+            await asyncio.sleep(0)
+    return await asyncio.to_thread(_write, snapshot)
+
+
+def _write(snapshot: Snapshot) -> bytes:
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_Rows(snapshot))
+    return generate_latest(registry)
+
+
+def _broker(ctx: Context, snapshot: Snapshot) -> None:
+    """Add what there is once."""
+    statistics: StoreStatistics = ctx.store.statistics()
+    add = snapshot.add
+    add("rocketmq_broker_permission", ctx.settings.broker_permission)
+    add("rocketmq_topic_number", len(ctx.topics))
+    add("rocketmq_consumer_group_number", len(ctx.groups))
+    store = {"storage_type": "local", "storage_medium": "disk"}
+    add("rocketmq_storage_size", statistics.position - statistics.log_begin, **store)
+    behind = max(0, statistics.position - statistics.flushed_position)
+    add("rocketmq_storage_flush_behind_bytes", behind, **store)
+    add("rocketmq_storage_dispatch_behind_bytes", 0, **store)  # queues are written with the log
+    earliest = statistics.earliest_store_timestamp
+    age_ms = max(0, ctx.now_ms() - earliest) if earliest else 0
+    add("rocketmq_storage_message_reserve_time", age_ms, **store)
+    add("aerobee_fsyncs_total", statistics.fsyncs)
+    add("aerobee_held_pulls", ctx.holds.count)
+    add("aerobee_disk_used_ratio", statistics.disk_used_ratio)
+    add("aerobee_store_writable", int(statistics.writable))
+    known = sum(server.knows_us for server in ctx.registration.nameservers)
+    add("aerobee_nameservers_registered", known)
+
+
+def _many(ctx: Context, snapshot: Snapshot) -> Iterator[None]:
+    """Add what there is for every topic, group or connection; yields after each."""
+    system = system_topic_names(ctx.settings)
+
+    def is_system(topic: str) -> str:
+        return str(topic in system or topic.startswith(SYSTEM_PREFIX)).lower()
+
+    arrived: Counter[str] = Counter()
+    arrived_bytes: Counter[str] = Counter()
+    for queue in ctx.queues.used():
+        arrived[queue.name] += queue.stored.max_offset - queue.start_offset
+        arrived_bytes[queue.name] += queue.arrived_bytes
+        yield
+    for topic, count in arrived.items():
+        labels = {"topic": topic, "message_type": "normal", "is_system": is_system(topic)}
+        snapshot.add("rocketmq_messages_in_total", count, **labels)
+        snapshot.add("rocketmq_throughput_in_total", arrived_bytes[topic], **labels)
+        yield
+    for (topic, group), out in list(ctx.metrics.outgoing.items()):
+        labels = _group_labels(topic, group, is_system(topic))
+        snapshot.add("rocketmq_messages_out_total", out.messages, **labels)
+        snapshot.add("rocketmq_throughput_out_total", out.size_bytes, **labels)
+        yield
+    yield from _connections(ctx, snapshot)
+    for config in ctx.groups:
+        for topic in ctx.offsets.topics_of(config.group_name):
+            lag, latency_ms = _lag(ctx, config.group_name, topic)
+            labels = _group_labels(topic, config.group_name, is_system(topic))
+            snapshot.add("rocketmq_consumer_lag_messages", lag, **labels)
+            snapshot.add("rocketmq_consumer_lag_latency", latency_ms, **labels)
+            yield
+
+
+def _connections(ctx: Context, snapshot: Snapshot) -> Iterator[None]:
+    consumers: Counter[tuple[str, int, int, str]] = Counter()
+    for group in ctx.members.groups():
+        for member in group.members.values():
+            client = member.client
+            mode = "pull" if group.consume_type == "CONSUME_ACTIVELY" else "push"
+            consumers[group.name, client.language, client.version, mode] += 1
+            yield
+    for (name, language, version, mode), count in consumers.items():
+        snapshot.add(
+            "rocketmq_consumer_connections",
+            count,
+            consumer_group=name,
+            language=language_name(language).lower(),
+            version=str(version),
+            consume_mode=mode,
+            protocol_type="remoting",
+        )
+    producers: Counter[tuple[int, int]] = Counter()
+    for members in ctx.members.producers().values():
+        producers.update((member.client.language, member.client.version) for member in members)
+        yield
+    for (language, version), count in producers.items():
+        snapshot.add(
+            "rocketmq_producer_connections",
+            count,
+            language=language_name(language).lower(),
+            version=str(version),
+            protocol_type="remoting",
+        )
+
+
+def _lag(ctx: Context, group: str, topic: str) -> tuple[int, int]:
+    """Return messages not yet consumed, and the age in ms of the oldest of them."""
+    lag, earliest = 0, 0
+    for queue_id, committed in ctx.offsets.of_group(group, topic).items():
+        queue = ctx.store.find_queue(topic, queue_id)
+        if queue is None or committed >= queue.max_offset:
+            continue
+        lag += queue.max_offset - committed
+        position, _, _ = queue.entry(max(committed, queue.min_offset))
+        stored_ms = ctx.store.store_time_at(position)
+        if stored_ms is not None and (not earliest or stored_ms < earliest):
+            earliest = stored_ms
+    return lag, max(0, ctx.now_ms() - earliest) if earliest else 0
+
+
+def _group_labels(topic: str, group: str, is_system: str) -> Labels:
+    return {
+        "topic": topic,
+        "consumer_group": group,
+        "is_retry": str(topic.startswith((RETRY_PREFIX, DLQ_PREFIX))).lower(),
+        "is_system": is_system,
+    }

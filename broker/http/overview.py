@@ -1,0 +1,162 @@
+"""What the JSON addresses show, as plain dictionaries."""
+
+from typing import Any
+
+import msgspec
+
+from aerobee.broker.context import Context
+from aerobee.remoting.codes import Perm
+from aerobee.remoting.command import language_name
+from aerobee.storage.consume_queue import ConsumeQueue
+
+
+def missing(ctx: Context) -> list[str]:
+    """Say what keeps the broker from being of use; nothing when it is ready."""
+    reasons = []
+    if not ctx.registration.registered:
+        reasons.append("not registered with any nameserver")
+    statistics = ctx.store.statistics()
+    if not statistics.writable:
+        reasons.append(f"store not writable: {statistics.refusal}")
+    return reasons
+
+
+def broker(ctx: Context) -> dict[str, Any]:
+    """Describe the broker: who it is, how long it runs, what its store holds."""
+    settings, statistics = ctx.settings, ctx.store.statistics()
+    return {
+        "name": settings.broker_name,
+        "cluster": settings.broker_cluster_name,
+        "id": settings.broker_id,
+        "address": ctx.registration.address,
+        "permission": settings.broker_permission,
+        "startedMs": ctx.metrics.started_ms,
+        "ready": not missing(ctx),
+        "topics": len(ctx.topics),
+        "groups": len(ctx.groups),
+        "heldPulls": ctx.holds.count,
+        "nameservers": [
+            {"address": server.address, "registered": server.knows_us, "answers": server.answers}
+            for server in ctx.registration.nameservers
+        ],
+        "store": {"path": str(settings.store_path_root_dir), **_statistics(statistics)},
+    }
+
+
+def topics(ctx: Context) -> list[dict[str, Any]]:
+    """List every topic's configuration."""
+    return [_topic(config) for config in ctx.topics]
+
+
+def topic(ctx: Context, name: str) -> dict[str, Any] | None:
+    """Describe one topic with the offsets of its queues; None for an unknown one."""
+    config = ctx.topics.get(name)
+    if config is None:
+        return None
+    queues = []
+    for queue_id in range(max(config.read_queue_nums, config.write_queue_nums)):
+        queue = ctx.store.find_queue(name, queue_id)
+        queues.append({"queueId": queue_id, **_offsets(queue)})
+    consumers = sorted({*ctx.offsets.groups_of(name), *ctx.members.groups_of_topic(name)})
+    return {**_topic(config), "queues": queues, "groups": consumers}
+
+
+def groups(ctx: Context) -> list[dict[str, Any]]:
+    """List every group with the number of its members."""
+    return [
+        {
+            "name": config.group_name,
+            "consumeEnable": config.consume_enable,
+            "members": len(ctx.members.client_ids(config.group_name)),
+        }
+        for config in ctx.groups
+    ]
+
+
+def group(ctx: Context, name: str) -> dict[str, Any] | None:
+    """Describe one group: configuration, members, subscriptions, lag by topic and queue."""
+    config = ctx.groups.get(name)
+    if config is None:
+        return None
+    online = ctx.members.group(name)
+    described: dict[str, Any] = {
+        "name": name,
+        "config": msgspec.to_builtins(config),
+        "members": [],
+        "subscriptions": {},
+        "topics": [group_topic(ctx, name, topic) for topic in sorted(ctx.offsets.topics_of(name))],
+    }
+    if online is not None:
+        described["messageModel"] = online.message_model
+        described["consumeType"] = online.consume_type
+        described["members"] = [
+            {
+                "clientId": member.client.client_id,
+                "address": connection.remote,
+                "language": language_name(member.client.language),
+                "version": member.client.version,
+                "heardMs": member.heard_ms,
+            }
+            for connection, member in online.members.items()
+        ]
+        described["subscriptions"] = {
+            topic: {
+                "expression": subscription.sub_string,
+                "type": subscription.expression_type,
+                "version": subscription.sub_version,
+            }
+            for topic, subscription in online.subscriptions.items()
+        }
+    return described
+
+
+def group_topic(ctx: Context, group: str, topic: str) -> dict[str, Any]:
+    """Tell how far one group is behind in one topic: messages stored and not yet consumed."""
+    queues = []
+    for queue_id, committed in sorted(ctx.offsets.of_group(group, topic).items()):
+        queue = ctx.store.find_queue(topic, queue_id)
+        max_offset = 0 if queue is None else queue.max_offset
+        queues.append(
+            {
+                "queueId": queue_id,
+                "committed": committed,
+                "maxOffset": max_offset,
+                "lag": max(0, max_offset - committed),
+            }
+        )
+    return {"topic": topic, "lag": sum(queue["lag"] for queue in queues), "queues": queues}
+
+
+def _topic(config: Any) -> dict[str, Any]:
+    perm = config.perm
+    return {
+        "name": config.topic_name,
+        "readQueues": config.read_queue_nums,
+        "writeQueues": config.write_queue_nums,
+        "perm": perm,
+        "readable": bool(perm & Perm.READ),
+        "writable": bool(perm & Perm.WRITE),
+        "order": config.order,
+        "attributes": config.attributes,
+    }
+
+
+def _offsets(queue: ConsumeQueue | None) -> dict[str, int]:
+    if queue is None:
+        return {"minOffset": 0, "maxOffset": 0}
+    return {"minOffset": queue.min_offset, "maxOffset": queue.max_offset}
+
+
+def _statistics(statistics: Any) -> dict[str, Any]:
+    return {
+        "position": statistics.position,
+        "flushedPosition": statistics.flushed_position,
+        "logBegin": statistics.log_begin,
+        "logFiles": statistics.log_files,
+        "queues": statistics.queues,
+        "fsyncs": statistics.fsyncs,
+        "diskUsedRatio": statistics.disk_used_ratio,
+        "writable": statistics.writable,
+        "refusal": statistics.refusal,
+        "earliestStoreTimestamp": statistics.earliest_store_timestamp,
+    }

@@ -1,0 +1,96 @@
+"""What each address of the HTTP side answers; nothing here changes anything.
+
+/healthz             200 while the event loop turns
+/readyz              200 when messages can be sent and found, else 503 and what is missing
+/metrics             Prometheus text
+/api/broker          name, addresses, uptime, store
+/api/topics[/NAME]   topics; one with the offsets of its queues
+/api/groups[/NAME]   groups; one with its members and how far it is behind
+"""
+
+from typing import Any, Final
+
+import msgspec
+from aiohttp import web
+
+from aerobee.broker.context import Context
+from aerobee.broker.http import exposition, overview
+
+CONTEXT: Final = web.AppKey("context", Context)
+JSON: Final = "application/json"
+
+
+async def start(
+    context: Context, host: str, port: int, request_bytes_max: int, stop_timeout_s: float
+) -> web.AppRunner:
+    """Bind and serve; OSError where the port is taken."""
+    app = web.Application(client_max_size=request_bytes_max)
+    app[CONTEXT] = context
+    app.router.add_get("/healthz", healthz)
+    app.router.add_get("/readyz", readyz)
+    app.router.add_get("/metrics", metrics)
+    app.router.add_get("/api/broker", broker)
+    app.router.add_get("/api/topics", topics)
+    app.router.add_get("/api/topics/{name}", topic)
+    app.router.add_get("/api/groups", groups)
+    app.router.add_get("/api/groups/{name}", group)
+    runner = web.AppRunner(
+        app, access_log=None, handle_signals=False, shutdown_timeout=stop_timeout_s
+    )
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, host, port).start()
+    except BaseException:
+        await runner.cleanup()
+        raise
+    return runner
+
+
+async def healthz(request: web.Request) -> web.Response:
+    """Say that the process is alive."""
+    return web.Response(text="ok\n")
+
+
+async def readyz(request: web.Request) -> web.Response:
+    """Say whether the broker is of use, and if not, why."""
+    missing = overview.missing(request.app[CONTEXT])
+    if missing:
+        return web.Response(status=503, text="".join(f"{reason}\n" for reason in missing))
+    return web.Response(text="ready\n")
+
+
+async def metrics(request: web.Request) -> web.Response:
+    """Return every metric as Prometheus text."""
+    body = await exposition.text(request.app[CONTEXT])
+    return web.Response(body=body, headers={"Content-Type": exposition.CONTENT_TYPE})
+
+
+async def broker(request: web.Request) -> web.Response:
+    """Describe the broker itself."""
+    return _json(overview.broker(request.app[CONTEXT]))
+
+
+async def topics(request: web.Request) -> web.Response:
+    """List the topics."""
+    return _json(overview.topics(request.app[CONTEXT]))
+
+
+async def topic(request: web.Request) -> web.Response:
+    """Describe one topic and its queues."""
+    return _json(overview.topic(request.app[CONTEXT], request.match_info["name"]))
+
+
+async def groups(request: web.Request) -> web.Response:
+    """List the groups."""
+    return _json(overview.groups(request.app[CONTEXT]))
+
+
+async def group(request: web.Request) -> web.Response:
+    """Describe one group, its members and its lag."""
+    return _json(overview.group(request.app[CONTEXT], request.match_info["name"]))
+
+
+def _json(value: Any) -> web.Response:
+    if value is None:
+        return web.Response(status=404, body=b'{"error":"not found"}\n', content_type=JSON)
+    return web.Response(body=msgspec.json.encode(value) + b"\n", content_type=JSON)

@@ -1,0 +1,139 @@
+"""What the broker counts, and under which names the world reads it.
+
+Hot paths bump plain integers: each queue counts its own arrivals, pulls are counted here. Rates are
+differences between samples. This module is light: the Prometheus text is made by `broker.http`.
+"""
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from aerobee.broker.topic_queues import TopicQueue
+
+SAMPLE_INTERVAL_S: Final = 10.0
+WINDOWS_S: Final = (10, 60, 600)  # as RocketMQ prints its rates
+
+NAMES: Final = {
+    "rocketmq_broker_permission": "Broker permission",
+    "rocketmq_topic_number": "Active topic number",
+    "rocketmq_consumer_group_number": "Active subscription group number",
+    "rocketmq_messages_in_total": "Total number of incoming messages",
+    "rocketmq_throughput_in_total": "Total traffic of incoming messages, in bytes",
+    "rocketmq_messages_out_total": "Total number of outgoing messages",
+    "rocketmq_throughput_out_total": "Total traffic of outgoing messages, in bytes",
+    "rocketmq_producer_connections": "Producer connections",
+    "rocketmq_consumer_connections": "Consumer connections",
+    "rocketmq_consumer_lag_messages": "Consumer lag messages",
+    "rocketmq_consumer_lag_latency": "Consumer lag time, in milliseconds",
+    "rocketmq_storage_size": "Size of the commit log, in bytes",
+    "rocketmq_storage_flush_behind_bytes": "Bytes of the log that are not flushed yet",
+    "rocketmq_storage_dispatch_behind_bytes": "Bytes of the log that no queue has yet",
+    "rocketmq_storage_message_reserve_time": "Age of the oldest message, in milliseconds",
+    "aerobee_fsyncs_total": "Completed flushes to the disk, of the log and of the queues",
+    "aerobee_held_pulls": "Pulls that wait for a message",
+    "aerobee_disk_used_ratio": "How full the disk of the store is, from 0 to 1",
+    "aerobee_store_writable": "Whether messages are taken, 1 or 0",
+    "aerobee_nameservers_registered": "Nameservers that know this broker",
+}
+"""Every metric with its help sentence: RocketMQ's names (BrokerMetricsConstant), then our own."""
+
+
+@dataclass(slots=True)
+class Outgoing:
+    """What one group has pulled from one topic since the start."""
+
+    messages: int = 0
+    size_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """The broker's totals since its start, at one moment."""
+
+    at_s: float
+    put: int = 0
+    put_bytes: int = 0
+    found: int = 0
+    missed: int = 0
+    transferred: int = 0
+
+
+class Metrics:
+    """Counters of one broker; `pulled` is called for every answered pull."""
+
+    def __init__(self, clock_s: Callable[[], float] = time.monotonic) -> None:
+        self._clock_s = clock_s
+        self.started_ms = int(time.time() * 1000)
+        self.outgoing: dict[tuple[str, str], Outgoing] = {}
+        self.found = 0
+        self.missed = 0
+        self.transferred = 0
+        self._gone_messages = 0  # of queues that were deleted
+        self._gone_bytes = 0
+        self._samples = deque([Counts(clock_s())], maxlen=1 + int(600 / SAMPLE_INTERVAL_S))
+        self._day: date | None = None
+        self.today = self.yesterday = Counts(0.0)  # at the two last midnights
+
+    def pulled(self, topic: str, group: str, count: int, size_bytes: int) -> None:
+        """Count one pull that was answered with `count` messages."""
+        if not count:
+            self.missed += 1
+            return
+        self.found += 1
+        self.transferred += count
+        outgoing = self.outgoing.get((topic, group))
+        if outgoing is None:
+            outgoing = self.outgoing[topic, group] = Outgoing()
+        outgoing.messages += count
+        outgoing.size_bytes += size_bytes
+
+    def forget(self, *, topic: str | None = None, group: str | None = None) -> None:
+        """Drop the rows of a deleted topic or group."""
+        for key in [key for key in self.outgoing if key[0] == topic or key[1] == group]:
+            del self.outgoing[key]
+
+    def queue_gone(self, queue: "TopicQueue") -> None:
+        """Keep a deleted queue's arrivals in the totals."""
+        self._gone_messages += queue.stored.max_offset - queue.start_offset
+        self._gone_bytes += queue.arrived_bytes
+
+    def counts(self, queues: Iterable["TopicQueue"]) -> Counts:
+        """Add up the totals; the cost grows with the number of queues in use."""
+        put, put_bytes = self._gone_messages, self._gone_bytes
+        for queue in queues:
+            put += queue.stored.max_offset - queue.start_offset
+            put_bytes += queue.arrived_bytes
+        return Counts(self._clock_s(), put, put_bytes, self.found, self.missed, self.transferred)
+
+    def sample(self, queues: Iterable["TopicQueue"], today: date | None = None) -> None:
+        """Remember the totals, to be called every SAMPLE_INTERVAL_S; notice midnight."""
+        counts = self.counts(queues)
+        self._samples.append(counts)
+        today = today or datetime.now().date()
+        if self._day is not None and today != self._day:
+            self.yesterday, self.today = self.today, counts
+        self._day = today
+
+    def rates(self, latest: Counts) -> dict[str, list[float]]:
+        """Return what happened per second, in each of WINDOWS_S up to `latest`.
+
+        A window longer than the broker runs reaches back to its start.
+        """
+        rates: dict[str, list[float]] = {}
+        for name in ("put", "found", "missed", "transferred"):
+            rates[name] = []
+            for window_s in WINDOWS_S:
+                base = self._sample_before(latest.at_s - window_s)
+                elapsed_s = max(latest.at_s - base.at_s, 1e-3)
+                rates[name].append((getattr(latest, name) - getattr(base, name)) / elapsed_s)
+        return rates
+
+    def _sample_before(self, at_s: float) -> Counts:
+        for counts in reversed(self._samples):
+            if counts.at_s <= at_s:
+                return counts
+        return self._samples[0]

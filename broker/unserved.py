@@ -1,0 +1,156 @@
+"""Every request code that this broker does not serve, with the reason; it is answered with code 3.
+
+A test holds this list, the registered processors and the table of all codes together.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from aerobee.remoting.codes import RequestCode as Code
+
+NAMESERVER: Final = "the nameserver serves it"
+CLIENT: Final = "the broker sends it to clients, which serve it"
+CONTROLLER: Final = "it belongs to the controller, and there is none: one broker is one copy"
+REPLICATION: Final = "it belongs to replication between brokers, which is not there yet"
+UNDEFINED: Final = "RocketMQ defines the number and serves it nowhere"
+RETRY: Final = "retries and dead letters are not there yet"
+TRANSACTION: Final = "transactional messages are not there yet"
+POP: Final = "pop consumption is not there yet"
+LITE: Final = "lite topics are not there yet"
+ORDER: Final = "locks of ordered consumption are not there yet"
+INDEX: Final = "the index of message keys is not there yet"
+REPLY: Final = "request-reply is not there yet"
+ADMIN: Final = "this part of the administration tools is not there yet"
+ACL_1: Final = "RocketMQ removed its first access control in 5.3"
+AUTH: Final = "users and access control are not there yet"
+ROCKSDB: Final = "tables and queues are files here, not RocksDB"
+STATIC: Final = "static topics are not there yet"
+TIMER: Final = "delayed messages are not there yet"
+COLD: Final = "flow control of cold data is not there yet"
+CONTAINER: Final = "one process is one broker"
+
+_BY_REASON: Final[dict[str, tuple[int, ...]]] = {
+    NAMESERVER: (
+        *range(Code.PUT_KV_CONFIG, Code.GET_BROKER_CLUSTER_INFO + 1),
+        Code.WIPE_WRITE_PERM_OF_BROKER,
+        Code.GET_ALL_TOPIC_LIST_FROM_NAMESERVER,
+        Code.DELETE_TOPIC_IN_NAMESRV,
+        Code.REGISTER_TOPIC_IN_NAMESRV,
+        Code.GET_KVLIST_BY_NAMESPACE,
+        Code.GET_TOPICS_BY_CLUSTER,
+        Code.GET_SYSTEM_TOPIC_LIST_FROM_NS,
+        Code.GET_UNIT_TOPIC_LIST,
+        Code.GET_HAS_UNIT_SUB_TOPIC_LIST,
+        Code.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST,
+        Code.UPDATE_NAMESRV_CONFIG,
+        Code.GET_NAMESRV_CONFIG,
+        Code.QUERY_DATA_VERSION,
+        Code.ADD_WRITE_PERM_OF_BROKER,
+        Code.GET_BROKER_MEMBER_GROUP,
+        Code.BROKER_HEARTBEAT,
+    ),
+    CLIENT: (
+        Code.CHECK_TRANSACTION_STATE,
+        Code.NOTIFY_CONSUMER_IDS_CHANGED,
+        Code.RESET_CONSUMER_CLIENT_OFFSET,
+        Code.GET_CONSUMER_STATUS_FROM_CLIENT,
+        Code.PUSH_REPLY_MESSAGE_TO_CLIENT,
+        Code.NOTIFY_UNSUBSCRIBE_LITE,
+    ),
+    UNDEFINED: (
+        Code.QUERY_BROKER_OFFSET,
+        Code.GET_TOPIC_CONFIG_LIST,
+        Code.GET_TOPIC_NAME_LIST,
+        Code.TRIGGER_DELETE_FILES,
+        Code.GET_CLIENT_CONFIG,
+        *range(Code.SUSPEND_CONSUMER, Code.WHO_CONSUME_THE_MESSAGE + 1),
+        Code.REGISTER_FILTER_SERVER,
+        Code.REGISTER_MESSAGE_FILTER_CLASS,
+    ),
+    RETRY: (Code.CONSUMER_SEND_MSG_BACK,),
+    TRANSACTION: (Code.END_TRANSACTION, Code.RESUME_CHECK_HALF_MESSAGE),
+    ORDER: (Code.LOCK_BATCH_MQ, Code.UNLOCK_BATCH_MQ),
+    INDEX: (Code.QUERY_MESSAGE,),
+    REPLY: (Code.SEND_REPLY_MESSAGE, Code.SEND_REPLY_MESSAGE_V2),
+    TIMER: (
+        Code.GET_ALL_DELAY_OFFSET,
+        Code.GET_TIMER_CHECK_POINT,
+        Code.GET_TIMER_METRICS,
+        Code.RECALL_MESSAGE,
+        Code.SWITCH_TIMER_ENGINE,
+    ),
+    POP: (
+        Code.QUERY_ASSIGNMENT,
+        Code.SET_MESSAGE_REQUEST_MODE,
+        Code.GET_ALL_MESSAGE_REQUEST_MODE,
+        *range(Code.POP_MESSAGE, Code.POP_ROLLBACK + 1),
+        Code.BATCH_ACK_MESSAGE,
+    ),
+    LITE: (
+        Code.POP_LITE_MESSAGE,
+        Code.LITE_SUBSCRIPTION_CTL,
+        Code.ACK_LITE_MESSAGE,
+        *range(Code.GET_BROKER_LITE_INFO, Code.TRIGGER_LITE_DISPATCH + 1),
+    ),
+    ADMIN: (
+        Code.UPDATE_AND_CREATE_TOPIC_LIST,
+        Code.GET_ALL_TOPIC_CONFIG,
+        Code.GET_ALL_CONSUMER_OFFSET,
+        Code.GET_ALL_SUBSCRIPTIONGROUP_CONFIG,
+        Code.GET_TOPIC_STATS_INFO,
+        Code.GET_CONSUMER_CONNECTION_LIST,
+        Code.GET_PRODUCER_CONNECTION_LIST,
+        Code.GET_CONSUME_STATS,
+        Code.INVOKE_BROKER_TO_RESET_OFFSET,
+        Code.INVOKE_BROKER_TO_GET_CONSUMER_STATUS,
+        Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST,
+        Code.QUERY_TOPIC_CONSUME_BY_WHO,
+        Code.QUERY_CONSUME_TIME_SPAN,
+        Code.GET_SYSTEM_TOPIC_LIST_FROM_BROKER,
+        Code.CLEAN_EXPIRED_CONSUMEQUEUE,
+        Code.GET_CONSUMER_RUNNING_INFO,
+        Code.QUERY_CORRECTION_OFFSET,
+        Code.CONSUME_MESSAGE_DIRECTLY,
+        Code.CLONE_GROUP_OFFSET,
+        Code.VIEW_BROKER_STATS_DATA,
+        Code.CLEAN_UNUSED_TOPIC,
+        Code.GET_BROKER_CONSUME_STATS,
+        Code.QUERY_CONSUME_QUEUE,
+        Code.GET_ALL_PRODUCER_INFO,
+        Code.DELETE_EXPIRED_COMMITLOG,
+        Code.QUERY_TOPICS_BY_CONSUMER,
+        Code.QUERY_SUBSCRIPTION_BY_CONSUMER,
+        Code.UPDATE_AND_GET_GROUP_FORBIDDEN,
+    ),
+    ACL_1: tuple(range(Code.UPDATE_AND_CREATE_ACL_CONFIG, Code.GET_BROKER_CLUSTER_ACL_CONFIG + 1)),
+    AUTH: tuple(range(Code.AUTH_CREATE_USER, Code.AUTH_LIST_ACL + 1)),
+    ROCKSDB: (Code.CHECK_ROCKSDB_CQ_WRITE_PROGRESS, Code.EXPORT_ROCKSDB_CONFIG_TO_JSON),
+    STATIC: (Code.UPDATE_AND_CREATE_STATIC_TOPIC,),
+    CONTAINER: (Code.ADD_BROKER, Code.REMOVE_BROKER),
+    REPLICATION: (
+        Code.NOTIFY_MIN_BROKER_ID_CHANGE,
+        Code.EXCHANGE_BROKER_HA_INFO,
+        Code.GET_BROKER_HA_STATUS,
+        Code.RESET_MASTER_FLUSH_OFFSET,
+        Code.GET_BROKER_EPOCH_CACHE,
+        Code.NOTIFY_BROKER_ROLE_CHANGED,
+    ),
+    CONTROLLER: (
+        *range(Code.CONTROLLER_ALTER_SYNC_STATE_SET, Code.CONTROLLER_GET_SYNC_STATE_DATA + 1),
+        *range(Code.UPDATE_CONTROLLER_CONFIG, Code.RAFT_BROKER_HEART_BEAT_EVENT_REQUEST + 1),
+    ),
+    COLD: tuple(range(Code.UPDATE_COLD_DATA_FLOW_CTR_CONFIG, Code.SET_COMMITLOG_READ_MODE + 1)),
+}
+
+
+def _by_code() -> Iterator[tuple[int, str]]:
+    seen: set[int] = set()
+    for reason, codes in _BY_REASON.items():
+        for code in codes:
+            assert code not in seen, f"request code {code} is listed twice"
+            seen.add(code)
+            yield code, reason
+
+
+UNSERVED: Final[dict[int, str]] = dict(sorted(_by_code()))
+"""Request code to the reason why it is not served."""
