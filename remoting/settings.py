@@ -106,6 +106,24 @@ class ServerSettings(BaseSettings):
         except ValidationError as error:
             raise SettingsError("\n".join(cls._problems(error, given))) from None
 
+    def changed(self, changes: Mapping[str, str]) -> Self:
+        """Return these settings with some keys changed; keys that nobody knows change nothing.
+
+        Raises SettingsError that names each value that is not allowed.
+        """
+        known = {_plain(key): name for name, key in self.keys().items()}
+        given = {
+            known[_plain(key)]: _Given(value, f"changed to {value}")
+            for key, value in changes.items()
+            if _plain(key) in known
+        }
+        values: dict[str, Any] = {name: getattr(self, name) for name in type(self).model_fields}
+        values |= {name: value.value.strip() for name, value in given.items()}
+        try:
+            return type(self)(**values)
+        except ValidationError as error:
+            raise SettingsError("\n".join(self._problems(error, given))) from None
+
     @classmethod
     def keys(cls) -> dict[str, str]:
         """Return the RocketMQ key of every attribute, in the order of declaration."""

@@ -88,10 +88,14 @@ class Reader:
             return ReadResult(ReadStatus.OFFSET_OVERFLOW_ONE, offset, low, high)
         return ReadResult(ReadStatus.OFFSET_OVERFLOW_BADLY, high, low, high)
 
+    def in_memory(self, position: int) -> bool:
+        """Whether a record is so recent that it counts as cached."""
+        return self._log.position - position <= self._cached_bytes
+
     def _limits(self, position: int, messages_max: int, bytes_max: int) -> tuple[int, int]:
         """Cut the wishes down to what memory, or the disk, may give in one reply."""
         settings = self._settings
-        if self._log.position - position <= self._cached_bytes:
+        if self.in_memory(position):
             return (
                 min(messages_max, settings.transfer_count_memory),
                 min(bytes_max, settings.transfer_bytes_memory),

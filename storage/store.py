@@ -263,6 +263,10 @@ class MessageStore:
         if space in ready:
             self.allocator.on_readable()
 
+    def in_memory(self, position: int) -> bool:
+        """Whether a record is so recent that it counts as cached (checkInMemByConsumeOffset)."""
+        return self.reader.in_memory(position)
+
     def record_at(self, position: int) -> memoryview | None:
         """Return the record that starts at a position of the log, None if none does."""
         return record_bytes_at(self.commit_log, position)
