@@ -1,0 +1,67 @@
+"""Runs one nameserver process until SIGTERM or SIGINT."""
+
+import argparse
+import asyncio
+import logging
+import signal
+import sys
+from pathlib import Path
+from typing import Final
+
+from aerobee.namesrv.app import NameServer
+from aerobee.namesrv.settings import NamesrvSettings
+from aerobee.remoting.errors import AerobeeError
+from aerobee.remoting.net.addresses import format_address
+from aerobee.remoting.net.server import raise_open_files_limit
+
+SPARE_FILES: Final = 64  # descriptors beside those of the connections
+_ANYWHERE: Final = frozenset({"", "0.0.0.0", "::"})
+
+
+def run(settings: NamesrvSettings) -> int:
+    """Serve until told to stop; return the exit code."""
+    logging.basicConfig(
+        level=settings.log_level, format="%(asctime)s %(levelname)s %(name)s %(message)s"
+    )
+    raise_open_files_limit(settings.connections_max + SPARE_FILES)
+    try:
+        import uvloop
+    except ImportError:  # no wheel for this platform: slower, but complete
+        return asyncio.run(serve(settings))
+    return uvloop.run(serve(settings))
+
+
+async def serve(settings: NamesrvSettings) -> int:
+    """Start, say so in one line, wait for a signal, stop."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    server = NameServer(settings)
+    await server.start()
+    host = "127.0.0.1" if settings.bind_address in _ANYWHERE else settings.bind_address
+    print(f"namesrv serves on {format_address(host, server.port)}", flush=True)
+    await stop.wait()
+    await server.stop()
+    return 0
+
+
+def main() -> int:
+    """`python -m aerobee.namesrv [-c FILE]`; `namesrv start` has every option."""
+    parser = argparse.ArgumentParser(prog="python -m aerobee.namesrv", description=__doc__)
+    parser.add_argument("-c", "--config-file", type=Path, help="properties file, RocketMQ's keys")
+    parser.add_argument("-p", "--listen-port", help="port to serve on, 0 takes a free one")
+    given = parser.parse_args()
+    options = {"listenPort": given.listen_port} if given.listen_port else {}
+    try:
+        settings, warnings = NamesrvSettings.load(given.config_file, options)
+        for warning in warnings:
+            print(f"warning: {warning}", file=sys.stderr)
+        return run(settings)
+    except (AerobeeError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,84 @@
+"""The nameserver as one object: what it is made of, in which order it starts and stops."""
+
+import logging
+import time
+from collections.abc import Callable
+from typing import Final
+
+from aerobee.namesrv.context import Context
+from aerobee.namesrv.expiry import Expiry
+from aerobee.namesrv.kv_config import KvConfig
+from aerobee.namesrv.processors import FAMILIES
+from aerobee.namesrv.route_table import RouteTable
+from aerobee.namesrv.settings import NamesrvSettings
+from aerobee.remoting.net.connection import Connection
+from aerobee.remoting.net.routes import Dispatcher
+from aerobee.remoting.net.server import Server, ServerStatistics
+from aerobee.remoting.net.tasks import Tasks
+
+log = logging.getLogger(__name__)
+
+STOP_TIMEOUT_S: Final = 5.0
+
+
+def wall_clock_ms() -> int:
+    """Return milliseconds since 1970."""
+    return time.time_ns() // 1_000_000
+
+
+class NameServer:
+    """One nameserver in the running event loop; it knows of no other nameserver."""
+
+    def __init__(
+        self, settings: NamesrvSettings, now_ms: Callable[[], int] = wall_clock_ms
+    ) -> None:
+        self.settings = settings
+        self.table = RouteTable(
+            now_ms,
+            brokers_max=settings.brokers_max,
+            topics_max=settings.topics_max,
+            delete_missing_topics=settings.delete_topic_with_broker_registration,
+        )
+        self.kv = KvConfig(settings.kv_config_path, settings.kv_bytes_max)
+        self._now_ms = now_ms
+        self._expiry = Expiry(self.table, settings.scan_interval_ms)
+        self._tasks = Tasks()
+        self._server: Server | None = None
+
+    @property
+    def port(self) -> int:
+        """The port it listens on."""
+        assert self._server is not None, "not started"
+        return self._server.port
+
+    def statistics(self) -> ServerStatistics:
+        """Return the counts of its connections."""
+        assert self._server is not None, "not started"
+        return self._server.statistics()
+
+    async def start(self) -> None:
+        """Read the KV table and serve; serving when it returns.
+
+        Raises KvFileDamaged, TlsError, or OSError naming the address that cannot be had.
+        """
+        self.kv.load()
+        context = Context(self.settings, self.table, self.kv, self._now_ms, self._now_ms())
+        dispatch = Dispatcher(context, FAMILIES, self._tasks.spawn)
+        limits = self.settings.net_limits
+        self._server = await Server.start(
+            lambda: Connection(dispatch, limits),
+            self.settings.bind_address,
+            self.settings.listen_port,
+            tls=self.settings.tls,
+            limits=limits,
+        )
+        self._expiry.start()
+        log.info("nameserver serves port=%d kv=%s", self.port, self.settings.kv_config_path)
+
+    async def stop(self) -> None:
+        """Finish what waits for the disk, then close every connection; harmless when repeated."""
+        if self._server is None:
+            return
+        self._expiry.stop()
+        await self._tasks.finish(STOP_TIMEOUT_S)
+        await self._server.close()

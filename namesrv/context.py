@@ -1,0 +1,27 @@
+"""The few things that a processor of the nameserver may touch."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from aerobee.namesrv.kv_config import KvConfig
+from aerobee.namesrv.route_table import RouteTable
+from aerobee.namesrv.settings import NamesrvSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """One nameserver's tables and settings; `now_ms` is milliseconds since 1970."""
+
+    settings: NamesrvSettings
+    table: RouteTable
+    kv: KvConfig
+    now_ms: Callable[[], int]
+    started_ms: int
+
+    @property
+    def ready(self) -> bool:
+        """Whether routes may be answered: brokers had time to register (needWaitForService)."""
+        if not self.settings.need_wait_for_service:
+            return True
+        waited_ms = self.now_ms() - self.started_ms
+        return waited_ms >= self.settings.wait_for_service_s * 1000

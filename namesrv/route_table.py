@@ -1,0 +1,376 @@
+"""Which brokers live where and what topics they have: the nameserver's whole state beside KV.
+
+Synchronous and free of sockets; the clock is a parameter. Invariants:
+
+- every broker name has at least one address, and one address has one id (a slave that became
+  master leaves its old id);
+- every topic has at least one broker, and every broker of a topic is a known broker name;
+- every registered process (`live`) stands under its group's addresses.
+
+Source: RouteInfoManager.java. It differs in what it forgets: a process whose place another one
+took, and the queue mappings of brokers that are gone, which Java keeps for ever.
+"""
+
+import logging
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from aerobee.remoting.bodies import DataVersion, QueueData, TopicConfig, TopicConfigSerializeWrapper
+from aerobee.remoting.codes import Perm, ResponseCode
+from aerobee.remoting.errors import RequestError
+
+log = logging.getLogger(__name__)
+
+MASTER_ID: Final = 0  # MixAll.MASTER_ID
+DEFAULT_TIMEOUT_MS: Final = 120_000  # RouteInfoManager.DEFAULT_BROKER_CHANNEL_EXPIRED_TIME
+
+Place = tuple[str, str]  # (cluster name, "ip:port"): one process
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Registration:
+    """What one broker process says of itself.
+
+    `timeout_ms` None is DEFAULT_TIMEOUT_MS; `acting_master` None marks a broker that does not know
+    the feature; `filter_servers` None leaves them as they are. `channel` is whatever tells one
+    connection from another.
+    """
+
+    cluster: str
+    name: str
+    broker_id: int
+    address: str
+    ha_address: str = ""
+    zone: str | None = None
+    timeout_ms: int | None = None
+    acting_master: bool | None = None
+    topics: TopicConfigSerializeWrapper = field(default_factory=TopicConfigSerializeWrapper)
+    filter_servers: list[str] | None = None
+    channel: Hashable = None
+
+
+@dataclass(slots=True)
+class BrokerGroup:
+    """All processes of one broker name: a master and its slaves."""
+
+    cluster: str
+    addresses: dict[int, str] = field(default_factory=dict)  # by broker id
+    zone: str | None = None
+    acting_master: bool = False
+    topics: set[str] = field(default_factory=set)
+
+    @property
+    def has_master(self) -> bool:
+        """Whether id 0 is registered."""
+        return MASTER_ID in self.addresses
+
+
+@dataclass(slots=True)
+class LiveBroker:
+    """One process that registered and has to go on doing so."""
+
+    name: str
+    data_version: DataVersion
+    last_heard_ms: int
+    timeout_ms: int
+    channel: Hashable
+    ha_address: str
+
+
+@dataclass(frozen=True, slots=True)
+class MasterAddress:
+    """What a slave is told; None where there is no master."""
+
+    ha_address: str | None = None
+    address: str | None = None
+
+
+class RouteTable:
+    """The tables, and every change to them."""
+
+    def __init__(
+        self,
+        now_ms: Callable[[], int],
+        *,
+        brokers_max: int = 10_000,
+        topics_max: int = 1_000_000,
+        delete_missing_topics: bool = False,
+    ) -> None:
+        self.topics: dict[str, dict[str, QueueData]] = {}  # topic -> broker name -> queues
+        self.brokers: dict[str, BrokerGroup] = {}
+        self.clusters: dict[str, set[str]] = {}  # cluster -> broker names
+        self.live: dict[Place, LiveBroker] = {}
+        self.filter_servers: dict[Place, list[str]] = {}
+        self.mappings: dict[str, dict[str, Any]] = {}  # static topics: topic -> broker name -> info
+        self._now_ms = now_ms
+        self._brokers_max = brokers_max
+        self._topics_max = topics_max
+        self._delete_missing_topics = delete_missing_topics
+
+    # --- brokers come ---
+
+    def register(self, registration: Registration) -> MasterAddress:
+        """Take in what a broker says of itself and its topics; tell a slave where its master is.
+
+        Raises RequestError when a broker that is not known registers a single topic (its full
+        list has to come first), and beyond `brokers_max` or `topics_max`.
+        """
+        it = registration
+        group = self.brokers.get(it.name)
+        if group is not None and self._is_outdated(it, group):
+            self._leave_ids(group, it.address, keep=it.broker_id)
+            self._forget_process((it.cluster, it.address))
+            return MasterAddress()
+        configs = it.topics.topic_config_table
+        if len(configs) == 1 and (group is None or it.broker_id not in group.addresses):
+            log.warning("broker refused name=%s address=%s single_topic=1", it.name, it.address)
+            raise RequestError(ResponseCode.SYSTEM_ERROR, "register broker failed")
+        self._check_room(it, group)
+
+        place = (it.cluster, it.address)
+        group = self._enter_group(it)
+        first = self._take_place(it, group)
+        previous = self.live.get(place)
+        changed = first or previous is None or previous.data_version != it.topics.data_version
+        if self._speaks_for_topics(it, group):
+            self._update_topics(it, group, changed)
+        if previous is None:
+            log.info("broker registered name=%s id=%d at=%s", it.name, it.broker_id, it.address)
+        self.live[place] = LiveBroker(
+            name=it.name,
+            data_version=it.topics.data_version,
+            last_heard_ms=self._now_ms(),
+            timeout_ms=it.timeout_ms if it.timeout_ms and it.timeout_ms > 0 else DEFAULT_TIMEOUT_MS,
+            channel=it.channel,
+            ha_address=it.ha_address,
+        )
+        if it.filter_servers:
+            self.filter_servers[place] = it.filter_servers
+        elif it.filter_servers is not None:
+            self.filter_servers.pop(place, None)
+        return self._master_of(it, group)
+
+    def _is_outdated(self, it: Registration, group: BrokerGroup) -> bool:
+        """Whether the process that holds this id has a newer state than the one that wants it."""
+        holder = group.addresses.get(it.broker_id)
+        if holder is None or holder == it.address:
+            return False
+        live = self.live.get((it.cluster, holder))
+        if live is None:
+            return False
+        held, wanted = live.data_version.state_version, it.topics.data_version.state_version
+        if held > wanted:
+            log.warning(
+                "broker ignored name=%s id=%d at=%s state_version=%d holder=%s holder_version=%d",
+                it.name, it.broker_id, it.address, wanted, holder, held,
+            )  # fmt: skip
+        return held > wanted
+
+    def _check_room(self, it: Registration, group: BrokerGroup | None) -> None:
+        if (it.cluster, it.address) not in self.live and len(self.live) >= self._brokers_max:
+            raise RequestError(
+                ResponseCode.SYSTEM_ERROR, f"{len(self.live)} brokers are registered (brokersMax)"
+            )
+        known = self.topics.keys()
+        count = len(known) + sum(name not in known for name in it.topics.topic_config_table)
+        if count > self._topics_max:
+            raise RequestError(
+                ResponseCode.SYSTEM_ERROR, f"{count} topics would be registered (topicsMax)"
+            )
+
+    def _enter_group(self, it: Registration) -> BrokerGroup:
+        """Find or make the group; a process that had another name or cluster leaves that."""
+        former = self.live.get((it.cluster, it.address))
+        if former is not None and former.name != it.name:
+            self.unregister(it.cluster, former.name, it.address)
+        group = self.brokers.setdefault(it.name, BrokerGroup(it.cluster))
+        if group.cluster != it.cluster:
+            self._forget_process((group.cluster, it.address))
+            if set(group.addresses.values()) <= {it.address}:
+                self._leave_cluster(it.name, group.cluster)
+                group.cluster = it.cluster
+        self.clusters.setdefault(it.cluster, set()).add(it.name)
+        group.acting_master = bool(it.acting_master)
+        group.zone = it.zone
+        return group
+
+    def _take_place(self, it: Registration, group: BrokerGroup) -> bool:
+        """Put the address under its id; return whether nobody had that id."""
+        self._leave_ids(group, it.address, keep=it.broker_id)  # a slave may become master
+        before = group.addresses.get(it.broker_id)
+        if before is not None and before != it.address:
+            self._forget_process((it.cluster, before))
+        group.addresses[it.broker_id] = it.address
+        return before is None
+
+    def _speaks_for_topics(self, it: Registration, group: BrokerGroup) -> bool:
+        """Whether the topics count: those of the master, or of the first slave of a new broker."""
+        if it.broker_id == MASTER_ID:
+            return True
+        return it.acting_master is not None and it.broker_id == min(group.addresses)
+
+    def _update_topics(self, it: Registration, group: BrokerGroup, changed: bool) -> None:
+        configs, mappings = it.topics.topic_config_table, it.topics.topic_queue_mapping_info_map
+        if self._delete_missing_topics and not mappings:
+            for topic in group.topics - {each.topic_name or key for key, each in configs.items()}:
+                self._remove_topic_of(topic, it.name)
+        read_only = it.broker_id != MASTER_ID and group.acting_master
+        for key, config in configs.items():
+            topic = config.topic_name or key
+            if changed or it.name not in self.topics.get(topic, ()):
+                self._set_queues(topic, queue_data(it.name, config, read_only))
+        if changed:
+            for topic, info in mappings.items():
+                name = info.get("bname") if isinstance(info, dict) else None
+                self.mappings.setdefault(topic, {})[name or it.name] = info
+
+    def _set_queues(self, topic: str, queues: QueueData) -> None:
+        by_broker = self.topics.setdefault(topic, {})
+        before = by_broker.get(queues.broker_name)
+        if before != queues:
+            level = logging.INFO if before else logging.DEBUG
+            log.log(level, "topic set topic=%s queues=%s before=%s", topic, queues, before)
+            by_broker[queues.broker_name] = queues
+        self.brokers[queues.broker_name].topics.add(topic)
+
+    def _master_of(self, it: Registration, group: BrokerGroup) -> MasterAddress:
+        master = group.addresses.get(MASTER_ID)
+        if it.broker_id == MASTER_ID or master is None:
+            return MasterAddress()
+        live = self.live.get((it.cluster, master))
+        return MasterAddress(live.ha_address, master) if live else MasterAddress()
+
+    # --- brokers are heard ---
+
+    def data_version(self, cluster: str, address: str) -> DataVersion | None:
+        """Return the version of the topics that a process registered last."""
+        live = self.live.get((cluster, address))
+        return live.data_version if live else None
+
+    def touch(self, cluster: str, address: str) -> None:
+        """Note that a process has been heard."""
+        live = self.live.get((cluster, address))
+        if live is not None:
+            live.last_heard_ms = self._now_ms()
+
+    # --- brokers go ---
+
+    def unregister(self, cluster: str, name: str, address: str) -> None:
+        """Forget a process; with the last one of its name, the name and its topics."""
+        self._forget_process((cluster, address))
+        group = self.brokers.get(name)
+        if group is None:
+            return
+        self._leave_ids(group, address)
+        if not group.addresses:
+            self._forget_group(name, group)
+        elif group.acting_master and not group.has_master:
+            self._change_perms(name, lambda perm: perm & ~Perm.WRITE)
+        log.info("broker unregistered name=%s at=%s", name, address)
+
+    def channel_closed(self, channel: Hashable) -> None:
+        """Unregister every process that registered last on this connection."""
+        gone = [(place, live) for place, live in self.live.items() if live.channel is channel]
+        for (cluster, address), live in gone:
+            self.unregister(cluster, live.name, address)
+
+    def expire(self) -> list[Hashable]:
+        """Unregister processes silent beyond their own time-out; return their channels."""
+        now_ms = self._now_ms()
+        gone = [
+            (place, live)
+            for place, live in self.live.items()
+            if live.last_heard_ms + live.timeout_ms < now_ms
+        ]
+        for (cluster, address), live in gone:
+            log.warning("broker expired at=%s timeout_ms=%d", address, live.timeout_ms)
+            self.unregister(cluster, live.name, address)
+        return [live.channel for _, live in gone]
+
+    def _forget_process(self, place: Place) -> None:
+        self.live.pop(place, None)
+        self.filter_servers.pop(place, None)
+
+    def _forget_group(self, name: str, group: BrokerGroup) -> None:
+        for topic in list(group.topics):
+            self._remove_topic_of(topic, name)
+        for topic in [t for t, by_broker in self.mappings.items() if name in by_broker]:
+            del self.mappings[topic][name]
+            if not self.mappings[topic]:
+                del self.mappings[topic]
+        del self.brokers[name]
+        for cluster in list(self.clusters):
+            self._leave_cluster(name, cluster)
+
+    def _leave_cluster(self, name: str, cluster: str) -> None:
+        names = self.clusters.get(cluster, set())
+        names.discard(name)
+        if not names:
+            self.clusters.pop(cluster, None)
+
+    @staticmethod
+    def _leave_ids(group: BrokerGroup, address: str, keep: int | None = None) -> None:
+        for broker_id in [i for i, a in group.addresses.items() if a == address and i != keep]:
+            del group.addresses[broker_id]
+
+    # --- topics ---
+
+    def register_topic(self, topic: str, queues: Iterable[QueueData]) -> None:
+        """Set the queues of one topic; nothing is set when one of the brokers is not known."""
+        queues = list(queues)
+        unknown = [each.broker_name for each in queues if each.broker_name not in self.brokers]
+        if unknown:
+            log.warning("topic refused topic=%s unknown_brokers=%s", topic, unknown)
+            return
+        if topic not in self.topics and len(self.topics) >= self._topics_max:
+            raise RequestError(
+                ResponseCode.SYSTEM_ERROR, f"{len(self.topics)} topics are registered (topicsMax)"
+            )
+        for each in queues:
+            self._set_queues(topic, each)
+
+    def delete_topic(self, topic: str, cluster: str | None = None) -> None:
+        """Forget a topic, in one cluster or everywhere."""
+        names = self.clusters.get(cluster, set()) if cluster else self.topics.get(topic, {}).keys()
+        for name in list(names):
+            self._remove_topic_of(topic, name)
+
+    def wipe_write_perm(self, name: str) -> int:
+        """Let nobody send to a broker any more; return how many topics that concerns."""
+        return self._change_perms(name, lambda perm: perm & ~Perm.WRITE)
+
+    def add_write_perm(self, name: str) -> int:
+        """Let everybody read from and send to a broker; return how many topics that concerns."""
+        return self._change_perms(name, lambda perm: Perm.READ | Perm.WRITE)
+
+    def _change_perms(self, name: str, change: Callable[[int], int]) -> int:
+        group = self.brokers.get(name)
+        if group is None:
+            return 0
+        for topic in group.topics:
+            queues = self.topics[topic][name]
+            self.topics[topic][name] = replace(queues, perm=change(queues.perm))
+        return len(group.topics)
+
+    def _remove_topic_of(self, topic: str, name: str) -> None:
+        by_broker = self.topics.get(topic, {})
+        if by_broker.pop(name, None) is not None:
+            log.debug("topic removed topic=%s broker=%s", topic, name)
+        if not by_broker:
+            self.topics.pop(topic, None)
+        if name in self.brokers:
+            self.brokers[name].topics.discard(topic)
+
+
+def queue_data(name: str, config: TopicConfig, read_only: bool) -> QueueData:
+    """Make a route's entry from a topic's configuration."""
+    return QueueData(
+        broker_name=name,
+        read_queue_nums=config.read_queue_nums,
+        write_queue_nums=config.write_queue_nums,
+        perm=config.perm & ~Perm.WRITE if read_only else config.perm,
+        topic_sys_flag=config.topic_sys_flag,
+    )

@@ -1,0 +1,36 @@
+"""Everything that can be set about a nameserver, under RocketMQ's keys (NamesrvConfig.java)."""
+
+from pathlib import Path
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from aerobee.remoting.net.settings import NetSettings
+
+
+class NamesrvSettings(NetSettings):
+    """Defaults are RocketMQ's; keys of RocketMQ that have no field here have no effect."""
+
+    also_read: ClassVar[frozenset[str]] = frozenset()
+
+    listen_port: int = Field(default=9876, ge=0, le=65535)  # 0 takes a free one
+    kv_config_path: Path = Field(
+        default_factory=lambda: Path("~/namesrv/kvConfig.json").expanduser()
+    )
+    kv_bytes_max: int = Field(default=8 << 20, ge=1 << 10, le=15 << 20)  # must fit one reply
+    brokers_max: int = Field(default=10_000, ge=1)
+    topics_max: int = Field(default=1_000_000, ge=1)
+    scan_interval_ms: int = Field(
+        default=5_000, ge=10, le=3_600_000, validation_alias="scanNotActiveBrokerInterval"
+    )
+    order_message_enable: bool = False  # put the ORDER_TOPIC_CONFIG of a topic into its route
+    return_order_topic_config_to_broker: bool = True
+    support_acting_master: bool = False
+    delete_topic_with_broker_registration: bool = False
+    enable_all_topic_list: bool = True
+    enable_topic_list: bool = True
+    need_wait_for_service: bool = False  # answer no routes for the first while after the start
+    wait_for_service_s: int = Field(
+        default=45, ge=0, le=3600, validation_alias="waitSecondsForService"
+    )
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
