@@ -22,7 +22,7 @@ from aerobee.broker.hold import SWEEP_INTERVAL_MS, Holds
 from aerobee.broker.hooks import Hooks
 from aerobee.broker.live_settings import LiveSettings
 from aerobee.broker.members import Members
-from aerobee.broker.metrics import Metrics
+from aerobee.broker.metrics import SAMPLE_INTERVAL_S, Metrics
 from aerobee.broker.offsets import OffsetTable
 from aerobee.broker.pulling import NoPulls, Pull, Pulls
 from aerobee.broker.registration import Registration
@@ -109,6 +109,7 @@ class Broker:
         self._run(self.context.registration.run())
         self._run(self._every(SWEEP_INTERVAL_MS / 1000, self.context.holds.sweep))
         self._run(self._every(EXPIRY_INTERVAL_S, self._expire))
+        self._run(self._every(SAMPLE_INTERVAL_S, self._sample))
         flush_interval_s = self.settings.flush_interval_commit_log / 1000
         self._run(self._every(flush_interval_s * EARLY, self.store.tick))
         self._run(self._save_tables())
@@ -139,6 +140,8 @@ class Broker:
         """Take settings that were changed at run time; those that need a restart wait for it."""
         context = self.context
         self.settings = context.settings = settings
+        context.topics.apply(settings)
+        context.groups.apply(settings)
         context.queues.forget_checks()
         for traffic in (self._traffic, self._fast_traffic):
             traffic.sends = FastSends(context)
@@ -269,6 +272,9 @@ class Broker:
         for connection in self.context.members.expire(self.settings.channel_expired_timeout):
             connection.close("no heartbeat")
 
+    def _sample(self) -> None:
+        self.context.metrics.sample(self.context.queues.used())
+
     async def _every(self, interval_s: float, work: Callable[[], None]) -> None:
         """Call `work` again and again; what it raises is logged and does not end it."""
         while True:
@@ -325,5 +331,5 @@ def record_host(ip: str, port: int) -> tuple[str, int]:
     try:
         ipaddress.ip_address(ip)
     except ValueError:
-        ip = socket.getaddrinfo(ip, port, type=socket.SOCK_STREAM)[0][4][0]
-    return str(ip), port
+        ip = str(socket.getaddrinfo(ip, port, type=socket.SOCK_STREAM)[0][4][0])
+    return ip, port

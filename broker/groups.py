@@ -14,6 +14,7 @@ import msgspec
 from aerobee.broker.attributes import apply_edits
 from aerobee.broker.json_files import TableFile, decode_table
 from aerobee.broker.names import SYSTEM_GROUP_PREFIX, group_problem
+from aerobee.broker.settings import BrokerSettings
 from aerobee.remoting.bodies import (
     DataVersion,
     SubscriptionGroupConfig,
@@ -70,6 +71,12 @@ class GroupTable:
             self._table.update(stored.subscription_group_table)
             self._forbidden.update(stored.forbidden_table)
             self.data_version = stored.data_version
+
+    def apply(self, settings: BrokerSettings) -> None:
+        """Take settings that were changed at run time."""
+        self.auto_create = settings.auto_create_subscription_group
+        self.create_system = settings.enable_create_sys_group
+        self.groups_max = settings.groups_max
 
     def get(self, name: str) -> SubscriptionGroupConfig | None:
         """Return a group's configuration."""

@@ -14,6 +14,7 @@ import msgspec
 
 from aerobee.broker.attributes import apply_edits
 from aerobee.broker.json_files import TableFile, decode_table
+from aerobee.broker.settings import BrokerSettings
 from aerobee.broker.system_topics import AUTO_CREATE_TOPIC
 from aerobee.remoting.bodies import DataVersion, TopicConfig, TopicConfigSerializeWrapper
 from aerobee.remoting.codes import Perm, ResponseCode
@@ -52,6 +53,11 @@ class TopicTable:
         if stored is not None:
             self._table.update(stored.topic_config_table)
             self.data_version = stored.data_version
+
+    def apply(self, settings: BrokerSettings) -> None:
+        """Take settings that were changed at run time."""
+        self.auto_create = settings.auto_create_topic_enable
+        self.topics_max = settings.topics_max
 
     def get(self, name: str) -> TopicConfig | None:
         """Return a topic's configuration."""

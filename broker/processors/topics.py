@@ -6,6 +6,7 @@ from aerobee.broker.attributes import MESSAGE_TYPE, parse_edits
 from aerobee.broker.context import Context
 from aerobee.broker.names import RETRY_PREFIX, check_topic
 from aerobee.broker.system_topics import is_system_topic
+from aerobee.broker.topic_queues import TopicQueue
 from aerobee.remoting.bodies import TopicConfig, encode_body
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.errors import RequestError
@@ -70,10 +71,16 @@ async def delete_topic(ctx: Context, request: Request[DeleteTopicRequest]) -> Ou
                 retry = f"{RETRY_PREFIX}{group}{separator}{topic}"
                 if ctx.topics.get(retry) is not None:
                     doomed.append(retry)
+
+    def release(queue: TopicQueue) -> None:
+        ctx.metrics.queue_gone(queue)
+        ctx.holds.release(queue)
+
     for name in doomed:
+        ctx.metrics.forget(topic=name)
         ctx.topics.delete(name)
         ctx.offsets.delete_topic(name)
-        ctx.queues.drop_topic(name, ctx.holds.release)
+        ctx.queues.drop_topic(name, release)
         ctx.store.delete_topic(name)
     await ctx.topics.file.flush()
     return Reply()
