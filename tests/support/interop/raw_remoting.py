@@ -42,6 +42,12 @@ class RawClient:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    @property
+    def local_address(self) -> tuple[str, int]:
+        """This end of the connection, as the server sees it."""
+        host, port = self._socket.getsockname()[:2]
+        return host, port
+
     def close(self) -> None:
         """Close the connection."""
         self._socket.close()

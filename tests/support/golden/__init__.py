@@ -1,0 +1,1 @@
+"""Reads and records what the real RocketMQ said: frames, stores, answers."""
