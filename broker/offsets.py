@@ -164,7 +164,7 @@ class OffsetTable:
         await self.file.flush()
 
     def _encode_entry(self, key: str) -> None:
-        queues = msgspec.json.encode(self._table[key], order="deterministic")
+        queues = msgspec.json.encode(dict(sorted(self._table[key].items())))
         self._encoded[key] = b"%b:%b" % (
             msgspec.json.encode(key),
             _QUOTED_NUMBER.sub(rb"\1:", queues),  # fastjson writes integer keys without quotes
