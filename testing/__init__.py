@@ -5,11 +5,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from aerobee.testing.cluster import EmbeddedCluster
+    from aerobee.testing.processes import ClusterProcesses
     from aerobee.testing.thread import ClusterThread
 
-__all__ = ["ClusterThread", "EmbeddedCluster"]
+__all__ = ["ClusterProcesses", "ClusterThread", "EmbeddedCluster"]
 
-_HOMES = {"EmbeddedCluster": "cluster", "ClusterThread": "thread"}
+_HOMES = {
+    "ClusterProcesses": "processes",
+    "ClusterThread": "thread",
+    "EmbeddedCluster": "cluster",
+}
 
 
 def __getattr__(name: str) -> Any:

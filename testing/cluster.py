@@ -12,9 +12,8 @@ from aerobee.broker.app import Broker
 from aerobee.broker.settings import BrokerSettings
 from aerobee.namesrv.app import NameServer
 from aerobee.namesrv.settings import NamesrvSettings
+from aerobee.testing.names import SEGMENT_BYTES, broker_name
 from aerobee.testing.topics import create_topic
-
-SEGMENT_BYTES = 64 << 20  # of a test's log: less disk than the 1 GiB of a server
 
 
 class EmbeddedCluster:
@@ -54,7 +53,7 @@ class EmbeddedCluster:
 
     def store_path(self, index: int = 0) -> Path:
         """Return the folder of one broker's store."""
-        return self.root / _broker_name(index)
+        return self.root / broker_name(index)
 
     async def start(self) -> None:
         """Start the nameservers, then the brokers; all serve and are registered on return."""
@@ -115,7 +114,7 @@ class EmbeddedCluster:
 
     async def _start_broker(self, index: int, port: int = 0) -> Broker:
         settings: dict[str, Any] = {
-            "broker_name": _broker_name(index),
+            "broker_name": broker_name(index),
             "broker_ip1": "127.0.0.1",
             "bind_address": "127.0.0.1",
             "listen_port": port,
@@ -127,8 +126,3 @@ class EmbeddedCluster:
         broker = Broker(BrokerSettings(**settings | self._broker_settings))
         await broker.start()
         return broker
-
-
-def _broker_name(index: int) -> str:
-    """Name brokers broker-a, broker-b, ... and by number after the 26th."""
-    return f"broker-{chr(ord('a') + index)}" if index < 26 else f"broker-{index}"

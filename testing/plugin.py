@@ -16,9 +16,8 @@ def rocketmq() -> "Iterator[ClusterThread]":
     Tests keep apart by using topics and groups of their own names. The store is temporary and gone
     at the end.
     """
-    from aerobee.testing.cluster import (
-        ClusterThread,
-    )  # every pytest run loads this plugin: be quick
+    # imported late: every pytest run loads this plugin, and most ask for no cluster
+    from aerobee.testing.thread import ClusterThread
 
     with ClusterThread() as cluster:
         yield cluster

@@ -2,6 +2,7 @@
 
 import asyncio
 import importlib.util
+import logging
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -37,6 +38,7 @@ def demo(messages: int, root: Path | None, with_spark: bool) -> None:
     was lost and Spark counted what was sent.
     """
     root = _folder(root)
+    logging.basicConfig(filename=root / "demo.log", level=logging.INFO)
     with screen() as view:
         story = Story(messages, root, view)
         _run(story)

@@ -42,6 +42,7 @@ class Story:
         self._consumers: dict[str, PushConsumer] = {}
         self._left: set[str] = set()
         self._event = "starting a nameserver and a broker"
+        self._over = False  # what follows is only good-bye, and the last view stays
         self._watch = Stopwatch()
 
     @property
@@ -59,7 +60,6 @@ class Story:
                 await self._play(cluster.namesrv_addr)
         finally:
             showing.cancel()
-            self._screen.show(self.snapshot())
 
     async def _play(self, namesrv: str) -> None:
         sending: asyncio.Task[None] | None = None
@@ -82,6 +82,8 @@ class Story:
             await sending
             await self._drain()
             self._event = "everything sent has been consumed"
+            self._screen.show(self.snapshot())
+            self._over = True
         finally:
             if sending is not None:
                 sending.cancel()
@@ -158,7 +160,7 @@ class Story:
 
     async def _show(self) -> None:
         """Keep the screen up to date."""
-        while True:
+        while not self._over:
             self._screen.show(self.snapshot())
             await asyncio.sleep(SHOW_INTERVAL_S)
 
