@@ -51,7 +51,7 @@ class Appender:
                 stamp,
                 body,
                 properties,
-                tags_code(properties),
+                tags_code(str(properties, "utf-8", "replace")),
             )
             for flag, body, properties in messages
         ]

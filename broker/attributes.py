@@ -39,7 +39,10 @@ TOPIC_ATTRIBUTES: Final[Mapping[str, _Attribute]] = {
     "queue.type": _Attribute(False, _one_of("SimpleCQ", unserved="BatchCQ")),
     "cleanup.policy": _Attribute(False, _one_of("DELETE", unserved="COMPACTION")),
     MESSAGE_TYPE: _Attribute(
-        True, _one_of("UNSPECIFIED", "NORMAL", "FIFO", "DELAY", "TRANSACTION", "MIXED")
+        True,
+        _one_of(
+            "UNSPECIFIED", "MIXED", "TRANSACTION", "PRIORITY", "FIFO", "DELAY", "LITE", "NORMAL"
+        ),  # in the order in which Java's set prints them
     ),
     "reserve.time": _Attribute(True, _reserve_time),
 }

@@ -26,6 +26,7 @@ BATCH: Final = RequestCode.SEND_BATCH_MESSAGE
 SENDS: Final = frozenset({SEND, BATCH})
 PULLS: Final = frozenset({RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE})
 WORDS_BYTES: Final = 8
+PLAIN_SEND: Final = b'{"code":%d,' % SEND
 
 unpack_words = struct.Struct(">II").unpack_from
 
@@ -125,6 +126,11 @@ class BrokerConnection(Connection):
         """Serve a request with a JSON header if it is an ordinary send or pull."""
         sends = self.traffic.sends
         try:
+            if header.startswith(PLAIN_SEND):  # as nearly all clients write it: one decoding less
+                whole = sends.decode_whole(header)
+                if not whole.flag:
+                    stamp_flag = self.stamp.sys_flag
+                    return sends.send(whole.extFields, whole.opaque, body, stamp, stamp_flag, acks)
             envelope = decode_envelope(header)
             code = envelope.code
             if envelope.flag:

@@ -45,6 +45,15 @@ class SendFields(msgspec.Struct, gc=False):
     m: bool = False  # batch
 
 
+class SendEnvelope(msgspec.Struct, gc=False):
+    """A whole JSON header of a send."""
+
+    code: int
+    extFields: SendFields
+    opaque: int = 0
+    flag: int = 0
+
+
 class Prefixes(dict[int, bytes]):
     """Header size to the eight bytes before a header that has no body behind it, JSON codec."""
 
@@ -63,6 +72,7 @@ class FastSends:
     def __init__(self, context: "Context") -> None:
         settings = context.settings
         self.decode = msgspec.json.Decoder(SendFields, strict=False).decode
+        self.decode_whole = msgspec.json.Decoder(SendEnvelope, strict=False).decode
         self._log = context.store.commit_log
         self._fast = context.queues.fast
         self._tick = context.tick
@@ -74,7 +84,6 @@ class FastSends:
         self._suffix = format_properties(
             broker_properties(settings.region_id, settings.trace_on, settings.broker_cluster_name)
         ).encode()
-        self._properties_bytes_max = PROPERTIES_BYTES_MAX - len(self._suffix)
 
     def send(
         self,
@@ -94,18 +103,19 @@ class FastSends:
             return False
         if not body or len(body) > self._body_bytes_max:
             return False
-        properties = fields.i.encode()
-        if b"DEL" in properties or b"TRAN_" in properties or b"POP_CK" in properties:
+        properties = fields.i
+        if "DEL" in properties or "TRAN_" in properties or "POP_CK" in properties:
             return False  # DELAY, TIMER_DELAY_*, TIMER_DELIVER_MS, TIMER_DEL_UNIQKEY, TRAN_MSG
-        if properties[-1:] != b"\x02":
-            properties += b"\x02"
-        start = properties.find(b"UNIQ_KEY\x01")
-        if start < 0 or (start and properties[start - 1] != 2):
+        if properties[-1:] != "\x02":
+            properties += "\x02"
+        start = properties.find("UNIQ_KEY\x01")
+        if start < 0 or (start and properties[start - 1] != "\x02"):
             return False
-        unique_key = properties[start + 9 : properties.find(b"\x02", start)]
+        unique_key = properties[start + 9 : properties.find("\x02", start)].encode()
         if not unique_key.isalnum():
             return False  # it goes into the JSON of the reply as it is
-        if len(properties) > self._properties_bytes_max:
+        stored_properties = properties.encode() + self._suffix
+        if len(stored_properties) > PROPERTIES_BYTES_MAX:
             return False
         queue = queues[queue_id]
         stored = queue.stored
@@ -117,7 +127,7 @@ class FastSends:
             fields.g,
             stamp,
             body,
-            properties + self._suffix,
+            stored_properties,
             self._tag_hashes.of(properties),
         )
         queue.arrived_bytes += self._log.position - position

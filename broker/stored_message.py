@@ -13,21 +13,21 @@ _pack_tail = struct.Struct(">iq").pack
 NOT_RECONSUMED: Final = _pack_tail(0, 0)
 
 
-class TagHashes(dict[bytes, int]):
+class TagHashes(dict[str, int]):
     """Tag to the number that the ConsumeQueue keeps; remembers what it has computed, boundedly."""
 
-    def __missing__(self, tag: bytes) -> int:
+    def __missing__(self, tag: str) -> int:
         if len(self) >= REMEMBERED_TAGS_MAX:
             self.clear()
-        code = self[tag] = java_string_hash(tag.decode("utf-8", "replace"))  # 0 for no text
+        code = self[tag] = java_string_hash(tag)  # 0 for no text
         return code
 
-    def of(self, properties: bytes) -> int:
+    def of(self, properties: str) -> int:
         """Return the number for the TAGS of a property string that ends with its separator."""
-        start = properties.find(b"TAGS\x01")
-        while start > 0 and properties[start - 1] != 2:  # the end of another property's name
-            start = properties.find(b"TAGS\x01", start + 1)
-        return 0 if start < 0 else self[properties[start + 5 : properties.find(b"\x02", start)]]
+        start = properties.find("TAGS\x01")
+        while start > 0 and properties[start - 1] != "\x02":  # the end of another name
+            start = properties.find("TAGS\x01", start + 1)
+        return 0 if start < 0 else self[properties[start + 5 : properties.find("\x02", start)]]
 
 
 class Stamp:

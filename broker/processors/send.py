@@ -176,7 +176,12 @@ def acknowledged(context: Context, event: SendEvent, reply: SendMessageReply) ->
 async def after_flush(context: Context, event: SendEvent, reply: SendMessageReply) -> Reply:
     """Wait for the group commit that covers this message."""
     flushed: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-    context.tick.when_durable(lambda ok: flushed.done() or flushed.set_result(ok))
+
+    def done(ok: bool) -> None:
+        if not flushed.done():
+            flushed.set_result(ok)
+
+    context.tick.when_durable(done)
     context.tick.schedule()
     code = ResponseCode.SUCCESS if await flushed else ResponseCode.FLUSH_DISK_TIMEOUT
     return finished(context, event, reply, code)
