@@ -18,7 +18,7 @@ from aerobee.broker.filters import (
     is_tag_type,
     wanted_hashes,
 )
-from aerobee.broker.remarks import further_details
+from aerobee.broker.remarks import Forbidden, further_details
 from aerobee.remoting.bodies import ConsumerData, SubscriptionData, SubscriptionGroupConfig
 from aerobee.remoting.codes import PullSysFlag, ResponseCode
 from aerobee.remoting.errors import RequestError
@@ -236,11 +236,13 @@ class Members:
             raise RequestError(
                 ResponseCode.NO_PERMISSION,
                 f"the consumer group[{group.name}] can not consume by broadcast way",
+                Forbidden.BROADCASTING,
             )
         if self._is_forbidden(group.name, header.topic):
             raise RequestError(
                 ResponseCode.NO_PERMISSION,
                 f"the consumer group[{group.name}] is forbidden for topic[{header.topic}]",
+                Forbidden.SUBSCRIPTION,
             )
         subscription = group.subscriptions.get(header.topic)
         if subscription is None:

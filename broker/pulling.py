@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from aerobee.broker.filters import MessageFilter
 from aerobee.broker.hooks import PullEvent
-from aerobee.broker.remarks import further_details
+from aerobee.broker.remarks import Forbidden, further_details
 from aerobee.broker.topic_queues import TopicQueue
 from aerobee.remoting.codes import Perm, PullSysFlag, RequestCode, ResponseCode
 from aerobee.remoting.command import FLAG_RESPONSE, VERSION, Codec, Command
@@ -147,6 +147,7 @@ class Pulls:
             raise RequestError(
                 ResponseCode.NO_PERMISSION,
                 f"the broker[{settings.broker_ip1}] pulling message is forbidden",
+                Forbidden.BROKER,
             )
         if (
             pull.request_code == RequestCode.LITE_PULL_MESSAGE
@@ -166,6 +167,7 @@ class Pulls:
             raise RequestError(
                 ResponseCode.NO_PERMISSION,
                 f"subscription group no permission, {header.consumer_group}",
+                Forbidden.GROUP,
             )
         topic = context.topics.get(header.topic)
         if topic is None:
@@ -177,6 +179,7 @@ class Pulls:
             raise RequestError(
                 ResponseCode.NO_PERMISSION,
                 f"the topic[{header.topic}] pulling message is forbidden",
+                Forbidden.TOPIC,
             )
         if not 0 <= header.queue_id < topic.read_queue_nums:
             raise RequestError(
@@ -276,6 +279,7 @@ def refusal(pull: Pull, error: RequestError) -> list[bytes | memoryview]:
         encode_frame(
             Command(
                 code=error.code,
+                ext=dict(error.ext or {}),
                 opaque=pull.opaque,
                 flag=FLAG_RESPONSE,
                 remark=error.remark,

@@ -10,6 +10,8 @@ AerobeeError
     └── CallTimedOut     no reply in time: it may have been carried out
 """
 
+from collections.abc import Mapping
+
 
 class AerobeeError(Exception):
     """Something this library noticed and can explain."""
@@ -20,12 +22,16 @@ class ProtocolError(AerobeeError):
 
 
 class RequestError(AerobeeError):
-    """A well-formed request that is refused: reply with `code` and text, keep the connection."""
+    """A well-formed request that is refused: reply with `code` and text, keep the connection.
 
-    def __init__(self, code: int, remark: str) -> None:
+    `ext` are header fields that the refusal carries, for instance why a pull is forbidden.
+    """
+
+    def __init__(self, code: int, remark: str, ext: Mapping[str, str] | None = None) -> None:
         super().__init__(remark)
         self.code = code
         self.remark = remark
+        self.ext = ext
 
 
 class CorruptRecord(AerobeeError):

@@ -93,7 +93,8 @@ def max_offset(ctx: Context, request: Request[MaxOffsetRequest]) -> Outcome:
 def min_offset(ctx: Context, request: Request[MinOffsetRequest]) -> Outcome:
     """Return the offset of the oldest message of one queue that can still be read."""
     queue = ctx.store.find_queue(request.header.topic, request.header.queue_id)
-    return OffsetReply(offset=0 if queue is None else queue.min_offset)
+    reply = OffsetReply(offset=0 if queue is None else queue.min_offset)
+    return Reply(reply, remark="")  # RocketMQ's comes through RpcClientUtils, with an empty remark
 
 
 @routes.on(RequestCode.GET_EARLIEST_MSG_STORETIME, EarliestStoreTimeRequest)

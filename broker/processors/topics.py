@@ -17,6 +17,7 @@ routes: Routes[Context] = Routes("topics")
 
 QUEUES_MAX: Final = 32_767
 PERM_MAX: Final = 15
+FILTER_TYPES: Final = ("SINGLE_TAG", "MULTI_TAG")
 
 
 @routes.on(RequestCode.UPDATE_AND_CREATE_TOPIC, CreateTopicRequest)
@@ -34,6 +35,11 @@ async def update_and_create_topic(ctx: Context, request: Request[CreateTopicRequ
             raise RequestError(
                 ResponseCode.INVALID_PARAMETER, f"{name} is {value}, allowed: 0 to {limit}"
             )
+    if header.topic_filter_type not in FILTER_TYPES:
+        raise RequestError(
+            ResponseCode.SYSTEM_ERROR,
+            f"topicFilterType = [{header.topic_filter_type}] value invalid",
+        )
     edits = parse_edits(header.attributes)
     if not ctx.settings.enable_mixed_message_type and edits.get("+" + MESSAGE_TYPE) == "MIXED":
         raise RequestError(ResponseCode.INVALID_PARAMETER, "MIXED message type is not supported.")

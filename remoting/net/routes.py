@@ -121,7 +121,7 @@ class Dispatcher(Generic[C]):
 def failure(command: Command, error: Exception) -> Reply:
     """Turn what a processor raised into a reply; an unforeseen error is logged with its trace."""
     if isinstance(error, RequestError):
-        return Reply(code=error.code, remark=error.remark)
+        return Reply(code=error.code, remark=error.remark, ext=error.ext)
     log.error("request code=%d failed", command.code, exc_info=error)
     return Reply(code=ResponseCode.SYSTEM_ERROR, remark=f"{type(error).__name__}: {error}")
 
