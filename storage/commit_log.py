@@ -7,6 +7,7 @@ nobody may be answered, and nobody may read, before `commit`.
 
 import logging
 import struct
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from isal.isal_zlib import crc32
@@ -70,7 +71,7 @@ class CommitLog:
         self.position = 0
         self.committed = 0
         self.flushed_position = 0
-        self.messages = 0  # appended since the start
+        self.note: Callable[[int], None] = lambda position: None  # called after every commit
         allocator.on_progress = self._set_limit
 
     @property
@@ -187,6 +188,7 @@ class CommitLog:
         else:
             tail.map[at : at + len(data)] = data
         self.committed = self.position
+        self.note(self.position)
         if self.position >= self._allocator.ask_at:
             self._allocator.want(self.position)
 
@@ -197,6 +199,13 @@ class CommitLog:
             return None
         at = position - segment.base
         return segment.view[at : at + count]
+
+    def span(self, begin: int, end: int) -> tuple[memoryview, int] | None:
+        """Return a file as memory and its base if it holds the committed bytes `begin` to `end`."""
+        segment = self._segments.find(begin)
+        if segment is None or end > min(self.committed, segment.end):
+            return None
+        return segment.view, segment.base
 
     def read(self, position: int, count: int) -> bytes:
         """Copy up to `count` committed bytes of one file; safe for any position."""

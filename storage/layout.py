@@ -10,6 +10,7 @@ CONSUME_QUEUE: Final = "consumequeue"
 CONFIG: Final = "config"
 CHECKPOINT: Final = "checkpoint"  # RocketMQ's times
 PROGRESS: Final = "aerobee.progress"  # ours: a position proven flushed and dispatched
+WRITTEN: Final = "aerobee.written"  # ours: a position proven written in this boot
 ABORT: Final = "abort"
 LOCK: Final = "lock"
 

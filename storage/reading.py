@@ -114,13 +114,18 @@ class Reader:
         count = min(count, messages_max)
         entries = (_RUNS.get(count) or _run(count)).unpack_from(buffer, at)
         total = sum(entries[1::3])
-        if entries[-3] + entries[-2] - first == total <= bytes_max:
-            view = self._log.view(first, total)
-            if view is not None:  # all of them lie side by side in one file
-                return ReadResult(
-                    ReadStatus.FOUND, offset + count, queue.min_offset, queue.max_offset, [view],
-                    count, total, self._log.position - entries[-3],
-                )  # fmt: skip
+        end = entries[-3] + entries[-2]
+        if total <= bytes_max and (found := self._log.span(first, end)) is not None:
+            view, base = found  # all of them lie in one file
+            if end - first == total:  # side by side
+                parts = [view[first - base : end - base]]
+            else:
+                places = zip(entries[::3], entries[1::3], strict=True)
+                parts = [view[at - base : at - base + size] for at, size in places]
+            return ReadResult(
+                ReadStatus.FOUND, offset + count, queue.min_offset, queue.max_offset, parts,
+                count, total, self._log.position - entries[-3],
+            )  # fmt: skip
         gather = _Gather(self._log, messages_max, bytes_max)
         for index in range(count):
             if not gather.add(entries[index * 3], entries[index * 3 + 1], None):

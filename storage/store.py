@@ -162,7 +162,8 @@ class MessageStore:
         self.flusher = self._flusher(best_backend(self.files, lock_fd))
         self.commit_log.start(position)
         self.flusher.start(self.recovered.begun_at if trusted is None else trusted)
-        self._marker.write(position)
+        self._marker.open(position)
+        self.commit_log.note = self._marker.note
         self.retention.check_disk()
 
     def _trusted_position(self) -> int | None:
@@ -315,7 +316,6 @@ class MessageStore:
             self._queues_flushed_at = now
             self.flusher.flush_queues()
         if self.commit_log.refusal is None:
-            self._marker.write(self.commit_log.committed)
             self.allocator.tick(self.commit_log.position)
         self.retention.check_disk()
         if now - self._cleaned_at >= CLEAN_INTERVAL_S:
