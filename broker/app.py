@@ -126,8 +126,8 @@ class Broker:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.context.registration.stop()
-        self.context.tick.commit()
         await self._close_servers()
+        self.context.tick.commit()
         if self._pool is not None:
             await self._pool.close()
         for undo in self._closing:
