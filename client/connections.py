@@ -57,7 +57,7 @@ class Connections:
         """Send a request and return the reply, whatever its code; raises Unavailable."""
         timeout_s = (self._timeout_ms if timeout_ms is None else timeout_ms) / 1000
         connection = self._pool.get(address) or await self.connect(address)
-        return await connection.call(Command(code, ext, body), timeout_s)
+        return await connection.begin(code, ext, body, timeout_s)
 
     async def request(
         self,

@@ -2,11 +2,17 @@
 
 import enum
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+import msgspec
+
 from aerobee.client.errors import InvalidMessage
-from aerobee.remoting.properties import PROPERTIES_BYTES_MAX, Property, format_properties
+from aerobee.remoting.properties import (
+    NAME_SEPARATOR,
+    PROPERTIES_BYTES_MAX,
+    PROPERTY_SEPARATOR,
+    Property,
+)
 
 TOPIC_CHARACTERS_MAX: Final = 127  # Validators.TOPIC_MAX_LENGTH; retry and dead-letter topics: 255
 GROUP_CHARACTERS_MAX: Final = 120
@@ -28,8 +34,7 @@ class MessageQueue(NamedTuple):
     queue_id: int
 
 
-@dataclass(slots=True)
-class Message:
+class Message(msgspec.Struct):
     """A message to send (Message.java).
 
     `body` is at most 4 MiB by default; `tags` is one tag (RocketMQ filters by it); `keys` are
@@ -43,7 +48,7 @@ class Message:
     tags: str | None = None
     keys: str | Iterable[str] = ()
     delay_level: int = 0
-    properties: dict[str, str] = field(default_factory=dict)
+    properties: dict[str, str] = {}  # each message gets a dict of its own
     flag: int = 0
 
     def wire_properties(self, unique_key: str) -> str:
@@ -51,19 +56,27 @@ class Message:
 
         Raises InvalidMessage if a name or value holds one of the two separator characters.
         """
-        properties = dict(self.properties)
-        properties[Property.UNIQ_KEY] = unique_key
+        text = f"{Property.UNIQ_KEY}\x01{unique_key}\x02"
+        pairs = 1
+        if self.properties:
+            pairs += len(self.properties)
+            text = (
+                "".join(f"{name}\x01{value}\x02" for name, value in self.properties.items()) + text
+            )
         if self.keys:
+            pairs += 1
             keys = self.keys if isinstance(self.keys, str) else " ".join(self.keys)
-            properties[Property.KEYS] = keys
+            text += f"{Property.KEYS}\x01{keys}\x02"
         if self.delay_level:
-            properties[Property.DELAY] = str(self.delay_level)
+            pairs += 1
+            text += f"{Property.DELAY}\x01{self.delay_level}\x02"
         if self.tags:
-            properties[Property.TAGS] = self.tags
-        try:
-            text = format_properties(properties)
-        except ValueError as error:
-            raise InvalidMessage(str(error)) from None
+            pairs += 1
+            text += f"{Property.TAGS}\x01{self.tags}\x02"
+        if text.count(NAME_SEPARATOR) != pairs or text.count(PROPERTY_SEPARATOR) != pairs:
+            raise InvalidMessage(
+                f"a property, key or tag contains a separator (\\x01 or \\x02): {text!r:.200}"
+            )
         if len(text) > PROPERTIES_BYTES_MAX // 3 and len(text.encode()) > PROPERTIES_BYTES_MAX:
             raise InvalidMessage(
                 f"the properties have {len(text.encode())} bytes, at most {PROPERTIES_BYTES_MAX}"
@@ -83,7 +96,7 @@ class SendStatus(enum.Enum):
     SLAVE_NOT_AVAILABLE = "SLAVE_NOT_AVAILABLE"
 
 
-class SendResult(NamedTuple):
+class SendResult(msgspec.Struct, frozen=True, gc=False):
     """Where a message went (SendResult.java).
 
     `message_id` is the id that the client gave (a batch: all, joined by commas);

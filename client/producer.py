@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Sequence
+from time import monotonic
 from types import TracebackType
 from typing import Final, Self
 
@@ -25,7 +26,9 @@ from aerobee.client.selectors import QueueSelector, RoundRobin, by_key
 from aerobee.client.sending import Outgoing, Packer, read_reply
 from aerobee.client.settings import ClientSettings, ProducerSettings
 from aerobee.client.sharing import parse_namesrv, return_instance, share_instance
-from aerobee.remoting.errors import AerobeeError, CallTimedOut
+from aerobee.remoting.command import Command
+from aerobee.remoting.errors import AerobeeError, NotConnected
+from aerobee.remoting.net.connection import Connection
 
 log = logging.getLogger(__name__)
 
@@ -115,14 +118,16 @@ class Producer:
         is final, SendFailed when the attempts or the time are used up.
         """
         check_message(message, self.settings.body_bytes_max)
-        instance = self._started()
-        deadline = self._deadline(timeout_ms)
-        route = await self._route(message.topic)
+        deadline_s = self._deadline_s(timeout_ms)
+        route = self._known_route(message.topic) or await self._route(message.topic)
         outgoing = self._packer.pack(message)
-        if queue is not None or key is not None or selector is not None:
-            chosen = self._choose(route, message, queue, key, selector)
-            return await self._attempt(instance, [message], outgoing, chosen, deadline)
-        return await self._send_anywhere(instance, [message], outgoing, route, deadline)
+        if queue is None and key is None and selector is None:
+            tries_max = 1 + self.settings.retries_max
+            return await self._deliver(
+                [message], outgoing, route.write_queues, tries_max, deadline_s
+            )
+        chosen = self._choose(route, message, queue, key, selector)
+        return await self._deliver([message], outgoing, [chosen], 1, deadline_s)
 
     async def send_many(
         self,
@@ -140,14 +145,16 @@ class Producer:
         """
         for message in messages:
             check_message(message, self.settings.body_bytes_max)
-        instance = self._started()
-        deadline = self._deadline(timeout_ms)
+        deadline_s = self._deadline_s(timeout_ms)
         outgoing = self._packer.pack_batch(messages)
-        route = await self._route(outgoing.topic)
-        if queue is not None or key is not None or selector is not None:
-            chosen = self._choose(route, messages[0], queue, key, selector)
-            return await self._attempt(instance, list(messages), outgoing, chosen, deadline)
-        return await self._send_anywhere(instance, list(messages), outgoing, route, deadline)
+        route = self._known_route(outgoing.topic) or await self._route(outgoing.topic)
+        if queue is None and key is None and selector is None:
+            tries_max = 1 + self.settings.retries_max
+            return await self._deliver(
+                list(messages), outgoing, route.write_queues, tries_max, deadline_s
+            )
+        chosen = self._choose(route, messages[0], queue, key, selector)
+        return await self._deliver(list(messages), outgoing, [chosen], 1, deadline_s)
 
     async def send_oneway(
         self,
@@ -163,18 +170,17 @@ class Producer:
         Unavailable without connection.
         """
         check_message(message, self.settings.body_bytes_max)
-        instance = self._started()
-        route = await self._route(message.topic)
-        outgoing = self._packer.pack(message)
+        route = self._known_route(message.topic) or await self._route(message.topic)
         chosen = self._choose(route, message, queue, key, selector)
-        address = await instance.routes.broker_address(chosen)
-        context = self._before([message], chosen, address, oneway=True)
-        if context is not None:
+        connection = self._open(chosen) or await self._connect(chosen, self._deadline_s(None))
+        outgoing = self._packer.pack(message)
+        context = None
+        if self._hooks:
+            context = self._before([message], chosen, connection.remote, oneway=True)
             outgoing = self._packer.pack_again([message], outgoing)
+        fields = self._packer.fields(outgoing, chosen)
         try:
-            await instance.connections.oneway(
-                address, outgoing.code, self._packer.fields(outgoing, chosen), outgoing.body
-            )
+            connection.oneway(Command(outgoing.code, fields, outgoing.body))
         except AerobeeError as error:
             self._after(context, error=error)
             raise
@@ -191,71 +197,72 @@ class Producer:
 
     # --- one send ---
 
-    async def _send_anywhere(
+    async def _deliver(
         self,
-        instance: ClientInstance,
         messages: list[Message],
         outgoing: Outgoing,
-        route: TopicRoute,
-        deadline: float,
+        queues: Sequence[MessageQueue],
+        tries_max: int,
+        deadline_s: float,
     ) -> SendResult:
-        loop = asyncio.get_running_loop()
-        began = loop.time()
+        """Try up to `tries_max` queues, each time of another broker if there is one.
+
+        Every message passes here: where a connection is open nothing is awaited but the reply.
+        Source: DefaultMQProducerImpl.sendDefaultImpl, sendSelectImpl.
+        """
         turns = self._turns[outgoing.topic]
+        began_s = monotonic()
         tried: list[str] = []
         result: SendResult | None = None
-        error: Exception | None = None
-        while len(tried) <= self.settings.retries_max and loop.time() < deadline:
-            queue = turns.pick(route.write_queues, tried[-1] if tried else None)
+        error: AerobeeError | None = None
+        while len(tried) < tries_max and (not tried or monotonic() < deadline_s):
+            queue = turns.pick(queues, tried[-1] if tried else None)
             tried.append(queue.broker_name)
+            context = None
             try:
-                result = await self._attempt(instance, messages, outgoing, queue, deadline)
+                connection = self._open(queue) or await self._connect(queue, deadline_s)
+                if self._hooks:
+                    context = self._before(messages, queue, connection.remote)
+                    outgoing = self._packer.pack_again(messages, outgoing)
+                fields = self._packer.fields(outgoing, queue)
+                reply = await connection.begin(
+                    outgoing.code, fields, outgoing.body, deadline_s - monotonic()
+                )
+                result = read_reply(reply, outgoing, queue, connection.remote)
             except AerobeeError as failure:
-                if not worth_retrying(failure):
-                    if result is not None:
-                        return result
-                    raise
                 error = failure
-                log.warning("send failed, resend at once: queue=%s error=%s", queue, failure)
-                continue
-            stored = result.status is SendStatus.SEND_OK
-            if stored or not self.settings.retry_other_broker_when_not_stored:
+                self._after(context, error=failure)
+                if tries_max > 1 and worth_retrying(failure):
+                    log.warning("send failed: queue=%s error=%s", queue, failure)
+                    continue
+                if result is None:
+                    raise
+                break
+            self._after(context, result)
+            if result.status is SendStatus.SEND_OK:
+                return result
+            if not self.settings.retry_other_broker_when_not_stored:
                 return result
         if result is not None:
             return result
-        raise SendFailed(outgoing.topic, tried, round((loop.time() - began) * 1000)) from error
+        elapsed_ms = round((monotonic() - began_s) * 1000)
+        raise SendFailed(outgoing.topic, tried, elapsed_ms) from error
 
-    async def _attempt(
-        self,
-        instance: ClientInstance,
-        messages: list[Message],
-        outgoing: Outgoing,
-        queue: MessageQueue,
-        deadline: float,
-    ) -> SendResult:
+    def _open(self, queue: MessageQueue) -> Connection | None:
+        """Return the connection to the queue's master if it is known and open."""
+        instance = self._started()
         address = instance.routes.address(queue.broker_name)
-        if address is None:
-            address = await instance.routes.broker_address(queue)
-        context = self._before(messages, queue, address)
-        if context is not None:
-            outgoing = self._packer.pack_again(messages, outgoing)
-        left_ms = round((deadline - asyncio.get_running_loop().time()) * 1000)
+        return None if address is None else instance.connections.open(address)
+
+    async def _connect(self, queue: MessageQueue, deadline_s: float) -> Connection:
+        """Return the connection to the queue's master, made if need be; raises Unavailable."""
+        instance = self._started()
+        address = await instance.routes.broker_address(queue)
         try:
-            if left_ms <= 0:
-                raise CallTimedOut(f"no time left to send to {address}")
-            reply = await instance.connections.call(
-                address,
-                outgoing.code,
-                self._packer.fields(outgoing, queue),
-                outgoing.body,
-                timeout_ms=left_ms,
-            )
-            result = read_reply(reply, outgoing, queue, address)
-        except AerobeeError as error:
-            self._after(context, error=error)
-            raise
-        self._after(context, result)
-        return result
+            async with asyncio.timeout(deadline_s - monotonic()):
+                return await instance.connections.connect(address)
+        except TimeoutError:
+            raise NotConnected(f"{address}: no connection before the send's time was up") from None
 
     def _choose(
         self,
@@ -280,16 +287,19 @@ class Producer:
             raise InvalidUse(f"the selector returned {chosen}, which is no queue of the topic")
         return chosen
 
+    def _known_route(self, topic: str) -> TopicRoute | None:
+        """Return the topic's route if this producer has sent to it before."""
+        route = self._started().routes.routes.get(topic)
+        return route if route is not None and topic in self._turns and route.write_queues else None
+
     async def _route(self, topic: str) -> TopicRoute:
+        check_name("topic", topic, TOPIC_CHARACTERS_MAX)
         instance = self._started()
-        route = instance.routes.routes.get(topic)
-        if route is None or not route.write_queues or topic not in self._turns:
-            check_name("topic", topic, TOPIC_CHARACTERS_MAX)
-            route = await instance.routes.for_sending(
-                topic, self.settings.create_topic_key, self.settings.default_topic_queues
-            )
-            instance.keep_route(topic)
-            self._turns.setdefault(topic, RoundRobin())
+        route = await instance.routes.for_sending(
+            topic, self.settings.create_topic_key, self.settings.default_topic_queues
+        )
+        instance.keep_route(topic)
+        self._turns.setdefault(topic, RoundRobin())
         return route
 
     def _started(self) -> ClientInstance:
@@ -297,9 +307,9 @@ class Producer:
             raise InvalidUse("the producer is not started, or closed; use `async with`")
         return self._instance
 
-    def _deadline(self, timeout_ms: int | None) -> float:
+    def _deadline_s(self, timeout_ms: int | None) -> float:
         budget_ms = self.settings.send_timeout_ms if timeout_ms is None else timeout_ms
-        return asyncio.get_running_loop().time() + budget_ms / 1000
+        return monotonic() + budget_ms / 1000
 
     # --- hooks ---
 

@@ -9,7 +9,7 @@ from aerobee.client.message import MessageQueue
 from aerobee.client.received import ReceivedMessage, decode_messages
 from aerobee.client.route_cache import MASTER_ID, RouteCache
 from aerobee.client.settings import PullSettings
-from aerobee.client.subscriptions import TAG, Subscription
+from aerobee.client.subscriptions import Subscription
 from aerobee.remoting.codes import PullSysFlag, RequestCode, ResponseCode
 from aerobee.remoting.headers._fields import decode_header
 from aerobee.remoting.headers.pull import PullMessageReply
@@ -98,11 +98,7 @@ class Puller:
         ext["sysFlag"] = str(flags)
         ext["commitOffset"] = str(commit_offset or 0)
         ext["expressionType"] = subscription.expression_type
-        # the lite consumer always asks by expression, so that its tag filter needs no membership
-        lite_tag = (
-            self._code == RequestCode.LITE_PULL_MESSAGE and subscription.expression_type == TAG
-        )
-        ext["subVersion"] = "0" if lite_tag else str(subscription.version)
+        ext["subVersion"] = str(subscription.first_version)
         if flags & PullSysFlag.SUBSCRIPTION:
             ext["subscription"] = subscription.expression
         reply = await self._connections.call(

@@ -23,8 +23,9 @@ def now_ms() -> int:
 class Subscription:
     """One topic's subscription in one group (SubscriptionData.java, FilterAPI.java).
 
-    `expression` is "*", tags joined by "||", or an SQL92 expression; `version` grows whenever the
-    owned queues change, so that brokers keep the newest.
+    `expression` is "*", tags joined by "||", or an SQL92 expression. `version` grows whenever the
+    owned queues change and goes out with heartbeats; pulls carry the `first_version`, which no
+    broker can find too new for it (SUBSCRIPTION_NOT_LATEST): the expression stays the same.
     """
 
     topic: str
@@ -32,6 +33,10 @@ class Subscription:
     expression_type: str = TAG
     tags: frozenset[str] = frozenset()
     version: int = field(default_factory=now_ms)
+    first_version: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.first_version = self.version
 
     def select(self, messages: list[ReceivedMessage]) -> list[ReceivedMessage]:
         """Return the messages that carry one of the tags, compared as text.

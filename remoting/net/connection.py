@@ -9,13 +9,12 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Final, cast
 
-import msgspec
-
 from aerobee.remoting.command import FLAG_ONEWAY, Codec, Command, next_opaque
-from aerobee.remoting.errors import CallTimedOut, ConnectionLost, ProtocolError, Unavailable
+from aerobee.remoting.errors import ConnectionLost, ProtocolError, Unavailable
 from aerobee.remoting.frame import decode_payload, encode_frame
 from aerobee.remoting.net.addresses import format_address, pack_address, peer_address
 from aerobee.remoting.net.budget import Budget
+from aerobee.remoting.net.calls import Calls
 from aerobee.remoting.net.limits import NetLimits
 from aerobee.remoting.net.partial import LENGTH_BYTES, PartialFrame, check_length
 
@@ -39,10 +38,10 @@ class Connection(asyncio.Protocol):
     """
 
     __slots__ = (
+        "_calls",
         "_closing",
         "_loop",
         "_out",
-        "_pending",
         "_stops",
         "_waiters",
         "backlog",
@@ -87,7 +86,6 @@ class Connection(asyncio.Protocol):
         self.backlog = b""
         self._closing: asyncio.TimerHandle | None = None
         self._out: list[bytes | memoryview] = []
-        self._pending: dict[int, asyncio.Future[Command]] = {}
         self._stops = 0
         self._waiters: list[asyncio.Future[None]] = []
 
@@ -103,6 +101,7 @@ class Connection(asyncio.Protocol):
         transport.set_write_buffer_limits(
             high=self.limits.write_pause_bytes, low=self.limits.write_resume_bytes
         )
+        self._calls = Calls(self._loop, self.remote)
         self.closed = self.gone = False
 
     def data_received(self, data: bytes) -> None:
@@ -140,11 +139,7 @@ class Connection(asyncio.Protocol):
         self._out.clear()
         self.budget.release_partial(self)
         self.budget.release_unsent(self)
-        lost = ConnectionLost(f"connection to {self.remote} lost: {reason}")
-        for future in self._pending.values():
-            if not future.done():
-                future.set_exception(lost)
-        self._pending.clear()
+        self._calls.fail(ConnectionLost(f"connection to {self.remote} lost: {reason}"))
         for waiter in self._waiters:
             if not waiter.done():
                 waiter.set_result(None)
@@ -186,11 +181,8 @@ class Connection(asyncio.Protocol):
         if not command.is_response:
             self.handler(self, command)
             return
-        future = self._pending.get(command.opaque)
-        if future is None or future.done():
+        if not self._calls.answer(command):
             log.debug("late reply remote=%s opaque=%d", self.remote, command.opaque)
-            return
-        future.set_result(command)
 
     def hold(self, rest: bytes) -> None:
         """Keep the beginning of a frame until the rest arrives; raises ProtocolError."""
@@ -291,7 +283,7 @@ class Connection(asyncio.Protocol):
     @property
     def calls_waiting(self) -> int:
         """How many calls of this side wait for their reply."""
-        return len(self._pending)
+        return len(self._calls)
 
     async def call(self, command: Command, timeout_s: float) -> Command:
         """Send a request and return its reply, whatever its code.
@@ -300,20 +292,25 @@ class Connection(asyncio.Protocol):
         CallTimedOut after `timeout_s` seconds, ConnectionLost when the connection closes first,
         Unavailable when `limits.calls_max` calls are waiting already.
         """
-        self._check_open()
-        if len(self._pending) >= self.limits.calls_max:
-            raise Unavailable(f"{len(self._pending)} calls to {self.remote} wait already")
+        self._check_usable()
         opaque = next_opaque()
-        frame = encode_frame(self._outgoing(command, opaque, command.flag))
-        future: asyncio.Future[Command] = self._loop.create_future()
-        self._pending[opaque] = future
-        timer = self._loop.call_later(timeout_s, self._expire, opaque, command.code, timeout_s)
+        self.write(encode_frame(self._outgoing(command, opaque, command.flag)))
+        reply = self._calls.begin(opaque, command.code, timeout_s)
         try:
-            self.write(frame)
-            return await future
-        finally:
-            timer.cancel()
-            self._pending.pop(opaque, None)
+            return await reply
+        except asyncio.CancelledError:
+            self._calls.forget(opaque)
+            raise
+
+    def begin(
+        self, code: int, ext: dict[str, str], body: bytes, timeout_s: float
+    ) -> asyncio.Future[Command]:
+        """Send a request as `call` does, and return the future of its reply at once."""
+        self._check_usable()
+        opaque = next_opaque()
+        codec = Codec.MSGPACK if self.msgpack else Codec.JSON
+        self.write(encode_frame(Command(code, ext, body, opaque, codec=codec)))
+        return self._calls.begin(opaque, code, timeout_s)
 
     def oneway(self, command: Command) -> None:
         """Send a request that gets no reply; raises ConnectionLost when closed."""
@@ -323,18 +320,26 @@ class Connection(asyncio.Protocol):
 
     def _outgoing(self, command: Command, opaque: int, flag: int) -> Command:
         codec = Codec.MSGPACK if self.msgpack else command.codec
-        return msgspec.structs.replace(command, opaque=opaque, flag=flag, codec=codec)
-
-    def _expire(self, opaque: int, code: int, timeout_s: float) -> None:
-        future = self._pending.get(opaque)
-        if future is not None and not future.done():
-            future.set_exception(
-                CallTimedOut(f"no reply to code {code} from {self.remote} in {timeout_s:g} s")
-            )
+        return Command(
+            command.code,
+            command.ext,
+            command.body,
+            opaque,
+            flag,
+            command.remark,
+            command.language,
+            command.version,
+            codec,
+        )
 
     def _check_open(self) -> None:
         if self.closed:
             raise ConnectionLost(f"connection to {self.remote} is closed: {self.close_reason}")
+
+    def _check_usable(self) -> None:
+        self._check_open()
+        if len(self._calls) >= self.limits.calls_max:
+            raise Unavailable(f"{len(self._calls)} calls to {self.remote} wait already")
 
     # --- ending ---
 

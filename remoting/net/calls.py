@@ -1,0 +1,89 @@
+"""Requests of ours that wait for their reply on one connection, and the one timer they share."""
+
+import asyncio
+import math
+from typing import Final, TypeAlias
+
+from aerobee.remoting.command import Command
+from aerobee.remoting.errors import AerobeeError, CallTimedOut
+
+EXPIRY_GAP_S: Final = 0.02  # between two looks at the calls that wait
+
+
+# The future of the reply, its deadline in seconds of the loop, the request's code, its time-out.
+_Waiting: TypeAlias = tuple[asyncio.Future[Command], float, int, float]
+
+
+class Calls:
+    """Replies awaited, by the opaque of their request.
+
+    Most calls are answered long before their time is up, and then cost the timer nothing: it is
+    set to the earliest deadline only.
+    """
+
+    __slots__ = ("_expires_s", "_loop", "_remote", "_timer", "_waiting")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, remote: str) -> None:
+        self._loop = loop
+        self._remote = remote
+        self._waiting: dict[int, _Waiting] = {}
+        self._expires_s = math.inf
+        self._timer: asyncio.TimerHandle | None = None
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def begin(self, opaque: int, code: int, timeout_s: float) -> asyncio.Future[Command]:
+        """Wait for the reply to `opaque`; after `timeout_s` the future gets CallTimedOut."""
+        reply: asyncio.Future[Command] = self._loop.create_future()
+        deadline_s = self._loop.time() + timeout_s
+        self._waiting[opaque] = (reply, deadline_s, code, timeout_s)
+        if deadline_s < self._expires_s:
+            self._expire_at(deadline_s)
+        return reply
+
+    def answer(self, command: Command) -> bool:
+        """Hand a reply to who waits for it; False if nobody does any more."""
+        waiting = self._waiting.pop(command.opaque, None)
+        if waiting is None or waiting[0].done():
+            return False
+        waiting[0].set_result(command)
+        return True
+
+    def forget(self, opaque: int) -> None:
+        """Nobody waits for this reply any more."""
+        self._waiting.pop(opaque, None)
+
+    def fail(self, error: AerobeeError) -> None:
+        """End all the waiting: the connection is gone."""
+        for reply, *_ in self._waiting.values():
+            if not reply.done():
+                reply.set_exception(error)
+        self._waiting.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _expire_at(self, deadline_s: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._expires_s = deadline_s
+        self._timer = self._loop.call_at(deadline_s, self._expire)
+
+    def _expire(self) -> None:
+        """Fail the calls whose time is up, forget those given up; come back for the next."""
+        self._timer = None
+        self._expires_s = math.inf
+        now_s = self._loop.time()
+        earliest_s = math.inf
+        for opaque, (reply, deadline_s, code, timeout_s) in list(self._waiting.items()):
+            if reply.done():
+                del self._waiting[opaque]
+            elif deadline_s <= now_s:
+                del self._waiting[opaque]
+                reply.set_exception(
+                    CallTimedOut(f"no reply to code {code} from {self._remote} in {timeout_s:g} s")
+                )
+            else:
+                earliest_s = min(earliest_s, deadline_s)
+        if self._waiting:
+            self._expire_at(max(earliest_s, now_s + EXPIRY_GAP_S))
