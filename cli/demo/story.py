@@ -16,7 +16,7 @@ from aerobee.client import (
     PushSettings,
     ReceivedMessage,
 )
-from aerobee.remoting.errors import Unavailable
+from aerobee.remoting.errors import AerobeeError, Unavailable
 from aerobee.testing.cluster import EmbeddedCluster
 
 TOPICS: Final = ("DemoOrders", "DemoPayments")
@@ -131,9 +131,12 @@ class Story:
                     self.tally.acknowledge()
 
             watch = Stopwatch()
-            async with asyncio.TaskGroup() as senders:
-                for _ in range(SENDERS):
-                    senders.create_task(send_some())
+            try:
+                async with asyncio.TaskGroup() as senders:
+                    for _ in range(SENDERS):
+                        senders.create_task(send_some())
+            except* AerobeeError as failed:
+                raise failed.exceptions[0] from None  # one reason is enough
             self.send_seconds = watch.elapsed_s
 
     async def _drain(self) -> None:
