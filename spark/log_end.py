@@ -3,7 +3,7 @@
 Behind the last record a file is zeros. What stands directly before may be in the making: a
 broker that is writing has a torn record there for microseconds, a machine that lost power for
 good. Torn pieces are zeros as well, so a record counts once its head, the lengths inside, its
-body's CRC, its timestamp and the last byte of its properties are all there.
+body's CRC, its timestamp, topic and properties are all there.
 """
 
 from __future__ import annotations
@@ -16,12 +16,14 @@ from isal import isal_zlib
 
 from aerobee.remoting.errors import CorruptRecord
 from aerobee.spark.blocks import Block, scan_blocks
+from aerobee.spark.boundaries import Stop
 from aerobee.spark.layout import Records
 from aerobee.spark.log_files import Segment, SegmentFile
 from aerobee.spark.queue_hints import last_starts, next_start
 
 TAIL_BYTES = 16 << 20  # how much before the end is checked; a write in progress is far smaller
 _ANCHORS_MAX = 64
+_HOLE = bytes(8)  # no property value looks like this, and no hole is smaller
 
 
 def find_end(segments: Sequence[Segment], queues_dir: str | None) -> int:
@@ -48,6 +50,9 @@ def _end_within(file: SegmentFile, queues_dir: str | None) -> int | None:
     for block in scan_blocks(file, check_from, end):
         if block.end > end - TAIL_BYTES and (torn := _first_torn(block)) is not None:
             end = block.base + int(block.starts[torn])
+            break
+        if block.stop is not Stop.PART:  # a hole that the walk from the anchor did not cross
+            end = block.end
             break
     return end if end > segment.base else None
 
@@ -85,10 +90,15 @@ def _first_torn(block: Block, records_max: int | None = None) -> int | None:
         records.body_at.tolist(),
         records.body_bytes.tolist(),
         records.field("body_crc", np.int64).tolist(),
+        records.topic_at.tolist(),
+        records.properties_at.tolist(),
+        ends.tolist(),
         strict=True,
     )
-    for row, (fine, at, size, crc) in enumerate(rows):
-        if not fine or isal_zlib.crc32(data[at : at + size]) & 0x7FFFFFFF != crc & 0x7FFFFFFF:
+    for row, (fine, at, size, crc, topic_at, properties_at, end) in enumerate(rows):
+        whole = isal_zlib.crc32(data[at : at + size]) & 0x7FFFFFFF == crc & 0x7FFFFFFF
+        topic = bytes(data[topic_at : properties_at - 2])
+        if not (fine and whole) or 0 in topic or _HOLE in bytes(data[properties_at:end]):
             return row
     return count if count < asked else None
 
