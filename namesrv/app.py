@@ -73,7 +73,7 @@ class NameServer:
             limits=limits,
         )
         self._expiry.start()
-        log.info("nameserver serves port=%d kv=%s", self.port, self.settings.kv_config_path)
+        log.debug("nameserver serves port=%d kv=%s", self.port, self.settings.kv_config_path)
 
     async def stop(self) -> None:
         """Finish what waits for the disk, then close every connection; harmless when repeated."""

@@ -1,0 +1,66 @@
+"""The nameserver as a process."""
+
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from aerobee.namesrv.settings import NamesrvSettings
+
+
+def start(*arguments: str) -> "subprocess.Popen[str]":
+    """Start one."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "aerobee.namesrv", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_it_says_where_it_serves_and_stops_cleanly(tmp_path: Path, number: signal.Signals) -> None:
+    """One line, then nothing until the signal; exit code 0."""
+    config = tmp_path / "namesrv.conf"
+    config.write_text(f"listenPort=0\nbindAddress=127.0.0.1\nkvConfigPath={tmp_path}/kv.json\n")
+    with start("-c", str(config)) as process:
+        assert process.stdout is not None
+        assert re.fullmatch(r"namesrv serves on 127\.0\.0\.1:\d+\n", process.stdout.readline())
+        process.send_signal(number)
+        out, errors = process.communicate(timeout=20)
+    assert (out, errors, process.returncode) == ("", "", 0)
+
+
+def test_what_is_wrong_is_said_in_one_line(tmp_path: Path) -> None:
+    """A damaged KV file stops the start with a text that says what to do."""
+    (tmp_path / "kv.json").write_text("{")
+    config = tmp_path / "namesrv.conf"
+    config.write_text(f"listenPort=0\nkvConfigPath={tmp_path}/kv.json\nlistnPort=1\n")
+    with start("-c", str(config)) as process:
+        out, errors = process.communicate(timeout=20)
+    warning, error = errors.splitlines()
+    assert "listnPort" in warning
+    assert "listenPort" in warning
+    assert error.startswith("error: cannot read")
+    assert "remove it and its .bak" in error
+    assert (out, process.returncode) == ("", 1)
+
+
+def test_rocketmqs_keys_are_read(tmp_path: Path) -> None:
+    """A namesrv.conf of RocketMQ works as it is."""
+    config = tmp_path / "namesrv.conf"
+    config.write_text(
+        "rocketmqHome=/opt/rocketmq\nlistenPort=19876\norderMessageEnable=true\n"
+        "scanNotActiveBrokerInterval=1000\nserverWorkerThreads=8\nkvConfigPath=/tmp/kv.json\n"
+        "tls.server.mode=disabled\n"
+    )
+    settings, warnings = NamesrvSettings.load(config, {}, {})
+    assert settings.listen_port == 19876
+    assert settings.order_message_enable
+    assert settings.scan_interval_ms == 1000
+    assert settings.kv_config_path == Path("/tmp/kv.json")
+    assert settings.tls_server_mode == "disabled"
+    assert all("rocketmqHome" in each or "serverWorkerThreads" in each for each in warnings)
