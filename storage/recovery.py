@@ -30,6 +30,7 @@ log = logging.getLogger(__name__)
 
 WRITTEN: Final = "written"
 FLUSHED: Final = "flushed"
+BULK_BYTES_MIN: Final = 32 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,10 +195,11 @@ class Recovery:
         whole = begin == self._segments.begin
         by_key = self._by_key
         result = self.result
-        result.records = result.entries = 0
+        result.entries = 0
+        begin, records = self._check_in_bulk(begin)
         scan = LogScan(self._segments, begin)
         for record in scan:
-            result.records += 1
+            records += 1
             if not record.queued:
                 continue
             queue = by_key.get((record.prefix, record.queue_id))
@@ -211,7 +213,19 @@ class Recovery:
             ):
                 continue
             self._dispatch(queue, record, whole)
+        result.records = records
         result.position, result.reason = scan.end, scan.reason
+
+    def _check_in_bulk(self, begin: int) -> tuple[int, int]:
+        """Check what the queues already cover many times faster; return where it ends, and records.
+
+        Only for stretches that are worth the 100 ms that numpy takes to load.
+        """
+        if self._queues.max_end_position() - begin < BULK_BYTES_MIN:
+            return begin, 0
+        from aerobee.storage.bulk_check import sound_until
+
+        return sound_until(self._segments, list(self._queues), begin)
 
     def _queue_of(self, record: Scanned) -> ConsumeQueue | None:
         """Find or make the queue of a record; None where its name cannot be one."""
