@@ -17,7 +17,7 @@ import msgspec
 from aerobee.remoting.errors import ProtocolError
 
 VALUES_MAX: Final = 500_000  # objects and arrays in one text: "[[],[]," costs 20 times its length
-ODD_KEYS_MAX: Final = 2_000_000  # keys of the two odd kinds in one text
+ODD_KEYS_MAX: Final = 2_000_000  # keys of the two odd kinds in one text, about 1 us each
 
 Scalar = str | int | float | bool | None
 
@@ -73,19 +73,19 @@ class JsonObjectKey(Mapping[str, Scalar]):
         return f"JsonObjectKey({dict(self._items)!r})"
 
 
-def loads(data: bytes) -> Any:
+def loads(data: bytes, *, odd_keys_max: int = ODD_KEYS_MAX) -> Any:
     """Read JSON, standard or with fastjson's keys; the latter come out as JsonObjectKey or as str.
 
     A bare number or literal that is a key comes out as its text ("0"), as if it had been quoted.
-    Raises ProtocolError for anything else, for more than VALUES_MAX objects and arrays, and for
-    nesting deeper than Python's recursion limit.
+    Raises ProtocolError for anything else, for more than VALUES_MAX objects and arrays or
+    `odd_keys_max` keys of the two odd kinds, and for nesting deeper than Python's recursion limit.
     """
     check_size(data)
     try:
         return _decode(data)
     except (ValueError, RecursionError):
         pass  # the tolerant way says what is wrong, if anything is
-    text = standardise(data)
+    text = standardise(data, odd_keys_max=odd_keys_max)
     try:
         value = _decode(text)
         return _restore_keys(value) if _OBJECT_KEY.search(data) else value
@@ -100,14 +100,14 @@ def check_size(data: bytes) -> None:
         raise ProtocolError(f"JSON with {count} objects and arrays, limit {VALUES_MAX}")
 
 
-def standardise(data: bytes) -> bytes:
+def standardise(data: bytes, *, odd_keys_max: int = ODD_KEYS_MAX) -> bytes:
     """Quote the keys that standard JSON would refuse and leave everything else as it is.
 
     An object key becomes a string, marked so that `loads` can tell it from an ordinary one.
     """
     pieces: list[bytes] = []
     at = 0
-    for _ in range(ODD_KEYS_MAX):
+    for _ in range(odd_keys_max):
         ordinary = _ORDINARY.match(data, at)
         assert ordinary is not None  # it may match nothing, but it always matches
         pieces.append(ordinary.group())
@@ -121,7 +121,7 @@ def standardise(data: bytes) -> bytes:
         else:  # the end, or a quote that is never closed: msgspec will say so
             pieces.append(data[at:])
             return b"".join(pieces)
-    raise ProtocolError(f"JSON with more than {ODD_KEYS_MAX} unquoted keys")
+    raise ProtocolError(f"JSON with more than {odd_keys_max} unquoted keys")
 
 
 def dumps(value: Any, *, strict: bool) -> bytes:

@@ -14,6 +14,7 @@ and properties that a store needs.
 import ipaddress
 import struct
 from collections.abc import Iterator
+from functools import lru_cache
 from mmap import mmap
 from typing import Final, TypeAlias
 
@@ -129,6 +130,7 @@ def host_bytes(ip: str, port: int) -> bytes:
     return packed + port.to_bytes(4, "big")
 
 
+@lru_cache(maxsize=1024)  # a reply's records share a few hosts
 def host_address(packed: bytes) -> Host:
     """Read an address of 8 or 20 bytes, the inverse of `host_bytes`."""
     if len(packed) == 8:
@@ -220,35 +222,19 @@ def decode_record(
     end = at + total
     middle = MIDDLES[sys_flag & _V6_BITS]
     body_at = at + _HEAD_BYTES + middle.size
-    topic_length_bytes = 1 if magic == MAGIC_V1 else 2
-    if body_at + topic_length_bytes + 2 > end:
+    if body_at > end:
         raise _corrupt(at, f"size {total} is too small for IPv6 hosts")
     (
         born_host, store_timestamp, store_host, reconsume_times, prepared, body_bytes,
     ) = middle.unpack_from(buffer, at + _HEAD_BYTES)  # fmt: skip
-    topic_at = body_at + body_bytes
-    if body_bytes < 0 or topic_at + topic_length_bytes + 2 > end:
-        raise _corrupt(at, f"body of {body_bytes} bytes in a record of {total}")
-    if topic_length_bytes == 1:
-        topic_bytes = buffer[topic_at]
-    else:
-        (topic_bytes,) = _UINT16.unpack_from(buffer, topic_at)
-    topic_at += topic_length_bytes
-    properties_at = topic_at + topic_bytes + 2
-    if properties_at > end:
-        raise _corrupt(at, f"topic of {topic_bytes} bytes in a record of {total}")
-    (properties_bytes,) = _INT16.unpack_from(buffer, properties_at - 2)
-    if properties_bytes < 0 or properties_at + properties_bytes != end:
-        raise _corrupt(
-            at, f"properties of {properties_bytes} bytes, expected {end - properties_at}"
-        )
+    topic_at, properties_at = _locate_tail(buffer, at, body_at, body_bytes, end)
     stored = b""
     if body:
         stored = bytes(buffer[body_at : body_at + body_bytes])
         if check_crc and body_crc(stored) != crc:
             raise _corrupt(at, f"body crc {body_crc(stored):#010x}, expected {crc:#010x}")
     try:
-        topic = str(buffer[topic_at : topic_at + topic_bytes], "utf-8")
+        topic = str(buffer[topic_at : properties_at - 2], "utf-8")
     except UnicodeDecodeError:
         raise _corrupt(at, "the topic is no UTF-8") from None
     return Record(
@@ -269,6 +255,26 @@ def decode_record(
         total_size=total,
         body_crc=crc,
     )
+
+
+def _locate_tail(
+    buffer: Buffer, at: int, body_at: int, body_bytes: int, end: int
+) -> tuple[int, int]:
+    """Return where topic and properties begin; the lengths before them lead exactly to `end`."""
+    length_bytes = 1 if buffer[at + 7] == MAGIC_V1 & 0xFF else 2
+    topic_at = body_at + body_bytes + length_bytes
+    if body_bytes < 0 or topic_at + 2 > end:
+        raise _corrupt(at, f"body of {body_bytes} bytes in a record of {end - at}")
+    topic_bytes = int.from_bytes(buffer[topic_at - length_bytes : topic_at], "big")
+    properties_at = topic_at + topic_bytes + 2
+    if properties_at > end:
+        raise _corrupt(at, f"topic of {topic_bytes} bytes in a record of {end - at}")
+    (properties_bytes,) = _INT16.unpack_from(buffer, properties_at - 2)
+    if properties_bytes < 0 or properties_at + properties_bytes != end:
+        raise _corrupt(
+            at, f"properties of {properties_bytes} bytes, expected {end - properties_at}"
+        )
+    return topic_at, properties_at
 
 
 def iter_records(buffer: Buffer, *, check_crc: bool = True, body: bool = True) -> Iterator[Record]:

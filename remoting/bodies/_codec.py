@@ -29,6 +29,8 @@ class MessageQueue(Body, frozen=True, order=True, gc=False):
 
 B = TypeVar("B", bound=Body)
 
+ODD_KEYS_MAX: Final = 200_000  # unquoted keys of one body, which must not hold up other clients
+
 _ENUMS: Final[dict[str, tuple[str, ...]]] = {  # C++ clients write the ordinal, Java the name
     "consumeType": ("CONSUME_ACTIVELY", "CONSUME_PASSIVELY", "CONSUME_POP"),
     "messageModel": ("BROADCASTING", "CLUSTERING"),
@@ -55,7 +57,8 @@ def decode_body(body_type: type[B], data: bytes | memoryview) -> B:
         try:
             body: B = _decoder(body_type).decode(data)
         except (ValueError, RecursionError):
-            body = msgspec.convert(_tidy(fastjson.loads(data)), body_type, strict=False)
+            loose = fastjson.loads(data, odd_keys_max=ODD_KEYS_MAX)
+            body = msgspec.convert(_tidy(loose), body_type, strict=False)
         return body
     except (ProtocolError, ValueError, RecursionError) as error:
         raise RequestError(
