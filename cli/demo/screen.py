@@ -61,7 +61,6 @@ class LiveTable:
         from rich.console import Group
         from rich.progress_bar import ProgressBar
         from rich.table import Table
-        from rich.text import Text
 
         table = Table(title=f"{snapshot.elapsed_s:4.1f} s  {snapshot.event}", title_justify="left")
         table.add_column("consumer")
@@ -71,9 +70,12 @@ class LiveTable:
             table.add_row(
                 row.consumer, owned(row), f"{row.took:,}", style=None if row.here else "dim"
             )
+        below = Table.grid()
         counts = f"sent {snapshot.sent:,}   consumed {snapshot.consumed:,} of {snapshot.total:,}"
         bar = ProgressBar(total=snapshot.total, completed=snapshot.consumed, width=60)
-        self._live.update(Group(table, bar, Text(counts)), refresh=True)
+        below.add_row(bar)
+        below.add_row(counts)
+        self._live.update(Group(table, below), refresh=True)
 
     def close(self) -> None:
         """Leave the table where it is and give the terminal back."""

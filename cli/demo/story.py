@@ -9,6 +9,7 @@ from typing import Final
 from aerobee.cli.demo.screen import Screen, Stopwatch
 from aerobee.cli.demo.tally import Row, Snapshot, Tally
 from aerobee.client import (
+    ClientSettings,
     ConsumeFrom,
     Message,
     Producer,
@@ -25,6 +26,7 @@ GROUP: Final = "demo-group"
 TAGS: Final = ("new", "paid", "shipped")
 BODY_BYTES: Final = 200
 SENDERS: Final = 128  # sends under way at a time
+OFFSETS_INTERVAL_MS: Final = 200  # what is not committed when a queue moves may come again
 SHOW_INTERVAL_S: Final = 0.1
 SHARE_TIMEOUT_S: Final = 15.0
 SILENCE_TIMEOUT_S: Final = 10.0  # nothing new for so long at the end: what is missing is lost
@@ -100,6 +102,7 @@ class Story:
             GROUP,
             namesrv=namesrv,
             settings=PushSettings(concurrency=64),
+            client=ClientSettings(offsets_interval_ms=OFFSETS_INTERVAL_MS),
             consume_from=ConsumeFrom.FIRST,
         )
         for topic in TOPICS:
