@@ -1,0 +1,167 @@
+"""kill -9 of a broker under load, again and again: what was acknowledged is there afterwards.
+
+ASYNC_FLUSH promises this for the death of the process (the pages are the kernel's by then), so
+that a broker that dies here loses nothing that a client was told is stored.
+"""
+
+import asyncio
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from functools import partial
+from pathlib import Path
+
+import pytest
+from support.brokers import pull_command, send_command
+from support.interop.processes import free_port
+from support.raw_peer import RawPeer
+from support.waiting import until
+
+from aerobee.remoting.codes import ResponseCode
+from aerobee.remoting.errors import AerobeeError
+from aerobee.remoting.frame import encode_frame
+from aerobee.remoting.record import iter_records
+
+ROUNDS = int(os.environ.get("AEROBEE_KILL_ROUNDS", "5"))
+OUTSTANDING = 64
+QUEUES = 4
+
+Placed = dict[tuple[int, int], bytes]  # (queue, offset) to body
+
+
+class Process:
+    """A broker as a child process on a store that outlives it."""
+
+    def __init__(self, root: Path, flush: str) -> None:
+        self.root = root
+        self.port = free_port(also_below=2)
+        self.store = root / "store"
+        self.config = root / "broker.conf"
+        self.config.write_text(
+            f"brokerIP1=127.0.0.1\nlistenPort={self.port}\nstorePathRootDir={self.store}\n"
+            f"httpPort=-1\nmappedFileSizeCommitLog=4194304\nflushDiskType={flush}\n"
+            "mappedFileSizeConsumeQueue=60000\n"
+        )
+        self.child: subprocess.Popen[str] | None = None
+        self.seconds_to_serve = 0.0
+
+    def start(self) -> None:
+        """Start and wait for the line that says it serves."""
+        begun = time.monotonic()
+        self.child = subprocess.Popen(
+            [sys.executable, "-m", "aerobee.broker", "-c", str(self.config)],
+            stdout=subprocess.PIPE,
+            stderr=(self.root / "broker.log").open("a"),
+            text=True,
+        )
+        assert self.child.stdout is not None
+        line = self.child.stdout.readline()
+        self.seconds_to_serve = time.monotonic() - begun
+        assert "serves on" in line, (self.root / "broker.log").read_text()[-2000:]
+
+    def kill(self) -> None:
+        """End it without a chance to do anything."""
+        assert self.child is not None
+        self.child.send_signal(signal.SIGKILL)
+        self.child.wait()
+
+    def stop(self) -> int:
+        """End it as an operator would; return its exit code."""
+        assert self.child is not None
+        self.child.send_signal(signal.SIGTERM)
+        return self.child.wait(30)
+
+
+async def send_until_dead(port: int, round_number: int, acknowledged: Placed) -> None:
+    """Keep OUTSTANDING messages in flight; note every acknowledgement until the end."""
+    async with await RawPeer.connect(port) as peer:
+        sent: dict[int, tuple[int, bytes]] = {}
+
+        async def send_one(number: int) -> None:
+            body = b"%d-%d-" % (round_number, number) + bytes(number % 700)
+            command = send_command(body, queue_id=number % QUEUES)
+            sent[command.opaque] = (number % QUEUES, body)
+            await peer.send(encode_frame(command))
+
+        try:
+            for number in range(OUTSTANDING):
+                await send_one(number)
+            number = OUTSTANDING
+            while True:
+                reply = await peer.read()
+                queue_id, body = sent.pop(reply.opaque)
+                if reply.code == ResponseCode.SUCCESS:
+                    acknowledged[queue_id, int(reply.ext["queueOffset"])] = body
+                await send_one(number)
+                number += 1
+        except (OSError, EOFError, AerobeeError):
+            return  # killed
+
+
+async def read_everything(port: int) -> Placed:
+    """Pull every message of every queue; offsets must be dense."""
+    found: Placed = {}
+    async with await RawPeer.connect(port) as peer:
+        for queue_id in range(QUEUES):
+            offset = 0
+            while True:
+                reply = await peer.request(pull_command(offset, queue_id=queue_id))
+                if reply.code != ResponseCode.SUCCESS:
+                    assert reply.code == ResponseCode.PULL_NOT_FOUND, reply.remark
+                    break
+                for record in iter_records(bytes(reply.body)):
+                    assert record.queue_offset == offset, "queue offsets are dense"
+                    found[queue_id, offset] = bytes(record.body)
+                    offset += 1
+    return found
+
+
+def reached(acknowledged: Placed, wanted: int) -> bool:
+    """Whether so many messages are acknowledged."""
+    return len(acknowledged) >= wanted
+
+
+def verify(store: Path) -> None:
+    """Run the store's own check over the files as they lie there."""
+    done = subprocess.run(
+        [sys.executable, "-m", "aerobee.storage.verify", str(store)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("flush", ["ASYNC_FLUSH", "SYNC_FLUSH"])
+async def test_nothing_acknowledged_is_lost(tmp_path: Path, flush: str) -> None:
+    """After each kill every acknowledged message lies where the acknowledgement said."""
+    seed = int(os.environ.get("AEROBEE_SEED", str(time.time_ns() % 1_000_000)))
+    print(f"AEROBEE_SEED={seed}")
+    dice = random.Random(seed)
+    process = Process(tmp_path, flush)
+    acknowledged: Placed = {}
+    for round_number in range(ROUNDS):
+        process.start()
+        load = asyncio.create_task(send_until_dead(process.port, round_number, acknowledged))
+        before = len(acknowledged)
+        wanted = before + dice.randrange(1, 800)
+        await until(partial(reached, acknowledged, wanted), 20, "the load goes on")
+        process.kill()
+        await load
+        assert len(acknowledged) > before, "the load reached the broker"
+        process.start()
+        try:
+            found = await read_everything(process.port)
+        finally:
+            process.kill()
+        lost = {place: body for place, body in acknowledged.items() if found.get(place) != body}
+        assert not lost, f"round {round_number}: {len(lost)} of {len(acknowledged)} lost"
+        assert process.seconds_to_serve < 5
+    process.start()
+    assert process.stop() == 0
+    assert not (process.store / "abort").exists()
+    verify(process.store)
