@@ -16,6 +16,8 @@ from typing import Final
 ZERO_STEP_BYTES: Final = 64 * 1024
 """Larger writes of zeros make large folios, which later small stores and syncs pay for."""
 
+BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
+
 _ZEROS: Final = bytes(ZERO_STEP_BYTES)
 _NOT_SUPPORTED: Final = frozenset({errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL})
 
@@ -62,6 +64,26 @@ class Files:
         while len(data) < count and (more := os.pread(fd, count - len(data), at + len(data))):
             data += more
         return data
+
+    def next_data(self, fd: int, at: int) -> int | None:
+        """Return where the first bytes from `at` on are that are no hole, None if none are."""
+        if not hasattr(os, "SEEK_DATA"):
+            return at
+        try:
+            return os.lseek(fd, at, os.SEEK_DATA)
+        except OSError as error:
+            if error.errno == errno.ENXIO:
+                return None
+            if error.errno in _NOT_SUPPORTED:
+                return at
+            raise
+
+    def boot_id(self) -> bytes:
+        """Return 36 characters that name this boot of the machine, b"" where nothing does."""
+        try:
+            return BOOT_ID.read_bytes().strip()[:36]
+        except OSError:
+            return b""
 
     def map(self, fd: int, size: int, *, write: bool) -> mmap.mmap:
         """Map a file; touch only pages that have disk space, a hole can end the process."""

@@ -19,7 +19,6 @@ from aerobee.storage.files import Files
 from aerobee.storage.layout import WRITTEN
 
 MARKER_BYTES: Final = 4096
-BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 BOOT_ID_BYTES: Final = 36
 
 _SLOTS_AT: Final = 64
@@ -27,21 +26,13 @@ _NOTE: Final = struct.Struct(">qq")
 _CLOSED: Final = mmap.mmap(-1, MARKER_BYTES)
 
 
-def boot_id() -> bytes:
-    """Return the kernel's boot id, empty where there is none: then no note counts."""
-    try:
-        return BOOT_ID.read_bytes().strip()[:BOOT_ID_BYTES]
-    except OSError:
-        return b""
-
-
 class Marker:
     """Keeps the note of one open store; `note` is cheap enough to follow every commit."""
 
-    def __init__(self, files: Files, root: Path, boot: bytes | None = None) -> None:
+    def __init__(self, files: Files, root: Path) -> None:
         self._files = files
         self._path = root / WRITTEN
-        self._boot = boot_id() if boot is None else boot
+        self._boot = files.boot_id()
         self._map: mmap.mmap = _CLOSED
         self._slot = _SLOTS_AT
         self._pack = _NOTE.pack_into

@@ -62,6 +62,11 @@ class Segment:
         count = min(count, self.end - position)
         return self._files.read(self.fd, count, position - self.base)
 
+    def next_data(self, position: int) -> int:
+        """Return the first position from there on that is no hole, the end if all is."""
+        at = self._files.next_data(self.fd, position - self.base)
+        return self.end if at is None else self.base + at
+
     def write(self, position: int, data: bytes | memoryview) -> None:
         """Write through the file number; a hole gets disk space, or the call raises ENOSPC."""
         self._files.write(self.fd, data, position - self.base)

@@ -1,0 +1,225 @@
+"""Prints any file of a store as text: `python -m aerobee.storage.dump FILE...`.
+
+Log files and ConsumeQueue files are told apart by their directories, the rest by its name. Exit
+codes: 0 printed, 1 a file is damaged, 2 a file cannot be read or is of no kind we know.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from aerobee.remoting.errors import CorruptRecord
+from aerobee.remoting.record import BLANK, BLANK_MAGIC, Record, decode_record, parse_properties
+from aerobee.storage.checkpoint import read_checkpoint
+from aerobee.storage.consume_queue import BLANK_SIZE, ENTRY
+from aerobee.storage.files import Files
+from aerobee.storage.layout import (
+    ABORT,
+    CHECKPOINT,
+    CONFIG,
+    ENTRY_BYTES,
+    LOCK,
+    PROGRESS,
+    WRITTEN,
+    is_file_name,
+)
+from aerobee.storage.marker import Marker
+from aerobee.storage.progress import decode_progress
+
+BODY_SHOWN_BYTES: Final = 64
+CHUNK_BYTES: Final = 8 << 20
+
+
+class NotAStoreFile(Exception):
+    """The file's name is none that a store has."""
+
+
+def dump(path: Path) -> Iterator[str]:
+    """Yield the lines that describe one file; CorruptRecord at the place where it is damaged."""
+    if is_file_name(path.name):
+        if path.parent.name.isdecimal():
+            return dump_queue(path)
+        return dump_log(path)
+    known = {
+        CHECKPOINT: _dump_checkpoint,
+        PROGRESS: _dump_progress,
+        WRITTEN: _dump_marker,
+        ABORT: _dump_text,
+        LOCK: _dump_text,
+    }
+    if (reader := known.get(path.name)) is not None:
+        return reader(path)
+    if path.parent.name == CONFIG or path.suffix in (".json", ".bak"):
+        return _dump_json(path)
+    raise NotAStoreFile(
+        f"{path} is no file of a store: expected a name of 20 digits, {CHECKPOINT}, {PROGRESS},"
+        f" {WRITTEN}, {ABORT}, {LOCK}, or a file of {CONFIG}/"
+    )
+
+
+def dump_log(path: Path) -> Iterator[str]:
+    """Print each record on a line."""
+    base, position = int(path.name), 0
+    with path.open("rb") as file:
+        while True:
+            file.seek(position)
+            chunk = file.read(CHUNK_BYTES)
+            at = 0
+            while (size := _record_size(chunk, at)) > 0 and at + size <= len(chunk):
+                if (line := _log_line(chunk, at, base + position + at)) is None:
+                    return
+                yield line
+                at += size
+            if at == 0:
+                if size > len(chunk) == CHUNK_BYTES:  # one record larger than the chunk
+                    file.seek(position)
+                    chunk = file.read(min(size, 1 << 30))
+                    if len(chunk) == size and (line := _log_line(chunk, 0, base + position)):
+                        yield line
+                        position += size
+                        continue
+                yield from _log_end(chunk, base + position)
+                return
+            position += at
+
+
+def _record_size(chunk: bytes, at: int) -> int:
+    if at + BLANK.size > len(chunk):
+        return 0
+    size, magic = BLANK.unpack_from(chunk, at)
+    return 0 if magic in (0, BLANK_MAGIC) else int(size)
+
+
+def _log_line(chunk: bytes, at: int, position: int) -> str | None:
+    record = decode_record(chunk, at)
+    warning = "" if record.position == position else f" WRONG POSITION {record.position}"
+    return _record_line(record, position) + warning
+
+
+def _log_end(chunk: bytes, position: int) -> Iterator[str]:
+    if len(chunk) < BLANK.size:
+        return
+    size, magic = BLANK.unpack_from(chunk)
+    if magic == BLANK_MAGIC:
+        yield f"{position:>14}  blank, {size} bytes to the end of the file"
+    elif size == 0 and magic == 0:
+        yield f"{position:>14}  zeros: the records end here"
+    else:
+        decode_record(chunk)  # says what is wrong
+        raise CorruptRecord(f"record at {position}: cut off")
+
+
+def _record_line(record: Record, position: int) -> str:
+    properties = parse_properties(record.properties)
+    shown = " ".join(f"{name}={value}" for name, value in properties.items())
+    more = "..." if len(record.body) > BODY_SHOWN_BYTES else ""
+    return (
+        f"{position:>14}  {record.total_size} bytes {record.topic}-{record.queue_id}"
+        f" offset {record.queue_offset} stored {_time(record.store_timestamp)}"
+        f" born {_time(record.born_timestamp)} by {record.born_host[0]}:{record.born_host[1]}"
+        f" flag {record.flag} sysFlag {record.sys_flag} retries {record.reconsume_times}"
+        f" [{shown}] body {len(record.body)} {record.body[:BODY_SHOWN_BYTES]!r}{more}"
+    )
+
+
+def _time(milliseconds: int) -> str:
+    try:
+        moment = datetime.fromtimestamp(milliseconds / 1000, UTC)
+    except (ValueError, OverflowError, OSError):
+        return str(milliseconds)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def dump_queue(path: Path) -> Iterator[str]:
+    """Print each entry of a ConsumeQueue file on a line."""
+    offset, blanks = int(path.name) // ENTRY_BYTES, 0
+    with path.open("rb") as file:
+        while data := file.read(ENTRY_BYTES * 4096):
+            for position, size, tags in ENTRY.iter_unpack(
+                data[: len(data) // ENTRY_BYTES * ENTRY_BYTES]
+            ):
+                if size == BLANK_SIZE:
+                    blanks += 1
+                else:
+                    if blanks:
+                        yield f"{offset - blanks:>12}  {blanks} blank entries"
+                        blanks = 0
+                    if size <= 0:
+                        yield f"{offset:>12}  zeros: the entries end here"
+                        return
+                    yield f"{offset:>12}  position {position} size {size} tags {tags}"
+                offset += 1
+
+
+def _dump_checkpoint(path: Path) -> Iterator[str]:
+    checkpoint = read_checkpoint(Files(), path.parent)
+    yield f"log until      {_time(checkpoint.log_timestamp)}"
+    yield f"queues until   {_time(checkpoint.queue_timestamp)}"
+    yield f"index until    {_time(checkpoint.index_timestamp)}"
+    yield f"master flushed {checkpoint.master_flushed_position}"
+    yield f"confirmed      {checkpoint.confirm_position}"
+
+
+def _dump_progress(path: Path) -> Iterator[str]:
+    progress = decode_progress(path.read_bytes())
+    if progress is None:
+        raise CorruptRecord(f"{path}: wrong length or checksum; recovery will ignore it")
+    yield f"flushed and dispatched to {progress.position}, stored {_time(progress.timestamp)}"
+    for (topic, queue_id), max_offset in sorted(progress.queues.items()):
+        yield f"{topic}-{queue_id} max offset {max_offset}"
+
+
+def _dump_marker(path: Path) -> Iterator[str]:
+    position = Marker(Files(), path.parent).read()
+    if position is None:
+        yield "of an earlier boot, or torn: it proves nothing"
+    else:
+        yield f"written to {position} in this boot"
+
+
+def _dump_text(path: Path) -> Iterator[str]:
+    yield path.read_bytes()[:200].decode("utf-8", "replace")
+
+
+def _dump_json(path: Path) -> Iterator[str]:
+    text = path.read_text("utf-8", "replace")
+    try:
+        yield json.dumps(json.loads(text), indent=2, ensure_ascii=False)
+    except ValueError:  # fastjson's own dialect: keys without quotes
+        yield text
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run from a command line."""
+    parser = argparse.ArgumentParser(
+        prog="python -m aerobee.storage.dump",
+        description="Print files of a store: log, queues, checkpoints, configuration.",
+        epilog="Exit codes: 0 printed, 1 a file is damaged, 2 a file cannot be read.",
+    )
+    parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
+    worst = 0
+    options = parser.parse_args(arguments)
+    for path in options.files:
+        if len(options.files) > 1:
+            print(f"== {path}")
+        try:
+            for line in dump(path):
+                print(line)
+        except BrokenPipeError:  # `| head` has seen enough
+            sys.stderr.close()
+            return worst
+        except CorruptRecord as error:
+            print(f"{path}: {error}", file=sys.stderr)
+            worst = max(worst, 1)
+        except (OSError, NotAStoreFile) as error:
+            print(error, file=sys.stderr)
+            worst = 2
+    return worst
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,311 @@
+"""Checks every invariant between the log and its queues: `python -m aerobee.storage.verify STORE`.
+
+Nothing is written, so a store at rest, of Java's broker too, stays as it is. Checked are: file
+names and sizes; every record's magic, position, lengths and checksum; that only zeros follow the
+last record of its file; that every record has its queue entry, and every entry its record, of that
+topic, queue, offset, size and tags; that offsets and positions rise without gaps.
+
+Exit codes: 0 clean, 1 problems were found, 2 the store cannot be read.
+"""
+
+import argparse
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from aerobee.remoting.record import java_string_hash
+from aerobee.storage.bulk_check import (
+    Columns,
+    Entries,
+    columns,
+    read_entries,
+    sound_until,
+)
+from aerobee.storage.consume_queue import ConsumeQueue
+from aerobee.storage.consume_queues import ConsumeQueues
+from aerobee.storage.errors import StoreError
+from aerobee.storage.files import Files
+from aerobee.storage.layout import ENTRY_BYTES, file_spans, log_files, queue_paths
+from aerobee.storage.log_scan import SCHEDULE_TOPIC, LogScan, Scanned, tags_code
+from aerobee.storage.segments import Segments
+from aerobee.storage.settings import DELAY_LEVELS_MS, GIB, StoreSettings
+
+PROBLEMS_SHOWN: Final = 50
+SLOW_RECORDS: Final = 2000  # walked one by one where the columns do not fit, before they are tried
+BLOCK_ENTRIES: Final = 65_536
+
+Progress = Callable[[int], None]
+
+
+@dataclass(slots=True)
+class Report:
+    """What was looked at and what is wrong; `problems` are sentences with file and place."""
+
+    log_files: int = 0
+    begin: int = 0
+    end: int = 0
+    end_reason: str = ""
+    records: int = 0
+    queues: int = 0
+    entries: int = 0
+    problems: list[str] = field(default_factory=list)
+    problem_count: int = 0
+
+    def add(self, problem: str) -> None:
+        """Note a problem; beyond the first few only the number grows."""
+        self.problem_count += 1
+        if len(self.problems) < PROBLEMS_SHOWN:
+            self.problems.append(problem)
+
+
+def store_settings(root: Path, commit_log_dir: Path | None = None) -> StoreSettings:
+    """Guess the file sizes of a store from its files."""
+    logs = log_files(root, commit_log_dir)
+    sizes = [span.size for span in logs if span.size]
+    entries = {
+        span.size // ENTRY_BYTES for _, _, path in queue_paths(root) for span in file_spans(path)
+    }
+    return StoreSettings(
+        root=root,
+        commit_log_dir=commit_log_dir,
+        segment_bytes=sizes[0] if sizes else GIB,
+        queue_file_entries=max(entries, default=300_000) or 300_000,
+    )
+
+
+class Verifier:
+    """One look at one store at rest."""
+
+    def __init__(self, settings: StoreSettings, progress: Progress = lambda done: None) -> None:
+        files = Files()
+        self._settings = settings
+        self._progress = progress
+        self._segments = Segments(files, settings.log_dir, settings.segment_bytes, write=False)
+        self._queues = ConsumeQueues(files, settings, write=False)
+        self._tags: dict[bytes, int] = {}
+        self._seen: dict[tuple[str, int], int] = {}  # the next offset that the log should show
+        self.report = Report()
+
+    def run(self) -> Report:
+        """Check everything; StoreError where files have sizes that make no sense together."""
+        report = self.report
+        self._segments.load()
+        self._queues.load({})
+        for queue in self._queues:
+            queue.trim(self._segments.begin)
+        report.log_files = len(self._segments.items)
+        report.begin = report.end = self._segments.begin
+        report.queues = len(self._queues)
+        self._check_log()
+        self._check_end()
+        for queue in self._queues:
+            self._check_queue(queue)
+        return report
+
+    def _check_log(self) -> None:
+        """Walk the log, in bulk where its queues allow it."""
+        position, queues = self._segments.begin, list(self._queues)
+        while True:
+            position, records = sound_until(self._segments, queues, position, self._stretch)
+            self.report.records += records
+            scan = LogScan(self._segments, position)
+            walked = 0
+            for record in scan:
+                self._check_record(record)
+                walked += 1
+                if walked == SLOW_RECORDS:
+                    break
+            self.report.records += walked
+            position = scan.end
+            self._progress(position - self._segments.begin)
+            if walked < SLOW_RECORDS:
+                self.report.end, self.report.end_reason = position, scan.reason
+                return
+
+    def _stretch(self, data: bytes, base: int, entries: Entries, found: Columns) -> None:
+        """Check the tags of records that are known to be sound."""
+        queues = list(self._queues)
+        begins, ends = found.properties_at.tolist(), found.end.tolist()
+        codes, owners = entries.tags.tolist(), entries.queue.tolist()
+        delayed = {i for i, queue in enumerate(queues) if queue.topic == SCHEDULE_TOPIC}
+        for index, code in enumerate(codes):
+            if owners[index] in delayed:
+                continue  # the time at which it is due depends on the broker's settings
+            if code != self._hash(data, begins[index], ends[index]):
+                queue = queues[owners[index]]
+                self.report.add(
+                    f"{queue.topic}-{queue.queue_id} offset {entries.offset[index]}: tags code"
+                    f" {code}, the record at {entries.position[index]} has other tags"
+                )
+        self._progress(base + len(data) - self._segments.begin)
+
+    def _hash(self, data: bytes, begin: int, end: int) -> int:
+        """Return the hash of TAGS in a raw property string, by a memo of tags."""
+        at = data.rfind(b"\x02TAGS\x01", begin, end)
+        if at >= 0:
+            at += 6
+        elif data.startswith(b"TAGS\x01", begin, end):
+            at = begin + 5
+        else:
+            return 0
+        stop = data.find(b"\x02", at, end)
+        tags = data[at : end if stop < 0 else stop]
+        code = self._tags.get(tags)
+        if code is None:
+            code = java_string_hash(tags.decode("utf-8", "replace")) if tags else 0
+            self._tags[tags] = code
+        return code
+
+    def _check_record(self, record: Scanned) -> None:
+        """Compare one record with its queue entry."""
+        if not record.queued:
+            return
+        name = f"{record.topic}-{record.queue_id} offset {record.queue_offset}"
+        queue = self._queues.find(record.topic, record.queue_id)
+        if queue is None or record.queue_offset >= queue.max_offset:
+            self.report.add(f"{name}: the record at {record.position} has no queue entry")
+            return
+        if record.queue_offset < queue.min_offset:
+            return
+        position, size, code = queue.entry(record.queue_offset)
+        if (position, size) != (record.position, record.size):
+            self.report.add(
+                f"{name}: the entry says {size} bytes at {position}, the record has {record.size}"
+                f" bytes at {record.position}"
+            )
+        elif record.topic != SCHEDULE_TOPIC and code != tags_code(
+            record, record.topic, DELAY_LEVELS_MS
+        ):
+            self.report.add(f"{name}: tags code {code}, the record at {position} has other tags")
+
+    def _check_end(self) -> None:
+        """See that the log ends because it ends, not because something is broken."""
+        end = self.report.end
+        segment = self._segments.find(end)
+        if segment is None:
+            return
+        if self.report.end_reason not in ("zeros", "the files end", "the file ends"):
+            self.report.add(f"{segment.path}: at {end}: {self.report.end_reason}")
+            return
+        for later in self._segments.items:
+            at = later.next_data(max(end, later.base))
+            while at < later.end:
+                data = later.read(at, 4 << 20)
+                if not data:
+                    break
+                if data.count(0) != len(data):
+                    self.report.add(
+                        f"{later.path}: bytes behind the last record, which ends at {end}"
+                    )
+                    return
+                at = later.next_data(at + len(data)) if at + len(data) < later.end else later.end
+
+    def _check_queue(self, queue: ConsumeQueue) -> None:
+        """See that every entry has its record; what lies before the log's begin does not count."""
+        for low in range(queue.min_offset, queue.max_offset, BLOCK_ENTRIES):
+            high = min(low + BLOCK_ENTRIES, queue.max_offset)
+            rows = read_entries(queue, low, high)
+            self.report.entries += len(rows)
+            position = rows["position"].astype(np.int64)
+            size = rows["size"].astype(np.int64)
+            inside = (position >= self.report.begin) & (position + size <= self.report.end)
+            for index in np.flatnonzero(~inside)[:PROBLEMS_SHOWN].tolist():
+                self.report.add(
+                    f"{queue.topic}-{queue.queue_id} offset {low + index}: the entry says"
+                    f" {size[index]} bytes at {position[index]}, the log has"
+                    f" {self.report.begin} to {self.report.end}"
+                )
+            falls = np.flatnonzero(position[1:] <= position[:-1])
+            for index in falls[:PROBLEMS_SHOWN].tolist():
+                self.report.add(
+                    f"{queue.topic}-{queue.queue_id} offset {low + index + 1}: position"
+                    f" {position[index + 1]} is not behind the one before, {position[index]}"
+                )
+            if self.report.problem_count:  # without any, the log has vouched for every entry
+                self._check_heads(queue, low, position, size, inside)
+
+    def _check_heads(
+        self,
+        queue: ConsumeQueue,
+        low: int,
+        position: "np.ndarray[tuple[int], np.dtype[np.int64]]",
+        size: "np.ndarray[tuple[int], np.dtype[np.int64]]",
+        inside: "np.ndarray[tuple[int], np.dtype[np.bool_]]",
+    ) -> None:
+        """Look at the record under each entry on its own."""
+        for index in np.flatnonzero(inside).tolist():
+            at, count = int(position[index]), int(size[index])
+            segment = self._segments.find(at)
+            data = segment.read(at, count) if segment is not None else b""
+            one = np.zeros(1, np.int64)
+            entry = Entries(one + at, one + count, one, one + low + index, one)
+            if len(data) < max(91, count) or not columns(data, at, entry, [queue]).sound[0]:
+                self.report.add(
+                    f"{queue.topic}-{queue.queue_id} offset {low + index}: no record of that"
+                    f" queue and offset with {count} bytes at {at}"
+                )
+
+
+def verify(settings: StoreSettings, progress: Progress = lambda done: None) -> Report:
+    """Check a store at rest and report."""
+    return Verifier(settings, progress).run()
+
+
+def lines(report: Report) -> Iterator[str]:
+    """Describe a report, the problems first."""
+    yield from report.problems
+    if (hidden := report.problem_count - len(report.problems)) > 0:
+        yield f"... and {hidden} more"
+    yield (
+        f"{report.log_files} log files, {report.records} records at {report.begin} to {report.end};"
+        f" {report.queues} queues, {report.entries} entries; {report.problem_count} problems"
+    )
+
+
+def _with_bar(settings: StoreSettings) -> Report:
+    """Verify with a progress bar that appears after two seconds."""
+    from rich.console import Console
+    from rich.progress import Progress as Bar
+
+    total = sum(span.size for span in log_files(settings.root, settings.commit_log_dir))
+    with Bar(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("checking the log", total=total, visible=False)
+        began = time.monotonic()
+
+        def show(done: int) -> None:
+            bar.update(task, completed=done, visible=time.monotonic() - began > 2)
+
+        return verify(settings, show)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run from a command line."""
+    parser = argparse.ArgumentParser(
+        prog="python -m aerobee.storage.verify",
+        description="Check a store at rest: every record, every queue entry, and that they agree.",
+        epilog="Exit codes: 0 clean, 1 problems found, 2 the store cannot be read.",
+    )
+    parser.add_argument("store", type=Path, help="storePathRootDir")
+    parser.add_argument("--commit-log", type=Path, help="storePathCommitLog, if it lies elsewhere")
+    options = parser.parse_args(arguments)
+    if not log_files(options.store, options.commit_log) and not options.store.is_dir():
+        print(f"{options.store} is no store: there is no such directory", file=sys.stderr)
+        return 2
+    try:
+        settings = store_settings(options.store, options.commit_log)
+        report = _with_bar(settings) if sys.stderr.isatty() else verify(settings)
+    except (StoreError, OSError) as error:
+        print(error, file=sys.stderr)
+        return 2
+    for line in lines(report):
+        print(line)
+    return 1 if report.problem_count else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
