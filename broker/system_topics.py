@@ -11,6 +11,8 @@ SCHEDULE_TOPIC: Final = "SCHEDULE_TOPIC_XXXX"
 BENCHMARK_TOPIC: Final = "BenchmarkTest"
 HALF_TOPIC: Final = "RMQ_SYS_TRANS_HALF_TOPIC"
 OP_HALF_TOPIC: Final = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
+ROCKSDB_HALF_TOPIC: Final = "RMQ_SYS_ROCKSDB_TRANS_HALF_TOPIC"  # since RocketMQ 5.5
+ROCKSDB_OP_HALF_TOPIC: Final = "RMQ_SYS_ROCKSDB_TRANS_OP_HALF_TOPIC"
 TRACE_TOPIC: Final = "RMQ_SYS_TRACE_TOPIC"
 TRANS_CHECK_MAX_TIME_TOPIC: Final = "TRANS_CHECK_MAX_TIME_TOPIC"
 SELF_TEST_TOPIC: Final = "SELF_TEST_TOPIC"
@@ -74,6 +76,8 @@ def system_topics(settings: BrokerSettings) -> list[TopicConfig]:
         _topic(SYNC_MEMBER_PREFIX + broker, 1, Perm.INHERIT),
         _topic(HALF_TOPIC, 1),
         _topic(OP_HALF_TOPIC, 1),
+        _topic(ROCKSDB_HALF_TOPIC, 1),
+        _topic(ROCKSDB_OP_HALF_TOPIC, 1),
     ]
     if settings.auto_create_topic_enable:
         queues = settings.default_topic_queue_nums
