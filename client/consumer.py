@@ -2,26 +2,24 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from aerobee.client.background import BackgroundTasks
-from aerobee.client.balance import Averagely, Strategy
+from aerobee.client.balance import Strategy
 from aerobee.client.errors import InvalidUse
 from aerobee.client.handlers import Handler, HandlerPool, HandlerStatistics, as_handler
-from aerobee.client.instance import ClientInstance
-from aerobee.client.message import GROUP_CHARACTERS_MAX, MessageQueue, check_name
-from aerobee.client.offsets import ConsumeFrom, GroupOffsets, StartingPoint
+from aerobee.client.membership import GroupMember
+from aerobee.client.message import MessageQueue
+from aerobee.client.offsets import ConsumeFrom
 from aerobee.client.process_queue import ProcessQueue, QueueStatistics
 from aerobee.client.pull_loop import PullLoop
 from aerobee.client.pulling import Puller
-from aerobee.client.rebalance import Ownership, QueuesChanged
 from aerobee.client.received import ReceivedMessage
 from aerobee.client.settings import ClientSettings, PushSettings
-from aerobee.client.sharing import parse_namesrv, return_instance, share_instance
-from aerobee.client.subscriptions import Subscription, now_ms, parse_subscription
-from aerobee.remoting.bodies import ConsumerData
+from aerobee.client.sharing import return_instance
+from aerobee.client.subscriptions import parse_subscription
 from aerobee.remoting.errors import AerobeeError
 
 log = logging.getLogger(__name__)
@@ -34,7 +32,7 @@ class PushStatistics(NamedTuple):
     queues: dict[MessageQueue, QueueStatistics]
 
 
-class PushConsumer:
+class PushConsumer(GroupMember):
     """A member of a clustering group: each message goes to one member (DefaultMQPushConsumer.java).
 
         consumer = PushConsumer("orders-group", namesrv="127.0.0.1:9876")
@@ -65,23 +63,17 @@ class PushConsumer:
         which the group has no offset; `consume_timestamp_ms` (since 1970, default half an hour
         ago) goes with ConsumeFrom.TIMESTAMP. Raises InvalidMessage for a bad group name.
         """
-        check_name("group", group, GROUP_CHARACTERS_MAX)
-        self.group = group
-        self.settings = settings or PushSettings()
-        self._client = client or ClientSettings()
-        self._namesrv = parse_namesrv(namesrv)
-        self._strategy = strategy or Averagely()
-        half_an_hour_ago_ms = now_ms() - 30 * 60 * 1000
-        self._start = StartingPoint(
-            consume_from,
-            half_an_hour_ago_ms if consume_timestamp_ms is None else consume_timestamp_ms,
+        super().__init__(
+            group,
+            namesrv=namesrv,
+            client=client,
+            strategy=strategy,
+            consume_from=consume_from,
+            consume_timestamp_ms=consume_timestamp_ms,
         )
-        self._subscriptions: dict[str, Subscription] = {}
+        self.settings = settings or PushSettings()
         self._handlers: dict[str, Handler] = {}
-        self._queues_changed: list[QueuesChanged] = []
         self._suspended = False
-        self._instance: ClientInstance | None = None
-        self.ownership: Ownership | None = None
 
     # --- before the start ---
 
@@ -104,39 +96,23 @@ class PushConsumer:
         self._subscriptions[topic] = parse_subscription(topic, tags, sql)
         self._handlers[topic] = as_handler(handler)
 
-    def on_queues_changed(self, callback: QueuesChanged) -> None:
-        """Call `callback(topic, all_queues, my_queues)` whenever this member's share changed."""
-        self._queues_changed.append(callback)
-
     # --- life ---
 
     async def start(self) -> None:
         """Join the group; messages flow as soon as the queues are shared.
 
-        Raises InvalidUse without subscription, or when started already; nothing if the cluster
-        cannot be reached: it is tried again until it can.
+        Raises InvalidUse without subscription, or when started already; BrokerRefused for an SQL92
+        expression that the broker cannot read. A cluster that cannot be reached raises nothing: it
+        is tried again until it can.
         """
-        if self._instance is not None:
-            raise InvalidUse("the consumer is started already")
         if not self._subscriptions:
             raise InvalidUse(f"group {self.group!r} subscribes to nothing; call subscribe first")
-        instance = share_instance(self._namesrv, self._client, self.group)
-        self._instance = instance
+        instance = self._instance = await self._share_instance()
         self._tasks = BackgroundTasks()
         self._pulling: dict[MessageQueue, asyncio.Task[Any]] = {}
         self._pool = HandlerPool(self.settings.concurrency, self.settings.redeliver_delay_ms)
-        self._offsets = GroupOffsets(instance, self.group, self._client.offset_timeout_ms)
-        self.ownership = Ownership(
-            instance,
-            self.group,
-            self._strategy,
-            self._subscriptions,
-            find_start=lambda queue: self._start.find(queue, self._offsets),
-            begin=self._begin,
-            end=self._end,
-            idle_max_ms=self.settings.pull.idle_max_ms,
-        )
-        self.ownership.on_changed += [self._renew_subscription, *self._queues_changed]
+        idle_max_ms = self.settings.pull.idle_max_ms
+        self.ownership = self._own(instance, self._begin, self._end, idle_max_ms)
         await instance.add_consumer(self)
 
     async def close(self) -> None:
@@ -178,11 +154,6 @@ class PushConsumer:
 
     # --- looking in ---
 
-    @property
-    def client_id(self) -> str:
-        """The id by which brokers know this member; empty before the start."""
-        return self._instance.client_id if self._instance is not None else ""
-
     def queues(self) -> list[MessageQueue]:
         """Return the queues that this member owns at the moment, sorted."""
         return sorted(self.ownership.queues) if self.ownership is not None else []
@@ -195,21 +166,6 @@ class PushConsumer:
         return PushStatistics(self._pool.statistics(), queues)
 
     # --- what the instance asks ---
-
-    def topics(self) -> Iterable[str]:
-        """The subscribed topics."""
-        return self._subscriptions
-
-    def heartbeat_data(self) -> ConsumerData:
-        """This member as heartbeats describe it."""
-        return ConsumerData(
-            group_name=self.group,
-            consume_type="CONSUME_PASSIVELY",
-            message_model="CLUSTERING",
-            consume_from_where=self._start.consume_from.value,
-            subscription_data_set=[each.body() for each in self._subscriptions.values()],
-            unit_mode=False,
-        )
 
     async def persist_offsets(self) -> None:
         """Store the offsets of all the owned queues, without waiting for answers."""
@@ -269,10 +225,3 @@ class PushConsumer:
             process.correct(offset)
             await self.ownership.drop(queue)
         self._instance.rebalance_soon()
-
-    def _renew_subscription(
-        self, topic: str, queues: list[MessageQueue], mine: list[MessageQueue]
-    ) -> None:
-        if topic in self._subscriptions and self._instance is not None:
-            self._subscriptions[topic].renew()
-            self._instance.heartbeat_soon()

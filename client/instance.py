@@ -12,12 +12,15 @@ from typing import Any, Protocol
 
 from aerobee.client.background import BackgroundTasks
 from aerobee.client.connections import Connections
+from aerobee.client.errors import RouteMissing
 from aerobee.client.message import MessageQueue
 from aerobee.client.rebalance import Ownership, any_broker
 from aerobee.client.route_cache import MASTER_ID, RouteCache, TopicRoute
 from aerobee.client.serving import routes as client_routes
 from aerobee.client.settings import ClientSettings
+from aerobee.client.subscriptions import TAG, Subscription
 from aerobee.remoting.bodies import (
+    CheckClientConfig,
     ConsumerData,
     ConsumerListReply,
     HeartbeatData,
@@ -27,7 +30,7 @@ from aerobee.remoting.bodies import (
 )
 from aerobee.remoting.codes import RequestCode
 from aerobee.remoting.command import Command
-from aerobee.remoting.errors import AerobeeError
+from aerobee.remoting.errors import AerobeeError, Unavailable
 from aerobee.remoting.headers._fields import Header, encode_header
 from aerobee.remoting.headers.heartbeat import ConsumerListRequest, UnregisterClientRequest
 from aerobee.remoting.msgpack_header import EXT_MSGPACK
@@ -146,6 +149,27 @@ class ClientInstance:
             ConsumerListRequest(consumer_group=group),
         )
         return list(decode_body(ConsumerListReply, reply.body).consumer_id_list)
+
+    async def check_subscription(self, group: str, subscription: Subscription) -> None:
+        """Let a broker of the topic compile a subscription that is not by tags.
+
+        Raises BrokerRefused, with its remark, for one that it cannot read or does not allow; a
+        cluster that cannot be reached is no reason to fail (MQClientInstance.checkClientInBroker).
+        """
+        if subscription.expression_type == TAG:
+            return
+        try:
+            address = any_broker((await self.routes.get(subscription.topic)).brokers)
+            if address is None:
+                return
+            body = CheckClientConfig(
+                client_id=self.client_id, group=group, subscription_data=subscription.body()
+            )
+            await self.connections.request(
+                address, RequestCode.CHECK_CLIENT_CONFIG, body=encode_body(body)
+            )
+        except (Unavailable, RouteMissing) as error:
+            log.warning("subscription not checked topic=%s error=%s", subscription.topic, error)
 
     # --- calls by queue ---
 
@@ -289,6 +313,8 @@ class ClientInstance:
             ]
             planned = [await ownership.plan() for ownership in members]
             await asyncio.gather(*(ownership.release() for ownership in members))
+            if any(ownership.takes_over() for ownership in members):
+                await asyncio.sleep(self.settings.takeover_delay_ms / 1000)
             taken = [await ownership.take() for ownership in members]
             return all(planned) and all(taken)
 

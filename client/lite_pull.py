@@ -7,27 +7,26 @@ from types import TracebackType
 from typing import Any, Self
 
 from aerobee.client.background import BackgroundTasks
-from aerobee.client.balance import Averagely, Strategy
+from aerobee.client.balance import Strategy
 from aerobee.client.errors import InvalidUse
 from aerobee.client.fetched import Fetched
 from aerobee.client.instance import ClientInstance
-from aerobee.client.message import GROUP_CHARACTERS_MAX, MessageQueue, check_name
-from aerobee.client.offsets import ConsumeFrom, GroupOffsets, StartingPoint
+from aerobee.client.membership import GroupMember
+from aerobee.client.message import MessageQueue
+from aerobee.client.offsets import ConsumeFrom
 from aerobee.client.process_queue import ProcessQueue, QueueStatistics
 from aerobee.client.pull_loop import PullLoop
 from aerobee.client.pulling import Puller
-from aerobee.client.rebalance import Ownership, QueuesChanged
 from aerobee.client.received import ReceivedMessage
 from aerobee.client.settings import ClientSettings, LitePullSettings
-from aerobee.client.sharing import parse_namesrv, return_instance, share_instance
-from aerobee.client.subscriptions import Subscription, now_ms, parse_subscription
-from aerobee.remoting.bodies import ConsumerData
+from aerobee.client.sharing import return_instance
+from aerobee.client.subscriptions import Subscription, parse_subscription
 from aerobee.remoting.errors import AerobeeError
 
 log = logging.getLogger(__name__)
 
 
-class LitePullConsumer:
+class LitePullConsumer(GroupMember):
     """Fetches ahead and hands out batches when asked (DefaultLitePullConsumer.java).
 
         consumer = LitePullConsumer("reports", namesrv="127.0.0.1:9876")
@@ -41,6 +40,8 @@ class LitePullConsumer:
     again, when `commit` is, or on a clean exit; with `async for` a message does when the next one
     is asked for. So what was not consumed in a crash comes again, and nothing is skipped.
     """
+
+    consume_type = "CONSUME_ACTIVELY"
 
     def __init__(
         self,
@@ -57,25 +58,20 @@ class LitePullConsumer:
 
         The arguments are those of PushConsumer. Raises InvalidMessage for a bad group name.
         """
-        check_name("group", group, GROUP_CHARACTERS_MAX)
-        self.group = group
-        self.settings = settings or LitePullSettings()
-        self._client = client or ClientSettings()
-        self._namesrv = parse_namesrv(namesrv)
-        self._strategy = strategy or Averagely()
-        half_an_hour_ago_ms = now_ms() - 30 * 60 * 1000
-        self._start = StartingPoint(
-            consume_from,
-            half_an_hour_ago_ms if consume_timestamp_ms is None else consume_timestamp_ms,
+        super().__init__(
+            group,
+            namesrv=namesrv,
+            client=client,
+            strategy=strategy,
+            consume_from=consume_from,
+            consume_timestamp_ms=consume_timestamp_ms,
         )
-        self._subscriptions: dict[str, Subscription] = {}
-        self._queues_changed: list[QueuesChanged] = []
-        self._given: dict[MessageQueue, ProcessQueue] = {}
+        self.settings = settings or LitePullSettings()
+        self._given: dict[MessageQueue, ProcessQueue] = {}  # by assign ...
+        self._wanted: dict[str, Subscription] = {}  # ... and what of their topics
         self._pulling: dict[MessageQueue, asyncio.Task[Any]] = {}
         self._paused: set[MessageQueue] = set()
         self._fetched = Fetched()
-        self._instance: ClientInstance | None = None
-        self.ownership: Ownership | None = None
 
     # --- what to read ---
 
@@ -105,44 +101,29 @@ class LitePullConsumer:
             process.drop()
             await self._end(queue, process)
         for queue in sorted(wanted):
-            self._subscriptions[queue.topic] = parse_subscription(queue.topic, tags)
+            self._wanted[queue.topic] = parse_subscription(queue.topic, tags)
             instance.keep_route(queue.topic)
             if queue not in self._given:
                 start = await self._start.find(queue, self._offsets)
                 self._given[queue] = ProcessQueue(start)
                 self._begin(queue, self._given[queue])
 
-    def on_queues_changed(self, callback: QueuesChanged) -> None:
-        """Call `callback(topic, all_queues, my_queues)` whenever this member's share changed."""
-        self._queues_changed.append(callback)
-
     # --- life ---
 
     async def start(self) -> None:
-        """Connect; with subscriptions, join the group. Raises InvalidUse when started already."""
-        if self._instance is not None:
-            raise InvalidUse("the consumer is started already")
-        subscribed = bool(self._subscriptions)
-        instance = share_instance(self._namesrv, self._client, self.group if subscribed else None)
-        self._instance = instance
+        """Connect; with subscriptions, join the group.
+
+        Raises InvalidUse when started already, BrokerRefused for a bad SQL92 expression.
+        """
+        instance = self._instance = await self._share_instance()
         self._tasks = BackgroundTasks()
-        self._offsets = GroupOffsets(instance, self.group, self._client.offset_timeout_ms)
         if self.settings.auto_commit:
             self._tasks.every(
                 self.settings.auto_commit_interval_ms, self._commit_later, "auto-commit"
             )
-        if subscribed:
-            self.ownership = Ownership(
-                instance,
-                self.group,
-                self._strategy,
-                self._subscriptions,
-                find_start=lambda queue: self._start.find(queue, self._offsets),
-                begin=self._begin,
-                end=self._end,
-                idle_max_ms=self.settings.pull.idle_max_ms,
-            )
-            self.ownership.on_changed += [self._renew_subscription, *self._queues_changed]
+        if self._subscriptions:
+            idle_max_ms = self.settings.pull.idle_max_ms
+            self.ownership = self._own(instance, self._begin, self._end, idle_max_ms)
             await instance.add_consumer(self)
 
     async def close(self) -> None:
@@ -288,26 +269,6 @@ class LitePullConsumer:
         """Return the state of each queue that is read."""
         return {queue: process.statistics() for queue, process in self._queues().items()}
 
-    # --- what the instance asks ---
-
-    def topics(self) -> Iterable[str]:
-        """The subscribed topics."""
-        return self._subscriptions
-
-    def heartbeat_data(self) -> ConsumerData:
-        """This member as heartbeats describe it."""
-        return ConsumerData(
-            group_name=self.group,
-            consume_type="CONSUME_ACTIVELY",
-            message_model="CLUSTERING",
-            consume_from_where=self._start.consume_from.value,
-            subscription_data_set=[each.body() for each in self._subscriptions.values()],
-            unit_mode=False,
-        )
-
-    async def persist_offsets(self) -> None:
-        """Do nothing: `auto_commit` has an interval of its own."""
-
     # --- queues ---
 
     def _started(self) -> ClientInstance:
@@ -334,7 +295,7 @@ class LitePullConsumer:
             queue,
             process,
             Puller(instance.connections, instance.routes, self.group, queue, pull, lite=True),
-            self._subscriptions[queue.topic],
+            self._subscriptions.get(queue.topic) or self._wanted[queue.topic],
             pull,
             deliver=self._fetched.add,
             offset_illegal=self._correct,
@@ -387,10 +348,3 @@ class LitePullConsumer:
         await self._offsets.commit_later(
             {queue: process.committable for queue, process in self._queues().items()}
         )
-
-    def _renew_subscription(
-        self, topic: str, queues: list[MessageQueue], mine: list[MessageQueue]
-    ) -> None:
-        if topic in self._subscriptions and self._instance is not None:
-            self._subscriptions[topic].renew()
-            self._instance.heartbeat_soon()

@@ -92,6 +92,13 @@ class Ownership:
                 lost.append(queue)
         await self._end_all(lost)
 
+    def takes_over(self) -> bool:
+        """Whether the plan gives queues to this member that another one may be leaving now."""
+        return any(
+            len(share.client_ids) > 1 and share.mine - self.queues.keys()
+            for share in self._shares.values()
+        )
+
     async def take(self) -> bool:
         """Begin the work on the queues that the plan gives to this member.
 

@@ -1,0 +1,122 @@
+"""What every kind of consumer has in common: its group, its subscriptions and its instance."""
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+
+from aerobee.client.balance import Averagely, Strategy
+from aerobee.client.errors import InvalidUse
+from aerobee.client.instance import ClientInstance
+from aerobee.client.message import GROUP_CHARACTERS_MAX, MessageQueue, check_name
+from aerobee.client.offsets import ConsumeFrom, GroupOffsets, StartingPoint
+from aerobee.client.process_queue import ProcessQueue
+from aerobee.client.rebalance import Ownership, QueuesChanged
+from aerobee.client.settings import ClientSettings
+from aerobee.client.sharing import parse_namesrv, return_instance, share_instance
+from aerobee.client.subscriptions import Subscription, now_ms
+from aerobee.remoting.bodies import ConsumerData
+
+HALF_AN_HOUR_MS = 30 * 60 * 1000  # DefaultMQPushConsumer.consumeTimestamp lies so far back
+
+
+class GroupMember:
+    """A consumer before and while it belongs to a group; the consumers derive from it."""
+
+    consume_type = "CONSUME_PASSIVELY"  # or CONSUME_ACTIVELY: told to brokers, changes nothing
+
+    def __init__(
+        self,
+        group: str,
+        *,
+        namesrv: str | Sequence[str],
+        client: ClientSettings | None,
+        strategy: Strategy | None,
+        consume_from: ConsumeFrom,
+        consume_timestamp_ms: int | None,
+    ) -> None:
+        """Check and keep the arguments; they are described at the consumers."""
+        check_name("group", group, GROUP_CHARACTERS_MAX)
+        self.group = group
+        self.ownership: Ownership | None = None
+        self._client = client or ClientSettings()
+        self._namesrv = parse_namesrv(namesrv)
+        self._strategy = strategy or Averagely()
+        if consume_timestamp_ms is None:
+            consume_timestamp_ms = now_ms() - HALF_AN_HOUR_MS
+        self._start = StartingPoint(consume_from, consume_timestamp_ms)
+        self._subscriptions: dict[str, Subscription] = {}
+        self._queues_changed: list[QueuesChanged] = []
+        self._instance: ClientInstance | None = None
+
+    @property
+    def client_id(self) -> str:
+        """The id by which brokers know this member; empty before the start and after the end."""
+        return self._instance.client_id if self._instance is not None else ""
+
+    def on_queues_changed(self, callback: QueuesChanged) -> None:
+        """Call `callback(topic, all_queues, my_queues)` whenever this member's share changed."""
+        self._queues_changed.append(callback)
+
+    # --- what the instance asks ---
+
+    def topics(self) -> Iterable[str]:
+        """The subscribed topics."""
+        return self._subscriptions
+
+    def heartbeat_data(self) -> ConsumerData:
+        """This member as heartbeats describe it."""
+        return ConsumerData(
+            group_name=self.group,
+            consume_type=self.consume_type,
+            message_model="CLUSTERING",
+            consume_from_where=self._start.consume_from.value,
+            subscription_data_set=[each.body() for each in self._subscriptions.values()],
+            unit_mode=False,
+        )
+
+    async def persist_offsets(self) -> None:
+        """Store what was consumed; called every few seconds."""
+
+    # --- for the consumers ---
+
+    async def _share_instance(self) -> ClientInstance:
+        """Get an instance for this member and let a broker check the subscriptions."""
+        if self._instance is not None:
+            raise InvalidUse("the consumer is started already")
+        group = self.group if self._subscriptions else None
+        instance = share_instance(self._namesrv, self._client, group)
+        try:
+            for subscription in self._subscriptions.values():
+                await instance.check_subscription(self.group, subscription)
+        except BaseException:
+            await return_instance(instance, group)
+            raise
+        self._offsets = GroupOffsets(instance, self.group, self._client.offset_timeout_ms)
+        return instance
+
+    def _own(
+        self,
+        instance: ClientInstance,
+        begin: Callable[[MessageQueue, ProcessQueue], None],
+        end: Callable[[MessageQueue, ProcessQueue], Awaitable[None]],
+        idle_max_ms: int,
+    ) -> Ownership:
+        """Return the ownership by which this member shares the queues of its topics."""
+        ownership = Ownership(
+            instance,
+            self.group,
+            self._strategy,
+            self._subscriptions,
+            find_start=lambda queue: self._start.find(queue, self._offsets),
+            begin=begin,
+            end=end,
+            idle_max_ms=idle_max_ms,
+        )
+        ownership.on_changed += [self._renew_subscription, *self._queues_changed]
+        return ownership
+
+    def _renew_subscription(
+        self, topic: str, queues: list[MessageQueue], mine: list[MessageQueue]
+    ) -> None:
+        """Tell the brokers, by a newer version, that this member's queues have changed."""
+        if topic in self._subscriptions and self._instance is not None:
+            self._subscriptions[topic].renew()
+            self._instance.heartbeat_soon()
