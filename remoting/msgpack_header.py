@@ -1,8 +1,8 @@
 """The msgpack header: a third of JSON's cost, spoken only between our own client and broker.
 
-A header is one array: [code, fields, opaque, flag, remark or nil, language, version]. The broker
-offers it with `EXT_MSGPACK` in its heartbeat reply and the client uses it on that connection from
-then on; no other peer ever sees it.
+A header is one array: [code, fields, opaque, flag, remark or nil, language, version]. Our client
+says in its heartbeats that it knows it, the broker offers it in its replies to those, and both use
+it for the requests that follow on that connection; no other peer ever sees it.
 """
 
 from typing import Final
@@ -13,7 +13,7 @@ from aerobee.remoting.command import Codec, Command
 from aerobee.remoting.errors import ProtocolError
 
 EXT_MSGPACK: Final = "AEROBEE_MSGPACK"
-"""Name of the heartbeat reply's field that offers this codec; its value is "true"."""
+"""The field by which a heartbeat asks for this codec and its reply offers it; "true" in both."""
 
 _INT32_MIN: Final = -0x8000_0000
 _INT32_MAX: Final = 0x7FFF_FFFF

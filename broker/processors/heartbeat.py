@@ -26,13 +26,13 @@ from aerobee.remoting.headers.heartbeat import (
     HeartbeatReply,
     UnregisterClientRequest,
 )
+from aerobee.remoting.msgpack_header import EXT_MSGPACK
 from aerobee.remoting.net.routes import NoHeader, Outcome, Reply, Request, Routes
 
 log = logging.getLogger(__name__)
 
 routes: Routes[Context] = Routes("heartbeat")
 
-MSGPACK_OFFER: Final = "AEROBEE_MSGPACK"  # what our own client and broker say to one another
 PULL_CONSUMER: Final = "CONSUME_ACTIVELY"
 
 
@@ -156,7 +156,7 @@ async def _when_known(ctx: Context, made: list[TopicConfig], reply: Reply) -> Re
 
 def _offer(request: Request[NoHeader]) -> dict[str, str]:
     """Agree on msgpack headers with a client that knows them; nobody else ever hears of it."""
-    if request.command.ext.get(MSGPACK_OFFER) != "1":
+    if request.command.ext.get(EXT_MSGPACK) != "true":
         return {}
     request.connection.msgpack = True
-    return {MSGPACK_OFFER: "1"}
+    return {EXT_MSGPACK: "true"}

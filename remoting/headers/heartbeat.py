@@ -5,10 +5,16 @@ import msgspec
 from aerobee.remoting.headers._fields import Header, Int32
 
 
+class HeartbeatRequest(Header, frozen=True, kw_only=True):
+    """HEART_BEAT, whose content is its body; our own client says here that it knows msgpack."""
+
+    msgpack: bool | None = msgspec.field(name="AEROBEE_MSGPACK", default=None)
+
+
 class HeartbeatReply(Header, frozen=True, kw_only=True):
     """What a broker says to a heartbeat (ClientManageProcessor.java).
 
-    `msgpack` is ours alone: it offers the msgpack header codec on this connection.
+    `msgpack` offers the msgpack header codec on this connection, to a client that knows it.
     """
 
     is_support_heart_beat_v2: bool = msgspec.field(name="IS_SUPPORT_HEART_BEAT_V2", default=True)
