@@ -1,0 +1,90 @@
+"""The export: every message once, files that appear together, a second run that is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from support.stores import Stored, StoreWriter, read_log
+
+from aerobee.spark import ExportRefused, export
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+
+def exported(target: Path) -> list[tuple[Any, ...]]:
+    """Topic, position and body of what pyarrow finds in an export, in the log's order."""
+    import pyarrow.dataset as ds
+
+    table = ds.dataset(target, format="parquet", partitioning="hive").to_table()
+    rows = sorted(table.to_pylist(), key=lambda row: row["commit_log_offset"])
+    return [
+        (row["topic"], row["date"], row["commit_log_offset"], row["body"], dict(row["properties"]))
+        for row in rows
+    ]
+
+
+def expected(store: Path, **only: object) -> list[tuple[Any, ...]]:
+    """The same from the struct loop."""
+    from datetime import UTC, datetime
+
+    return [
+        (
+            row["topic"],
+            datetime.fromtimestamp(row["store_timestamp"] / 1000, UTC).date().isoformat(),
+            row["commit_log_offset"],
+            row["body"],
+            row["properties"],
+        )
+        for row in read_log(store)
+        if all(row[name] == value for name, value in only.items())
+    ]
+
+
+def test_export_holds_every_message_once(spark: SparkSession, store: Path, tmp_path: Path) -> None:
+    """Read back by pyarrow and by Spark; a second run is refused, overwriting replaces."""
+    target = tmp_path / "lake"
+    seen: list[tuple[int, int]] = []
+    summary = export(store, target, spark=spark, progress=lambda *done: seen.append(done))
+    assert exported(target) == expected(store)
+    assert seen[-1][0] == seen[-1][1] > 1
+    assert spark.read.parquet(str(target)).where("topic = '%RETRY%billing'").count() == 200
+    assert {topic.topic: topic.messages for topic in summary.topics}["payments"] == 200
+    assert summary.messages == 2000
+    before = sorted(target.rglob("*"))
+    with pytest.raises(ExportRefused, match="already holds an export of"):
+        export(store, target, spark=spark)
+    assert sorted(target.rglob("*")) == before
+    export(store, target, topics=["payments"], overwrite=True, spark=spark)
+    assert exported(target) == expected(store, topic="payments")
+    assert [path.name for path in target.iterdir() if path.is_dir()] == ["topic=payments"]
+
+
+def test_failed_export_leaves_the_target_as_it_was(spark: SparkSession, tmp_path: Path) -> None:
+    """Damage in the log stops the export with file and position, and nothing is visible."""
+    from aerobee.remoting.errors import CorruptRecord
+
+    writer = StoreWriter(tmp_path / "store", 4096)
+    while len(writer.segments) < 4:
+        writer.append(Stored(body=b"x" * 300))
+    writer.segments[4096][400:450] = bytes(50)
+    store = writer.close()
+    target = tmp_path / "lake"
+    with pytest.raises(CorruptRecord, match="00000000000000004096: at log position"):
+        export(store, target, spark=spark)
+    assert [path.name for path in target.iterdir()] == [".aerobee-export.lock"]
+
+
+def test_empty_store_exports_as_nothing_without_spark(tmp_path: Path) -> None:
+    """No session is started for an empty plan; the folder says that it is complete."""
+    (tmp_path / "store" / "commitlog").mkdir(parents=True)
+    summary = export(tmp_path / "store", tmp_path / "lake")
+    assert (summary.messages, summary.files, summary.topics) == (0, 0, [])
+    manifest = json.loads((tmp_path / "lake" / "_aerobee_export.json").read_text())
+    assert (manifest["state"], manifest["files"]) == ("complete", [])
+    assert (tmp_path / "lake" / "_SUCCESS").exists()
