@@ -11,9 +11,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BeforeValidator, Field, field_validator
 
 from aerobee.broker.names import topic_problem
-from aerobee.remoting.net.limits import NetLimits
-from aerobee.remoting.net.tls import ClientAuth, TlsMode, TlsSettings
-from aerobee.remoting.settings import ServerSettings
+from aerobee.remoting.net.settings import NetSettings
 from aerobee.storage.settings import StoreSettings
 
 _MILLISECONDS_MAX: Final = 7 * 24 * 3600 * 1000
@@ -46,7 +44,7 @@ Queues = Annotated[int, Field(ge=1, le=32767)]
 Ratio = Annotated[int, Field(ge=10, le=95)]
 
 
-class BrokerSettings(ServerSettings):
+class BrokerSettings(NetSettings):
     """Settings of one broker process; frozen, a change at run time makes a new value."""
 
     # Who and where
@@ -58,37 +56,10 @@ class BrokerSettings(ServerSettings):
         default_factory=local_address, min_length=1, validation_alias="brokerIP1"
     )  # what clients are told to dial
     broker_ip2: str = Field(default="", validation_alias="brokerIP2")  # "" is brokerIP1
-    bind_address: str = "0.0.0.0"
     listen_port: int = Field(default=10911, ge=0, le=65535)  # 0 takes a free one
     ha_listen_port: int = Field(default=10912, ge=0, le=65535)
     namesrv_addr: str = ""  # "host:port;host:port"; "" serves without a nameserver
     broker_permission: int = Field(default=6, ge=0, le=7)
-
-    # Limits of connections (remoting.net.limits says what each one means)
-    connections_max: int = Field(default=20_000, ge=1)
-    frame_bytes_max: int = Field(
-        default=16 << 20, ge=1 << 10, le=1 << 30, validation_alias="frameMaxLength"
-    )
-    frame_timeout_ms: Milliseconds = 60_000
-    partial_bytes_max: int = Field(default=256 << 20, ge=1 << 10)
-    write_bytes_max: int = Field(default=64 << 20, ge=256 << 10)
-    write_timeout_ms: Milliseconds = 60_000
-    unsent_bytes_max: int = Field(default=512 << 20, ge=256 << 10)
-    idle_timeout_s: int = Field(
-        default=120, ge=1, validation_alias="serverChannelMaxIdleTimeSeconds"
-    )
-    handshake_timeout_ms: Milliseconds = 10_000
-    tls_server_mode: Literal["disabled", "permissive", "enforcing"] = Field(
-        default="permissive", validation_alias="tls.server.mode"
-    )  # without a certificate permissive is disabled
-    tls_server_cert_path: str = Field(default="", validation_alias="tls.server.certPath")
-    tls_server_key_path: str = Field(default="", validation_alias="tls.server.keyPath")
-    tls_server_key_password: str = Field(default="", validation_alias="tls.server.keyPassword")
-    tls_server_trust_cert_path: str = Field(default="", validation_alias="tls.server.trustCertPath")
-    tls_server_auth_client: bool = Field(default=False, validation_alias="tls.server.authClient")
-    tls_server_need_client_auth: Literal["none", "optional", "require"] = Field(
-        default="none", validation_alias="tls.server.need.client.auth"
-    )
 
     # Topics and groups
     auto_create_topic_enable: bool = True
@@ -207,34 +178,6 @@ class BrokerSettings(ServerSettings):
         return tuple(dict.fromkeys(filter(None, parts)))
 
     @property
-    def net_limits(self) -> NetLimits:
-        """What clients may take of this process's memory and time."""
-        return NetLimits(
-            connections_max=self.connections_max,
-            frame_bytes_max=self.frame_bytes_max,
-            frame_timeout_s=self.frame_timeout_ms / 1000,
-            partial_bytes_max=self.partial_bytes_max,
-            write_bytes_max=self.write_bytes_max,
-            write_timeout_s=self.write_timeout_ms / 1000,
-            unsent_bytes_max=self.unsent_bytes_max,
-            idle_timeout_s=self.idle_timeout_s,
-            handshake_timeout_s=self.handshake_timeout_ms / 1000,
-        )
-
-    @property
-    def tls(self) -> TlsSettings:
-        """How clients may encrypt."""
-        return TlsSettings(
-            mode=TlsMode(self.tls_server_mode),
-            cert_path=self.tls_server_cert_path,
-            key_path=self.tls_server_key_path,
-            key_password=self.tls_server_key_password,
-            client_auth=ClientAuth(self.tls_server_need_client_auth),
-            verify_client=self.tls_server_auth_client,
-            trust_cert_path=self.tls_server_trust_cert_path,
-        )
-
-    @property
     def delay_levels_ms(self) -> tuple[int, ...]:
         """The delay levels from 1 on, in milliseconds."""
         return tuple(
@@ -283,20 +226,13 @@ class BrokerSettings(ServerSettings):
         return None if self.http_port < 0 else self.http_port
 
 
-NEEDS_RESTART: Final = frozenset(
-    {
-        "broker_cluster_name", "broker_name", "broker_id", "broker_role", "broker_ip1",
-        "broker_ip2", "bind_address", "listen_port", "ha_listen_port", "connections_max",
-        "frame_bytes_max", "frame_timeout_ms", "partial_bytes_max", "write_bytes_max",
-        "write_timeout_ms", "unsent_bytes_max", "idle_timeout_s", "handshake_timeout_ms",
-        "held_pulls_max", "tls_server_mode", "tls_server_cert_path",
-        "tls_server_key_path", "tls_server_key_password", "tls_server_trust_cert_path",
-        "tls_server_auth_client", "cluster_topic_enable", "broker_topic_enable",
-        "trace_topic_enable", "msg_trace_topic_name", "revive_queue_num", "timer_wheel_enable",
-        "store_path_root_dir", "store_path_commit_log", "mapped_file_size_commit_log",
-        "mapped_file_size_consume_queue", "flush_disk_type", "flush_interval_commit_log",
-        "sync_flush_timeout", "message_delay_level", "message_index_enable", "http_host",
-        "http_port", "log_level",
-    }
-)  # fmt: skip
+NEEDS_RESTART: Final = frozenset(NetSettings.model_fields) | {
+    "broker_cluster_name", "broker_name", "broker_id", "broker_role", "broker_ip1", "broker_ip2",
+    "listen_port", "ha_listen_port", "held_pulls_max", "cluster_topic_enable",
+    "broker_topic_enable", "trace_topic_enable", "msg_trace_topic_name", "revive_queue_num",
+    "timer_wheel_enable", "store_path_root_dir", "store_path_commit_log",
+    "mapped_file_size_commit_log", "mapped_file_size_consume_queue", "flush_disk_type",
+    "flush_interval_commit_log", "sync_flush_timeout", "message_delay_level",
+    "message_index_enable", "http_host", "http_port", "log_level",
+}  # fmt: skip
 """Attributes whose change is kept but takes effect at the next start."""

@@ -1,35 +1,49 @@
 """The settings that every listening process has: limits of connections, and TLS."""
 
-from typing import Annotated, Literal
+from dataclasses import fields
+from typing import Annotated, Final, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from aerobee.remoting.net.limits import KIB, MIB, NetLimits
 from aerobee.remoting.net.tls import ClientAuth, TlsMode, TlsSettings
 from aerobee.remoting.settings import ServerSettings
 
+_NAMES: Final = tuple(each.name for each in fields(NetLimits))
 _Milliseconds = Annotated[int, Field(gt=0, le=7 * 24 * 3600 * 1000)]
 
 
 class NetSettings(ServerSettings):
     """Where to listen, what peers may take, and how they may encrypt.
 
-    `remoting/net/limits.py` says what each limit means; the `tls.*` keys are RocketMQ's.
+    `NetLimits` says what each limit means, under the same name; a time that it has in seconds is
+    set in milliseconds, but for the idle time-out. The `tls.*` keys are RocketMQ's.
     """
 
     bind_address: str = "0.0.0.0"
     connections_max: int = Field(default=20_000, ge=1)
+    accepts_per_turn_max: int = Field(default=128, ge=1)
+    accept_pause_ms: _Milliseconds = 500
     frame_bytes_max: int = Field(
         default=16 * MIB, ge=KIB, le=1024 * MIB, validation_alias="frameMaxLength"
     )
     frame_timeout_ms: _Milliseconds = 60_000
+    frames_per_turn_max: int = Field(default=128, ge=1)
     partial_bytes_max: int = Field(default=256 * MIB, ge=KIB)
+    write_pause_bytes: int = Field(default=256 * KIB, ge=KIB)
+    write_resume_bytes: int = Field(default=64 * KIB, ge=0)
     write_bytes_max: int = Field(default=64 * MIB, ge=256 * KIB)
     write_timeout_ms: _Milliseconds = 60_000
     unsent_bytes_max: int = Field(default=512 * MIB, ge=256 * KIB)
+    calls_max: int = Field(default=65_536, ge=1)
+    connect_timeout_ms: _Milliseconds = Field(
+        default=3_000, validation_alias="connectTimeoutMillis"
+    )
+    close_timeout_ms: _Milliseconds = 5_000
     idle_timeout_s: int = Field(
         default=120, ge=1, validation_alias="serverChannelMaxIdleTimeSeconds"
     )
+    sweep_interval_ms: _Milliseconds = 1_000
     handshake_timeout_ms: _Milliseconds = 10_000
     tls_server_mode: Literal["disabled", "permissive", "enforcing"] = Field(
         default="permissive", validation_alias="tls.server.mode"
@@ -43,19 +57,25 @@ class NetSettings(ServerSettings):
         default="none", validation_alias="tls.server.need.client.auth"
     )
 
+    @model_validator(mode="after")
+    def _resume_below_pause(self) -> Self:
+        if self.write_resume_bytes > self.write_pause_bytes:
+            raise ValueError(
+                f"writeResumeBytes={self.write_resume_bytes} must not be more than"
+                f" writePauseBytes={self.write_pause_bytes}"
+            )
+        return self
+
     @property
     def net_limits(self) -> NetLimits:
         """What peers may take of this process's memory and time."""
         return NetLimits(
-            connections_max=self.connections_max,
-            frame_bytes_max=self.frame_bytes_max,
-            frame_timeout_s=self.frame_timeout_ms / 1000,
-            partial_bytes_max=self.partial_bytes_max,
-            write_bytes_max=self.write_bytes_max,
-            write_timeout_s=self.write_timeout_ms / 1000,
-            unsent_bytes_max=self.unsent_bytes_max,
-            idle_timeout_s=self.idle_timeout_s,
-            handshake_timeout_s=self.handshake_timeout_ms / 1000,
+            **{name: getattr(self, name) for name in _NAMES if name in type(self).model_fields},
+            **{
+                name: getattr(self, f"{name.removesuffix('_s')}_ms") / 1000
+                for name in _NAMES
+                if name not in type(self).model_fields
+            },
         )
 
     @property
