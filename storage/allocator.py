@@ -197,6 +197,8 @@ class Allocator:
         step = max(INLINE_STEP_BYTES, least)
         until = min(until, max(segment.ready, position) + step)
         try:
+            if segment.ready == segment.base:
+                self._segments.sync_names()
             segment.prepare(until)
         except OSError as error:
             self._refused(error)

@@ -5,6 +5,7 @@ a fallback here, so that nobody else asks on which system he runs.
 """
 
 import contextlib
+import ctypes
 import errno
 import fcntl
 import mmap
@@ -16,6 +17,8 @@ from typing import Final
 ZERO_STEP_BYTES: Final = 64 * 1024
 """Larger writes of zeros make large folios, which later small stores and syncs pay for."""
 
+FALLOC_FL_KEEP_SIZE: Final = 1
+FALLOC_FL_PUNCH_HOLE: Final = 2
 BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 
 _ZEROS: Final = bytes(ZERO_STEP_BYTES)
@@ -51,6 +54,18 @@ class Files:
         allocate(fd, at, count)
         for begin in range(at, at + count, ZERO_STEP_BYTES):
             self.write(fd, _ZEROS[: at + count - begin], begin)
+
+    def clear(self, fd: int, at: int, count: int) -> None:
+        """Turn a range into zeros, giving its disk space back where the system can."""
+        if punch_hole(fd, at, count):
+            return
+        end = at + count
+        while (found := self.next_data(fd, at)) is not None and found < end:
+            at = found
+            data = self.read(fd, min(ZERO_STEP_BYTES, end - at), at)
+            if data.count(0) != len(data):
+                self.write(fd, bytes(len(data)), at)
+            at += len(data)
 
     def write(self, fd: int, data: bytes | memoryview, at: int) -> None:
         """Write all of `data` at a place in the file."""
@@ -163,6 +178,16 @@ def allocate(fd: int, at: int, count: int) -> None:
     except OSError as error:
         if error.errno not in _NOT_SUPPORTED:
             raise
+
+
+def punch_hole(fd: int, at: int, count: int) -> bool:
+    """Free a range of a file, which then reads as zeros; False where that is not supported."""
+    call = getattr(ctypes.CDLL(None), "fallocate", None)  # Linux has it, Python's os has not
+    if call is None:
+        return False
+    mode = ctypes.c_int(FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE)
+    result: int = call(ctypes.c_int(fd), mode, ctypes.c_int64(at), ctypes.c_int64(count))
+    return result == 0
 
 
 def sync(fd: int) -> None:

@@ -1,7 +1,7 @@
 """Reads messages for consumers: one queue, from an offset on, within limits, perhaps filtered."""
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, TypeAlias
@@ -149,13 +149,14 @@ class Reader:
         done = 0
         while done < count:
             block = min(count - done, SCAN_BY_HAND if done == 0 else count)
+            hits: Iterable[int] = range(block)
             if wanted is None:
-                hits = range(block)
+                pass
             elif done == 0:
                 tags = (_RUNS.get(block) or _run(block)).unpack_from(buffer, at)[2::3]
-                hits = [i for i, tag in enumerate(tags) if tag in wanted]  # type: ignore[assignment]
+                hits = [i for i, tag in enumerate(tags) if tag in wanted]
             else:
-                hits = _matching(queue, offset + done, block, wanted)  # type: ignore[assignment]
+                hits = _matching(queue, offset + done, block, wanted)
             for index in hits:
                 place = at + (done + index) * ENTRY_BYTES
                 position, size = _PLACE.unpack_from(buffer, place)

@@ -71,6 +71,11 @@ class Segment:
         """Write through the file number; a hole gets disk space, or the call raises ENOSPC."""
         self._files.write(self.fd, data, position - self.base)
 
+    def clear(self, position: int) -> None:
+        """Turn everything from a position to the end into zeros, and forget what was prepared."""
+        self._files.clear(self.fd, position - self.base, self.end - position)
+        self.ready = min(self.ready, position)
+
     def prepare(self, until: int) -> None:
         """Give everything from `ready` to `until` disk space and zeros, here and now."""
         until = min(until, self.end)

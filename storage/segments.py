@@ -73,9 +73,13 @@ class Segments:
         """Create the file that follows; its name gets durable here, or later by the helper."""
         segment = Segment.create(self._files, self.directory, self.end, self.segment_bytes)
         if sync_name:
-            self._files.sync_directory(self.directory)
+            self.sync_names()
         self.items.append(segment)
         return segment
+
+    def sync_names(self) -> None:
+        """Return when the names of the files are on the disk."""
+        self._files.sync_directory(self.directory)
 
     def drop_first(self) -> Path:
         """Forget and remove the oldest file; return its path."""

@@ -157,6 +157,9 @@ class MessageStore:
         if trusted is None:
             remove_progress(self.files, root)
         self._write_abort()
+        tail = self.segments.find(position)
+        if self._aborted and tail is not None:
+            tail.clear(position)  # torn leftovers must not look like records again one day
         self.allocator.prepare_now(position, self.settings.first_window_bytes)
         self.flusher.close()
         self.flusher = self._flusher(best_backend(self.files, lock_fd))

@@ -108,8 +108,8 @@ class AioBackend:
             if error:
                 raise OSError(error, os.strerror(error))
 
-    def _call(self, *arguments: object) -> int:
-        result = int(self._syscall(ctypes.c_long(int(arguments[0])), *arguments[1:]))  # type: ignore[call-overload]
+    def _call(self, number: int, *arguments: object) -> int:
+        result = int(self._syscall(ctypes.c_long(number), *arguments))
         if result < 0:
             error = ctypes.get_errno()
             raise OSError(error, os.strerror(error))
