@@ -12,6 +12,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
+import shlex
 import shutil
 import subprocess
 from pathlib import Path
@@ -31,7 +32,7 @@ for argument do
     *) set -- "$@" "$argument" ;;
   esac
 done
-exec '{java}' "$@"
+exec {java} "$@"
 """
 
 
@@ -74,7 +75,7 @@ def java_version(java: Path) -> int | None:
 def wrap_java(java: Path) -> Path:
     """A JAVA_HOME whose `java` calls the given one without the module that may be missing."""
     home = cache_path("java-home", java)
-    write_script(home / "bin" / "java", _LAUNCHER.format(java=java))
+    write_script(home / "bin" / "java", _LAUNCHER.format(java=shlex.quote(str(java))))
     return home
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 import warnings
 from collections.abc import Mapping
@@ -28,7 +29,7 @@ for entry in $PYTHONPATH; do
   esac
 done
 if [ -n "$kept" ]; then export PYTHONPATH="$kept"; else unset PYTHONPATH; fi
-exec '{python}' "$@"
+exec {python} "$@"
 """
 
 _LOGGING = """
@@ -99,7 +100,9 @@ def prepare_environment() -> None:
 
 def python_script(python: Path) -> Path:
     """A script that starts `python` without Spark's zipped PySpark on its path."""
-    return write_script(cache_path("python", python), _PYTHON.format(python=python))
+    return write_script(
+        cache_path("python", python), _PYTHON.format(python=shlex.quote(str(python)))
+    )
 
 
 def _logging_file() -> Path:

@@ -1,0 +1,47 @@
+"""Helper scripts: in a folder of the user's own, written once, never half."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from aerobee.spark.local_session import python_script
+from aerobee.spark.scripts import cache_dir, write_script
+
+
+def test_cache_follows_the_convention(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """XDG_CACHE_HOME, and a temporary folder where the home cannot be used."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert cache_dir() == tmp_path / "aerobee"
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    fallback = cache_dir()
+    assert fallback.is_dir() and fallback.stat().st_uid == os.getuid()
+
+
+def test_script_is_replaced_only_when_it_differs(tmp_path: Path) -> None:
+    """A running shell may be reading it."""
+    path = write_script(tmp_path / "bin" / "x", "#!/bin/sh\necho 1\n")
+    first = path.stat().st_ino
+    write_script(path, "#!/bin/sh\necho 1\n")
+    assert path.stat().st_ino == first
+    write_script(path, "#!/bin/sh\necho 2\n")
+    assert subprocess.run([path], capture_output=True, check=True).stdout == b"2\n"
+    assert [each.name for each in path.parent.iterdir()] == ["x"]
+
+
+def test_workers_python_leaves_out_only_the_zipped_pyspark(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The user's own PYTHONPATH stays."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    shell = write_script(tmp_path / "python", '#!/bin/sh\necho "${PYTHONPATH-none}|$1"\n')
+    script = python_script(shell)
+    zipped = "/x/pyspark/python/lib/pyspark.zip:/x/lib/py4j-0.10.9.9-src.zip"
+    for given, kept in ((f"{zipped}:/my libs:/b", "/my libs:/b"), (zipped, "none")):
+        monkeypatch.setenv("PYTHONPATH", given)
+        done = subprocess.run([script, "a b"], capture_output=True, text=True, check=True)
+        assert done.stdout == f"{kept}|a b\n"
