@@ -32,7 +32,11 @@ from aerobee.remoting.codes import RequestCode
 from aerobee.remoting.command import Command
 from aerobee.remoting.errors import AerobeeError, Unavailable
 from aerobee.remoting.headers._fields import Header, encode_header
-from aerobee.remoting.headers.heartbeat import ConsumerListRequest, UnregisterClientRequest
+from aerobee.remoting.headers.heartbeat import (
+    ConsumerListRequest,
+    HeartbeatRequest,
+    UnregisterClientRequest,
+)
 from aerobee.remoting.msgpack_header import EXT_MSGPACK
 from aerobee.remoting.net.addresses import parse_address
 from aerobee.remoting.net.connection import Connection
@@ -224,9 +228,9 @@ class ClientInstance:
             consumer_data_set=[consumer.heartbeat_data() for consumer in self.consumers.values()],
         )
         reply = await self.connections.request(
-            address, RequestCode.HEART_BEAT, body=encode_body(data)
+            address, RequestCode.HEART_BEAT, HeartbeatRequest(msgpack=True), encode_body(data)
         )
-        if reply.ext.get(EXT_MSGPACK) in ("true", "1"):
+        if reply.ext.get(EXT_MSGPACK) == "true":
             connection.msgpack = True  # from the next request on, on this connection alone
 
     def _greet(self, address: str, connection: Connection) -> None:
