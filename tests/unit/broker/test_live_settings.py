@@ -1,0 +1,125 @@
+"""Settings that change while the broker runs."""
+
+from pathlib import Path
+
+import pytest
+
+from aerobee.broker.live_settings import HIDDEN, LiveSettings
+from aerobee.broker.settings import NEEDS_RESTART, BrokerSettings
+from aerobee.remoting.codes import ResponseCode
+from aerobee.remoting.errors import RequestError
+from aerobee.remoting.java_properties import parse_java_properties
+
+CONF = """# kept by hand
+brokerName=broker-x
+! another comment
+fileReservedTime = 48
+namesrvAddr=10.0.0.1:9876;\\
+  10.0.0.2:9876
+deleteWhen=04
+"""
+
+
+class World:
+    """Live settings, the applied ones in a list."""
+
+    def __init__(self, file: Path | None = None) -> None:
+        self.applied: list[BrokerSettings] = []
+        settings = BrokerSettings(broker_ip1="127.0.0.1")
+        if file is not None:
+            settings, _ = BrokerSettings.load(file, {"brokerIP1": "127.0.0.1"}, {})
+        self.live = LiveSettings(settings, file, lambda: 5, self.applied.append)
+
+
+async def test_a_change_is_applied_and_shown() -> None:
+    """What does not need a restart works at once; the version says that something changed."""
+    world = World()
+    assert await world.live.update({"autoCreateTopicEnable": "false", "nonsense": "1"}) == []
+    assert world.applied == [world.live.current]
+    assert world.live.current.auto_create_topic_enable is False
+    assert parse_java_properties(world.live.text())["autoCreateTopicEnable"] == "false"
+    assert world.live.data_version.counter == 1
+
+
+async def test_what_needs_a_restart_is_kept_for_it() -> None:
+    """A port cannot change under its clients; the text shows what the next start will use."""
+    world = World()
+    assert await world.live.update({"listenPort": "12345", "traceOn": "false"}) == ["listenPort"]
+    assert world.live.current.listen_port == 10911 and world.live.current.trace_on is False
+    assert parse_java_properties(world.live.text())["listenPort"] == "12345"
+
+
+@pytest.mark.parametrize(
+    "key",
+    ["brokerConfigPath", "rocketmqHome", "configBlackList", "ROCKETMQ-home", "messageDelayLevel"],
+)
+async def test_blacklisted_keys_change_nothing(key: str) -> None:
+    """One forbidden key refuses the whole request, in any spelling (CVE-2023-33246)."""
+    world = World()
+    world.live.current = BrokerSettings(config_black_list="messageDelayLevel")
+    with pytest.raises(RequestError) as refused:
+        await world.live.update({"traceOn": "false", key: "$(touch /tmp/x)"})
+    assert refused.value.code == ResponseCode.NO_PERMISSION
+    assert refused.value.remark == "Can not update config in black list."
+    assert not world.applied and world.live.current.trace_on
+
+
+async def test_a_bad_value_changes_nothing() -> None:
+    """The refusal names the key, the value and what is allowed."""
+    world = World()
+    with pytest.raises(RequestError) as refused:
+        await world.live.update({"traceOn": "false", "brokerPermission": "77"})
+    assert refused.value.code == ResponseCode.INVALID_PARAMETER
+    assert "brokerPermission cannot be '77'" in refused.value.remark
+    assert "a whole number from 0 to 7" in refused.value.remark
+    assert not world.applied and world.live.current.trace_on
+
+
+async def test_the_file_keeps_its_other_lines(tmp_path: Path) -> None:
+    """Changed keys are replaced, comments stay, and the next start reads the change."""
+    file = tmp_path / "broker.conf"
+    file.write_text(CONF)
+    world = World(file)
+    await world.live.update({"namesrvAddr": "10.0.0.3:9876", "fileReservedTime": "12"})
+    text = file.read_text()
+    assert "# kept by hand\nbrokerName=broker-x\n! another comment\ndeleteWhen=04\n" in text
+    assert "10.0.0.1" not in text and "10.0.0.2" not in text
+    again, warnings = BrokerSettings.load(file, {}, {})
+    assert (again.namesrv_addr, again.file_reserved_time) == ("10.0.0.3:9876", 12)
+    assert not warnings
+    assert (tmp_path / "broker.conf.bak").read_text() == CONF
+
+
+async def test_text_of_an_attacker_stays_a_value(tmp_path: Path) -> None:
+    """A line break in a value cannot become a line of the file."""
+    file = tmp_path / "broker.conf"
+    file.write_text(CONF)
+    world = World(file)
+    await world.live.update({"regionId": "x\nrocketmqHome=/evil"})
+    assert "rocketmqHome" not in parse_java_properties(file.read_text())
+
+
+async def test_a_file_that_cannot_be_written_refuses_the_change(tmp_path: Path) -> None:
+    """Nothing is applied that the next start would forget."""
+    file = tmp_path / "broker.conf"
+    file.write_text(CONF)
+    world = World(file)
+    file.unlink()
+    file.mkdir()
+    with pytest.raises(RequestError) as refused:
+        await world.live.update({"traceOn": "false"})
+    assert refused.value.code == ResponseCode.SYSTEM_ERROR
+    assert not world.applied
+
+
+async def test_secrets_are_not_shown() -> None:
+    """Code 26 answers anybody who can connect."""
+    world = World()
+    world.live.current = BrokerSettings(tls_server_key_password="geheim")
+    assert "geheim" not in world.live.text()
+    assert parse_java_properties(world.live.text())["tls.server.keyPassword"] == HIDDEN
+
+
+def test_keys_that_need_a_restart_exist() -> None:
+    """The list of attributes cannot go stale."""
+    assert set(BrokerSettings.model_fields) >= NEEDS_RESTART
