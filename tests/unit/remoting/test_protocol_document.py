@@ -1,0 +1,53 @@
+"""The examples of PROTOCOL.md are true."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from aerobee.remoting.codes import REQUEST_NAMES, RESPONSE_NAMES
+from aerobee.remoting.command import LANGUAGE_NAMES, Codec, Command
+from aerobee.remoting.frame import FrameReader, encode_frame
+from aerobee.remoting.message_id import parse_offset_message_id
+from aerobee.remoting.tags import java_string_hash
+
+TEXT = Path(__file__).parents[3].joinpath("remoting", "PROTOCOL.md").read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("name", "codec"),
+    [("JSON", Codec.JSON), ("binary", Codec.ROCKETMQ), ("msgpack", Codec.MSGPACK)],
+)
+def test_the_frames_are_real(name: str, codec: int) -> None:
+    """Each of the three examples is the frame of the request that the text names."""
+    example = re.search(rf"^{name} +((?:[0-9a-f]{{2}} )*.*(?:\n {{9}}.*)*)", TEXT, re.MULTILINE)
+    assert example is not None
+    words = example[1].split()
+    json_at = next((at for at, word in enumerate(words) if word.startswith("{")), len(words))
+    wire = bytes.fromhex("".join(words[:json_at])) + "".join(words[json_at:]).encode()
+    command = Command(14, {"topic": "t"}, opaque=7, codec=codec)
+    assert wire == encode_frame(command)
+    reader = FrameReader()
+    reader.feed(wire)
+    assert list(reader) == [command]
+
+
+def test_codes_have_the_names_that_are_given() -> None:
+    """The tables of requests name no code wrongly."""
+    rows = re.findall(r"^\| (\d+) \| ([A-Z_0-9]+)", TEXT, re.MULTILINE)
+    assert len(rows) > 25
+    for code, name in rows:
+        assert name in (REQUEST_NAMES.get(int(code)), RESPONSE_NAMES.get(int(code)))
+
+
+def test_languages_ids_and_hashes() -> None:
+    """The numbers in running text."""
+    for number, name in LANGUAGE_NAMES.items():
+        assert re.search(rf"\b{name} {number}\b", TEXT)
+    assert parse_offset_message_id("0A01020300002A9F0000001CBE991A14") == (
+        "10.1.2.3",
+        10911,
+        123456789012,
+    )
+    for tag, value in re.findall(r'`"(\w+)"` is (-?\d+)', TEXT):
+        assert java_string_hash(tag) == int(value)
