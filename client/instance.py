@@ -7,12 +7,12 @@ import os
 import socket
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Coroutine, Iterable
 from typing import Any, Protocol
 
 from aerobee.client.background import BackgroundTasks
 from aerobee.client.connections import Connections
-from aerobee.client.errors import RouteMissing
+from aerobee.client.errors import BrokerRefused, RouteMissing
 from aerobee.client.message import MessageQueue
 from aerobee.client.rebalance import Ownership, any_broker
 from aerobee.client.route_cache import MASTER_ID, RouteCache, TopicRoute
@@ -28,7 +28,7 @@ from aerobee.remoting.bodies import (
     decode_body,
     encode_body,
 )
-from aerobee.remoting.codes import RequestCode
+from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.command import Command
 from aerobee.remoting.errors import AerobeeError, Unavailable
 from aerobee.remoting.headers._fields import Header, encode_header
@@ -211,25 +211,34 @@ class ClientInstance:
 
     async def _heartbeat_to(self, address: str) -> None:
         try:
-            if self.connections.open(address) is None:
-                connection = await self.connections.connect(address)  # which greets
+            connection = self.connections.open(address)
+            if connection is None:
+                await self.connections.connect(address)  # which greets
                 if (greeting := self._greetings.get(address)) is not None:
                     await asyncio.wait([greeting])
-                    return
-            connection = await self.connections.connect(address)
-            await self._beat(address, connection)
+            else:
+                await self._beat(address, connection)
         except AerobeeError as error:
             log.warning("heartbeat failed broker=%s error=%s", address, error)
 
-    async def _beat(self, address: str, connection: Connection) -> None:
+    def _beat(self, address: str, connection: Connection) -> Coroutine[Any, Any, None]:
+        """Send a heartbeat before returning; what is returned waits for the reply."""
         data = HeartbeatData(
             client_id=self.client_id,
             producer_data_set=[ProducerData(group_name=group) for group in self._producers],
             consumer_data_set=[consumer.heartbeat_data() for consumer in self.consumers.values()],
         )
-        reply = await self.connections.request(
-            address, RequestCode.HEART_BEAT, HeartbeatRequest(msgpack=True), encode_body(data)
-        )
+        ext = encode_header(HeartbeatRequest(msgpack=True))
+        timeout_s = self.settings.api_timeout_ms / 1000
+        reply = connection.begin(RequestCode.HEART_BEAT, ext, encode_body(data), timeout_s)
+        return self._beaten(address, connection, reply)
+
+    async def _beaten(
+        self, address: str, connection: Connection, waiting: asyncio.Future[Command]
+    ) -> None:
+        reply = await waiting
+        if reply.code != ResponseCode.SUCCESS:
+            raise BrokerRefused(reply.code, reply.remark, address)
         if reply.ext.get(EXT_MSGPACK) == "true":
             connection.msgpack = True  # from the next request on, on this connection alone
 
@@ -242,13 +251,14 @@ class ClientInstance:
         known = any(address in brokers.values() for brokers in self.routes.brokers.values())
         if not known or not (self.consumers or self._producers):
             return
-        greeting = self._tasks.start(self._introduce(address, connection), "greeting")
+        introduction = self._introduce(address, self._beat(address, connection))
+        greeting = self._tasks.start(introduction, "greeting")
         if greeting is not None:
             self._greetings[address] = greeting
 
-    async def _introduce(self, address: str, connection: Connection) -> None:
+    async def _introduce(self, address: str, beaten: Coroutine[Any, Any, None]) -> None:
         try:
-            await self._beat(address, connection)
+            await beaten
         except AerobeeError as error:
             log.warning("heartbeat failed broker=%s error=%s", address, error)
         finally:

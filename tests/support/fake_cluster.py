@@ -24,6 +24,7 @@ from aerobee.remoting.command import FLAG_ONEWAY, Command
 from aerobee.remoting.errors import RequestError
 from aerobee.remoting.headers import heartbeat, offsets, pull, route, send
 from aerobee.remoting.message_id import offset_message_id
+from aerobee.remoting.msgpack_header import EXT_MSGPACK
 from aerobee.remoting.net.connection import Connection
 from aerobee.remoting.net.limits import NetLimits
 from aerobee.remoting.net.routes import Dispatcher, Outcome, Reply, Request, Routes
@@ -300,7 +301,8 @@ def heartbeat_came(broker: FakeBroker, request: Request[Any]) -> Outcome:
         if request.connection not in members:
             members[request.connection] = data.client_id
             broker.notify(consumer.group_name)
-    return heartbeat.HeartbeatReply(msgpack=True if broker.msgpack else None)
+    asked = request.command.ext.get(EXT_MSGPACK) == "true"
+    return heartbeat.HeartbeatReply(msgpack=True if broker.msgpack and asked else None)
 
 
 @routes.on(RequestCode.UNREGISTER_CLIENT, heartbeat.UnregisterClientRequest)

@@ -1,0 +1,449 @@
+"""A push consumer handles each message, commits what is done, and shares queues with others."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable
+
+import pytest
+from support.fake_cluster import FakeCluster
+from support.waiting import until
+
+from aerobee.client import (
+    BrokerRefused,
+    ClientSettings,
+    ConsumeFrom,
+    ConsumeResult,
+    InvalidUse,
+    MessageQueue,
+    PullSettings,
+    PushConsumer,
+    PushSettings,
+    ReceivedMessage,
+)
+from aerobee.remoting.codes import RequestCode, ResponseCode
+from aerobee.remoting.net.routes import Reply
+
+PULL = RequestCode.PULL_MESSAGE
+QUICK = PushSettings(
+    redeliver_delay_ms=20,
+    handover_timeout_ms=2000,
+    pull=PullSettings(error_delay_ms=20, suspended_delay_ms=10),
+)
+Handle = Callable[[ReceivedMessage], Awaitable[ConsumeResult | None]]
+
+
+class Seen:
+    """Counts the messages that its handler got, by body."""
+
+    def __init__(self) -> None:
+        self.bodies: Counter[bytes] = Counter()
+        self.messages: list[ReceivedMessage] = []
+
+    async def handle(self, message: ReceivedMessage) -> None:
+        """Handle a message."""
+        self.bodies[message.body] += 1
+        self.messages.append(message)
+
+
+def fill(cluster: FakeCluster, topic: str, count: int, tags: str = "") -> None:
+    """Store `count` messages over all the queues of a topic, bodies b"0", b"1", ..."""
+    properties = f"TAGS\x01{tags}\x02".encode() if tags else b""
+    for at in range(count):
+        broker = cluster.brokers[at % len(cluster.brokers)]
+        queue = at // len(cluster.brokers) % broker.topics[topic]
+        broker.store(topic, queue, b"%d" % at, properties)
+
+
+def consumer(
+    cluster: FakeCluster, handle: Handle, *, group: str = "g", topic: str = "t", tags: str = "*"
+) -> PushConsumer:
+    """Return a consumer from the first message on."""
+    made = PushConsumer(
+        group, namesrv=cluster.namesrv, settings=QUICK, consume_from=ConsumeFrom.FIRST
+    )
+    made.subscribe(topic, handle, tags=tags)
+    return made
+
+
+async def test_every_message_is_handled_once_and_committed(cluster: FakeCluster) -> None:
+    """All queues of all brokers are read; at the close all offsets are stored."""
+    cluster.create("t", 3)
+    fill(cluster, "t", 500)
+    seen = Seen()
+    async with consumer(cluster, seen.handle) as member:
+        await until(lambda: len(seen.bodies) == 500)
+        fill(cluster, "t", 6)
+        await until(lambda: sum(seen.bodies.values()) == 506)
+        assert len(member.queues()) == 6
+        assert member.statistics().handlers.succeeded == 506
+    assert max(seen.bodies.values()) == 2  # the six bodies that were stored twice
+    for broker in cluster.brokers:
+        for queue in range(3):
+            assert broker.committed["g", "t", queue] == len(broker.log["t", queue])
+
+
+async def test_heartbeats_say_who_is_here(cluster: FakeCluster) -> None:
+    """As RocketMQ's client writes them, to every broker of the topic."""
+    cluster.create("t", 1)
+    async with consumer(cluster, Seen().handle, tags="a || b") as member:
+        await until(lambda: all(broker.heartbeats for broker in cluster.brokers))
+        data = cluster.brokers[1].heartbeats[0]
+        assert data.client_id == member.client_id
+        (group,) = data.consumer_data_set
+        assert (group.group_name, group.consume_type) == ("g", "CONSUME_PASSIVELY")
+        assert (group.message_model, group.consume_from_where) == (
+            "CLUSTERING",
+            "CONSUME_FROM_FIRST_OFFSET",
+        )
+        (subscription,) = group.subscription_data_set
+        assert (subscription.topic, subscription.sub_string) == ("t", "a || b")
+        assert subscription.tags_set == ["a", "b"]
+    assert all(not broker.members["g"] for broker in cluster.brokers)
+
+
+async def test_tags_are_filtered_again_and_passed_over(cluster: FakeCluster) -> None:
+    """What the broker let through by mistake is not handled, and does not hold the offset."""
+    cluster.create("t", 1)
+    fill(cluster, "t", 20, tags="BB")
+    fill(cluster, "t", 2, tags="Aa")  # the same hash
+    seen = Seen()
+    async with consumer(cluster, seen.handle, tags="Aa"):
+        await until(lambda: len(seen.bodies) == 2)
+    assert {message.tags for message in seen.messages} == {"Aa"}
+    assert all(broker.committed["g", "t", 0] == 11 for broker in cluster.brokers)
+
+
+async def test_two_members_share_and_take_over(cluster: FakeCluster) -> None:
+    """The queues are split when the second comes and united when the first goes."""
+    cluster.create("t", 4)
+    one, two = Seen(), Seen()
+    changes: list[tuple[str, int, int]] = []
+    first, second = consumer(cluster, one.handle), consumer(cluster, two.handle)
+    first.on_queues_changed(lambda topic, all_, mine: changes.append((topic, len(all_), len(mine))))
+    async with first:
+        await until(lambda: len(first.queues()) == 8)
+        async with second:
+            assert first.client_id != second.client_id
+            await until(lambda: len(first.queues()) == len(second.queues()) == 4)
+            assert not set(first.queues()) & set(second.queues())
+            fill(cluster, "t", 80)
+            await until(lambda: len(one.bodies) + len(two.bodies) == 80)
+            assert len(one.bodies) == len(two.bodies) == 40
+        await until(lambda: len(first.queues()) == 8)
+        fill(cluster, "t", 80)
+        await until(lambda: sum(one.bodies.values()) == 120)
+    assert sum(two.bodies.values()) == 40
+    assert changes == [("t", 8, 8), ("t", 8, 4), ("t", 8, 8)]
+
+
+async def test_a_failed_message_comes_again_and_holds_the_offset(cluster: FakeCluster) -> None:
+    """Raising and LATER mean: again, later, here; meanwhile the others go on."""
+    cluster.create("t", 1)
+    cluster.brokers.pop()
+    fill(cluster, "t", 3)
+    broker = cluster.brokers[0]
+    let_through = asyncio.Event()
+    times: Counter[bytes] = Counter()
+    counts: list[int] = []
+
+    async def handle(message: ReceivedMessage) -> ConsumeResult | None:
+        times[message.body] += 1
+        if message.body == b"0" and not let_through.is_set():
+            counts.append(message.reconsume_times)
+            if times[b"0"] % 2:
+                raise ValueError("handler fails")
+            return ConsumeResult.LATER
+        return None
+
+    member = consumer(cluster, handle)
+    async with member:
+        await until(lambda: times[b"0"] >= 3 and times[b"2"] == 1)
+        assert member.statistics().queues[MessageQueue("t", "broker-a", 0)].oldest_offset == 0
+        await member.persist_offsets()
+        await until(lambda: broker.committed.get(("g", "t", 0)) == 0)
+        let_through.set()
+        await until(lambda: member.statistics().handlers.succeeded == 3)
+    assert counts[:3] == [0, 1, 2]
+    assert broker.committed["g", "t", 0] == 3
+    assert times[b"1"] == 1
+
+
+async def test_handlers_run_side_by_side_up_to_the_limit(cluster: FakeCluster) -> None:
+    """While handlers wait others begin, in the order of offsets, no more than `concurrency`."""
+    cluster.create("t", 1)
+    cluster.brokers.pop()
+    fill(cluster, "t", 50)
+    running, most, begun = 0, 0, list[int]()
+    go = asyncio.Event()
+
+    async def handle(message: ReceivedMessage) -> None:
+        nonlocal running, most
+        begun.append(message.queue_offset)
+        running += 1
+        most = max(most, running)
+        await go.wait()
+        running -= 1
+
+    member = PushConsumer(
+        "g",
+        namesrv=cluster.namesrv,
+        settings=PushSettings(concurrency=7),
+        consume_from=ConsumeFrom.FIRST,
+    )
+    member.subscribe("t", handle)
+    async with member:
+        await until(lambda: running == 7)
+        go.set()
+        await until(lambda: len(begun) == 50)
+    assert most == 7
+    assert begun == sorted(begun)
+
+
+async def test_plain_functions_run_in_threads(cluster: FakeCluster) -> None:
+    """They may block without holding up the loop."""
+    import threading
+
+    cluster.create("t", 1)
+    fill(cluster, "t", 4)
+    threads: list[int] = []
+    member = PushConsumer("g", namesrv=cluster.namesrv, consume_from=ConsumeFrom.FIRST)
+    member.subscribe("t", lambda message: threads.append(threading.get_ident()))
+    async with member:
+        await until(lambda: len(threads) == 4)
+    assert threading.get_ident() not in threads
+
+
+async def test_closing_waits_for_handlers_and_commits_them(cluster: FakeCluster) -> None:
+    """What runs may end and counts; what has not begun is left to the next owner."""
+    cluster.create("t", 1)
+    cluster.brokers.pop()
+    fill(cluster, "t", 10)
+    started = asyncio.Event()
+
+    async def handle(message: ReceivedMessage) -> None:
+        started.set()
+        await asyncio.sleep(0.05)
+
+    settings = PushSettings(concurrency=2)
+    member = PushConsumer(
+        "g", namesrv=cluster.namesrv, settings=settings, consume_from=ConsumeFrom.FIRST
+    )
+    member.subscribe("t", handle)
+    async with member:
+        await started.wait()
+    assert cluster.brokers[0].committed["g", "t", 0] == 2
+
+
+async def test_a_moved_offset_is_followed(cluster: FakeCluster) -> None:
+    """OFFSET_ILLEGAL: the broker's offset is stored, the queue dropped and taken again."""
+    cluster.create("t", 1)
+    cluster.brokers.pop()
+    broker = cluster.brokers[0]
+    broker.first_offset["t", 0] = 1000
+    fill(cluster, "t", 5)
+    seen = Seen()
+    async with consumer(cluster, seen.handle):  # FIRST begins at 0, which is gone
+        await until(lambda: len(seen.bodies) == 5)
+    assert seen.messages[0].queue_offset == 1000
+    assert broker.committed["g", "t", 0] == 1005
+
+
+@pytest.mark.parametrize(
+    ("consume_from", "timestamp_ms", "first"),
+    [
+        (ConsumeFrom.FIRST, None, 0),
+        (ConsumeFrom.LAST, None, 10),
+        (ConsumeFrom.TIMESTAMP, 1_700_000_000_004, 4),
+    ],
+)
+async def test_a_new_group_begins_where_it_says(
+    cluster: FakeCluster, consume_from: ConsumeFrom, timestamp_ms: int | None, first: int
+) -> None:
+    """The first, the next, or the first message of a time."""
+    cluster.create("t", 1)
+    cluster.brokers.pop()
+    fill(cluster, "t", 10)
+    seen = Seen()
+    member = PushConsumer(
+        "g",
+        namesrv=cluster.namesrv,
+        consume_from=consume_from,
+        consume_timestamp_ms=timestamp_ms,
+    )
+    member.subscribe("t", seen.handle)
+    async with member:
+        await until(lambda: bool(member.queues()))
+        fill(cluster, "t", 1)
+        await until(lambda: bool(seen.messages))
+    assert seen.messages[0].queue_offset == first
+
+
+async def test_a_committed_offset_wins(cluster: FakeCluster) -> None:
+    """Wherever a new group would begin."""
+    cluster.create("t", 1)
+    cluster.brokers.pop()
+    fill(cluster, "t", 10)
+    cluster.brokers[0].committed["g", "t", 0] = 7
+    seen = Seen()
+    async with consumer(cluster, seen.handle):
+        await until(lambda: len(seen.messages) == 3)
+    assert seen.messages[0].queue_offset == 7
+
+
+async def test_an_error_for_the_offset_is_not_taken_for_none(cluster: FakeCluster) -> None:
+    """The queue is not begun anywhere until the broker answers."""
+    cluster.create("t", 1)
+    cluster.brokers.pop()
+    fill(cluster, "t", 10)
+    broker = cluster.brokers[0]
+    broker.committed["g", "t", 0] = 7
+    broker.refuse(RequestCode.QUERY_CONSUMER_OFFSET, ResponseCode.SYSTEM_ERROR, times=2)
+    seen = Seen()
+    client = ClientSettings(rebalance_gap_ms=10)
+    member = PushConsumer(
+        "g", namesrv=cluster.namesrv, client=client, consume_from=ConsumeFrom.FIRST
+    )
+    member.subscribe("t", seen.handle)
+    async with member:
+        await until(lambda: len(seen.messages) == 3)
+    assert seen.messages[0].queue_offset == 7
+
+
+async def test_failing_pulls_are_tried_again(cluster: FakeCluster) -> None:
+    """Flow control, errors, damaged bodies and silence all pass."""
+    cluster.create("t", 1)
+    cluster.brokers.pop()
+    fill(cluster, "t", 3)
+    broker = cluster.brokers[0]
+    broker.refuse(PULL, ResponseCode.FLOW_CONTROL)
+    broker.refuse(PULL, ResponseCode.SYSTEM_ERROR)
+    damaged = {
+        "suggestWhichBrokerId": "0",
+        "nextBeginOffset": "3",
+        "minOffset": "0",
+        "maxOffset": "3",
+    }
+    broker.script[PULL].append(lambda *_: Reply(ext=damaged, body=b"\0\0\0\x10garbage"))
+    seen = Seen()
+    async with consumer(cluster, seen.handle):
+        await until(lambda: len(seen.bodies) == 3)
+    assert len(broker.requests(PULL)) >= 4
+
+
+async def test_a_lost_connection_brings_the_member_back(cluster: FakeCluster) -> None:
+    """The first request on the next connection is a heartbeat, and messages flow again."""
+    cluster.create("t", 1)
+    cluster.brokers.pop()
+    broker = cluster.brokers[0]
+    seen = Seen()
+    async with consumer(cluster, seen.handle) as member:
+        await until(lambda: len(broker.requests(PULL)) > 0)
+        for connection in list(broker.members["g"]):
+            connection.close("test")
+        at = len(broker.seen)
+        await until(lambda: bool(broker.members["g"]) and bool(member.queues()))
+        fill(cluster, "t", 5)
+        await until(lambda: len(seen.bodies) == 5)
+        codes = [command.code for command in broker.seen[at:]]
+        assert codes.index(RequestCode.HEART_BEAT) < codes.index(PULL)
+
+
+async def test_flow_control_stops_fetching_ahead(cluster: FakeCluster) -> None:
+    """While a handler is stuck no more than the limit and one pull is fetched."""
+    cluster.create("t", 1)
+    cluster.brokers.pop()
+    fill(cluster, "t", 300)
+    go = asyncio.Event()
+
+    async def handle(message: ReceivedMessage) -> None:
+        await go.wait()
+
+    pull = PullSettings(batch_messages=10, queue_messages_max=40, flow_control_delay_ms=5)
+    settings = PushSettings(concurrency=1, pull=pull)
+    member = PushConsumer(
+        "g", namesrv=cluster.namesrv, settings=settings, consume_from=ConsumeFrom.FIRST
+    )
+    member.subscribe("t", handle)
+    queue = MessageQueue("t", "broker-a", 0)
+    async with member:
+        await until(
+            lambda: bool(member.queues()) and member.statistics().queues[queue].messages > 40
+        )
+        await asyncio.sleep(0.05)
+        assert member.statistics().queues[queue].messages == 50
+        go.set()
+        await until(lambda: member.statistics().handlers.succeeded == 300)
+
+
+async def test_suspended_consumers_pull_nothing(cluster: FakeCluster) -> None:
+    """Until they are resumed."""
+    cluster.create("t", 1)
+    cluster.brokers.pop()
+    seen = Seen()
+    member = consumer(cluster, seen.handle)
+    member.suspend()
+    async with member:
+        fill(cluster, "t", 5)
+        await until(lambda: bool(member.queues()))
+        await asyncio.sleep(0.05)
+        assert not cluster.brokers[0].requests(PULL)
+        member.resume()
+        await until(lambda: len(seen.bodies) == 5)
+
+
+async def test_queues_that_are_added_are_found(cluster: FakeCluster) -> None:
+    """A changed route is followed at the next look."""
+    cluster.create("t", 1)
+    cluster.brokers.pop()
+    client = ClientSettings(route_interval_ms=20, rebalance_gap_ms=10)
+    member = PushConsumer("g", namesrv=cluster.namesrv, client=client)
+    member.subscribe("t", Seen().handle)
+    async with member:
+        await until(lambda: len(member.queues()) == 1)
+        cluster.create("t", 3)
+        await until(lambda: len(member.queues()) == 3)
+
+
+async def test_sql_is_checked_before_the_start(cluster: FakeCluster) -> None:
+    """A broker that refuses the expression ends the start with its words."""
+    cluster.create("t", 1)
+    for broker in cluster.brokers:
+        broker.refuse(RequestCode.CHECK_CLIENT_CONFIG, ResponseCode.SUBSCRIPTION_PARSE_FAILED)
+    member = PushConsumer("g", namesrv=cluster.namesrv)
+    member.subscribe("t", Seen().handle, sql="a >")
+    with pytest.raises(BrokerRefused, match="SUBSCRIPTION_PARSE_FAILED"):
+        await member.start()
+    assert not any(broker.heartbeats for broker in cluster.brokers)
+
+
+async def test_misuse_is_explained(cluster: FakeCluster) -> None:
+    """No subscription, a late one, a second start, the same instance name twice."""
+    cluster.create("t", 1)
+    with pytest.raises(InvalidUse, match="subscribes to nothing"):
+        await PushConsumer("g", namesrv=cluster.namesrv).start()
+    named = ClientSettings(instance_name="me")
+    member = PushConsumer("g", namesrv=cluster.namesrv, client=named)
+    member.subscribe("t", Seen().handle)
+    twin = PushConsumer("g", namesrv=cluster.namesrv, client=named)
+    twin.subscribe("t", Seen().handle)
+    async with member:
+        assert member.client_id == "127.0.0.1@me"
+        with pytest.raises(InvalidUse, match="before the consumer is started"):
+            member.subscribe("u", Seen().handle)
+        with pytest.raises(InvalidUse, match="started already"):
+            await member.start()
+        with pytest.raises(InvalidUse, match="another instance_name"):
+            await twin.start()
+
+
+async def test_groups_of_one_process_share_one_connection(cluster: FakeCluster) -> None:
+    """Producer and consumers of different groups are one client to each broker."""
+    cluster.create("t", 1)
+    before = len(cluster.brokers[1].connections)
+    async with (
+        consumer(cluster, Seen().handle, group="g1") as one,
+        consumer(cluster, Seen().handle, group="g2") as two,
+    ):
+        assert one.client_id == two.client_id
+        await until(lambda: bool(one.queues()) and bool(two.queues()))
+        assert len(cluster.brokers[1].connections) - before == 1

@@ -1,0 +1,89 @@
+"""Pull replies become messages, or a clear complaint."""
+
+import pytest
+
+from aerobee.client.message import MessageQueue
+from aerobee.client.received import decode_messages
+from aerobee.remoting.codes import SysFlag
+from aerobee.remoting.compression import CODECS, compress
+from aerobee.remoting.errors import CorruptRecord
+from aerobee.remoting.record import Record, encode_record
+
+QUEUE = MessageQueue("t", "broker-a", 3)
+RECORD = Record(
+    topic="t",
+    queue_id=3,
+    flag=7,
+    queue_offset=42,
+    position=1000,
+    born_timestamp=1,
+    born_host=("10.0.0.1", 5000),
+    store_timestamp=2,
+    store_host=("10.0.0.2", 10911),
+    reconsume_times=1,
+    body=b"hello",
+    properties=b"TAGS\x01a\x02KEYS\x01k1 k2\x02UNIQ_KEY\x01ID\x02",
+)
+
+
+def with_(**changes: object) -> Record:
+    """Return the record with some fields changed."""
+    fields = {name: getattr(RECORD, name) for name in RECORD.__struct_fields__}
+    return Record(**(fields | changes))
+
+
+def test_every_field_arrives() -> None:
+    """What was stored is what a handler sees."""
+    (message,) = decode_messages(encode_record(RECORD), QUEUE)
+    assert (message.topic, message.queue, message.body) == ("t", QUEUE, b"hello")
+    assert (message.queue_offset, message.position, message.flag) == (42, 1000, 7)
+    assert (message.born_timestamp_ms, message.store_timestamp_ms) == (1, 2)
+    assert (message.born_host, message.store_host) == (("10.0.0.1", 5000), ("10.0.0.2", 10911))
+    assert (message.tags, message.keys, message.message_id) == ("a", ["k1", "k2"], "ID")
+    assert message.offset_message_id == "0A00000200002A9F00000000000003E8"
+    assert (message.reconsume_times, message.body_bytes) == (1, 5)
+    assert message.properties["TAGS"] == message.tags == "a"
+
+
+def test_ipv6_hosts_and_long_topics_arrive() -> None:
+    """The other record layouts are read as well."""
+    flags = SysFlag.BORN_HOST_V6 | SysFlag.STORE_HOST_V6
+    record = with_(
+        sys_flag=flags, born_host=("fd00::1", 1), store_host=("fd00::2", 2), topic="x" * 200
+    )
+    one, two = decode_messages(encode_record(record) + encode_record(RECORD), QUEUE)
+    assert (one.born_host, one.store_host, one.body) == (("fd00::1", 1), ("fd00::2", 2), b"hello")
+    assert two.body == b"hello"
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_compressed_bodies_are_unpacked(codec: str) -> None:
+    """The handler gets the body as it was sent, and `body_bytes` tells what it took."""
+    body = b"abc" * 5000
+    packed = compress(body, codec)
+    record = with_(body=packed, sys_flag=SysFlag.COMPRESSED | CODECS[codec])
+    (message,) = decode_messages(encode_record(record), QUEUE)
+    assert message.body == body
+    assert message.body_bytes == len(packed)
+
+
+def test_a_redelivered_message_shows_its_first_topic() -> None:
+    """From a retry topic it carries the topic it was sent to."""
+    record = with_(properties=b"RETRY_TOPIC\x01orders\x02", topic="%RETRY%g")
+    queue = MessageQueue("%RETRY%g", "broker-a", 0)
+    (message,) = decode_messages(encode_record(record), queue)
+    assert message.topic == "orders"
+
+
+def test_damage_is_noticed_wherever_it_is() -> None:
+    """Cut at any byte, or with any byte of size, magic, lengths or body changed: never garbage."""
+    whole = encode_record(RECORD)
+    for end in range(1, len(whole)):
+        with pytest.raises(CorruptRecord):
+            decode_messages(whole[:end], QUEUE)
+    checked = [*range(12), *range(84, 88), *range(88, 93)]
+    for at in checked:
+        damaged = bytearray(whole)
+        damaged[at] ^= 0x55
+        with pytest.raises(CorruptRecord):
+            decode_messages(bytes(damaged), QUEUE)
