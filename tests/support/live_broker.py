@@ -1,0 +1,64 @@
+"""A real broker in this process, and a client that asks it anything."""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from aerobee.broker.app import Broker
+from aerobee.broker.settings import BrokerSettings
+from aerobee.remoting.bodies import Body, encode_body
+from aerobee.remoting.command import Command
+from aerobee.remoting.net.client import ConnectionPool
+
+
+class LiveBroker:
+    """A started broker with one connection to it."""
+
+    def __init__(self, broker: Broker, pool: ConnectionPool) -> None:
+        self.broker = broker
+        self.pool = pool
+        self.address = f"127.0.0.1:{broker.port}"
+
+    async def ask(
+        self,
+        code: int,
+        ext: Mapping[str, Any] | None = None,
+        body: bytes | Body = b"",
+        *,
+        pool: ConnectionPool | None = None,
+    ) -> Command:
+        """Send one request, over another client's pool if given; values become strings."""
+        fields = {key: str(value) for key, value in (ext or {}).items()}
+        data = encode_body(body) if isinstance(body, Body) else body
+        request = Command(code=code, ext=fields, body=data)
+        return await (pool or self.pool).call(self.address, request, 10.0)
+
+
+def small_settings(folder: Path, **settings: Any) -> BrokerSettings:
+    """Return settings of a broker for tests: free ports, a small store, no HTTP, no helper."""
+    values: dict[str, Any] = {
+        "store_path_root_dir": folder / "store",
+        "listen_port": 0,
+        "bind_address": "127.0.0.1",
+        "broker_ip1": "127.0.0.1",
+        "http_port": -1,
+        "mapped_file_size_commit_log": 1 << 20,
+        "prepared_bytes": 256 << 10,
+        "helper_process": False,
+        "disk_space_warning_level_ratio": 95,
+    }
+    return BrokerSettings(**(values | settings))
+
+
+@asynccontextmanager
+async def live_broker(folder: Path, **settings: Any) -> AsyncIterator[LiveBroker]:
+    """Start a broker and a client; stop both."""
+    broker = Broker(small_settings(folder, **settings))
+    await broker.start()
+    pool = ConnectionPool()
+    try:
+        yield LiveBroker(broker, pool)
+    finally:
+        await pool.close()
+        await broker.stop()
