@@ -30,6 +30,7 @@ from aerobee.remoting.headers.registration import RegisterBrokerRequest
 VERSION_3_0_11: Final = 37  # since then the body is more than the table of topics
 VERSION_5_0_0: Final = 413  # since then the compressed form ends with static-topic mappings
 INFLATED_BYTES_MAX: Final = 64 * 1024 * 1024  # some 700,000 topics
+ZLIB_MARK: Final = b"\x78"  # no JSON begins with it
 _INT32: Final = struct.Struct(">i")
 
 
@@ -72,7 +73,8 @@ def decode_register_body(
         return RegisterBrokerBody(
             topic_config_serialize_wrapper=decode_body(TopicConfigSerializeWrapper, data)
         )
-    if not header.compressed:
+    # BrokerOuterAPI says compressed=false whatever its body is, so the body has to tell
+    if not header.compressed and not data.startswith(ZLIB_MARK):
         return decode_body(RegisterBrokerBody, data)
     return _decode_compressed(data, with_mappings=version >= VERSION_5_0_0)
 

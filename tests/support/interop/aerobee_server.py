@@ -11,6 +11,10 @@ class Aerobee(Cluster):
 
     name = "aerobee"
 
+    def settings(self) -> dict[str, str]:
+        """Leave the HTTP port out, for it would need a free one as well."""
+        return {"httpPort": "off"} | super().settings()
+
     def namesrv_command(self, config: Path) -> list[str]:
         """Start `namesrv start -c FILE`."""
         return [str(Path(sys.executable).with_name("namesrv")), "start", "-c", str(config)]

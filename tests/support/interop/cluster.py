@@ -3,12 +3,10 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import ClassVar, Final, Self
+from typing import ClassVar, Self
 
 from support.interop.processes import Process, free_port
 from support.interop.raw_remoting import serves_broker, serves_namesrv
-
-START_SECONDS_MAX: Final = 60
 
 
 class Cluster(ABC):
@@ -19,6 +17,7 @@ class Cluster(ABC):
     """
 
     name: ClassVar[str]
+    start_seconds_max = 60.0
 
     def __init__(
         self,
@@ -129,7 +128,7 @@ class Cluster(ABC):
     def _launch(self, command: list[str], role: str, serves: Callable[[], bool]) -> Process:
         process = Process(command, self.directory / f"{role}.log")
         try:
-            process.wait_until(serves, START_SECONDS_MAX, f"{self.name} {role}")
+            process.wait_until(serves, self.start_seconds_max, f"{self.name} {role}")
         except BaseException:
             process.kill()
             raise
