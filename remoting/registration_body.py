@@ -33,6 +33,10 @@ INFLATED_BYTES_MAX: Final = 64 * 1024 * 1024  # some 700,000 topics
 ZLIB_MARK: Final = b"\x78"  # no JSON begins with it
 _INT32: Final = struct.Struct(">i")
 
+# RocketMQ 5 with compressedRegister=true sends the compressed form and says that it is not
+# (BrokerOuterAPI.registerBrokerAll); its own nameserver refuses it. No JSON begins with this byte.
+_ZLIB_BYTE: Final = 0x78
+
 
 def encode_register_body(
     topics: Mapping[str, TopicConfig], data_version: DataVersion, *, compressed: bool = False

@@ -59,6 +59,12 @@ def test_reads_java_s_bodies() -> None:
     assert table(decode_register_body(header(compressed=True), 513, packed)) == (VERSION, TOPICS)
 
 
+def test_reads_a_compressed_body_that_claims_to_be_plain() -> None:
+    """RocketMQ 5.5.0 says `compressed=false` whatever compressedRegister is."""
+    packed = base64.b64decode(java_text("RegisterBrokerBodyCompressed"))
+    assert table(decode_register_body(header(), 513, packed)) == (VERSION, TOPICS)
+
+
 @pytest.mark.parametrize("compressed", [False, True])
 def test_reads_what_it_writes(compressed: bool) -> None:
     """Both forms, with a right checksum."""
