@@ -1,0 +1,136 @@
+"""Health, metrics and JSON over HTTP."""
+
+import asyncio
+import json
+import re
+import urllib.error
+import urllib.request
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from support.live_broker import LiveBroker, live_broker
+from support.waiting import until
+
+from aerobee.broker.metrics import NAMES
+from aerobee.remoting.bodies import ConsumerData, HeartbeatData, ProducerData, SubscriptionData
+from aerobee.remoting.codes import RequestCode
+
+
+@pytest.fixture
+async def live(tmp_path: Path) -> AsyncIterator[LiveBroker]:
+    """A broker with HTTP on a free port, two messages, a group that consumed one of them."""
+    async with live_broker(tmp_path, http_port=0) as broker:
+        await until(lambda: broker.broker.http_port, what="HTTP to be served")
+        header = {"a": "p", "b": "t", "c": "TBW102", "d": 4, "e": 0, "f": 0, "g": 1, "h": 0}
+        for _ in range(2):
+            await broker.ask(RequestCode.SEND_MESSAGE_V2, header, b"x" * 100)
+        subscription = SubscriptionData(topic="t", sub_string="a || b", sub_version=1)
+        consumer = ConsumerData(group_name="g", subscription_data_set=[subscription])
+        beat = HeartbeatData(
+            client_id="c1",
+            consumer_data_set=[consumer],
+            producer_data_set=[ProducerData(group_name="p")],
+        )
+        await broker.ask(RequestCode.HEART_BEAT, body=beat)
+        broker.broker.context.offsets.commit("g", "t", 0, 1)
+        yield broker
+
+
+async def get(live: LiveBroker, path: str) -> tuple[int, str]:
+    """Return status and text of an address."""
+    url = f"http://127.0.0.1:{live.broker.http_port}{path}"
+
+    def read() -> tuple[int, str]:
+        try:
+            with urllib.request.urlopen(url, timeout=10) as reply:
+                return reply.status, reply.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
+
+    return await asyncio.to_thread(read)
+
+
+async def test_health_and_readiness(live: LiveBroker) -> None:
+    """Alive is not ready: a broker that cannot write says so, and why."""
+    assert await get(live, "/healthz") == (200, "ok\n")
+    assert await get(live, "/readyz") == (200, "ready\n")
+    live.broker.store.commit_log.refuse("the disk is full")
+    status, text = await get(live, "/readyz")
+    assert status == 503 and "store not writable: the disk is full" in text
+    assert (await get(live, "/healthz"))[0] == 200
+
+
+async def test_an_unregistered_broker_is_not_ready(tmp_path: Path) -> None:
+    """Nobody can find it."""
+    async with live_broker(tmp_path, http_port=0, namesrv_addr="127.0.0.1:1") as live:
+        await until(lambda: live.broker.http_port, what="HTTP to be served")
+        assert await get(live, "/readyz") == (503, "not registered with any nameserver\n")
+
+
+async def test_metrics_have_rocketmqs_names(live: LiveBroker) -> None:
+    """Prometheus text with the names and labels of RocketMQ's exporter, and true numbers."""
+    status, text = await get(live, "/metrics")
+    assert status == 200
+    found = dict(re.findall(r"^# HELP (\S+) (.*)$", text, re.MULTILINE))
+    assert set(found) <= set(NAMES)
+    common = 'cluster="DefaultCluster",{}node_id="broker-a",node_type="broker"'
+    arrived = common.format('is_system="false",message_type="normal",') + ',topic="t"'
+    assert f"rocketmq_messages_in_total{{{arrived}}} 2.0" in text
+    lag = 'cluster="DefaultCluster",consumer_group="g",is_retry="false",is_system="false"'
+    assert re.search(rf"rocketmq_consumer_lag_messages\{{{lag}.*topic=\"t\"\}} 1.0", text)
+    for name in (
+        "rocketmq_broker_permission", "rocketmq_topic_number", "rocketmq_consumer_group_number",
+        "rocketmq_throughput_in_total", "rocketmq_producer_connections",
+        "rocketmq_consumer_connections", "rocketmq_consumer_lag_latency", "rocketmq_storage_size",
+        "rocketmq_storage_flush_behind_bytes", "rocketmq_storage_message_reserve_time",
+        "aerobee_fsyncs_total",
+    ):  # fmt: skip
+        assert found[name] == NAMES[name]
+
+
+async def test_topics_as_json(live: LiveBroker) -> None:
+    """Every queue with its offsets, and who consumes."""
+    _, text = await get(live, "/api/topics/t")
+    topic = json.loads(text)
+    assert topic["queues"][0] == {"queueId": 0, "minOffset": 0, "maxOffset": 2}
+    assert len(topic["queues"]) == topic["readQueues"] == 4
+    assert topic["groups"] == ["g"]
+    _, text = await get(live, "/api/topics")
+    assert {"t", "TBW102", "%RETRY%g"} <= {each["name"] for each in json.loads(text)}
+    assert (await get(live, "/api/topics/unknown"))[0] == 404
+
+
+async def test_groups_as_json(live: LiveBroker) -> None:
+    """Members with their addresses, subscriptions, and the lag by queue."""
+    _, text = await get(live, "/api/groups/g")
+    group = json.loads(text)
+    assert group["members"][0]["clientId"] == "c1"
+    assert group["subscriptions"]["t"]["expression"] == "a || b"
+    assert group["topics"] == [
+        {
+            "topic": "t",
+            "lag": 1,
+            "queues": [{"queueId": 0, "committed": 1, "maxOffset": 2, "lag": 1}],
+        }
+    ]
+    _, text = await get(live, "/api/groups")
+    assert {"name": "g", "consumeEnable": True, "members": 1} in json.loads(text)
+    assert (await get(live, "/api/groups/unknown"))[0] == 404
+
+
+async def test_the_broker_as_json(live: LiveBroker) -> None:
+    """Who it is and what its store holds."""
+    _, text = await get(live, "/api/broker")
+    broker = json.loads(text)
+    assert broker["address"] == live.address and broker["ready"] is True
+    assert broker["store"]["position"] > 200 and broker["store"]["writable"] is True
+    assert (await get(live, "/nothing"))[0] == 404
+
+
+async def test_a_taken_port_does_not_stop_the_broker(tmp_path: Path, live: LiveBroker) -> None:
+    """Messages matter more than their metrics: it is logged and the broker serves."""
+    async with live_broker(tmp_path / "second", http_port=live.broker.http_port) as second:
+        reply = await second.ask(RequestCode.GET_BROKER_RUNTIME_INFO)
+        assert reply.code == 0
+        assert second.broker.http_port is None
