@@ -52,7 +52,8 @@ def encode_header_bytes(command: Command) -> bytes:
 def decode_header_bytes(data: bytes | memoryview, body: bytes = b"") -> Command:
     """Read a binary header; bytes after the last field are ignored.
 
-    Raises ProtocolError for lengths that point outside and for text that is no UTF-8.
+    Bytes that are no UTF-8 become U+FFFD, as in Java. Raises ProtocolError for lengths that point
+    outside.
     """
     data = bytes(data)
     try:
@@ -72,7 +73,7 @@ def decode_header_bytes(data: bytes | memoryview, body: bytes = b"") -> Command:
             value, at = _text(data, at + 4, value_bytes, end)
             if key and value:
                 ext[key] = value
-    except (struct.error, UnicodeDecodeError) as error:
+    except struct.error as error:
         raise ProtocolError(f"binary header is damaged: {error}") from None
     return Command(
         code=code,
@@ -93,4 +94,4 @@ def _text(data: bytes, at: int, text_bytes: int, end_max: int) -> tuple[str, int
         raise ProtocolError(
             f"text of {text_bytes} bytes at byte {at}, the header ends at {end_max}"
         )
-    return data[at:end].decode(), end
+    return data[at:end].decode("utf-8", "replace"), end

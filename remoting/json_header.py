@@ -66,10 +66,13 @@ def decode_header_bytes(data: bytes | memoryview, body: bytes = b"") -> Command:
     """Read a JSON header; missing keys get Java's defaults, unknown ones are ignored.
 
     Values of `extFields` that are no strings are turned into the text they were written as, and
-    null ones dropped. Raises ProtocolError for anything that is no JSON object of this shape.
+    null ones dropped; bytes that are no UTF-8 become U+FFFD, as in Java. Raises ProtocolError for
+    anything that is no JSON object of this shape.
     """
     try:
         header = _decode(data)
+    except UnicodeDecodeError:
+        return _decode_tolerantly(str(data, "utf-8", "replace").encode(), body)
     except msgspec.ValidationError:
         return _decode_tolerantly(data, body)
     except (ValueError, RecursionError) as error:
@@ -136,8 +139,8 @@ def _text(raw: msgspec.Raw) -> str | None:
     """Return a string's value, null as None, and of any other value the JSON text itself."""
     data = bytes(raw)
     if data.startswith(b'"'):
-        return _decode_text(data)
-    text = data.decode()
+        return _decode_text(data.decode("utf-8", "replace"))
+    text = data.decode("utf-8", "replace")
     return None if text == "null" else text
 
 
