@@ -203,7 +203,7 @@ class PushConsumer(GroupMember):
         What no handler has begun is thrown away: the next owner gets it.
         """
         pulling = self._pulling.pop(queue, None)
-        if pulling is not None and pulling is not asyncio.current_task():
+        if pulling is not None:
             pulling.cancel()
         if not await process.wait_idle(self.settings.handover_timeout_ms / 1000):
             log.warning(
@@ -220,6 +220,7 @@ class PushConsumer(GroupMember):
     async def _correct(self, queue: MessageQueue, offset: int) -> None:
         """Go on from where the broker says: store that offset, drop the queue, take it again."""
         assert self.ownership is not None and self._instance is not None
+        self._pulling.pop(queue, None)  # that is the caller, which must not be cancelled
         process = self.ownership.queues.get(queue)
         if process is not None:
             process.correct(offset)

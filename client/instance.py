@@ -86,6 +86,7 @@ class ClientInstance:
         self.routes = RouteCache(self.connections, namesrv)
         self.routes.on_changed.append(self._route_changed)
         self.consumers: dict[str, Consumer] = {}
+        self._joining: set[str] = set()
         self._producers: Counter[str] = Counter()
         self._kept_topics: set[str] = set()
         self._greetings: dict[str, asyncio.Task[Any]] = {}
@@ -123,8 +124,12 @@ class ClientInstance:
     async def add_consumer(self, consumer: Consumer) -> None:
         """Join a group: heartbeat to all brokers of its topics, then share the queues."""
         self.consumers[consumer.group] = consumer
-        await self.routes.refresh_all(consumer.topics())
-        await self.heartbeat()
+        self._joining.add(consumer.group)  # until all brokers know it as a member
+        try:
+            await self.routes.refresh_all(consumer.topics())
+            await self.heartbeat()
+        finally:
+            self._joining.discard(consumer.group)
         self.rebalance_soon(at_once=True)
 
     async def leave(self, consumer: Consumer) -> None:
@@ -323,7 +328,7 @@ class ClientInstance:
             members = [
                 consumer.ownership
                 for consumer in self.consumers.values()
-                if consumer.ownership is not None
+                if consumer.ownership is not None and consumer.group not in self._joining
             ]
             planned = [await ownership.plan() for ownership in members]
             await asyncio.gather(*(ownership.release() for ownership in members))

@@ -81,22 +81,22 @@ class Puller:
             "bname": queue.broker_name,
         }
 
-    async def pull(
-        self, subscription: Subscription, offset: int, commit_offset: int | None = None
-    ) -> PullResult:
+    async def pull(self, subscription: Subscription, offset: int, commit_offset: int) -> PullResult:
         """Fetch messages from `offset` on; the broker may hold the request while there are none.
 
-        `commit_offset` is stored for the group on the way, if the broker is a master. Raises
-        BrokerRefused for any code that is no outcome of a pull, Unavailable, CorruptRecord.
+        `commit_offset` is stored for the group on the way, unless it is 0, the broker no master or
+        this a lite pull. Raises BrokerRefused for any code that is no outcome of a pull,
+        Unavailable, CorruptRecord.
         """
         address, broker_id = await self._find_broker()
         flags = self._flags
-        if commit_offset is not None and broker_id == MASTER_ID:
+        commits = commit_offset > 0 and broker_id == MASTER_ID and not flags & PullSysFlag.LITE_PULL
+        if commits:
             flags |= PullSysFlag.COMMIT_OFFSET
         ext = self._ext.copy()
         ext["queueOffset"] = str(offset)
         ext["sysFlag"] = str(flags)
-        ext["commitOffset"] = str(commit_offset or 0)
+        ext["commitOffset"] = str(commit_offset if commits else 0)
         ext["expressionType"] = subscription.expression_type
         ext["subVersion"] = str(subscription.first_version)
         if flags & PullSysFlag.SUBSCRIPTION:

@@ -1,0 +1,111 @@
+"""Workers are few, fair and bounded."""
+
+import asyncio
+
+from aerobee.client.handlers import HandlerPool
+from aerobee.client.message import MessageQueue
+from aerobee.client.process_queue import ProcessQueue
+from aerobee.client.received import ReceivedMessage
+
+QUEUE = MessageQueue("t", "broker-a", 0)
+
+
+def batch(start: int, count: int) -> list[ReceivedMessage]:
+    """Build messages of one queue."""
+    return [
+        ReceivedMessage(QUEUE, b"x", at, 0, 0, 0, 0, 0, 0, 1, b"", bytes(8), bytes(8))
+        for at in range(start, start + count)
+    ]
+
+
+async def settle(pool: HandlerPool) -> None:
+    """Let the pool run until nothing waits or runs."""
+    for _ in range(10_000):
+        await asyncio.sleep(0)
+        statistics = pool.statistics()
+        if not statistics.waiting and not statistics.running:
+            return
+    raise AssertionError("the pool does not come to rest")
+
+
+async def test_handlers_that_do_not_wait_need_two_workers() -> None:
+    """However many messages come, there is no task for each."""
+    pool, process, seen = HandlerPool(20, 1000), ProcessQueue(0), list[int]()
+
+    async def handle(message: ReceivedMessage) -> None:
+        seen.append(message.queue_offset)
+
+    for start in range(0, 3200, 32):
+        messages = batch(start, 32)
+        process.put(messages, start + 32)
+        pool.submit(process, handle, messages)
+        await settle(pool)
+    assert seen == list(range(3200))
+    assert pool.statistics().workers <= 2
+    assert process.committable == 3200
+    await pool.close()
+
+
+async def test_the_loop_gets_its_turn() -> None:
+    """Handlers that never wait but take their time do not starve other tasks."""
+    pool, process, done = HandlerPool(4, 1000), ProcessQueue(0), 0
+    loop = asyncio.get_running_loop()
+
+    async def handle(message: ReceivedMessage) -> None:
+        nonlocal done
+        busy_until = loop.time() + 0.001
+        while loop.time() < busy_until:
+            pass
+        done += 1
+
+    messages = batch(0, 100)
+    process.put(messages, 100)
+    pool.submit(process, handle, messages)
+    turns = []
+    while done < 100:
+        turns.append(done)
+        await asyncio.sleep(0)
+    assert len(turns) > 10
+    await pool.close()
+
+
+async def test_messages_of_a_dropped_queue_are_not_begun() -> None:
+    """What no handler has begun is left to the next owner."""
+    pool, process, seen = HandlerPool(1, 1000), ProcessQueue(0), list[int]()
+    go = asyncio.Event()
+
+    async def handle(message: ReceivedMessage) -> None:
+        seen.append(message.queue_offset)
+        await go.wait()
+
+    messages = batch(0, 10)
+    process.put(messages, 10)
+    pool.submit(process, handle, messages)
+    await asyncio.sleep(0.01)
+    process.drop()
+    go.set()
+    await settle(pool)
+    assert seen == [0]
+    assert process.committable == 1
+    await pool.close()
+
+
+async def test_closing_cancels_what_runs() -> None:
+    """No handler outlives the pool."""
+    pool, process = HandlerPool(2, 1000), ProcessQueue(0)
+    ended = asyncio.Event()
+
+    async def handle(message: ReceivedMessage) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    messages = batch(0, 1)
+    process.put(messages, 1)
+    pool.submit(process, handle, messages)
+    await asyncio.sleep(0.01)
+    assert pool.statistics().running == 1
+    await pool.close()
+    assert ended.is_set()
+    assert pool.statistics().running == 0

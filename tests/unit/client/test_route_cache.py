@@ -1,0 +1,138 @@
+"""Routes are asked for once, kept, refreshed and forgotten."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+from support.fake_cluster import FakeCluster
+
+from aerobee.client.connections import Connections
+from aerobee.client.errors import RouteMissing
+from aerobee.client.message import MessageQueue
+from aerobee.client.route_cache import RouteCache, TopicRoute, parse_route
+from aerobee.client.settings import ClientSettings
+from aerobee.remoting.bodies import BrokerData, QueueData, TopicRouteData
+from aerobee.remoting.codes import RequestCode
+from aerobee.remoting.errors import Unavailable
+from aerobee.remoting.net.client import refuse_requests
+
+ROUTE = RequestCode.GET_ROUTEINFO_BY_TOPIC
+
+
+@pytest.fixture
+async def routes(cluster: FakeCluster) -> AsyncIterator[RouteCache]:
+    """A cache that asks the cluster's nameserver."""
+    connections = Connections(ClientSettings(), refuse_requests)
+    yield RouteCache(connections, [cluster.namesrv])
+    await connections.close()
+
+
+async def test_one_question_serves_all_who_wait(cluster: FakeCluster, routes: RouteCache) -> None:
+    """Look-ups at the same time share a request; later ones need none."""
+    cluster.create("t", 2)
+    found = await asyncio.gather(*(routes.get("t") for _ in range(10)))
+    assert all(route is found[0] for route in found)
+    await routes.get("t")
+    assert len(cluster.brokers[0].requests(ROUTE)) == 1
+    assert routes.address("broker-b") == cluster.brokers[1].address
+
+
+async def test_changes_are_announced_once(cluster: FakeCluster, routes: RouteCache) -> None:
+    """A refresh that finds nothing different says nothing."""
+    cluster.create("t", 2)
+    changes: list[TopicRoute] = []
+    routes.on_changed.append(changes.append)
+    for _ in range(3):
+        await routes.refresh("t")
+    assert len(changes) == 1
+    cluster.create("t", 3)
+    await routes.refresh_all(["t", "unknown"])
+    assert [len(route.read_queues) for route in changes] == [4, 6]
+
+
+async def test_brokers_that_left_are_forgotten(cluster: FakeCluster, routes: RouteCache) -> None:
+    """Once no route names them."""
+    cluster.create("t", 2)
+    await routes.get("t")
+    cluster.listed.discard("broker-b")
+    await routes.refresh_all(["t"])
+    assert routes.address("broker-b") is None
+    with pytest.raises(Unavailable, match=r"broker\[broker-b\] not exist"):
+        await routes.broker_address(MessageQueue("t", "broker-b", 0))
+
+
+async def test_a_known_route_outlives_a_missing_answer(
+    cluster: FakeCluster, routes: RouteCache
+) -> None:
+    """A topic that disappears, or a silent nameserver, changes nothing."""
+    cluster.create("t", 2)
+    route = await routes.get("t")
+    cluster.listed.clear()
+    assert await routes.refresh("t") is None
+    assert await routes.get("t") is route
+    for broker in cluster.brokers:
+        await broker.stop()
+    await routes.refresh_all(["t"])
+    assert await routes.get("t") is route
+
+
+async def test_the_next_nameserver_is_asked(cluster: FakeCluster) -> None:
+    """The one that answers stays the first to be asked."""
+    cluster.create("t", 1)
+    connections = Connections(ClientSettings(), refuse_requests)
+    routes = RouteCache(connections, ["127.0.0.1:1", cluster.namesrv])
+    assert await routes.get("t")
+    assert routes.namesrv[routes._first] == cluster.namesrv
+    await connections.close()
+
+
+async def test_an_assumed_route_becomes_the_real_one(
+    cluster: FakeCluster, routes: RouteCache
+) -> None:
+    """Readers are not fooled by a route that only senders may assume."""
+    assumed = await routes.for_sending("new", "TBW102", 4)
+    assert assumed.assumed
+    assert len(assumed.write_queues) == 8
+    with pytest.raises(RouteMissing):
+        await routes.get("new")
+    cluster.create("new", 1)
+    real = await routes.get("new")
+    assert not real.assumed
+    assert len(real.write_queues) == 2
+
+
+def data(perm: int, *, order: str | None = None, master: bool = True) -> TopicRouteData:
+    """Build a nameserver's reply: one broker, 3 queues to read and 2 to write."""
+    return TopicRouteData(
+        order_topic_conf=order,
+        queue_datas=[QueueData(broker_name="b", read_queue_nums=3, write_queue_nums=2, perm=perm)],
+        broker_datas=[BrokerData(broker_name="b", broker_addrs={0 if master else 1: "h:1"})],
+    )
+
+
+@pytest.mark.parametrize(("perm", "read", "write"), [(6, 3, 2), (4, 3, 0), (2, 0, 2), (0, 0, 0)])
+def test_permissions_decide_on_queues(perm: int, read: int, write: int) -> None:
+    """Queues to read from and to send to differ in number and permission."""
+    route = parse_route("t", data(perm))
+    assert (len(route.read_queues), len(route.write_queues)) == (read, write)
+
+
+def test_without_master_there_is_nothing_to_send_to() -> None:
+    """A slave can be read from all the same."""
+    route = parse_route("t", data(6, master=False))
+    assert (len(route.read_queues), route.write_queues) == (3, ())
+
+
+def test_ordered_topics_keep_their_queues() -> None:
+    """The configured queues count for sending, whether their brokers live or not."""
+    route = parse_route("t", data(6, order="b:4;gone:2;nonsense;x:y"))
+    names = [(queue.broker_name, queue.queue_id) for queue in route.write_queues]
+    assert names == [("b", 0), ("b", 1), ("b", 2), ("b", 3), ("gone", 0), ("gone", 1)]
+    assert route.ordered
+
+
+def test_a_hostile_count_does_not_fill_the_memory() -> None:
+    """Two billion queues are cut down."""
+    queues = [QueueData(broker_name="b", read_queue_nums=2**31 - 1, perm=4)]
+    route = parse_route("t", TopicRouteData(queue_datas=queues))
+    assert len(route.read_queues) == 65_536
