@@ -1,21 +1,46 @@
 """`aerobee export`: a store's messages as Parquet, read by Spark."""
 
+from __future__ import annotations
+
 import importlib.util
-from datetime import datetime
+import sys
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from aerobee.cli.program import Failure, examples
+from aerobee.cli.program import Failure, WrongSettings, examples
 from aerobee.cli.progress import progress_bar
 
-MOMENTS = ["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S"]
+if TYPE_CHECKING:
+    from aerobee.spark.exporter import ExportSummary
+
+
+class Moment(click.ParamType[int]):
+    """A date, a date and time, or ms since 1970; UTC unless the text has an offset."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """The moment in ms since 1970."""
+        if isinstance(value, int):
+            return value
+        if str(value).isdecimal() and len(value) > 8:
+            return int(value)
+        try:
+            moment = datetime.fromisoformat(value)
+        except ValueError:
+            self.fail(f"{value!r}: write 2026-11-21, 2026-11-21T18:30 (UTC), or ms since 1970")
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=UTC)
+        return round(moment.timestamp() * 1000)
 
 
 @click.command(
     epilog=examples(
         "aerobee export --store ~/store --to ./parquet",
-        "aerobee export --store ~/store --to ./parquet --topic orders --since 2026-03-01",
+        "aerobee export --store ~/store --to ./orders --topic orders --since 2026-11-01",
     )
 )
 @click.option(
@@ -29,44 +54,92 @@ MOMENTS = ["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S"]
     "target",
     required=True,
     type=click.Path(file_okay=False, path_type=Path),
-    help="Folder to write, new or empty.",
+    help="Folder to write: one that does not exist, or is empty.",
 )
 @click.option("--topic", "topics", multiple=True, help="Only this topic; may be repeated.")
-@click.option("--since", type=click.DateTime(MOMENTS), help="First store time, UTC, included.")
-@click.option("--until", type=click.DateTime(MOMENTS), help="Last store time, UTC, not included.")
-@click.option("--overwrite", is_flag=True, help="Replace an earlier export.")
-@click.option("--decompress", is_flag=True, help="Write compressed bodies as they were sent.")
-@click.option("--compression", default="snappy", show_default=True, help="Of the Parquet files.")
+@click.option("--since", type=Moment(), help="Only messages stored at this time or later (UTC).")
+@click.option("--until", type=Moment(), help="Only messages stored before this time (UTC).")
+@click.option("--overwrite", is_flag=True, help="Replace an earlier export in that folder.")
+@click.option("--decompress", is_flag=True, help="Unpack bodies that producers compressed.")
+@click.option(
+    "--compression",
+    type=click.Choice(["snappy", "zstd", "none"]),
+    default="snappy",
+    show_default=True,
+    help="How the Parquet files are compressed.",
+)
 def export(
     store: Path,
     target: Path,
     topics: tuple[str, ...],
-    since: datetime | None,
-    until: datetime | None,
+    since: int | None,
+    until: int | None,
     overwrite: bool,
     decompress: bool,
     compression: str,
 ) -> None:
     """Write a store's messages to Parquet, one folder per topic and day, all or nothing."""
+    if since is not None and until is not None and until <= since:
+        raise click.UsageError("--until is not after --since")
     if importlib.util.find_spec("pyspark") is None:
         raise Failure("Spark is not installed: pip install 'aerobee[spark,jdk]'")
+    from aerobee.spark.errors import ExportRefused, OptionError
     from aerobee.spark.exporter import export as run_export
 
-    with progress_bar("exporting") as progress:
-        summary = run_export(
-            store,
-            target,
-            topics=topics,
-            since=since,
-            until=until,
-            overwrite=overwrite,
-            decompress=decompress,
-            compression=compression,
-            progress=progress,
-        )
-    for topic in summary.topics:
-        click.echo(f"{topic.topic:<40}{topic.messages:>14,} messages {topic.files:>6,} files")
-    click.echo(
-        f"{summary.messages:,} messages in {summary.files:,} files "
-        f"({summary.bytes / 1e6:,.1f} MB) under {target}, {summary.seconds:.1f} s"
-    )
+    try:
+        with progress_bar("exporting") as progress:
+            summary = run_export(
+                store,
+                target,
+                topics=topics,
+                since=since,
+                until=until,
+                overwrite=overwrite,
+                decompress=decompress,
+                compression=compression,
+                progress=progress,
+            )
+    except (ExportRefused, OptionError) as error:
+        raise WrongSettings(str(error)) from None
+    show(summary)
+
+
+def show(summary: ExportSummary) -> None:
+    """What was written: a table on a terminal, tab-separated lines in a pipe."""
+    heads = ["topic", "messages", "days", "files", "bytes", "first", "last"]
+    rows = [
+        [
+            topic.topic,
+            str(topic.messages),
+            str(topic.days),
+            str(topic.files),
+            str(topic.bytes),
+            moment_text(topic.first_ms),
+            moment_text(topic.last_ms),
+        ]
+        for topic in summary.topics
+    ]
+    if not sys.stdout.isatty():
+        for row in [heads, *rows]:
+            click.echo("\t".join(row))
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(caption=f"{summary.messages:,} messages under {summary.target}")
+    for head in heads:
+        table.add_column(head, justify="left" if head in ("topic", "first", "last") else "right")
+    for row in rows:
+        table.add_row(row[0], *(f"{int(number):,}" for number in row[1:5]), *row[5:])
+    Console().print(table)
+    rate = summary.log_bytes / summary.seconds / 1e6
+    click.echo(f"read {summary.log_bytes:,} bytes in {summary.seconds:.1f} s ({rate:.0f} MB/s)")
+
+
+def moment_text(moment_ms: int) -> str:
+    """A point in time as UTC text to the second; far-off ones as the number they are."""
+    try:
+        moment = datetime.fromtimestamp(moment_ms / 1000, UTC)
+    except (ValueError, OverflowError, OSError):
+        return str(moment_ms)
+    return moment.isoformat(timespec="seconds").replace("+00:00", "Z")

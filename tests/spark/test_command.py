@@ -22,7 +22,8 @@ def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
 def test_export_prints_lines_and_refuses_to_run_twice(store: Path, tmp_path: Path) -> None:
     """Tab-separated per topic; the second call ends with 2 and leaves the first one's files."""
     target = tmp_path / "lake"
-    wanted = ["--store", store, "--to", target, "--topic", "payments", "--since", "2025-10-10"]
+    wanted = ["--store", str(store), "--to", str(target), "--topic", "payments"]
+    wanted += ["--since", "2025-10-10"]
     done = run(*wanted)
     assert done.returncode == 0, done.stderr
     assert done.stderr == "", "no log line of Spark's reaches the user"
