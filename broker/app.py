@@ -140,6 +140,7 @@ class Broker:
         """Take settings that were changed at run time; those that need a restart wait for it."""
         context = self.context
         self.settings = context.settings = settings
+        self.store.apply(settings.store)
         context.topics.apply(settings)
         context.groups.apply(settings)
         context.queues.forget_checks()

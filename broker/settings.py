@@ -232,7 +232,8 @@ NEEDS_RESTART: Final = frozenset(NetSettings.model_fields) | {
     "broker_topic_enable", "trace_topic_enable", "msg_trace_topic_name", "revive_queue_num",
     "timer_wheel_enable", "store_path_root_dir", "store_path_commit_log",
     "mapped_file_size_commit_log", "mapped_file_size_consume_queue", "flush_disk_type",
-    "flush_interval_commit_log", "sync_flush_timeout", "message_delay_level",
+    "flush_interval_commit_log", "flush_interval_consume_queue", "prepared_bytes",
+    "helper_process", "sync_flush_timeout", "max_message_size", "message_delay_level",
     "message_index_enable", "http_host", "http_port", "log_level",
 }  # fmt: skip
 """Attributes whose change is kept but takes effect at the next start."""

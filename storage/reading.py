@@ -55,7 +55,13 @@ class Reader:
     def __init__(self, commit_log: CommitLog, settings: StoreSettings, memory_bytes: int) -> None:
         self._log = commit_log
         self._settings = settings
+        self._memory_bytes = memory_bytes
         self._cached_bytes = int(memory_bytes * settings.memory_ratio)
+
+    def apply(self, settings: StoreSettings) -> None:
+        """Take limits that were changed while the store is open."""
+        self._settings = settings
+        self._cached_bytes = int(self._memory_bytes * settings.memory_ratio)
 
     def read(
         self,

@@ -41,6 +41,10 @@ class Retention:
         self.disk_used_ratio = 0.0
         self.removed_files = 0
 
+    def apply(self, settings: StoreSettings) -> None:
+        """Take limits that were changed while the store is open."""
+        self._settings = settings
+
     def check_disk(self) -> None:
         """Measure how full the disk is; above disk_ratio_max the log takes no messages."""
         try:

@@ -167,6 +167,7 @@ class MessageStore:
         self.flusher.start(self.recovered.begun_at if trusted is None else trusted)
         self._marker.open(position)
         self.commit_log.note = self._marker.note
+        self.commit_log.on_lost = self._cut_queues
         self.retention.check_disk()
 
     def _trusted_position(self) -> int | None:
@@ -192,6 +193,11 @@ class MessageStore:
         for queue in self.queues:
             queue.distrust(0)
         return None
+
+    def _cut_queues(self, position: int) -> None:
+        """Forget the queue entries of messages that did not make it into the log."""
+        for queue in self.queues:
+            queue.truncate(queue.first_behind(position))
 
     def _start_failed(self, error: OSError) -> None:
         """No room to start, or no permission: serve what is there, refuse the rest."""
@@ -266,6 +272,11 @@ class MessageStore:
             self.flusher.on_readable()
         if space in ready:
             self.allocator.on_readable()
+
+    def apply(self, settings: StoreSettings) -> None:
+        """Take changed limits of retention, of the disk and of single reads; nothing else."""
+        self.retention.apply(settings)
+        self.reader.apply(settings)
 
     def in_memory(self, position: int) -> bool:
         """Whether a record is so recent that it counts as cached (checkInMemByConsumeOffset)."""

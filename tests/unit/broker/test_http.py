@@ -1,10 +1,9 @@
 """Health, metrics and JSON over HTTP."""
 
 import asyncio
+import http.client
 import json
 import re
-import urllib.error
-import urllib.request
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -39,14 +38,15 @@ async def live(tmp_path: Path) -> AsyncIterator[LiveBroker]:
 
 async def get(live: LiveBroker, path: str) -> tuple[int, str]:
     """Return status and text of an address."""
-    url = f"http://127.0.0.1:{live.broker.http_port}{path}"
 
     def read() -> tuple[int, str]:
+        client = http.client.HTTPConnection("127.0.0.1", live.broker.http_port, timeout=10)
         try:
-            with urllib.request.urlopen(url, timeout=10) as reply:
-                return reply.status, reply.read().decode()
-        except urllib.error.HTTPError as error:
-            return error.code, error.read().decode()
+            client.request("GET", path)
+            reply = client.getresponse()
+            return reply.status, reply.read().decode()
+        finally:
+            client.close()
 
     return await asyncio.to_thread(read)
 

@@ -270,8 +270,24 @@ async def test_settings_are_shown_and_changed(live: LiveBroker) -> None:
         (b"\xff\xfe", ResponseCode.SYSTEM_ERROR),
     ):
         assert (await live.ask(update, body=body)).code == code
+    await live.ask(update, body=b"fileReservedTime=1\ndiskSpaceWarningLevelRatio=94\n")
+    assert live.broker.context.settings.store.retention_hours == 1
     kept = await live.ask(update, body=b"listenPort=10999")
     assert kept.remark == "kept for the next start: listenPort"
+
+
+async def test_limits_of_the_disk_change_while_it_is_open(
+    live: LiveBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What an operator does first when a disk fills up works without a restart."""
+    store, update = live.broker.store, RequestCode.UPDATE_BROKER_CONFIG
+    monkeypatch.setattr(store.files, "disk_used_ratio", lambda path: 0.5)
+    await live.ask(update, body=b"diskSpaceWarningLevelRatio=40\n")
+    store.retention.check_disk()
+    assert not store.statistics().writable
+    await live.ask(update, body=b"diskSpaceWarningLevelRatio=90\n")
+    store.retention.check_disk()
+    assert store.statistics().writable
 
 
 async def test_runtime_info_has_every_key_as_a_number(live: LiveBroker) -> None:
