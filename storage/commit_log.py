@@ -72,6 +72,7 @@ class CommitLog:
         self.committed = 0
         self.flushed_position = 0
         self.note: Callable[[int], None] = lambda position: None  # called after every commit
+        self.on_lost: Callable[[int], None] = lambda position: None  # what lies behind is no more
         allocator.on_progress = self._set_limit
 
     @property
@@ -275,6 +276,7 @@ class CommitLog:
     def _lost(self, error: OSError) -> None:
         """A write failed: what was appended since the last commit does not exist."""
         self.position = self.committed
+        self.on_lost(self.committed)
         self.refuse(f"a write to the log failed: {error}")
         log.error("log_write_failed position=%d error=%s", self.committed, error)
         raise LogUnavailable(f"the messages are lost: a write to the log failed: {error}")

@@ -340,6 +340,18 @@ class ConsumeQueue:
         position, size, _ = self.entry(self.max_offset - 1)
         return 0 if size == BLANK_SIZE else position + size
 
+    def first_behind(self, position: int) -> int:
+        """Return the first offset whose message ends behind a position of the log."""
+        low, high = self.min_offset, self.max_offset
+        while low < high:
+            middle = (low + high) // 2
+            begin, size, _ = self.entry(middle)
+            if size != BLANK_SIZE and begin + size > position:
+                high = middle
+            else:
+                low = middle + 1
+        return low
+
     def last_position(self) -> int:
         """Return where the newest message starts, -1 in an empty queue."""
         if self.max_offset <= self.min_offset:

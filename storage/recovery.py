@@ -169,26 +169,13 @@ class Recovery:
         if position > self._segments.end:
             return False
         for queue in self._queues:
-            offset = self._first_behind(queue, position) - 1
+            offset = queue.first_behind(position) - 1
             if offset < queue.min_offset or offset < 0:
                 continue
             begin, size, _ = queue.entry(offset)
             if begin + size == position and self._is_record(begin, size):
                 return True
         return False
-
-    @staticmethod
-    def _first_behind(queue: ConsumeQueue, position: int) -> int:
-        """Return the first offset whose message ends behind `position`."""
-        low, high = queue.min_offset, queue.max_offset
-        while low < high:
-            middle = (low + high) // 2
-            begin, size, _ = queue.entry(middle)
-            if size != BLANK_SIZE and begin + size > position:
-                high = middle
-            else:
-                low = middle + 1
-        return low
 
     def _replay(self, begin: int) -> None:
         """Check every record from `begin` and bring the queues up to them."""
@@ -269,7 +256,7 @@ class Recovery:
                 self._queues.remove_files(queue)
                 queue.start_at(0)
                 continue
-            offset = self._first_behind(queue, position)
+            offset = queue.first_behind(position)
             if offset < queue.max_offset:
                 queue.truncate(offset)
                 self.result.truncated_queues += 1

@@ -1,4 +1,4 @@
-"""Small message stores for tests: settings, sending, and a disk that forgets what was not synced."""
+"""Small message stores for tests: settings, sending, and a disk that forgets the unsynced."""
 
 import os
 import random
@@ -41,7 +41,9 @@ def opened(settings: StoreSettings, files: Files | None = None) -> MessageStore:
 
 
 def hosts(
-    now_ms: int = NOW_MS, born: tuple[str, int] = ("10.0.0.7", 4000), retries: int = 0,
+    now_ms: int = NOW_MS,
+    born: tuple[str, int] = ("10.0.0.7", 4000),
+    retries: int = 0,
     store: tuple[str, int] = ("10.0.0.1", 10911),
 ) -> bytes:
     """Pack what stands between born timestamp and body length."""
@@ -50,8 +52,13 @@ def hosts(
 
 
 def append(
-    store: MessageStore, topic: str = "orders", queue_id: int = 0, body: bytes = b"hello",
-    tags: str = "", now_ms: int = NOW_MS, properties: bytes | None = None,
+    store: MessageStore,
+    topic: str = "orders",
+    queue_id: int = 0,
+    body: bytes = b"hello",
+    tags: str = "",
+    now_ms: int = NOW_MS,
+    properties: bytes | None = None,
 ) -> int:
     """Append one message without committing; return its position."""
     if properties is None:
@@ -103,8 +110,8 @@ def settle(store: MessageStore, timeout_s: float = 10.0) -> None:
 class ForgetfulFiles(Files):
     """Real files beside a picture of what the disk has; `crash` makes the picture true.
 
-    A file's content reaches the disk by `sync`, its name by that or by `sync_directory`; sectors
-    written since may have arrived or not, each for itself.
+    A file's content reaches the disk by `sync`, its name by that or by `sync_directory`. What was
+    never synced, a sector or a whole file, may have arrived or not, each for itself.
     """
 
     def __init__(self, boot: int = 1) -> None:
@@ -154,8 +161,10 @@ class ForgetfulFiles(Files):
         for path in [path for path in root.rglob("*") if path.is_file()]:
             kept = self.durable.get(path)
             if kept is None:
-                path.unlink()
-                continue
+                if chance.random() < 0.5:
+                    path.unlink()
+                    continue
+                kept = b""
             path.write_bytes(torn(kept, path.read_bytes(), chance))
             after.durable[path] = path.read_bytes()
         return after

@@ -1,0 +1,137 @@
+"""Group commit, time-outs, failing disks, and what a checkpoint waits for."""
+
+import errno
+from pathlib import Path
+
+import pytest
+from support.logs import ForgetfulFiles, append, bodies, opened, send, settle, small
+
+from aerobee.storage.checkpoint import read_checkpoint
+from aerobee.storage.errors import LogUnavailable
+from aerobee.storage.progress import read_progress
+from aerobee.storage.settings import SYNC_FLUSH
+
+
+def test_many_requests_share_one_sync(tmp_path: Path) -> None:
+    """Requests made while a sync is under way are answered by the next one, all together."""
+    store = opened(small(tmp_path, flush_mode=SYNC_FLUSH), ForgetfulFiles())
+    answers: list[tuple[int, bool]] = []
+    for number in range(10):
+        send(store)
+        position = store.commit_log.committed
+        store.flusher.request(position, lambda ok, n=number: answers.append((n, ok)))
+    assert answers == []
+    assert store.flusher.busy
+    store.flusher.on_readable()
+    assert answers == [(0, True)]
+    store.flusher.on_readable()
+    assert answers == [(number, True) for number in range(10)]
+    assert store.flusher.log_fsyncs == 2
+    assert store.commit_log.flushed_position == store.commit_log.position
+    store.flusher.request(store.commit_log.position, lambda ok: answers.append((99, ok)))
+    assert answers[-1] == (99, True), "what is on the disk already needs no sync"
+    store.close()
+
+
+def test_a_request_is_given_up_in_time(tmp_path: Path) -> None:
+    """After sync_flush_timeout_ms the answer is False; the message stays and gets flushed."""
+    now = 100.0
+    store = opened(small(tmp_path, flush_mode=SYNC_FLUSH), ForgetfulFiles())
+    store.flusher._clock = lambda: now
+    answers: list[bool] = []
+    send(store)
+    store.flusher.request(store.commit_log.committed, answers.append)
+    store.flusher.poll_timeouts()
+    assert answers == []
+    now += 5.1
+    store.flusher.poll_timeouts()
+    assert answers == [False]
+    store.flusher.on_readable()
+    assert answers == [False], "an answer is given once"
+    assert store.flusher.timeouts == 1
+    assert store.commit_log.flushed_position == store.commit_log.committed
+    store.close()
+
+
+def test_a_failed_sync_ends_writing(tmp_path: Path) -> None:
+    """Nobody knows what the disk has after it: waiting requests fail, and so does every append."""
+    files = ForgetfulFiles()
+    store = opened(small(tmp_path, flush_mode=SYNC_FLUSH), files)
+    answers: list[bool] = []
+    send(store)
+    files.fail_sync = errno.EIO
+    store.flusher.request(store.commit_log.committed, answers.append)
+    store.flusher.on_readable()
+    assert answers == [False]
+    with pytest.raises(LogUnavailable, match="sync of the log failed"):
+        append(store)
+    store.flusher.request(store.commit_log.committed, answers.append)
+    assert answers == [False, False]
+    assert bodies(store) == [b"hello"]
+    files.fail_sync = 0
+    store.close()
+    assert (tmp_path / "abort").exists(), "the next start has to check"
+
+
+def test_a_failed_queue_sync_only_delays_the_checkpoint(tmp_path: Path) -> None:
+    """Queues can be written again, so nothing is refused; the next round covers all of them."""
+    files = ForgetfulFiles()
+    store = opened(small(tmp_path), files)
+    send(store)
+    store.flusher.flush_log()
+    store.flusher.on_readable()
+    files.fail_sync = errno.EIO
+    store.flusher.flush_queues()
+    store.flusher.on_readable()
+    files.fail_sync = 0
+    progress = read_progress(files, tmp_path)
+    assert progress is not None and progress.position == 0
+    send(store)
+    settle(store)
+    progress = read_progress(files, tmp_path)
+    assert progress is not None and progress.position == store.commit_log.position
+    assert progress.queues == {("orders", 0): 2}
+    store.close()
+
+
+def test_a_checkpoint_needs_log_and_queues_on_the_disk(tmp_path: Path) -> None:
+    """Both checkpoint files name the newest message only after its bytes and entry are synced."""
+    files = ForgetfulFiles()
+    store = opened(small(tmp_path), files)
+    send(store, now_ms=1_800_000_000_000)
+    store.flusher.flush_queues()
+    send(store, now_ms=1_800_000_000_007)
+    assert read_checkpoint(files, tmp_path).log_timestamp == 0
+    store.flusher.drain(5)
+    checkpoint = read_checkpoint(files, tmp_path)
+    assert checkpoint.log_timestamp == checkpoint.queue_timestamp == 1_800_000_000_000
+    assert checkpoint.safe_timestamp == 1_800_000_000_000 - 3000
+    settle(store)
+    assert read_checkpoint(files, tmp_path).log_timestamp == 1_800_000_000_007
+    store.close()
+
+
+def test_many_queues_are_synced_in_portions(tmp_path: Path) -> None:
+    """A round of 150 queues is three submissions and one checkpoint."""
+    store = opened(small(tmp_path))
+    for queue_id in range(150):
+        append(store, queue_id=queue_id)
+    store.commit_log.commit()
+    settle(store)
+    assert store.flusher.fsyncs == 150 + store.flusher.log_fsyncs
+    progress = read_progress(store.files, tmp_path)
+    assert progress is not None and len(progress.queues) == 150
+    store.close()
+
+
+def test_ticks_flush_what_nobody_asked_for(tmp_path: Path) -> None:
+    """With ASYNC_FLUSH a tick begins a sync, and one without new messages does not."""
+    store = opened(small(tmp_path))
+    send(store)
+    settle(store)
+    count = store.flusher.log_fsyncs
+    assert count >= 1
+    store.tick()
+    store.flusher.drain(5)
+    assert store.flusher.log_fsyncs == count
+    store.close()
