@@ -268,6 +268,8 @@ class Connection(asyncio.Protocol):
             return
         data = b"".join(self._out)
         self._out.clear()
+        if self.transport.is_closing():
+            return  # the peer left, or was cut off, since the frames were written
         self.transport.write(data)
         if self._stops & _STOP_UNSENT:
             self.measure_unsent()

@@ -330,3 +330,27 @@ async def test_addresses_are_known_on_both_sides(start_server: Servers) -> None:
     assert connection.remote_host == ("127.0.0.1", server.port)
     assert connection.host_bytes == b"\x7f\0\0\1" + server.port.to_bytes(4, "big")
     await pool.close()
+
+
+@pytest.mark.parametrize("end", ["abort", "close", "leave"])
+async def test_a_reply_to_a_peer_that_is_gone_is_dropped(
+    start_server: Servers, caplog: pytest.LogCaptureFixture, end: str
+) -> None:
+    """However a connection ends under a reply, nothing is raised and nothing stays behind."""
+
+    def answer(connection: Connection, command: Command) -> None:
+        connection.send(command.reply(0, {}, bytes(10_000)))
+        if end == "abort":
+            connection.abort("test")
+        elif end == "close":
+            connection.close("test")
+        connection.send(command.reply())
+
+    server = await start_server(answer)
+    async with await RawPeer.connect(server.port) as peer:
+        await peer.send(b"".join(encode_frame(request(n)) for n in range(50)))
+        if end != "leave":
+            assert await peer.closed()
+    await until(lambda: not server.connections)
+    assert "Exception" not in caplog.text
+    assert "socket.send() raised" not in caplog.text
