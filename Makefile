@@ -37,7 +37,7 @@ demo: $(READY) ## 100,000 messages live, then counted by Spark
 	@$(BIN)/aerobee demo $(ARGS)
 
 test: $(READY) ## every test that needs no other project's servers or clients
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not interop and not soak" $(ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m "not interop and not soak" $(ARGS)
 
 lint: $(READY) ## formatting, rules, import direction
 	$(BIN)/ruff format --check .
@@ -56,8 +56,8 @@ bench-peer: $(READY) ## our speed beside RocketMQ's, Redis's and NATS's
 interop: $(READY) ## real RocketMQ clients and servers against ours
 	$(BIN)/python -m pytest -m interop tests/interop $(ARGS)
 
-soak: $(READY) ## the long runs
-	AEROBEE_SOAK_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest -m soak --timeout 7200 $(ARGS)
+soak: $(READY) ## the long runs: ROUNDS kills of a broker under load
+	AEROBEE_KILL_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest --timeout 7200 tests/crash $(ARGS)
 
 lock: ## choose newer versions and write them down
 	@bash deploy/make_venv.sh build/lock $(PYTHON)
