@@ -120,12 +120,14 @@ class PushConsumer(GroupMember):
 
         It waits for handlers up to `PushSettings.handover_timeout_ms`, then cancels them.
         """
-        instance, self._instance = self._instance, None
-        if instance is None:
+        instance = self._instance
+        if instance is None or self._leaving:
             return
+        self._leaving = True
         try:
             await instance.leave(self)
         finally:
+            self._instance, self._leaving = None, False
             await self._pool.close()
             await self._tasks.close()
             await return_instance(instance, self.group)

@@ -6,9 +6,9 @@ import logging
 import os
 import socket
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Coroutine, Iterable
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from aerobee.client.background import BackgroundTasks
 from aerobee.client.connections import Connections
@@ -43,6 +43,8 @@ from aerobee.remoting.net.connection import Connection
 from aerobee.remoting.net.routes import Dispatcher
 
 log = logging.getLogger(__name__)
+
+ROUNDS_PER_GAP: Final = 10  # of rebalancing, on request
 
 
 class Consumer(Protocol):
@@ -304,15 +306,17 @@ class ClientInstance:
     async def _rebalance_forever(self) -> None:
         """Rounds on request, every 20 s, and every second while queues are missing.
 
-        Source: RebalanceService.java.
+        RebalanceService.java leaves a second between any two rounds; here a few may follow each
+        other, so that a member gives up its queues before another one takes them over.
         """
         loop = asyncio.get_running_loop()
         gap_s = self.settings.rebalance_gap_ms / 1000
         wait_s = self.settings.rebalance_interval_ms / 1000
-        ended = loop.time() - gap_s
+        ended: deque[float] = deque(maxlen=ROUNDS_PER_GAP)
         while True:
             await _wait(self._rebalance_wanted, wait_s)
-            await _wait(self._rebalance_now, ended + gap_s - loop.time())
+            if len(ended) == ROUNDS_PER_GAP:
+                await _wait(self._rebalance_now, ended[0] + gap_s - loop.time())
             self._rebalance_wanted.clear()
             self._rebalance_now.clear()
             balanced = False
@@ -320,7 +324,7 @@ class ClientInstance:
                 balanced = await self._rebalance()
             except Exception:
                 log.exception("rebalance failed")
-            ended = loop.time()
+            ended.append(loop.time())
             wait_s = (self.settings.rebalance_interval_ms / 1000) if balanced else gap_s
 
     async def _rebalance(self) -> bool:

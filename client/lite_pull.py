@@ -10,7 +10,6 @@ from aerobee.client.background import BackgroundTasks
 from aerobee.client.balance import Strategy
 from aerobee.client.errors import InvalidUse
 from aerobee.client.fetched import Fetched
-from aerobee.client.instance import ClientInstance
 from aerobee.client.membership import GroupMember
 from aerobee.client.message import MessageQueue
 from aerobee.client.offsets import ConsumeFrom
@@ -133,9 +132,10 @@ class LitePullConsumer(GroupMember):
         await self._leave()
 
     async def _leave(self) -> None:
-        instance, self._instance = self._instance, None
-        if instance is None:
+        instance = self._instance
+        if instance is None or self._leaving:
             return
+        self._leaving = True
         subscribed = self.ownership is not None
         self._fetched.close()
         try:
@@ -145,6 +145,7 @@ class LitePullConsumer(GroupMember):
                 process.drop()
                 await self._end(queue, process)
         finally:
+            self._instance, self._leaving = None, False
             await self._tasks.close()
             await return_instance(instance, self.group if subscribed else None)
 
@@ -185,7 +186,7 @@ class LitePullConsumer(GroupMember):
 
     async def __anext__(self) -> ReceivedMessage:
         """Return the next message; the one before it now counts as consumed."""
-        if self._instance is None:
+        if self._instance is None or self._leaving:
             raise StopAsyncIteration
         self._fetched.all_done()
         message = await self._fetched.take_one()
@@ -271,11 +272,6 @@ class LitePullConsumer(GroupMember):
 
     # --- queues ---
 
-    def _started(self) -> ClientInstance:
-        if self._instance is None:
-            raise InvalidUse("the consumer is not started, or closed; use `async with`")
-        return self._instance
-
     def _queues(self) -> dict[MessageQueue, ProcessQueue]:
         return self.ownership.queues if self.ownership is not None else self._given
 
@@ -290,7 +286,8 @@ class LitePullConsumer(GroupMember):
         return process
 
     def _begin(self, queue: MessageQueue, process: ProcessQueue) -> None:
-        instance, pull = self._started(), self.settings.pull
+        assert self._instance is not None
+        instance, pull = self._instance, self.settings.pull
         loop = PullLoop(
             queue,
             process,

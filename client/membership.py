@@ -45,6 +45,7 @@ class GroupMember:
         self._subscriptions: dict[str, Subscription] = {}
         self._queues_changed: list[QueuesChanged] = []
         self._instance: ClientInstance | None = None
+        self._leaving = False
 
     @property
     def client_id(self) -> str:
@@ -76,6 +77,12 @@ class GroupMember:
         """Store what was consumed; called every few seconds."""
 
     # --- for the consumers ---
+
+    def _started(self) -> ClientInstance:
+        """Return the instance of a consumer that is in use; raises InvalidUse."""
+        if self._instance is None or self._leaving:
+            raise InvalidUse("the consumer is not started, or closed; use `async with`")
+        return self._instance
 
     async def _share_instance(self) -> ClientInstance:
         """Get an instance for this member and let a broker check the subscriptions."""

@@ -25,7 +25,7 @@ class ClientSettings:
     heartbeat_interval_ms: int = 30_000  # heartbeatBrokerInterval
     offsets_interval_ms: int = 5_000  # persistConsumerOffsetInterval
     rebalance_interval_ms: int = 20_000  # RebalanceService.waitInterval
-    rebalance_gap_ms: int = 1_000  # RebalanceService.minInterval, between two rounds
+    rebalance_gap_ms: int = 1_000  # RebalanceService.minInterval: at most ten rounds in it
     takeover_delay_ms: int = 100  # lets the member that loses a queue store its offset first
     frame_bytes_max: int = 64 * 1024 * 1024  # of a reply; 256 KiB pulls stay far below
     tls: TlsClientSettings | None = None  # None: plain TCP
