@@ -165,3 +165,11 @@ class ConsumeDirectlyResult(Body, frozen=True, kw_only=True):
     consume_result: str | None = None
     remark: str | None = None
     spent_time_mills: Int64 = 0
+
+
+class SubscriptionReply(Body, frozen=True, kw_only=True):
+    """What a group wants of a topic; the reply to 345 (QuerySubscriptionResponseBody.java)."""
+
+    group: str
+    topic: str | None = None
+    subscription_data: SubscriptionData | None = None

@@ -145,3 +145,19 @@ class ConsumerStatusBody(Body, frozen=True, kw_only=True):
 
     message_queue_table: dict[MessageQueue, Int64] = {}
     consumer_table: dict[str, dict[MessageQueue, Int64]] = {}
+
+
+class QueueTimeSpan(Body, frozen=True, kw_only=True):
+    """Times of the oldest, newest and last consumed message of a queue; `delay_time` in ms."""
+
+    message_queue: MessageQueue
+    min_time_stamp: Int64 = 0
+    max_time_stamp: Int64 = 0
+    consume_time_stamp: Int64 = 0
+    delay_time: Int64 = 0
+
+
+class ConsumeTimeSpanBody(Body, frozen=True, kw_only=True):
+    """How far behind a group is, by queue; the reply to 303 (QueryConsumeTimeSpanBody.java)."""
+
+    consume_time_span_set: list[QueueTimeSpan] = []

@@ -1,4 +1,4 @@
-"""Headers of group administration: 207 and 352 (200 has only a body)."""
+"""Headers about groups: 203, 204, 207, 208, 300, 303, 343, 345 and 352 (200 has only a body)."""
 
 from aerobee.remoting.headers._fields import Header
 
@@ -14,3 +14,49 @@ class GroupRequest(Header, frozen=True, kw_only=True):
     """GET_SUBSCRIPTIONGROUP_CONFIG: one group's configuration."""
 
     group: str
+
+
+class ConsumerConnectionRequest(Header, frozen=True, kw_only=True):
+    """GET_CONSUMER_CONNECTION_LIST: the connected members of a consumer group."""
+
+    consumer_group: str
+
+
+class ProducerConnectionRequest(Header, frozen=True, kw_only=True):
+    """GET_PRODUCER_CONNECTION_LIST: the connected members of a producer group."""
+
+    producer_group: str
+
+
+class ConsumeStatsRequest(Header, frozen=True, kw_only=True):
+    """GET_CONSUME_STATS: a group's progress, in one topic, in several (";" between) or in all."""
+
+    consumer_group: str
+    topic: str | None = None
+    topic_list: str | None = None
+
+
+class ConsumeByWhoRequest(Header, frozen=True, kw_only=True):
+    """QUERY_TOPIC_CONSUME_BY_WHO: the groups that consume a topic."""
+
+    topic: str
+
+
+class ConsumeTimeSpanRequest(Header, frozen=True, kw_only=True):
+    """QUERY_CONSUME_TIME_SPAN: how far behind a group is in each queue, in time."""
+
+    topic: str
+    group: str
+
+
+class TopicsByConsumerRequest(Header, frozen=True, kw_only=True):
+    """QUERY_TOPICS_BY_CONSUMER: the topics that a group has offsets of."""
+
+    group: str
+
+
+class SubscriptionByConsumerRequest(Header, frozen=True, kw_only=True):
+    """QUERY_SUBSCRIPTION_BY_CONSUMER: what a group wants of a topic."""
+
+    group: str
+    topic: str | None = None

@@ -1,4 +1,4 @@
-"""Headers of the send family: 10, 310, 320, 324, 325, 326 and 370."""
+"""Headers of the send family: 10, 36, 310, 320, 324, 325, 326 and 370."""
 
 import msgspec
 
@@ -92,3 +92,19 @@ class RecallMessageReply(Header, frozen=True, kw_only=True):
     """Which message was taken back (RecallMessageResponseHeader.java)."""
 
     msg_id: str
+
+
+class SendBackRequest(Header, frozen=True, kw_only=True):
+    """CONSUMER_SEND_MSG_BACK: a message could not be handled (ConsumerSendMsgBackRequestHeader).
+
+    `offset` is the record's position; `delay_level` 0 lets the broker choose, a negative one sends
+    the message to the dead letters at once.
+    """
+
+    offset: Int64
+    group: str
+    delay_level: Int32
+    origin_msg_id: str | None = None
+    origin_topic: str | None = None
+    unit_mode: bool = False
+    max_reconsume_times: Int32 | None = None
