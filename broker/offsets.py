@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 SEPARATOR: Final = "@"
 VERSION_STEP: Final = 500  # consumerOffsetUpdateVersionStep
-ENTRIES_PER_TURN: Final = 500  # encoded between two looks at the sockets, about a millisecond
+ENTRIES_PER_TURN: Final = 200  # encoded between two looks at the sockets, under a millisecond
 
 _QUOTED_NUMBER: Final = re.compile(rb'"(-?\d+)":')
 _BARE_NUMBER: Final = re.compile(rb"([{,]\s*)(-?\d+)\s*:")  # no name can hold such a text
@@ -42,7 +42,8 @@ class OffsetTable:
         self._table: dict[str, dict[int, int]] = {}
         self._resets: dict[str, dict[int, int]] = {}
         self._pulled: dict[str, dict[int, int]] = {}
-        self._encoded: dict[str, bytes] = {}  # no entry: changed since it was encoded
+        self._encoded: dict[str, bytes] = {}
+        self._stale: set[str] = set()  # keys whose encoded form is missing or old
         self._commits = 0
         self.data_version = DataVersion(timestamp=now_ms())
         self.file = TableFile(folder / "consumerOffset.json", self.encode)
@@ -53,6 +54,7 @@ class OffsetTable:
         stored = self.file.load(_decode)
         if stored is not None:
             self._table = stored.offset_table
+            self._stale = set(self._table)
             self.data_version = stored.data_version or self.data_version
 
     def committed(self, group: str, topic: str, queue_id: int) -> int | None:
@@ -126,6 +128,14 @@ class OffsetTable:
             del self._resets[key]
         return offset
 
+    def entries(self) -> Iterator[tuple[str, str, dict[int, int]]]:
+        """Yield topic, group and committed offsets by queue; the table may change meanwhile."""
+        for key in list(self._table):
+            topic, _, group = key.partition(SEPARATOR)
+            queues = self._table.get(key)
+            if queues is not None:
+                yield topic, group, queues
+
     def topics_of(self, group: str) -> list[str]:
         """Return the topics in which a group has committed."""
         return [topic for topic, other in self._keys() if other == group]
@@ -144,8 +154,8 @@ class OffsetTable:
 
     def encode(self) -> bytes:
         """Return the text of consumerOffset.json."""
-        for key in self._table.keys() - self._encoded.keys():
-            self._encode_entry(key)
+        while self._stale:
+            self._encode_entry(self._stale.pop())
         return self._joined()
 
     async def flush(self) -> None:
@@ -155,15 +165,16 @@ class OffsetTable:
         """
         if not self.file.dirty:
             return
-        stale = list(self._table.keys() - self._encoded.keys())
-        for start in range(0, len(stale), ENTRIES_PER_TURN):
-            for key in stale[start : start + ENTRIES_PER_TURN]:
-                if key in self._table:
-                    self._encode_entry(key)
+        while self._stale:
+            for _ in range(min(len(self._stale), ENTRIES_PER_TURN)):
+                self._encode_entry(self._stale.pop())
             await asyncio.sleep(0)
         await self.file.flush()
 
     def _encode_entry(self, key: str) -> None:
+        if key not in self._table:
+            self._encoded.pop(key, None)
+            return
         queues = msgspec.json.encode(dict(sorted(self._table[key].items())))
         self._encoded[key] = b"%b:%b" % (
             msgspec.json.encode(key),
@@ -176,7 +187,7 @@ class OffsetTable:
         return b'{"dataVersion":%b,"offsetTable":{\n%b\n}}' % (version, entries)
 
     def _changed(self, key: str) -> None:
-        self._encoded.pop(key, None)
+        self._stale.add(key)
         self.file.mark()
         self._commits += 1
         if self._commits % self._version_step == 0:

@@ -19,7 +19,7 @@ from aerobee.remoting.command import language_name
 from aerobee.storage.store import StoreStatistics
 
 CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
-ROWS_PER_TURN: Final = 500
+ROWS_PER_TURN: Final = 100
 
 Labels = dict[str, str]
 
@@ -124,13 +124,14 @@ def _many(ctx: Context, snapshot: Snapshot) -> Iterator[None]:
         snapshot.add("rocketmq_throughput_out_total", out.size_bytes, **labels)
         yield
     yield from _connections(ctx, snapshot)
-    for config in ctx.groups:
-        for topic in ctx.offsets.topics_of(config.group_name):
-            lag, latency_ms = _lag(ctx, config.group_name, topic)
-            labels = _group_labels(topic, config.group_name, is_system(topic))
-            snapshot.add("rocketmq_consumer_lag_messages", lag, **labels)
-            snapshot.add("rocketmq_consumer_lag_latency", latency_ms, **labels)
-            yield
+    for topic, group, queues in ctx.offsets.entries():
+        if group not in ctx.groups:
+            continue
+        lag, latency_ms = _lag(ctx, topic, queues)
+        labels = _group_labels(topic, group, is_system(topic))
+        snapshot.add("rocketmq_consumer_lag_messages", lag, **labels)
+        snapshot.add("rocketmq_consumer_lag_latency", latency_ms, **labels)
+        yield
 
 
 def _connections(ctx: Context, snapshot: Snapshot) -> Iterator[None]:
@@ -165,10 +166,10 @@ def _connections(ctx: Context, snapshot: Snapshot) -> Iterator[None]:
         )
 
 
-def _lag(ctx: Context, group: str, topic: str) -> tuple[int, int]:
+def _lag(ctx: Context, topic: str, queues: dict[int, int]) -> tuple[int, int]:
     """Return messages not yet consumed, and the age in ms of the oldest of them."""
     lag, earliest = 0, 0
-    for queue_id, committed in ctx.offsets.of_group(group, topic).items():
+    for queue_id, committed in queues.items():
         queue = ctx.store.find_queue(topic, queue_id)
         if queue is None or committed >= queue.max_offset:
             continue
