@@ -33,6 +33,8 @@ main = Program(
         ),
         "namesrv": Lazy("aerobee.cli.main", "namesrv", "the nameserver: namesrv start"),
         "broker": Lazy("aerobee.cli.main", "broker", "the broker: broker start"),
+        "status": Lazy("aerobee.cli.topics", "status", "the brokers and topics of a cluster"),
+        "create-topic": Lazy("aerobee.cli.topics", "create_topic", "make a topic on every broker"),
         "export": Lazy("aerobee.cli.export", "export", "write a store's messages to Parquet"),
         "completion": Lazy("aerobee.cli.completion", "completion", "print shell completion"),
     },
