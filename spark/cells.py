@@ -27,10 +27,12 @@ def ragged(data: Bytes, starts: Ints, lengths: Any) -> pa.BinaryArray:
     views = np.zeros(len(starts), _VIEW)  # the prefix may stay 0: the cast never reads it
     views["length"] = lengths
     views["offset"] = starts
-    short = np.flatnonzero(views["length"] <= INLINE_BYTES)
-    if len(short):
-        cells = unaligned(data, f"V{INLINE_BYTES}")[starts[short]]
-        views.view(_INLINE)["bytes"][short] = cells
+    short = views["length"] <= INLINE_BYTES
+    if short.all():
+        views.view(_INLINE)["bytes"] = unaligned(data, f"V{INLINE_BYTES}")[starts]
+    elif short.any():
+        rows = np.flatnonzero(short)
+        views.view(_INLINE)["bytes"][rows] = unaligned(data, f"V{INLINE_BYTES}")[starts[rows]]
     buffers = [None, pa.py_buffer(views), pa.py_buffer(data)]
     return pa.Array.from_buffers(pa.binary_view(), len(views), buffers).cast(pa.binary())
 

@@ -23,7 +23,7 @@ from aerobee.spark.queue_hints import last_starts, next_start
 
 TAIL_BYTES = 16 << 20  # how much before the end is checked; a write in progress is far smaller
 _ANCHORS_MAX = 64
-_HOLE = bytes(8)  # no property value looks like this, and no hole is smaller
+_HOLE = bytes(512)  # a sector that did not reach the disk; no property value looks like this
 
 
 def find_end(segments: Sequence[Segment], queues_dir: str | None) -> int:
@@ -48,7 +48,10 @@ def _end_within(file: SegmentFile, queues_dir: str | None) -> int | None:
         if hint is not None and hint < end and _scan(file, hint) == end:
             check_from = hint
     for block in scan_blocks(file, check_from, end):
-        if block.end > end - TAIL_BYTES and (torn := _first_torn(block)) is not None:
+        if (
+            block.end > end - TAIL_BYTES
+            and (torn := _first_torn(block, at_end=block.end == end)) is not None
+        ):
             end = block.base + int(block.starts[torn])
             break
         if block.stop is not Stop.PART:  # a hole that the walk from the anchor did not cross
@@ -76,7 +79,9 @@ def _scan(file: SegmentFile, start: int) -> int:
     return end
 
 
-def _first_torn(block: Block, records_max: int | None = None) -> int | None:
+def _first_torn(
+    block: Block, records_max: int | None = None, *, at_end: bool = False
+) -> int | None:
     """The number of the block's first record that is not complete, None where all are."""
     asked = len(block.starts[:records_max])
     count = _well_formed(block, asked)
@@ -84,7 +89,9 @@ def _first_torn(block: Block, records_max: int | None = None) -> int | None:
     data = memoryview(block.data)  # type: ignore[arg-type]
     ends = records.starts + records.sizes
     good = records.field("store_timestamp", np.int64) > 0
-    good &= (records.properties_bytes == 0) | (block.data[ends - 1] != 0)
+    if at_end and count:
+        # with more records behind it, a zero at the end of a record is a producer's own
+        good[-1] &= records.properties_bytes[-1] == 0 or data[int(ends[-1]) - 1] != 0
     rows = zip(
         good.tolist(),
         records.body_at.tolist(),

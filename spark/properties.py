@@ -37,6 +37,9 @@ class Properties:
         self._value_bytes: Ints = ends - name_ends - 1
         # piece numbers where each record's pieces start; an empty record owns none
         self._first: Ints = np.searchsorted(starts, offsets).astype(np.int64)
+        self._owner: Ints | None = None  # the record of each piece
+        self._four: Ints = starts[:0]  # the pieces whose name has 4 bytes, and these bytes
+        self._words: npt.NDArray[np.uint32] | None = None
 
     def find(self, name: bytes) -> pa.StringArray:
         """The value of one property per record, null where a record does not have it.
@@ -44,9 +47,10 @@ class Properties:
         `name` is 4 bytes long, as TAGS and KEYS are.
         """
         assert len(name) == 4, "names are compared as one 32-bit word"
-        word = np.frombuffer(name, "<u4")[0]
-        maybe = np.flatnonzero(self._name_bytes == 4)
-        found = maybe[unaligned(self._data, "<u4")[self._names[maybe]] == word]
+        if self._words is None:
+            self._four = np.flatnonzero(self._name_bytes == len(name))
+            self._words = unaligned(self._data, "<u4")[self._names[self._four]]
+        found = self._four[self._words == np.frombuffer(name, "<u4")[0]]
         owners = self._owners()[found]
         starts = np.zeros(self.records, np.int64)
         lengths = np.full(self.records, -1, np.int64)
@@ -62,14 +66,17 @@ class Properties:
         name_cells = ragged(self._data, self._names, self._name_bytes)
         names = text(name_cells)
         values = text(ragged(self._data, self._values, self._value_bytes))
-        replaced = not names.cast(pa.binary()).equals(name_cells)  # two names may look alike
+        # names that are no UTF-8 were replaced, and two of them may look alike afterwards
+        replaced = names.buffers()[2] and names.buffers()[2].address != _address(name_cells)
         if replaced or self._repeats():
             return self._deduplicated(names.to_pylist(), values.to_pylist(), kind)
         offsets = pa.array(self._first.astype(np.int32))
         return pa.MapArray.from_arrays(offsets, names, values, type=kind)
 
     def _owners(self) -> Ints:
-        return np.repeat(np.arange(self.records), np.diff(self._first))
+        if self._owner is None:
+            self._owner = np.repeat(np.arange(self.records), np.diff(self._first))
+        return self._owner
 
     def _repeats(self) -> bool:
         """Whether any record may hold one name twice (equal length, first and last bytes)."""
@@ -86,7 +93,8 @@ class Properties:
             kept = np.uint64(0xFFFFFFFFFFFFFFFF) >> ((8 - self._name_bytes[short]) * 8).astype("u8")
             marks[short] = words[self._names[short]] & kept
         for lag in range(1, most):
-            if ((marks[lag:] == marks[:-lag]) & (owners[lag:] == owners[:-lag])).any():
+            same = marks[lag:] == marks[:-lag]
+            if same.any() and (owners[lag:] == owners[:-lag])[same].any():
                 return True
         return False
 
@@ -97,6 +105,11 @@ class Properties:
             for low, high in pairwise(first)
         ]
         return pa.array(rows, kind)
+
+
+def _address(cells: pa.BinaryArray) -> int:
+    address: int = cells.buffers()[2].address
+    return address
 
 
 def _pieces(data: Bytes, offsets: Ints) -> tuple[Ints, Ints]:

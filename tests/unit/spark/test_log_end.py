@@ -99,6 +99,16 @@ def test_only_the_tail_is_checked_for_damage(
     assert end_of(tmp_path) == writer.position
 
 
+def test_zeros_of_a_producers_own_do_not_end_the_log(tmp_path: Path) -> None:
+    """Only at the very end zeros cannot be told from a write in the making."""
+    writer = StoreWriter(tmp_path, 1 << 14)
+    odd = Stored(body=bytes(100), properties=b"KEYS\x01k\x00\x00\x00\x00\x00\x00\x00\x00")
+    for message in (odd, Stored(), odd, LAST):
+        writer.append(message)
+    writer.close()
+    assert end_of(tmp_path) == writer.position
+
+
 def test_queues_that_run_ahead_or_point_nowhere_do_not_matter(tmp_path: Path) -> None:
     """A broker may write queue entries before the records themselves."""
     writer = write(tmp_path, 5)
