@@ -41,40 +41,62 @@ def heart_beat(ctx: Context, request: Request[NoHeader]) -> Outcome | Coroutine[
     """Note which groups a client consumes and produces for; make groups that are new.
 
     The answer waits only where a group or its retry topic was made: until both are on disk and
-    every nameserver has the topic.
+    every nameserver has the topic. The client joins its groups after that, for the notice that
+    follows must not overtake the answer by much: a Java 5.x client that shares out queues while
+    its heartbeat is under way raises its subscription's version, cannot tell the broker, and gets
+    SUBSCRIPTION_NOT_LATEST for its pulls until the next heartbeat, 30 s later.
     """
     data = decode_body(HeartbeatData, request.command.body)
     _check_size(ctx, data)
+    made = _make_groups(ctx, data)
+    if made or ctx.groups.file.dirty:
+        return _join_when_known(ctx, request, data, made)
+    return _join(ctx, request, data)
+
+
+def _make_groups(ctx: Context, data: HeartbeatData) -> list[TopicConfig]:
+    """Make what the heartbeat's consumers lack; return the retry topics that are new."""
+    made = []
+    for consumer in _accepted(ctx, data):
+        config = ctx.groups.find(consumer.group_name)
+        if config is not None:
+            topic, new = _retry_topic(ctx, consumer, config)
+            if new:
+                made.append(topic)
+    return made
+
+
+def _accepted(ctx: Context, data: HeartbeatData) -> list[ConsumerData]:
+    rejecting = ctx.settings.reject_pull_consumer_enable
+    return [
+        consumer
+        for consumer in data.consumer_data_set
+        if not (rejecting and consumer.consume_type == PULL_CONSUMER)
+    ]
+
+
+def _join(ctx: Context, request: Request[NoHeader], data: HeartbeatData) -> Reply:
+    """Enter the client into the registries and answer."""
     command = request.command
     client = Client(request.connection, data.client_id, command.language, command.version)
     version_2 = data.heartbeat_fingerprint != 0
+    without_sub = version_2 and data.without_sub
     changed = not version_2  # V1 has no fingerprint to compare: every heartbeat may be a change
-    made: list[TopicConfig] = []
-    for consumer in data.consumer_data_set:
-        if ctx.settings.reject_pull_consumer_enable and consumer.consume_type == PULL_CONSUMER:
-            continue
-        without_sub = version_2 and data.without_sub
+    for consumer in _accepted(ctx, data):
         changed |= ctx.members.note_fingerprint(
             consumer.group_name, data.heartbeat_fingerprint, without_sub=without_sub
         )
         config = ctx.groups.find(consumer.group_name)
-        if config is None:
-            continue
-        topic, new = _retry_topic(ctx, consumer, config)
-        if new:
-            made.append(topic)
-        ctx.members.register_consumer(
-            client,
-            consumer,
-            notified=config.notify_consumer_ids_changed_enable,
-            without_sub=without_sub,
-        )
+        if config is not None:
+            ctx.members.register_consumer(
+                client,
+                consumer,
+                notified=config.notify_consumer_ids_changed_enable,
+                without_sub=without_sub,
+            )
     for producer in data.producer_data_set:
         ctx.members.register_producer(client, producer.group_name)
-    reply = Reply(HeartbeatReply(is_sub_change=changed), ext=_offer(request))
-    if made or ctx.groups.file.dirty:
-        return _when_known(ctx, made, reply)
-    return reply
+    return Reply(HeartbeatReply(is_sub_change=changed), ext=_offer(request))
 
 
 @routes.on(RequestCode.UNREGISTER_CLIENT, UnregisterClientRequest)
@@ -142,8 +164,10 @@ def _retry_topic(
     )
 
 
-async def _when_known(ctx: Context, made: list[TopicConfig], reply: Reply) -> Reply:
-    """Answer when what the heartbeat made will survive and can be found."""
+async def _join_when_known(
+    ctx: Context, request: Request[NoHeader], data: HeartbeatData, made: list[TopicConfig]
+) -> Outcome:
+    """Join and answer when what the heartbeat made will survive and can be found."""
     try:
         if made:
             await asyncio.gather(ctx.groups.file.flush(), ctx.registration.announce(*made))
@@ -151,7 +175,9 @@ async def _when_known(ctx: Context, made: list[TopicConfig], reply: Reply) -> Re
             await ctx.groups.file.flush()
     except OSError as error:  # consuming goes on from a full disk; the next change tries again
         log.error("group tables not written error=%s", error)
-    return reply
+    if request.connection.closed:
+        return None  # gone meanwhile: nobody would take it out of the registries again
+    return _join(ctx, request, data)
 
 
 def _offer(request: Request[NoHeader]) -> dict[str, str]:
