@@ -25,7 +25,7 @@ class Allocator:
     """Orders space, one stretch at a time, and advances `Segment.ready` as it is reported.
 
     The owner watches `fileno()` and calls `on_readable()`; `on_progress` is called after every
-    step. `full` is the system's reason when the disk refused; the next order tries afresh.
+    step. `full` is the system's reason while the disk refuses; each `tick` tries afresh.
     """
 
     def __init__(self, segments: Segments, settings: StoreSettings) -> None:
@@ -62,11 +62,13 @@ class Allocator:
         segment.prepare(position + count)
         self.ask_at = position + min(count, segment.end - position) // 4
 
-    def want(self, position: int, least: int = 0) -> None:
-        """See to it that the window behind `position`, at least `least` bytes, gets prepared."""
-        if self._ordered is not None:
+    def want(self, position: int, least: int = 0, *, again: bool = False) -> None:
+        """See to it that the window behind `position`, at least `least` bytes, gets prepared.
+
+        What the disk has refused is ordered again only if told so.
+        """
+        if self._ordered is not None or (self.full is not None and not again):
             return
-        self.full = None
         target = position + max(self._settings.window_bytes, least)
         try:
             segment = self._segments.find(position)
@@ -93,7 +95,7 @@ class Allocator:
         if self._helper is not None and self._helper.poll() is not None:
             self._buried()
         if self.full is not None or position >= self.ask_at:
-            self.want(position)
+            self.want(position, again=True)
 
     def on_readable(self) -> None:
         """Take the helper's reports."""
@@ -129,6 +131,7 @@ class Allocator:
             self._ordered = None
             self._refused(OSError(number, os.strerror(number), str(segment.path)))
             return
+        self.full = None
         segment.ready = max(segment.ready, segment.base + number)
         if segment.ready >= self._ordered_until:
             self._ordered = None
@@ -203,5 +206,6 @@ class Allocator:
         except OSError as error:
             self._refused(error)
             return
+        self.full = None
         self.ask_at = segment.ready - min(step, self._settings.window_bytes) // 2
         self._progressed()

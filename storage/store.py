@@ -212,6 +212,8 @@ class MessageStore:
         try:
             if not self.read_only:
                 self._finish()
+        except OSError as error:  # `abort` stays, so that the next start checks
+            log.error("store_close_failed path=%s error=%s", self.settings.root, error)
         finally:
             self._release()
 

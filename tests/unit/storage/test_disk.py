@@ -1,0 +1,185 @@
+"""Full, read-only and unwritable file systems: one clear error, no damage, and reads go on."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support.logs import bodies, opened, send, small
+
+from aerobee.storage.errors import LogFull, LogUnavailable, StoreReadOnly
+from aerobee.storage.files import Files
+from aerobee.storage.verify import verify
+
+TESTS = Path(__file__).parents[2]
+
+
+def mount(path: Path, options: str) -> None:
+    """Mount a memory file system, or skip where that is not allowed."""
+    try:
+        subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(path)],
+            check=True, capture_output=True,
+        )  # fmt: skip
+    except (OSError, subprocess.CalledProcessError) as error:
+        pytest.skip(f"cannot mount a tmpfs here: {error}")
+
+
+@pytest.fixture
+def little_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of its own with 6 MiB."""
+    mount(tmp_path, "size=6m")
+    yield tmp_path
+    subprocess.run(["umount", "-l", str(tmp_path)], check=True)
+
+
+FILL = """
+import sys, time
+from pathlib import Path
+sys.path.insert(0, sys.argv[2])
+from support.logs import append, bodies, opened, small
+from aerobee.storage.errors import LogBusy, LogFull
+root, helper, queues = Path(sys.argv[1]), sys.argv[3] == "helper", int(sys.argv[4])
+size = int(sys.argv[5])
+ballast = root / "ballast"
+ballast.write_bytes(bytes(1 << 20))
+store = opened(small(root / "store", segment_bytes=size, queue_file_entries=300_000,
+                     window_bytes=1 << 20, first_window_bytes=1 << 18, helper_process=helper))
+sent, refused, deadline = 0, 0, time.monotonic() + 30
+while refused < 50:
+    assert time.monotonic() < deadline, "the disk did not fill up"
+    try:
+        append(store, queue_id=sent % queues, body=b"%06d" % sent + bytes(1000))
+        sent += 1
+    except LogBusy:
+        store.poll(0.01)
+    except LogFull as error:
+        assert "No space left" in str(error), error
+        refused += 1
+        store.poll(0.001)
+        store.tick()
+    store.commit_log.commit()
+found = sum(len(bodies(store, "orders", n)) for n in range(queues))
+assert found == sent > 100, (found, sent)
+queue = store.queue("orders", 0)
+assert store.read(queue, 0, 32, 1 << 20).count > 0
+ballast.unlink()
+before = sent
+while sent < before + 100:
+    assert time.monotonic() < deadline, "freed space was not used"
+    store.tick()
+    try:
+        append(store, queue_id=sent % queues, body=b"%06d" % sent + bytes(1000))
+        sent += 1
+    except (LogBusy, LogFull):
+        store.poll(0.01)
+    store.commit_log.commit()
+store.close()
+print("sent", sent)
+"""
+
+
+@pytest.mark.parametrize(
+    ("helper", "queues", "size"),
+    [("inline", 1, 64 << 20), ("helper", 1, 64 << 20), ("helper", 150, 64 << 20),
+     ("inline", 3, 1 << 20), ("helper", 3, 1 << 20)],
+)  # fmt: skip
+def test_a_full_disk_refuses_and_recovers(
+    little_disk: Path, helper: str, queues: int, size: int
+) -> None:
+    """Sends get LogFull, never a signal; all is readable; freed space is used again."""
+    command = [sys.executable, "-c", FILL, str(little_disk), str(TESTS), helper]
+    done = subprocess.run(
+        [*command, str(queues), str(size)], check=False, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, f"{done.returncode}\n{done.stderr}"
+    settings = small(
+        little_disk / "store", segment_bytes=size, queue_file_entries=300_000,
+        first_window_bytes=4096,
+    )  # fmt: skip
+    report = verify(settings)
+    assert not report.problems
+    assert report.records == int(done.stdout.split()[1])
+
+
+def test_a_disk_without_room_to_start_serves_reads(little_disk: Path) -> None:
+    """Opened on a full disk the store reads and refuses."""
+    root = little_disk / "store"
+    settings = small(root, segment_bytes=1 << 20)
+    store = opened(settings)
+    send(store, body=b"kept")
+    store.close()
+    with (little_disk / "ballast").open("wb", buffering=0) as file, pytest.raises(OSError):
+        while True:
+            file.write(bytes(4096))
+    store = opened(settings)
+    assert bodies(store) == [b"kept"]
+    with pytest.raises((LogUnavailable, LogFull)):
+        for _ in range(10_000):
+            send(store, body=bytes(1000))
+    assert bodies(store)[0] == b"kept"
+    store.close()
+    (little_disk / "ballast").unlink()
+    store = opened(settings)
+    send(store, body=b"more")
+    assert bodies(store)[-1] == b"more"
+    store.close()
+
+
+def test_a_read_only_store_is_read(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """One logged error, messages are served, sends are refused, no file changes."""
+    mount(tmp_path, "size=6m")
+    try:
+        settings = small(tmp_path / "store")
+        store = opened(settings)
+        for number in range(60):
+            send(store, body=b"%d" % number + bytes(400))
+            store.poll()
+        store.abandon()
+        subprocess.run(["mount", "-o", "remount,ro", str(tmp_path)], check=True)
+        store = opened(settings)
+        assert store.read_only
+        assert len(bodies(store)) == 60
+        assert store.read(store.find_queue("orders", 0), 50, 32, 1 << 20).count == 10
+        with pytest.raises(LogUnavailable, match="reading only"):
+            send(store)
+        store.tick()
+        assert store.statistics().refusal is not None
+        store.close()
+        assert [record.levelname for record in caplog.records].count("ERROR") == 1
+        with pytest.raises(StoreReadOnly, match="cannot be made or written"):
+            opened(small(tmp_path / "other"))
+    finally:
+        subprocess.run(["umount", "-l", str(tmp_path)], check=True)
+
+
+def test_an_idle_store_is_small(tmp_path: Path) -> None:
+    """With files of 1 GiB an idle broker's store takes far less than 200 MB of disk."""
+    store = opened(small(tmp_path, segment_bytes=1 << 30, window_bytes=64 << 20,
+                         first_window_bytes=8 << 20, helper_process=True))  # fmt: skip
+    send(store)
+    for _ in range(20):
+        store.tick()
+        store.poll(0.05)
+    used = sum(path.stat().st_blocks * 512 for path in tmp_path.rglob("*") if path.is_file())
+    assert used < 100 << 20
+    assert (tmp_path / "commitlog" / f"{0:020d}").stat().st_size == 1 << 30
+    store.close()
+
+
+def test_a_disk_fuller_than_allowed_refuses(tmp_path: Path) -> None:
+    """disk_ratio_max stops writes, and a tick with more room lets them in again."""
+    files = Files()
+    store = opened(small(tmp_path, disk_ratio_max=0.9), files)
+    ratio = 0.91
+    files.disk_used_ratio = lambda path: ratio  # type: ignore[method-assign]
+    store.tick()
+    with pytest.raises(LogFull, match="fuller than allowed"):
+        send(store)
+    assert store.statistics().disk_used_ratio == 0.91
+    ratio = 0.5
+    store.tick()
+    send(store)
+    assert bodies(store) == [b"hello"]
+    store.close()
