@@ -19,13 +19,17 @@ namesrv_option = click.option(
 
 
 @click.command(epilog=examples("aerobee status", "aerobee status -n 10.0.0.1:9876"))
+@click.option("--all", "everything", is_flag=True, help="RocketMQ's own topics, too.")
 @namesrv_option
-def status(namesrv: str) -> None:
+def status(namesrv: str, everything: bool) -> None:
     """Show the brokers and topics that a nameserver knows."""
     view = asyncio.run(look(_first(namesrv)))
     for cluster, name, broker_id, address in view.brokers:
         click.echo(f"broker  {cluster:<20} {name:<20} {broker_id:>3}  {address}")
+    hidden = frozenset() if everything else _system_topics(view)
     for topic, queues in view.topics.items():
+        if topic in hidden:
+            continue
         places = ", ".join(f"{name} {count}" for name, count in sorted(queues.items()))
         click.echo(f"topic   {topic:<41} queues: {places or 'none'}")
     if not view.brokers:
@@ -61,6 +65,19 @@ async def _create(namesrv: str, topic: str, queues: int) -> ClusterView:
 def _masters(view: ClusterView) -> list[tuple[str, str, int, str]]:
     """Return the brokers that take writes."""
     return [broker for broker in view.brokers if broker[2] == 0]
+
+
+def _system_topics(view: ClusterView) -> frozenset[str]:
+    """Name the topics that brokers make for themselves."""
+    from aerobee.broker.settings import BrokerSettings
+    from aerobee.broker.system_topics import system_topic_names
+
+    return frozenset().union(
+        *(
+            system_topic_names(BrokerSettings(broker_cluster_name=cluster, broker_name=name))
+            for cluster, name, _, _ in view.brokers
+        )
+    )
 
 
 def _first(namesrv: str) -> str:

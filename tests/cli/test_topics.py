@@ -20,6 +20,9 @@ def test_a_topic_is_made_and_shown(rocketmq: ClusterThread) -> None:
     lines = [line.split() for line in shown.stdout.splitlines()]
     assert ["broker", "DefaultCluster", "broker-a", "0", rocketmq.broker_addrs[0]] in lines
     assert ["topic", "cli-made", "queues:", "broker-a", "3"] in lines
+    assert "TBW102" not in shown.stdout
+    all_topics = runner.invoke(main.main, ["status", "--all", "-n", rocketmq.namesrv_addr])
+    assert "TBW102" in all_topics.stdout
 
 
 def test_a_refused_name_is_one_clear_error(rocketmq: ClusterThread) -> None:
