@@ -1,0 +1,45 @@
+"""`aerobee demo`, smaller than life: the same story, the same balance, Spark's count included."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from aerobee.cli import main
+
+TIMEOUT_S = 110
+
+
+@pytest.mark.spark
+def test_the_demonstration_balances(tmp_path: Path) -> None:
+    """Nothing is lost, Spark counts what was sent, files are kept, and nobody needs pytest."""
+    code = "import sys; sys.modules['pytest'] = None; from aerobee.cli.main import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code, "demo", "--messages", "3000", "--dir", str(tmp_path / "demo")],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=TIMEOUT_S,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    values = dict(re.findall(r"^(\S.*?) {2,}(\S+)$", done.stdout, re.MULTILINE))
+    assert values["sent"] == values["consumed"] == "3,000"
+    assert values["lost"] == "0"
+    assert int(values["delivered more than once"].replace(",", "")) < 3000
+    for event in ("two consumers share", "consumer-3 joins", "consumer-1 leaves"):
+        assert f"-- {event}" in done.stdout
+    counted = re.findall(r"^  Demo\w+ +([\d,]+)$", done.stdout, re.MULTILINE)
+    assert counted == ["1,500", "1,500"]
+    assert list(Path(values["Parquet files"]).rglob("*.parquet"))
+    assert (Path(values["the broker's store"]) / "commitlog").is_dir()
+
+
+def test_a_folder_with_files_is_refused(tmp_path: Path) -> None:
+    """An older log in the folder would be counted, too."""
+    (tmp_path / "file").touch()
+    result = CliRunner().invoke(main.main, ["demo", "--dir", str(tmp_path), "--no-spark"])
+    assert result.exit_code == 1
+    assert result.stderr == f"error: {tmp_path} is not empty\n"
