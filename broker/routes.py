@@ -3,7 +3,16 @@
 from typing import Final
 
 from aerobee.broker.context import Context
-from aerobee.broker.processors import admin, groups, heartbeat, offsets, query, send, topics
+from aerobee.broker.processors import (
+    admin,
+    groups,
+    heartbeat,
+    inspection,
+    offsets,
+    query,
+    send,
+    topics,
+)
 from aerobee.remoting.codes import RequestCode
 from aerobee.remoting.net.routes import Routes
 
@@ -15,6 +24,7 @@ FAMILIES: Final[tuple[Routes[Context], ...]] = (
     groups.routes,
     query.routes,
     admin.routes,
+    inspection.routes,
 )
 
 SERVED_BY_CONNECTION: Final = frozenset({RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE})

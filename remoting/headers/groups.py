@@ -1,6 +1,6 @@
 """Headers about groups: 203, 204, 207, 208, 300, 303, 343, 345 and 352 (200 has only a body)."""
 
-from aerobee.remoting.headers._fields import Header
+from aerobee.remoting.headers._fields import Header, Int32
 
 
 class DeleteGroupRequest(Header, frozen=True, kw_only=True):
@@ -60,3 +60,17 @@ class SubscriptionByConsumerRequest(Header, frozen=True, kw_only=True):
 
     group: str
     topic: str | None = None
+
+
+class AllGroupConfigRequest(Header, frozen=True, kw_only=True):
+    """GET_ALL_SUBSCRIPTIONGROUP_CONFIG: every group, or a page of them as for topics."""
+
+    group_seq: Int32 | None = None
+    data_version: str | None = None
+    max_group_num: Int32 | None = None
+
+
+class AllGroupConfigReply(Header, frozen=True, kw_only=True):
+    """How many groups there are in all."""
+
+    total_group_num: Int32

@@ -32,3 +32,20 @@ class TopicRequest(Header, frozen=True, kw_only=True):
     """Any request about one topic, such as GET_TOPIC_CONFIG."""
 
     topic: str
+
+
+class AllTopicConfigRequest(Header, frozen=True, kw_only=True):
+    """GET_ALL_TOPIC_CONFIG: every topic, or a page of them in the order of their names.
+
+    `data_version` is that of the page before (JSON); another one starts again at the first topic.
+    """
+
+    topic_seq: Int32 | None = None
+    data_version: str | None = None
+    max_topic_num: Int32 | None = None
+
+
+class AllTopicConfigReply(Header, frozen=True, kw_only=True):
+    """How many topics there are in all."""
+
+    total_topic_num: Int32

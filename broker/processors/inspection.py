@@ -1,0 +1,243 @@
+"""What administration tools read: 21, 201-204, 208, 300, 305, 328, 343 (AdminBrokerProcessor)."""
+
+from collections.abc import Mapping
+from typing import Final, TypeVar
+
+import msgspec
+
+from aerobee.broker.context import Context
+from aerobee.broker.members import Member
+from aerobee.broker.processors.offsets import store_time
+from aerobee.broker.system_topics import system_topic_names
+from aerobee.remoting.bodies import (
+    ClientConnection,
+    ConsumerConnection,
+    ConsumeStats,
+    DataVersion,
+    GroupList,
+    MessageQueue,
+    OffsetWrapper,
+    ProducerConnection,
+    ProducerInfo,
+    ProducerTableInfo,
+    SubscriptionGroupWrapper,
+    TopicConfigSerializeWrapper,
+    TopicList,
+    TopicOffset,
+    TopicStatsTable,
+    encode_body,
+)
+from aerobee.remoting.codes import RequestCode, ResponseCode
+from aerobee.remoting.command import language_name
+from aerobee.remoting.errors import RequestError
+from aerobee.remoting.headers.groups import (
+    AllGroupConfigReply,
+    AllGroupConfigRequest,
+    ConsumeByWhoRequest,
+    ConsumerConnectionRequest,
+    ConsumeStatsRequest,
+    ProducerConnectionRequest,
+    TopicsByConsumerRequest,
+)
+from aerobee.remoting.headers.topics import (
+    AllTopicConfigReply,
+    AllTopicConfigRequest,
+    TopicRequest,
+)
+from aerobee.remoting.net.routes import NoHeader, Outcome, Reply, Request, Routes
+
+routes: Routes[Context] = Routes("inspection")
+
+PAGE_MAX: Final = 2000  # splitMetadataSize
+
+T = TypeVar("T")
+
+
+@routes.on(RequestCode.GET_ALL_TOPIC_CONFIG, AllTopicConfigRequest)
+def all_topic_config(ctx: Context, request: Request[AllTopicConfigRequest]) -> Outcome:
+    """Return all topics, or the page that is asked for."""
+    header, table = request.header, {topic.topic_name: topic for topic in ctx.topics}
+    paged = _page(
+        table, header.topic_seq, header.max_topic_num, header.data_version, ctx.topics.data_version
+    )
+    body = TopicConfigSerializeWrapper(
+        topic_config_table=paged,
+        data_version=ctx.topics.data_version,
+        mapping_data_version=DataVersion(),
+    )
+    return Reply(AllTopicConfigReply(total_topic_num=len(table)), body=msgspec.json.encode(body))
+
+
+@routes.on(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, AllGroupConfigRequest)
+def all_group_config(ctx: Context, request: Request[AllGroupConfigRequest]) -> Outcome:
+    """Return all groups, or the page that is asked for."""
+    header, table = request.header, {group.group_name: group for group in ctx.groups}
+    paged = _page(
+        table, header.group_seq, header.max_group_num, header.data_version, ctx.groups.data_version
+    )
+    forbidden = ctx.groups.forbidden()
+    body = SubscriptionGroupWrapper(
+        subscription_group_table=paged,
+        forbidden_table={name: bits for name, bits in forbidden.items() if name in paged},
+        data_version=ctx.groups.data_version,
+    )
+    return Reply(AllGroupConfigReply(total_group_num=len(table)), body=encode_body(body))
+
+
+@routes.on(RequestCode.GET_TOPIC_STATS_INFO, TopicRequest)
+def topic_stats(ctx: Context, request: Request[TopicRequest]) -> Outcome:
+    """Return where each queue of a topic begins and ends; rates of single topics are not kept."""
+    topic = request.header.topic
+    config = ctx.topics.get(topic)
+    if config is None:
+        raise RequestError(ResponseCode.TOPIC_NOT_EXIST, f"topic[{topic}] not exist")
+    table = {}
+    for queue_id in range(max(config.read_queue_nums, config.write_queue_nums)):
+        queue, offset = ctx.store.find_queue(topic, queue_id), TopicOffset()
+        if queue is not None:
+            newest_ms = store_time(ctx, queue, queue.max_offset - 1)
+            offset = TopicOffset(
+                min_offset=queue.min_offset,
+                max_offset=queue.max_offset,
+                last_update_timestamp=max(newest_ms, 0),
+            )
+        table[_queue(ctx, topic, queue_id)] = offset
+    return Reply(body=encode_body(TopicStatsTable(offset_table=table), strict=False))
+
+
+@routes.on(RequestCode.GET_CONSUME_STATS, ConsumeStatsRequest)
+def consume_stats(ctx: Context, request: Request[ConsumeStatsRequest]) -> Outcome:
+    """Return how far a group is in each queue of its topics."""
+    group, table = request.header.consumer_group, {}
+    for topic in _topics_of(ctx, request.header):
+        config = ctx.topics.get(topic)
+        for queue_id in range(config.read_queue_nums if config is not None else 0):
+            queue = ctx.store.find_queue(topic, queue_id)
+            committed = max(ctx.offsets.committed(group, topic, queue_id) or 0, 0)
+            pulled = ctx.offsets.pull_offset(group, topic, queue_id) or 0
+            last_ms = -1 if queue is None else store_time(ctx, queue, committed - 1)
+            table[_queue(ctx, topic, queue_id)] = OffsetWrapper(
+                broker_offset=0 if queue is None else queue.max_offset,
+                consumer_offset=committed,
+                pull_offset=max(committed, pulled),
+                last_timestamp=max(last_ms, 0),
+            )
+    return Reply(body=encode_body(ConsumeStats(offset_table=table), strict=False))
+
+
+@routes.on(RequestCode.GET_CONSUMER_CONNECTION_LIST, ConsumerConnectionRequest)
+def consumer_connections(ctx: Context, request: Request[ConsumerConnectionRequest]) -> Outcome:
+    """Return the connected members of a group and what they subscribed to."""
+    name = request.header.consumer_group
+    group = ctx.members.group(name)
+    if group is None:
+        raise RequestError(
+            ResponseCode.CONSUMER_NOT_ONLINE, f"the consumer group[{name}] not online"
+        )
+    body = ConsumerConnection(
+        connection_set=[_connection(member) for member in group.members.values()],
+        subscription_table=group.subscriptions,
+        consume_type=group.consume_type,
+        message_model=group.message_model,
+        consume_from_where=group.consume_from_where,
+    )
+    return Reply(body=encode_body(body))
+
+
+@routes.on(RequestCode.GET_PRODUCER_CONNECTION_LIST, ProducerConnectionRequest)
+def producer_connections(ctx: Context, request: Request[ProducerConnectionRequest]) -> Outcome:
+    """Return the connected members of a producer group."""
+    name = request.header.producer_group
+    members = ctx.members.producers().get(name)
+    if not members:
+        raise RequestError(ResponseCode.SYSTEM_ERROR, f"the producer group[{name}] not exist")
+    connections = [_connection(member) for member in members]
+    return Reply(body=encode_body(ProducerConnection(connection_set=connections)))
+
+
+@routes.on(RequestCode.GET_ALL_PRODUCER_INFO)
+def all_producers(ctx: Context, request: Request[NoHeader]) -> Outcome:
+    """Return every connected producer by group."""
+    table = {
+        group: [
+            ProducerInfo(
+                client_id=member.client.client_id,
+                remote_ip=member.client.connection.remote_host[0],
+                language=language_name(member.client.language),
+                version=member.client.version,
+                last_update_timestamp=member.heard_ms,
+            )
+            for member in members
+        ]
+        for group, members in ctx.members.producers().items()
+    }
+    return Reply(body=encode_body(ProducerTableInfo(data=table)))
+
+
+@routes.on(RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, ConsumeByWhoRequest)
+def consumed_by(ctx: Context, request: Request[ConsumeByWhoRequest]) -> Outcome:
+    """Return the groups that consume a topic, connected or not."""
+    topic = request.header.topic
+    groups = {*ctx.members.groups_of_topic(topic), *ctx.offsets.groups_of(topic)}
+    return Reply(body=encode_body(GroupList(group_list=sorted(groups))))
+
+
+@routes.on(RequestCode.QUERY_TOPICS_BY_CONSUMER, TopicsByConsumerRequest)
+def topics_by_consumer(ctx: Context, request: Request[TopicsByConsumerRequest]) -> Outcome:
+    """Return the topics in which a group has committed."""
+    topics = ctx.offsets.topics_of(request.header.group)
+    return Reply(body=encode_body(TopicList(topic_list=sorted(topics))))
+
+
+@routes.on(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER)
+def system_topic_list(ctx: Context, request: Request[NoHeader]) -> Outcome:
+    """Return the names of topics that are not for clients."""
+    return Reply(body=encode_body(TopicList(topic_list=sorted(system_topic_names(ctx.settings)))))
+
+
+def _page(
+    table: Mapping[str, T],
+    start: int | None,
+    count: int | None,
+    known: str | None,
+    version: DataVersion,
+) -> dict[str, T]:
+    """Cut a page out of a table, the whole one where nothing is said of pages."""
+    if start is None and count is None and known is None:
+        return dict(table)
+    begin = max(start or 0, 0)
+    try:
+        same = known is not None and msgspec.json.decode(known, type=DataVersion) == version
+    except ValueError:
+        same = False
+    begin = begin if same else 0
+    size = min(PAGE_MAX, PAGE_MAX if count is None else max(count, 0))
+    return {name: table[name] for name in sorted(table)[begin : begin + size]}
+
+
+def _topics_of(ctx: Context, header: ConsumeStatsRequest) -> list[str]:
+    """Choose the topics of a progress report as getTopicsForCollectingConsumeStats does."""
+    if header.topic_list:
+        return [topic for topic in header.topic_list.split(";") if topic]
+    group = ctx.members.group(header.consumer_group)
+    if header.topic and header.topic.strip():
+        topics = [header.topic]
+    else:
+        topics = sorted(ctx.offsets.topics_of(header.consumer_group))
+    if group is None or not group.subscriptions:
+        return topics
+    return [topic for topic in topics if topic in group.subscriptions]
+
+
+def _queue(ctx: Context, topic: str, queue_id: int) -> MessageQueue:
+    return MessageQueue(topic=topic, broker_name=ctx.settings.broker_name, queue_id=queue_id)
+
+
+def _connection(member: Member) -> ClientConnection:
+    client = member.client
+    return ClientConnection(
+        client_id=client.client_id,
+        client_addr=client.connection.remote,
+        language=language_name(client.language),
+        version=client.version,
+    )
