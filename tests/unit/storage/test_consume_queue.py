@@ -199,7 +199,7 @@ def test_no_space_for_entries_refuses_the_message(
     with pytest.raises(kind):
         queue.put(50, 5000, 100, 0)
     assert queue.max_offset == 50
-    del files.prepare  # type: ignore[method-assign]
+    del files.prepare
     fill(queue, 5)
     assert queue.max_offset == 55
 

@@ -1,6 +1,7 @@
 """Group commit, time-outs, failing disks, and what a checkpoint waits for."""
 
 import errno
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -16,10 +17,14 @@ def test_many_requests_share_one_sync(tmp_path: Path) -> None:
     """Requests made while a sync is under way are answered by the next one, all together."""
     store = opened(small(tmp_path, flush_mode=SYNC_FLUSH), ForgetfulFiles())
     answers: list[tuple[int, bool]] = []
+
+    def note(number: int, ok: bool) -> None:
+        answers.append((number, ok))
+
     for number in range(10):
         send(store)
         position = store.commit_log.committed
-        store.flusher.request(position, lambda ok, n=number: answers.append((n, ok)))
+        store.flusher.request(position, partial(note, number))
     assert answers == []
     assert store.flusher.busy
     store.flusher.on_readable()

@@ -1,0 +1,89 @@
+"""Old log files go by age and hour, or when the disk fills; queues follow."""
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+from support.logs import ForgetfulFiles, bodies, opened, send, settle, small
+
+from aerobee.storage.store import MessageStore
+from aerobee.storage.verify import verify
+
+NOW = 1_800_000_000.0
+
+
+def filled(path: Path, **changes: object) -> MessageStore:
+    """A store of 5 log files, all on the disk, last written 100 hours ago."""
+    store = opened(small(path, retention_hours=72, **changes))
+    for number in range(60):
+        send(store, queue_id=number % 2, body=b"%d:" % number + bytes(1000))
+        store.poll()
+    settle(store)
+    for span in (path / "commitlog").iterdir():
+        os.utime(span, (NOW - 360_000, NOW - 360_000))
+    store.retention._clock = lambda: NOW
+    return store
+
+
+def hour() -> int:
+    """The local hour of NOW."""
+    return time.localtime(NOW).tm_hour
+
+
+def test_expired_files_go_at_their_hour(tmp_path: Path) -> None:
+    """All but the one that is written, and what was prepared behind it."""
+    store = filled(tmp_path, delete_hours=(hour(),))
+    before = len(store.segments.items)
+    assert store.retention.clean() == 4
+    assert len(store.segments.items) == before - 4
+    assert store.commit_log.begin == 4 * 16384
+    queue = store.queue("orders", 0)
+    assert 0 < queue.min_offset < queue.max_offset == 30
+    assert all(body.endswith(bytes(1000)) for body in bodies(store))
+    assert store.read(queue, 0, 32, 1 << 20).next_offset == queue.min_offset
+    send(store, body=b"on it goes")
+    store.close()
+    settings = small(tmp_path)
+    assert not verify(settings).problems
+    store = opened(settings)
+    assert store.queue("orders", 0).min_offset == queue.min_offset
+    assert bodies(store)[-1] == b"on it goes"
+    store.close()
+
+
+def test_nothing_goes_at_other_hours_or_before_its_time(tmp_path: Path) -> None:
+    """Neither hour nor age alone is enough."""
+    store = filled(tmp_path, delete_hours=((hour() + 1) % 24,))
+    assert store.retention.clean() == 0
+    store.close()
+    store = filled(tmp_path / "young", delete_hours=(hour(),))
+    store.retention._clock = lambda: NOW - 200_000
+    assert store.retention.clean() == 0
+    store.close()
+
+
+@pytest.mark.parametrize(
+    ("ratio", "age_s", "gone"), [(0.8, 0, 4), (0.8, 200_000, 0), (0.9, 360_000, 4)]
+)
+def test_a_filling_disk_speeds_it_up(tmp_path: Path, ratio: float, age_s: float, gone: int) -> None:
+    """Above one mark expired files go at any hour, above the next one any old file goes."""
+    store = filled(tmp_path, disk_ratio_clean=0.75, disk_ratio_force=0.85)
+    store.retention._clock = lambda: NOW - age_s
+    store.retention.disk_used_ratio = ratio
+    assert store.retention.clean() == gone
+    assert store.retention.removed_files == gone
+    store.close()
+
+
+def test_what_the_disk_does_not_have_stays(tmp_path: Path) -> None:
+    """An unsynced file is not removed, however full the disk."""
+    store = opened(small(tmp_path, disk_ratio_force=0.5), ForgetfulFiles())
+    for number in range(60):
+        send(store, body=b"%d:" % number + bytes(1000))
+    store.retention.disk_used_ratio = 0.99
+    assert store.retention.clean() == 0
+    settle(store)
+    store.retention.disk_used_ratio = 0.99
+    assert store.retention.clean() > 0
+    store.close()
