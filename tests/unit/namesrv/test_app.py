@@ -156,14 +156,18 @@ async def test_a_slave_is_told_its_master(asker: Asker) -> None:
     assert reply.ext == {"haServerAddr": "10.0.0.1:10912", "masterAddr": "10.0.0.1:10911"}
 
 
-async def test_data_versions_are_compared(asker: Asker) -> None:
-    """Changed for a stranger, unchanged for the registered version, changed for another."""
+async def test_data_versions_are_compared(server: NameServer, asker: Asker) -> None:
+    """Changed for a stranger, unchanged for the registered version; who asks has been heard."""
     ask, same = asker.ask, encode_body(VERSION)
     first = await ask(RequestCode.QUERY_DATA_VERSION, BROKER, same)
     assert (first.ext, first.body) == ({"changed": "true"}, b"")
     await asker.register()
+    (live,) = server.table.live.values()
+    live.last_heard_ms -= 60_000
+    silent_since_ms = live.last_heard_ms
     known = await ask(RequestCode.QUERY_DATA_VERSION, BROKER, same)
     assert known.ext == {"changed": "false"}
+    assert live.last_heard_ms >= silent_since_ms + 60_000
     assert content(known) == {
         "counter": 7,
         "stateVersion": 0,

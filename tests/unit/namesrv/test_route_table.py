@@ -138,8 +138,9 @@ def test_a_slave_that_became_master_leaves_its_old_id(table: RouteTable) -> None
     table.register(MASTER)
     table.register(SLAVE)
     table.unregister("c", "a", "h:1")
-    table.register(replace(SLAVE, broker_id=0))
+    table.register(replace(SLAVE, broker_id=0, topics=topics("t", "u", queues=9)))
     assert table.brokers["a"].addresses == {0: "s:1"}
+    assert table.topics["t"]["a"].read_queue_nums == 9  # though its version is the one known
 
 
 def test_an_outdated_claim_to_an_id_is_ignored(table: RouteTable) -> None:
@@ -242,6 +243,14 @@ def test_a_group_that_lost_its_master_is_read_only(table: RouteTable) -> None:
     table.register(slave)
     assert perms(table) == {4}
     table.register(master)
+    assert perms(table) == {6}
+
+
+def test_a_group_without_acting_master_keeps_its_permissions(table: RouteTable) -> None:
+    """Old brokers' slaves are shown as they are when the master is gone."""
+    table.register(MASTER)
+    table.register(SLAVE)
+    table.unregister("c", "a", "h:1")
     assert perms(table) == {6}
 
 

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 
 import pytest
-from support.net_servers import Servers
+from support.net_servers import Servers, echo
 from support.raw_peer import RawPeer
 from support.waiting import until
 
@@ -214,13 +214,22 @@ async def test_unfinished_frames_of_all_are_bounded(start_server: Servers) -> No
 
 async def test_a_peer_that_does_not_read_is_not_read_from(start_server: Servers) -> None:
     """Unsent replies stop the reading of requests; when the peer reads, all are answered."""
+    handled: list[int] = []
+
+    def answer(connection: Connection, command: Command) -> None:
+        handled.append(command.opaque)
+        echo(connection, command)
+
     limits = NetLimits(write_pause_bytes=100_000, write_resume_bytes=10_000)
-    server = await start_server(limits=limits)
+    server = await start_server(answer, limits)
     body, count = bytes(200_000), 200
     stream = b"".join(encode_frame(request(n, body)) for n in range(count))
     async with await RawPeer.connect(server.port) as peer:
         sending = asyncio.create_task(peer.send(stream))
         await until(lambda: server.budget.unsent_bytes > 0)
+        seen = len(handled)
+        await asyncio.sleep(0.1)
+        assert len(handled) <= seen + 3  # what had been read already, and no more
         for n in range(count):
             assert (await peer.read()).opaque == n
         await sending
