@@ -21,7 +21,7 @@ from aerobee.spark.plan import Piece
 from aerobee.spark.selection import Selection
 
 EXPORTED = tuple(name for name in USUAL if name != "topic")  # the topic is in the folder's name
-_COPY_BELOW = 4  # a slice smaller than this part of its batch is copied, not to keep it whole
+_COPY_BELOW = 16  # a slice smaller than this part of its batch is copied, not to keep it whole
 
 
 @dataclass(frozen=True, slots=True)

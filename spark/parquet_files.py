@@ -16,8 +16,10 @@ import pyarrow.parquet as pq
 from aerobee.spark.cells import ragged, text
 from aerobee.spark.layout import Ints, Records
 
-ROW_GROUP_BYTES = 64 << 20  # readers skip by row group, and hold one in memory
-BUFFERED_BYTES_MAX = 256 << 20  # of all partitions of one task together
+ROW_GROUP_BYTES = 32 << 20  # readers skip by row group, and hold one in memory
+BUFFERED_BYTES_MAX = 192 << 20  # of all partitions of one task together
+BATCH_BYTES = 8 << 10  # what a batch costs beside its data: buffers, objects
+BATCHES_MAX = 32  # that wait for a row group; small ones are joined then
 OPEN_FILES_MAX = 128
 DAY_MS = 86_400_000
 COMPRESSIONS = ("snappy", "zstd", "none")
@@ -92,8 +94,9 @@ class _Open:
 class ParquetFiles:
     """Writes batches into one file per partition below `folder`.
 
-    `name` goes into each file's name, which is unique in the export. A partition gets a further
-    file where more than OPEN_FILES_MAX are being written at once.
+    `name` goes into each file's name, which is unique in the export. A file is opened when the
+    first row group goes out; a partition gets a further one where more than OPEN_FILES_MAX are
+    open at once.
     """
 
     def __init__(self, folder: Path, schema: pa.Schema, *, name: str, compression: str) -> None:
@@ -110,33 +113,44 @@ class ParquetFiles:
         """Add a batch, whose store timestamps (ms) span `times`, to a partition."""
         file = self._open.pop(partition, None) or self._start(partition)
         self._open[partition] = file  # the last used one is last: the first makes room
-        size = batch.nbytes
+        size = batch.nbytes + BATCH_BYTES
         file.waiting.append(batch)
         file.waiting_bytes += size
         file.rows += len(batch)
         file.time_min, file.time_max = min(file.time_min, times[0]), max(file.time_max, times[1])
         self._buffered_bytes += size
         if file.waiting_bytes >= ROW_GROUP_BYTES:
-            self._flush(file)
+            self._flush(partition)
+        elif len(file.waiting) >= BATCHES_MAX:
+            self._join(file)
         while self._buffered_bytes > BUFFERED_BYTES_MAX:
-            self._flush(max(self._open.values(), key=lambda each: each.waiting_bytes))
+            self._flush(max(self._open, key=lambda each: self._open[each].waiting_bytes))
 
     def close(self) -> list[WrittenFile]:
         """Finish every file, on disk; return what was written."""
-        for partition in list(self._open):
-            self._finish(partition)
+        while self._open:
+            self._finish(next(iter(self._open)))
         return self._written
 
     def _start(self, partition: Partition) -> _Open:
-        if len(self._open) >= OPEN_FILES_MAX:
-            self._finish(next(iter(self._open)))
         self._files += 1
         path = f"{partition.folder}/part-{self._name}-{self._files:05d}.parquet"
         (self._folder / path).parent.mkdir(parents=True, exist_ok=True)
         return _Open(path)
 
-    def _flush(self, file: _Open) -> None:
+    def _join(self, file: _Open) -> None:
+        joined = pa.Table.from_batches(file.waiting, self._schema).combine_chunks()
+        file.waiting = joined.to_batches()
+        size = joined.nbytes + BATCH_BYTES
+        self._buffered_bytes += size - file.waiting_bytes
+        file.waiting_bytes = size
+
+    def _flush(self, partition: Partition) -> None:
+        file = self._open[partition]
         if file.writer is None:
+            writing = [each for each in self._open if self._open[each].writer is not None]
+            if len(writing) >= OPEN_FILES_MAX:
+                self._finish(writing[0])
             file.writer = pq.ParquetWriter(
                 self._folder / file.path,
                 self._schema,
@@ -151,9 +165,9 @@ class ParquetFiles:
         file.waiting, file.waiting_bytes = [], 0
 
     def _finish(self, partition: Partition) -> None:
+        if self._open[partition].waiting:
+            self._flush(partition)
         file = self._open.pop(partition)
-        if file.waiting:
-            self._flush(file)
         file.writer.close()
         path = self._folder / file.path
         with path.open("rb") as written:

@@ -25,7 +25,15 @@ from aerobee.spark.parquet_files import (
 SCHEMA = pa.schema([pa.field("n", pa.int64(), nullable=False)])
 
 
-@pytest.mark.parametrize("limits", [{}, {"OPEN_FILES_MAX": 2}, {"BUFFERED_BYTES_MAX": 50}])
+@pytest.mark.parametrize(
+    "limits",
+    [
+        {},
+        {"BATCHES_MAX": 2},
+        {"BUFFERED_BYTES_MAX": 50},
+        {"OPEN_FILES_MAX": 2, "BUFFERED_BYTES_MAX": 50},
+    ],
+)
 def test_rows_survive_every_limit(
     tmp_path: Path, limits: dict[str, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
