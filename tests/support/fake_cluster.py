@@ -53,7 +53,7 @@ class FakeBroker:
         self.connections: set[Connection] = set()
         self.msgpack = False
         self._arrived = asyncio.Event()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self.tasks: set[asyncio.Task[None]] = set()
         self._dispatch = Dispatcher(self, [routes], self._spawn)
 
     async def start(self) -> None:
@@ -65,7 +65,7 @@ class FakeBroker:
 
     async def stop(self) -> None:
         """Close the port and every connection."""
-        for task in list(self._tasks):
+        for task in list(self.tasks):
             task.cancel()
         await self.server.close()
 
@@ -140,8 +140,8 @@ class FakeBroker:
 
     def _spawn(self, work: Any) -> None:
         task: asyncio.Task[None] = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
 
 
 class FakeCluster:
@@ -167,6 +167,10 @@ class FakeCluster:
     def namesrv(self) -> str:
         """The nameserver's address."""
         return self.brokers[0].address
+
+    def tasks(self) -> set[asyncio.Task[None]]:
+        """Return the tasks that serve requests at the moment."""
+        return {task for broker in self.brokers for task in broker.tasks}
 
     def create(self, topic: str, queues: int = 4) -> None:
         """Create a topic on every broker."""

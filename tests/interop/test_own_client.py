@@ -1,0 +1,165 @@
+"""Our client against each server: ours by default, the real RocketMQ 5.5.0 always."""
+
+import asyncio
+import uuid
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+from support.interop.aerobee_server import Aerobee
+from support.interop.cluster import Cluster
+from support.interop.rocketmq_server import RocketMQ
+from support.waiting import until
+
+from aerobee.client import (
+    ConsumeFrom,
+    LitePullConsumer,
+    Message,
+    Producer,
+    ProducerSettings,
+    PushConsumer,
+    ReceivedMessage,
+)
+
+pytestmark = [pytest.mark.interop, pytest.mark.needs("java")]
+
+
+@pytest.fixture(scope="module", params=[Aerobee, RocketMQ], ids=["aerobee", "rocketmq"])
+def namesrv(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
+    """The nameserver of a cluster with one broker."""
+    kind: type[Cluster] = request.param
+    with kind(tmp_path_factory.mktemp("own-client")) as cluster:
+        yield cluster.namesrv
+
+
+def new_topic() -> str:
+    """Return a name that no other test uses."""
+    return f"own-{uuid.uuid4().hex[:12]}"
+
+
+async def test_every_kind_of_send_arrives(namesrv: str) -> None:
+    """Single, batch, one-way, compressed by each codec; tags, keys and properties with them."""
+    topic, got = new_topic(), dict[bytes, ReceivedMessage]()
+    large = bytes(range(256)) * 40
+    async with Producer("own-producers", namesrv=namesrv) as producer:
+        sent = await producer.send(
+            Message(topic, b"one", tags="a", keys="k1 k2", properties={"colour": "grün"})
+        )
+        await producer.send_many([Message(topic, b"batch %d" % at, tags="b") for at in range(20)])
+        await producer.send_oneway(Message(topic, b"one-way"))
+        for codec in ("zlib", "lz4", "zstd"):
+            settings = ProducerSettings(compression=codec)
+            async with Producer("own-packers", namesrv=namesrv, settings=settings) as packing:
+                await packing.send(Message(topic, large + codec.encode()))
+
+    async def handle(message: ReceivedMessage) -> None:
+        got[message.body] = message
+
+    consumer = PushConsumer(topic, namesrv=namesrv, consume_from=ConsumeFrom.FIRST)
+    consumer.subscribe(topic, handle)
+    async with consumer:
+        await until(lambda: len(got) == 25, 30)
+    one = got[b"one"]
+    assert (one.tags, one.keys, one.properties["colour"]) == ("a", ["k1", "k2"], "grün")
+    assert (one.message_id, one.offset_message_id) == (sent.message_id, sent.offset_message_id)
+    assert (one.queue, one.queue_offset) == (sent.queue, sent.queue_offset)
+    offsets = [got[b"batch %d" % at].queue_offset for at in range(20)]
+    assert offsets == list(range(offsets[0], offsets[0] + 20))
+    assert all(large + codec in got for codec in (b"zlib", b"lz4", b"zstd"))
+
+
+async def test_tags_are_filtered(namesrv: str) -> None:
+    """Only wanted tags come, one with the same hash as a wanted one does not."""
+    topic, got = new_topic(), Counter[str | None]()
+
+    async def handle(message: ReceivedMessage) -> None:
+        got[message.tags] += 1
+
+    async with Producer(namesrv=namesrv) as producer:
+        for tags in ("Aa", "BB", "C", None) * 10:  # "Aa" and "BB" have the same hash
+            await producer.send(Message(topic, b"x", tags=tags))
+        consumer = PushConsumer(topic, namesrv=namesrv, consume_from=ConsumeFrom.FIRST)
+        consumer.subscribe(topic, handle, tags="Aa || C")
+        async with consumer:
+            await until(lambda: sum(got.values()) == 20, 30)
+            await producer.send_many(
+                [Message(topic, b"x", tags="BB"), Message(topic, b"x", tags="C")]
+            )
+            await until(lambda: sum(got.values()) == 21, 30)
+    assert got == {"Aa": 10, "C": 11}
+
+
+async def test_members_share_and_lose_nothing(namesrv: str) -> None:
+    """A second member comes and the first goes while messages flow; all of them arrive."""
+    topic, got, owners = new_topic(), Counter[bytes](), dict[int, set[str]]()
+    sent = 0
+
+    async def member(name: str) -> PushConsumer:
+        async def handle(message: ReceivedMessage) -> None:
+            got[message.body] += 1
+            owners.setdefault(message.queue.queue_id, set()).add(name)
+
+        consumer = PushConsumer(topic, namesrv=namesrv, consume_from=ConsumeFrom.FIRST)
+        consumer.subscribe(topic, handle)
+        await consumer.start()
+        return consumer
+
+    async with Producer(namesrv=namesrv) as producer:
+
+        async def send_for(seconds: float) -> None:
+            nonlocal sent
+            ends = asyncio.get_running_loop().time() + seconds
+            while asyncio.get_running_loop().time() < ends:
+                await producer.send(Message(topic, b"%d" % sent))
+                sent += 1
+
+        await producer.send(Message(topic, b"first"))
+        first = await member("first")
+        await until(lambda: len(first.queues()) == 4, 30)
+        sending = asyncio.ensure_future(send_for(3))
+        second = await member("second")
+        await until(lambda: len(first.queues()) == len(second.queues()) == 2, 30)
+        await first.close()
+        await until(lambda: len(second.queues()) == 4, 30)
+        await sending
+        await until(lambda: len(got) == sent + 1, 30)
+        await second.close()
+    assert {name for names in owners.values() for name in names} == {"first", "second"}
+    again = PushConsumer(topic, namesrv=namesrv)
+    again.subscribe(topic, lambda message: got.update([message.body]))
+    total = sum(got.values())
+    async with again:  # the group goes on where it stopped: nothing comes again
+        await until(lambda: len(again.queues()) == 4, 30)
+        await asyncio.sleep(0.3)
+    assert sum(got.values()) == total
+
+
+async def test_lite_pull_reads_seeks_and_commits(namesrv: str) -> None:
+    """Shared and given queues, by batch and one by one."""
+    topic = new_topic()
+    async with Producer(namesrv=namesrv) as producer:
+        for at in range(100):
+            await producer.send(Message(topic, b"%d" % at), key=at)
+    consumer = LitePullConsumer(topic, namesrv=namesrv, consume_from=ConsumeFrom.FIRST)
+    consumer.subscribe(topic)
+    bodies = set[bytes]()
+    async with consumer:
+        while len(bodies) < 100:
+            bodies.update(message.body for message in await consumer.poll())
+        await consumer.commit()
+        for queue in consumer.assignment():
+            assert await consumer.committed(queue) == 25
+            await consumer.seek(queue, 20)
+            assert (await consumer.poll())[0].queue_offset == 20
+    given = LitePullConsumer(topic + "-given", namesrv=namesrv, consume_from=ConsumeFrom.FIRST)
+    async with given:
+        queues = await given.fetch_queues(topic)
+        await given.assign(queues[:1])
+        async for message in given:
+            if message.queue_offset == 24:
+                break
+        assert await given.offset_for_timestamp(queues[0], 0) == 0
+        await given.commit()
+        assert await given.committed(queues[0]) == 25

@@ -1,0 +1,118 @@
+"""One client id's presence: who shares it, what it says to brokers, what it answers."""
+
+import asyncio
+
+import pytest
+from support.consumers import Seen, consumer, fill
+from support.fake_cluster import FakeCluster
+from support.waiting import until
+
+from aerobee.client import ClientSettings, InvalidUse, Message, MessageQueue, Producer, PushConsumer
+from aerobee.client.instance import local_ip, make_client_id
+from aerobee.client.sharing import parse_namesrv
+from aerobee.remoting.codes import RequestCode, ResponseCode
+from aerobee.remoting.command import Command
+
+
+@pytest.mark.parametrize(
+    "text", ["a:1;b:2", "a:1,b:2", " a:1 ; b:2 ;", "a:1 b:2", ["a:1", "b:2 "], ("a:1", "b:2")]
+)
+def test_nameservers_are_read_however_written(text: str | list[str]) -> None:
+    """Semicolons as RocketMQ has them, commas, blanks, sequences."""
+    assert parse_namesrv(text) == ("a:1", "b:2")
+
+
+@pytest.mark.parametrize("text", ["", " ; ", []])
+def test_no_nameserver_is_an_error(text: str | list[str]) -> None:
+    """The text shows how to write one."""
+    with pytest.raises(InvalidUse, match=r"127\.0\.0\.1:9876"):
+        parse_namesrv(text)
+
+
+def test_client_ids_are_written_as_rocketmq_does() -> None:
+    """Address, instance and unit; without a name the process and a time."""
+    settings = ClientSettings(client_ip="10.0.0.1", instance_name="me", unit_name="u")
+    assert make_client_id("127.0.0.1:9876", settings) == "10.0.0.1@me@u"
+    ip, _, instance = make_client_id("127.0.0.1:9876", ClientSettings()).partition("@")
+    assert ip == local_ip("127.0.0.1:9876") == "127.0.0.1"
+    assert instance.count("#") == 1
+
+
+async def test_brokers_are_told_at_intervals(cluster: FakeCluster) -> None:
+    """Heartbeats, routes and offsets come again and again."""
+    cluster.create("t", 1)
+    fill(cluster, "t", 4)
+    client = ClientSettings(heartbeat_interval_ms=20, route_interval_ms=20, offsets_interval_ms=20)
+    seen = Seen()
+    member = PushConsumer("g", namesrv=cluster.namesrv, client=client)
+    member.subscribe("t", seen.handle)
+    broker = cluster.brokers[0]
+    async with member:
+        await until(lambda: bool(member.queues()))
+        heartbeats = len(broker.heartbeats)
+        await until(lambda: len(broker.heartbeats) > heartbeats + 3)
+        await until(lambda: len(broker.requests(RequestCode.GET_ROUTEINFO_BY_TOPIC)) > 3)
+        await until(lambda: len(broker.requests(RequestCode.UPDATE_CONSUMER_OFFSET)) > 3)
+        assert broker.requests(RequestCode.UPDATE_CONSUMER_OFFSET)[0].is_oneway
+
+
+async def test_a_notification_rebalances_at_once(cluster: FakeCluster) -> None:
+    """Long before the timer."""
+    cluster.create("t", 4)
+    async with consumer(cluster, Seen().handle) as member:
+        await until(lambda: len(member.queues()) == 8)
+        broker = cluster.brokers[0]
+        stranger = object()
+        for each in cluster.brokers:
+            each.members["g"][stranger] = "0.0.0.0@first"  # type: ignore[index]
+        connection = next(iter(broker.connections & set(broker.members["g"])))
+        connection.send(
+            Command(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, {"consumerGroup": "g"}, flag=2)
+        )
+        await until(lambda: len(member.queues()) == 4)
+        for each in cluster.brokers:
+            del each.members["g"][stranger]  # type: ignore[arg-type]
+
+
+async def test_who_is_not_listed_owns_nothing(cluster: FakeCluster) -> None:
+    """The own id missing from the member list drops every queue."""
+    cluster.create("t", 2)
+    client = ClientSettings(rebalance_interval_ms=20, rebalance_gap_ms=10)
+    member = PushConsumer("g", namesrv=cluster.namesrv, client=client)
+    member.subscribe("t", Seen().handle)
+    async with member:
+        await until(lambda: len(member.queues()) == 4)
+        known = [dict(broker.members["g"]) for broker in cluster.brokers]
+        for broker in cluster.brokers:
+            for connection in broker.members["g"]:
+                broker.members["g"][connection] = "somebody@else"
+        await until(lambda: not member.queues())
+        for broker, members in zip(cluster.brokers, known, strict=True):
+            broker.members["g"].update(members)
+        await until(lambda: len(member.queues()) == 4)
+
+
+async def test_unknown_requests_are_answered_so(cluster: FakeCluster) -> None:
+    """As RocketMQ answers them; the connection goes on."""
+    cluster.create("t", 1)
+    broker = cluster.brokers[1]
+    queue = MessageQueue("t", broker.name, 0)
+    async with Producer(namesrv=cluster.namesrv) as producer:
+        await producer.send(Message("t", b"x"), queue=queue)
+        (connection,) = broker.connections
+        reply = await connection.call(Command(RequestCode.GET_CONSUMER_RUNNING_INFO), 5)
+        assert reply.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
+        await producer.send(Message("t", b"y"), queue=queue)
+
+
+async def test_the_last_user_closes_the_instance(cluster: FakeCluster) -> None:
+    """Nothing stays connected, no task is left."""
+    cluster.create("t", 1)
+    before = asyncio.all_tasks()
+    async with Producer(namesrv=cluster.namesrv) as producer:
+        await producer.send(Message("t", b"x"))
+        async with consumer(cluster, Seen().handle) as member:
+            await until(lambda: bool(member.queues()))
+        await producer.send(Message("t", b"y"))
+    await until(lambda: not any(broker.connections for broker in cluster.brokers))
+    await until(lambda: asyncio.all_tasks() <= before | cluster.tasks())
