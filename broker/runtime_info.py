@@ -67,7 +67,7 @@ def _store(ctx: Context) -> dict[str, str]:
         "commitLogMaxOffset": str(statistics.position),
         "commitLogDiskRatio": ratio,
         f"commitLogDiskRatio_{ctx.settings.store.log_dir}": ratio,
-        "consumeQueueDiskRatio": str(disk.used / disk.total),
+        "consumeQueueDiskRatio": str(ctx.store.files.disk_used_ratio(root)),
         "commitLogDirCapacity": f"Total : {_human(disk.total)}, Free : {_human(disk.free)}.",
         "earliestMessageTimeStamp": str(
             -1
