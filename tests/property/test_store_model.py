@@ -1,4 +1,4 @@
-"""The store against a model of lists: whatever happens in whatever order, it holds what was sent."""
+"""The store against a model of lists: whatever happens in any order, it holds what was sent."""
 
 import shutil
 import tempfile

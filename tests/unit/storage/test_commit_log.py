@@ -1,5 +1,6 @@
 """The log: its bytes are RocketMQ's, its limits hold, its files roll with a blank."""
 
+import re
 import struct
 from pathlib import Path
 
@@ -183,3 +184,16 @@ def test_any_position_may_be_asked_for(tmp_path: Path) -> None:
 def test_tags_are_hashed_over_utf_16() -> None:
     """The helper of these tests uses the hash that Java uses."""
     assert java_string_hash("TagA") == 2598919
+
+
+def test_the_worked_example_of_the_format_is_true(tmp_path: Path) -> None:
+    """FORMAT.md shows the bytes of one record; these are what the log writes."""
+    text = (Path(__file__).parents[3] / "storage" / "FORMAT.md").read_text()
+    rows = re.findall(
+        r"^000000\d0((?:  [0-9a-f]{2}(?: [0-9a-f]{2}){0,3}){1,4})", text, re.MULTILINE
+    )
+    assert len(rows) == 7
+    store = opened(small(tmp_path))
+    send(store, tags="A")
+    assert store.record_at(0) == bytes.fromhex("".join(rows))
+    store.close()
