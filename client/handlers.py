@@ -141,7 +141,10 @@ class HandlerPool:
         self._running += 1
         try:
             result = await handler(message)
-        except Exception:
+        except (Exception, asyncio.CancelledError) as error:
+            task = asyncio.current_task()
+            if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
+                raise  # the pool is closing; else something within the handler was cancelled
             log.exception(
                 "consumeMessage exception: queue=%s offset=%d msgId=%s",
                 message.queue,

@@ -2,7 +2,9 @@
 
 import asyncio
 import logging
+import socket
 import ssl
+from typing import Final
 
 from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.command import Command
@@ -14,6 +16,8 @@ from aerobee.remoting.net.limits import NetLimits
 from aerobee.remoting.net.tls import TlsClientSettings
 
 log = logging.getLogger(__name__)
+
+DEAD_HOST_TIMEOUT_MS: Final = 30_000  # sent bytes without any acknowledgement
 
 
 __all__ = ["ConnectionPool", "TlsClientSettings"]
@@ -142,6 +146,7 @@ class ConnectionPool:
             raise NotConnected(f"{address}: {error}") from error
         if connection.gone:
             raise NotConnected(f"{address}: {connection.close_reason}")
+        _notice_dead_host(connection)
         self.connections[address] = connection
         connection.on_closed.append(lambda gone: self._forget(address, gone))
         self._look_after(loop)
@@ -178,3 +183,15 @@ class ConnectionPool:
             close_idle({each for each in self.connections.values() if not each.calls_waiting})
         if self.connections:
             self._timer = loop.call_later(self.limits.sweep_interval_s, self._sweep, loop)
+
+
+def _notice_dead_host(connection: Connection) -> None:
+    """Let the system close the connection when sent bytes stay without any acknowledgement.
+
+    A host that vanished without closing says nothing; the system's own limit is a quarter of an
+    hour. Where it has no such option (macOS), time-outs of calls are all there is.
+    """
+    option = getattr(socket, "TCP_USER_TIMEOUT", None)
+    sock = connection.transport.get_extra_info("socket")
+    if option is not None and sock is not None:
+        sock.setsockopt(socket.IPPROTO_TCP, option, DEAD_HOST_TIMEOUT_MS)

@@ -29,6 +29,7 @@ from aerobee.remoting.net.connection import Connection
 from aerobee.remoting.net.limits import NetLimits
 from aerobee.remoting.net.routes import Dispatcher, Outcome, Reply, Request, Routes
 from aerobee.remoting.net.server import Server
+from aerobee.remoting.net.tls import TlsSettings
 from aerobee.remoting.record import Record, encode_record, find_property, java_string_hash
 
 routes: Routes["FakeBroker"] = Routes("fake")
@@ -59,7 +60,7 @@ class FakeBroker:
     async def start(self) -> None:
         """Listen on a free port."""
         self.server = await Server.start(
-            self._connection, "127.0.0.1", 0, limits=NetLimits(), tls=None
+            self._connection, "127.0.0.1", 0, limits=NetLimits(), tls=self.cluster.tls
         )
         self.address = f"127.0.0.1:{self.server.port}"
 
@@ -147,7 +148,8 @@ class FakeBroker:
 class FakeCluster:
     """A nameserver and the brokers that it names; `async with` starts and stops all."""
 
-    def __init__(self, brokers: int = 1) -> None:
+    def __init__(self, brokers: int = 1, tls: TlsSettings | None = None) -> None:
+        self.tls = tls
         self.brokers = [FakeBroker(f"broker-{chr(97 + at)}", self) for at in range(brokers)]
         self.orders: dict[str, str] = {}
         self.listed: set[str] = {broker.name for broker in self.brokers}

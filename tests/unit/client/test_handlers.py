@@ -2,6 +2,8 @@
 
 import asyncio
 
+from support.waiting import until
+
 from aerobee.client.handlers import HandlerPool
 from aerobee.client.message import MessageQueue
 from aerobee.client.process_queue import ProcessQueue
@@ -109,3 +111,21 @@ async def test_closing_cancels_what_runs() -> None:
     await pool.close()
     assert ended.is_set()
     assert pool.statistics().running == 0
+
+
+async def test_a_handler_that_is_cancelled_within_fails_alone() -> None:
+    """Its message comes again; the worker goes on."""
+    pool, process, times = HandlerPool(1, 1), ProcessQueue(0), 0
+
+    async def handle(message: ReceivedMessage) -> None:
+        nonlocal times
+        times += 1
+        if times == 1:
+            raise asyncio.CancelledError
+
+    messages = batch(0, 1)
+    process.put(messages, 1)
+    pool.submit(process, handle, messages)
+    await until(lambda: pool.statistics().succeeded == 1)
+    assert (times, process.committable) == (2, 1)
+    await pool.close()

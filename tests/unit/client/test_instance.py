@@ -1,17 +1,28 @@
 """One client id's presence: who shares it, what it says to brokers, what it answers."""
 
 import asyncio
+from pathlib import Path
 
 import pytest
 from support.consumers import Seen, consumer, fill
 from support.fake_cluster import FakeCluster
 from support.waiting import until
 
-from aerobee.client import ClientSettings, InvalidUse, Message, MessageQueue, Producer, PushConsumer
+from aerobee.client import (
+    ClientSettings,
+    InvalidUse,
+    Message,
+    MessageQueue,
+    Producer,
+    PushConsumer,
+    TlsClientSettings,
+    Unavailable,
+)
 from aerobee.client.instance import local_ip, make_client_id
 from aerobee.client.sharing import parse_namesrv
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.command import Command
+from aerobee.remoting.net.tls import TlsMode, TlsSettings
 
 
 @pytest.mark.parametrize(
@@ -116,3 +127,22 @@ async def test_the_last_user_closes_the_instance(cluster: FakeCluster) -> None:
         await producer.send(Message("t", b"y"))
     await until(lambda: not any(broker.connections for broker in cluster.brokers))
     await until(lambda: asyncio.all_tasks() <= before | cluster.tasks())
+
+
+async def test_clients_speak_tls_where_they_are_told_to() -> None:
+    """Nameserver and brokers are reached by TLS, and by nothing else."""
+    certs = Path(__file__).parents[2] / "support" / "certs"
+    tls = TlsSettings(
+        mode=TlsMode.ENFORCING,
+        cert_path=str(certs / "server.pem"),
+        key_path=str(certs / "server.key"),
+    )
+    async with FakeCluster(tls=tls) as cluster:
+        cluster.create("t", 1)
+        secure = ClientSettings(tls=TlsClientSettings())
+        async with Producer(namesrv=cluster.namesrv, client=secure) as producer:
+            await producer.send(Message("t", b"x"))
+        async with Producer(namesrv=cluster.namesrv) as plain:
+            with pytest.raises(Unavailable):
+                await plain.send(Message("t", b"x"))
+        assert len(cluster.brokers[0].log["t", 0]) == 1
