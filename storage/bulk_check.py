@@ -12,8 +12,9 @@ import numpy as np
 from isal.isal_zlib import crc32
 
 from aerobee.remoting.record import BLANK, BLANK_MAGIC, MAGIC_V1, MAGIC_V2
-from aerobee.storage.consume_queue import BLANK_SIZE, ConsumeQueue
+from aerobee.storage.consume_queue import ConsumeQueue
 from aerobee.storage.layout import ENTRY_BYTES
+from aerobee.storage.queue_files import BLANK_SIZE
 from aerobee.storage.segment import Segment
 from aerobee.storage.segments import Segments
 

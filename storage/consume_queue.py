@@ -9,14 +9,14 @@ import logging
 import mmap
 import struct
 from collections import OrderedDict
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from aerobee.remoting.record import MAGIC_V1, MAGIC_V2
-from aerobee.storage.errors import LogFull, LogUnavailable, StoreDamaged, WrongFileSize
+from aerobee.storage.errors import LogFull, LogUnavailable
 from aerobee.storage.files import Files
 from aerobee.storage.layout import ENTRY_BYTES, FileSpan, file_name, file_spans
+from aerobee.storage.queue_files import BLANK_ENTRY, BLANK_SIZE, ENTRY, check_spans, find_end
 
 if TYPE_CHECKING:
     import numpy as np
@@ -24,15 +24,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-ENTRY: Final = struct.Struct(">qiq")
-BLANK_SIZE: Final = 0x7FFF_FFFF
-"""The size in the entries that fill a queue's first file up to its first message."""
-BLANK_ENTRY: Final = ENTRY.pack(0, BLANK_SIZE, 0)
-
 FIRST_STEP_ENTRIES: Final = 816  # 16 KiB of disk for a queue that sees few messages
 STEP_ENTRIES_MAX: Final = 12_288  # 240 KiB, prepared in some 50 microseconds
 OLD_MAPS_MAX: Final = 4  # files of one queue that stay mapped for readers far behind
-SCAN_ENTRIES: Final = 4096
 
 _NO_BUFFER: Final = mmap.mmap(-1, ENTRY_BYTES)
 
@@ -132,16 +126,7 @@ class ConsumeQueue:
         spans = self.spans()
         if not spans:
             return
-        for span in spans[:-1]:
-            self._check_size(span)
-        if spans[-1].size > self.file_bytes:
-            self._check_size(spans[-1])
-        for before, after in pairwise(spans):
-            if after.begin != before.begin + self.file_bytes:
-                raise StoreDamaged(
-                    f"a file between {before.path} and {after.path} is missing: remove"
-                    f" {self._directory} and the queue is written again from the log"
-                )
+        check_spans(spans, self.file_bytes)
         if spans[-1].size < self.file_bytes and self._write:
             log.warning("queue_file_short file=%s bytes=%d", spans[-1].path, spans[-1].size)
             self._set_size(spans[-1].path)
@@ -149,7 +134,7 @@ class ConsumeQueue:
         begin = max(first, min(known_offset, (spans[-1].begin + spans[-1].size) // ENTRY_BYTES))
         if known_offset <= first:  # nothing is known: the last files, as Java looks at three
             begin = spans[max(0, len(spans) - 3)].begin // ENTRY_BYTES
-        self.max_offset = self.limit = self._scan(spans, begin)
+        self.max_offset = self.limit = find_end(self._files, spans, begin)
         self.min_offset = first
         self.flushed_offset = self.max_offset
 
@@ -159,41 +144,6 @@ class ConsumeQueue:
             self._files.resize(fd, self.file_bytes)
         finally:
             self._files.close(fd)
-
-    def _check_size(self, span: FileSpan) -> None:
-        if span.size != self.file_bytes:
-            raise WrongFileSize(
-                f"{span.path} has {span.size} bytes, the settings say {self.file_bytes}"
-                " (mappedFileSizeConsumeQueue): set the size that the store was written with, or"
-                f" remove {self._directory} and the queue is written again from the log"
-            )
-
-    def _scan(self, spans: list[FileSpan], begin: int) -> int:
-        """Return the offset of the first entry from `begin` that no message can have."""
-        last_position = -1
-        offset = begin
-        for span in spans:
-            end = (span.begin + span.size) // ENTRY_BYTES
-            if end <= offset:
-                continue
-            fd = self._files.open(span.path, write=False)
-            try:
-                while offset < end:
-                    count = min(SCAN_ENTRIES, end - offset)
-                    at = offset * ENTRY_BYTES - span.begin
-                    data = self._files.read(fd, count * ENTRY_BYTES, at)
-                    usable = memoryview(data)[: len(data) // ENTRY_BYTES * ENTRY_BYTES]
-                    for position, size, _ in ENTRY.iter_unpack(usable):
-                        if size <= 0 or position < 0:
-                            return offset
-                        if size != BLANK_SIZE:
-                            if position <= last_position:  # left over from before a truncation
-                                return offset
-                            last_position = position
-                        offset += 1
-            finally:
-                self._files.close(fd)
-        return offset
 
     def extend(self) -> None:
         """Make room for more entries: prepared disk space, a further file where one is full.

@@ -15,7 +15,6 @@ from typing import Final
 from aerobee.remoting.errors import CorruptRecord
 from aerobee.remoting.record import BLANK, BLANK_MAGIC, Record, decode_record, parse_properties
 from aerobee.storage.checkpoint import read_checkpoint
-from aerobee.storage.consume_queue import BLANK_SIZE, ENTRY
 from aerobee.storage.files import Files
 from aerobee.storage.layout import (
     ABORT,
@@ -29,6 +28,7 @@ from aerobee.storage.layout import (
 )
 from aerobee.storage.marker import Marker
 from aerobee.storage.progress import decode_progress
+from aerobee.storage.queue_files import BLANK_SIZE, ENTRY
 
 BODY_SHOWN_BYTES: Final = 64
 CHUNK_BYTES: Final = 8 << 20

@@ -7,8 +7,9 @@ from enum import Enum
 from typing import Final, TypeAlias
 
 from aerobee.storage.commit_log import CommitLog
-from aerobee.storage.consume_queue import BLANK_SIZE, ConsumeQueue
+from aerobee.storage.consume_queue import ConsumeQueue
 from aerobee.storage.layout import ENTRY_BYTES
+from aerobee.storage.queue_files import BLANK_SIZE
 from aerobee.storage.settings import StoreSettings
 
 TagHashes: TypeAlias = frozenset[int]

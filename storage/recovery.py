@@ -19,10 +19,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from aerobee.storage.checkpoint import Checkpoint
-from aerobee.storage.consume_queue import BLANK_SIZE, ConsumeQueue
+from aerobee.storage.consume_queue import ConsumeQueue
 from aerobee.storage.consume_queues import ConsumeQueues
 from aerobee.storage.log_scan import HEAD, LogScan, Scanned, tags_code
 from aerobee.storage.progress import Progress
+from aerobee.storage.queue_files import BLANK_SIZE
 from aerobee.storage.segments import Segments
 from aerobee.storage.settings import StoreSettings
 

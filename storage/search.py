@@ -5,8 +5,9 @@ from typing import Final, Literal
 
 from aerobee.remoting.record import MAGIC_V1, MAGIC_V2, SysFlag
 from aerobee.storage.commit_log import CommitLog
-from aerobee.storage.consume_queue import BLANK_SIZE, ConsumeQueue
+from aerobee.storage.consume_queue import ConsumeQueue
 from aerobee.storage.log_scan import HEAD, RECORD_BYTES_MIN
+from aerobee.storage.queue_files import BLANK_SIZE
 
 Boundary = Literal["LOWER", "UPPER"]
 

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 from support.logs import ForgetfulFiles
 
-from aerobee.storage.consume_queue import BLANK_SIZE, ConsumeQueue
+from aerobee.storage.consume_queue import ConsumeQueue
 from aerobee.storage.errors import LogFull, LogUnavailable, StoreDamaged, WrongFileSize
 from aerobee.storage.files import Files
+from aerobee.storage.queue_files import BLANK_SIZE
 
 ENTRIES = 50
 

@@ -1,0 +1,66 @@
+"""The files of one ConsumeQueue as they lie on the disk: entries, sizes, and where they end."""
+
+import struct
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Final
+
+from aerobee.storage.errors import StoreDamaged, WrongFileSize
+from aerobee.storage.files import Files
+from aerobee.storage.layout import ENTRY_BYTES, FileSpan
+
+ENTRY: Final = struct.Struct(">qiq")
+"""Position, record size, tags code."""
+BLANK_SIZE: Final = 0x7FFF_FFFF
+"""The size in the entries that fill a queue's first file up to its first message."""
+BLANK_ENTRY: Final = ENTRY.pack(0, BLANK_SIZE, 0)
+
+SCAN_ENTRIES: Final = 4096
+
+
+def check_spans(spans: Sequence[FileSpan], file_bytes: int) -> None:
+    """Refuse files of another size, and gaps; only the last file may be short.
+
+    A last file that is too short was cut off by a crash while it was made; what is missing from it
+    is found missing later, and written again from the log.
+    """
+    for span in spans:
+        if span.size != file_bytes and not (span is spans[-1] and span.size < file_bytes):
+            raise WrongFileSize(
+                f"{span.path} has {span.size} bytes, the settings say {file_bytes}"
+                " (mappedFileSizeConsumeQueue): set the size that the store was written with, or"
+                f" remove {span.path.parent} and the queue is written again from the log"
+            )
+    for before, after in pairwise(spans):
+        if after.begin != before.begin + file_bytes:
+            raise StoreDamaged(
+                f"a file between {before.path} and {after.path} is missing: remove"
+                f" {before.path.parent} and the queue is written again from the log"
+            )
+
+
+def find_end(files: Files, spans: Sequence[FileSpan], begin: int) -> int:
+    """Return the offset of the first entry from `begin` on that no message can have."""
+    last_position = -1
+    offset = begin
+    for span in spans:
+        end = (span.begin + span.size) // ENTRY_BYTES
+        if end <= offset:
+            continue
+        fd = files.open(span.path, write=False)
+        try:
+            while offset < end:
+                count = min(SCAN_ENTRIES, end - offset)
+                data = files.read(fd, count * ENTRY_BYTES, offset * ENTRY_BYTES - span.begin)
+                usable = memoryview(data)[: len(data) // ENTRY_BYTES * ENTRY_BYTES]
+                for position, size, _ in ENTRY.iter_unpack(usable):
+                    if size <= 0 or position < 0:
+                        return offset
+                    if size != BLANK_SIZE:
+                        if position <= last_position:  # left over from before a truncation
+                            return offset
+                        last_position = position
+                    offset += 1
+        finally:
+            files.close(fd)
+    return offset
