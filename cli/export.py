@@ -128,9 +128,18 @@ def show(summary: ExportSummary) -> None:
 
     table = Table(caption=f"{summary.messages:,} messages under {summary.target}")
     for head in heads:
-        table.add_column(head, justify="left" if head in ("topic", "first", "last") else "right")
-    for row in rows:
-        table.add_row(row[0], *(f"{int(number):,}" for number in row[1:5]), *row[5:])
+        if head == "topic":
+            table.add_column(head, overflow="fold")
+        else:  # a number cut short would be a wrong one
+            right = head not in ("first", "last")
+            table.add_column(head, justify="right" if right else "left", no_wrap=True)
+    for topic in summary.topics:
+        table.add_row(
+            topic.topic,
+            *(f"{number:,}" for number in (topic.messages, topic.days, topic.files)),
+            f"{topic.bytes / 1e6:,.1f} MB",
+            *(moment_text(ms)[:16].replace("T", " ") for ms in (topic.first_ms, topic.last_ms)),
+        )
     Console().print(table)
     rate = summary.log_bytes / summary.seconds / 1e6
     click.echo(f"read {summary.log_bytes:,} bytes in {summary.seconds:.1f} s ({rate:.0f} MB/s)")
