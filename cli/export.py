@@ -126,17 +126,21 @@ def show(summary: ExportSummary) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(caption=f"{summary.messages:,} messages under {summary.target}")
-    for head in heads:
+    table = Table(
+        box=None,
+        padding=(0, 2, 0, 0),
+        caption=f"{summary.messages:,} messages under {summary.target}",
+    )
+    for head in (head for head in heads if head != "days"):
         if head == "topic":
-            table.add_column(head, overflow="fold")
+            table.add_column(head, overflow="fold", min_width=10)
         else:  # a number cut short would be a wrong one
             right = head not in ("first", "last")
             table.add_column(head, justify="right" if right else "left", no_wrap=True)
     for topic in summary.topics:
         table.add_row(
             topic.topic,
-            *(f"{number:,}" for number in (topic.messages, topic.days, topic.files)),
+            *(f"{number:,}" for number in (topic.messages, topic.files)),
             f"{topic.bytes / 1e6:,.1f} MB",
             *(moment_text(ms)[:16].replace("T", " ") for ms in (topic.first_ms, topic.last_ms)),
         )
