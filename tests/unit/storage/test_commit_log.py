@@ -195,5 +195,6 @@ def test_the_worked_example_of_the_format_is_true(tmp_path: Path) -> None:
     assert len(rows) == 7
     store = opened(small(tmp_path))
     send(store, tags="A")
-    assert store.record_at(0) == bytes.fromhex("".join(rows))
+    data = store.record_at(0)
+    assert data is not None and bytes(data) == bytes.fromhex("".join(rows))
     store.close()
