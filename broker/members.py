@@ -135,6 +135,7 @@ class Members:
         if group is not None and connection in group.members:
             log.info("consumer_left group=%s remote=%s", group_name, connection.remote)
             self._remove(group, connection)
+            self._changed(group)
 
     def register_producer(self, client: Client, group_name: str) -> None:
         """Take one producer group of a heartbeat."""
@@ -161,7 +162,9 @@ class Members:
         """Forget a connection that is gone; to be called once for every connection."""
         for group_name in sorted(self._groups_of.get(connection, ())):
             log.info("consumer_closed group=%s remote=%s", group_name, connection.remote)
-            self._remove(self._consumers[group_name], connection)
+            group = self._consumers[group_name]
+            self._remove(group, connection)
+            self._changed(group)
         for group_name in list(self._producer_groups_of.get(connection, ())):
             self.unregister_producer(connection, group_name)
 
@@ -170,13 +173,13 @@ class Members:
         limit = self._now_ms() - expired_ms
         silent: dict[Connection, None] = {}
         for group in list(self._consumers.values()):
-            for connection, member in list(group.members.items()):
-                if member.heard_ms < limit:
-                    log.warning(
-                        "consumer_expired group=%s remote=%s", group.name, connection.remote
-                    )
-                    silent[connection] = None
-                    self._remove(group, connection)
+            gone = [each for each, member in group.members.items() if member.heard_ms < limit]
+            for connection in gone:
+                log.warning("consumer_expired group=%s remote=%s", group.name, connection.remote)
+                silent[connection] = None
+                self._remove(group, connection)
+            if gone:
+                self._changed(group)
         for group_name, members in list(self._producers.items()):
             for connection, member in list(members.items()):
                 if member.heard_ms < limit:
@@ -290,7 +293,6 @@ class Members:
         if not group.members:
             del self._consumers[group.name]
             self._fingerprints.pop(group.name, None)
-        self._changed(group)
 
     def _changed(self, group: ConsumerGroup) -> None:
         if group.members and group.notified and group.message_model != BROADCASTING:
