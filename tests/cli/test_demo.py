@@ -10,10 +10,11 @@ from click.testing import CliRunner
 
 from aerobee.cli import main
 
-TIMEOUT_S = 110
+TIMEOUT_S = 200
 
 
 @pytest.mark.spark
+@pytest.mark.timeout(2 * TIMEOUT_S)
 def test_the_demonstration_balances(tmp_path: Path) -> None:
     """Nothing is lost, Spark counts what was sent, files are kept, and nobody needs pytest."""
     code = "import sys; sys.modules['pytest'] = None; from aerobee.cli.main import main; main()"

@@ -12,7 +12,7 @@ from support.source_tree import ROOT, committed_files, name
 
 from aerobee.testing import ClusterThread
 
-TIMEOUT_S = 90
+TIMEOUT_S = 200
 README = (ROOT / "README.md").read_text()
 BLOCKS = re.findall(r"^```python\n(.*?)^```", README, re.DOTALL | re.MULTILINE)
 
