@@ -212,7 +212,13 @@ class Registration:
                 reply.remark,
             )
         elif reply.body:
+            self._take_order_topics(server, reply)
+
+    def _take_order_topics(self, server: Nameserver, reply: Command) -> None:
+        try:
             self._topics.mark_order_topics(decode_body(KVTable, reply.body).table)
+        except AerobeeError as error:
+            log.warning("order topics unreadable nameserver=%s error=%s", server.address, error)
 
     async def _refresh(self, server: Nameserver) -> None:
         """Register again only where the nameserver is behind (forceRegister=false)."""
@@ -233,9 +239,13 @@ class Registration:
         )
         if reply is None or reply.code != ResponseCode.SUCCESS:
             return True
-        if reply.body and decode_body(DataVersion, reply.body) != version:
+        try:
+            if reply.body and decode_body(DataVersion, reply.body) != version:
+                return True
+            return decode_header(QueryDataVersionReply, reply.ext).changed
+        except AerobeeError as error:
+            log.warning("version unreadable nameserver=%s error=%s", server.address, error)
             return True
-        return decode_header(QueryDataVersionReply, reply.ext).changed
 
     async def _unregister(self, server: Nameserver) -> None:
         settings = self._settings()

@@ -105,8 +105,8 @@ class BrokerSettings(NetSettings):
     # Members and offsets
     channel_expired_timeout: Milliseconds = 120_000
     notify_consumer_ids_changed_enable: bool = True
-    groups_per_heartbeat_max: int = Field(default=10_000, ge=1)  # ours
-    subscriptions_per_group_max: int = Field(default=10_000, ge=1)  # ours
+    groups_per_heartbeat_max: int = Field(default=1000, ge=1)  # ours
+    subscriptions_per_group_max: int = Field(default=1000, ge=1)  # ours
     flush_consumer_offset_interval: Milliseconds = 5000
     consumer_offset_update_version_step: int = Field(default=500, ge=1)
 

@@ -273,6 +273,21 @@ async def test_order_topics_come_back_with_the_reply(tmp_path: Path) -> None:
     assert world.topics.is_order_topic("t")
 
 
+async def test_a_nameserver_that_talks_nonsense_is_borne(tmp_path: Path) -> None:
+    """Its replies cannot be read, but it is there, and announcements go on."""
+    world = World(tmp_path, namesrv_addr="a:1")
+
+    async def nonsense(command: Command) -> Command:
+        return command.reply(body=b"{broken")
+
+    world.nameservers.answers["a:1"] = nonsense
+    await world.registration.start()
+    started = time.monotonic()
+    await world.registration.announce(world.make("t"))
+    assert time.monotonic() - started < 0.15
+    assert world.nameservers.registrations("a:1")[-1] == ["t"]
+
+
 async def test_a_read_only_broker_says_so_of_every_topic(tmp_path: Path) -> None:
     """brokerPermission limits what is announced, and the tables keep their own."""
     world = World(tmp_path, namesrv_addr="a:1", broker_permission=4)
