@@ -47,6 +47,7 @@ class PullLoop:
         self._deliver = deliver
         self._offset_illegal = offset_illegal
         self._hold_ms = hold_ms
+        self._failures = 0  # in a row
         self.pulls = 0
         self.flow_controls = 0
 
@@ -71,6 +72,7 @@ class PullLoop:
             except AerobeeError as error:
                 await asyncio.sleep(self._delay_ms(error) / 1000)
                 continue
+            self._failures = 0
             if process.dropped:
                 return
             if result.status is PullStatus.OFFSET_ILLEGAL:
@@ -114,7 +116,9 @@ class PullLoop:
             return self._settings.broker_busy_delay_ms
         if not self._process.dropped:
             log.warning("pull failed queue=%s error=%s", self._queue, error)
-        return self._settings.error_delay_ms
+        self._failures += 1
+        doubled_ms = self._settings.error_delay_min_ms << min(self._failures - 1, 16)
+        return min(doubled_ms, self._settings.error_delay_ms)
 
     async def _correct(self, result: PullResult) -> None:
         log.warning(

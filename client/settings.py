@@ -64,7 +64,8 @@ class PullSettings:
     flow_control_delay_ms: int = 50
     broker_busy_delay_ms: int = 20  # after FLOW_CONTROL (215)
     suspended_delay_ms: int = 1_000
-    error_delay_ms: int = 3_000
+    error_delay_min_ms: int = 50  # doubled with each failure in a row ...
+    error_delay_ms: int = 3_000  # ... up to this, which is what Java's client always waits
     idle_max_ms: int = 120_000  # a queue not pulled for so long is dropped and taken again
 
 
