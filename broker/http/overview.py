@@ -1,5 +1,6 @@
 """What the JSON addresses show, as plain dictionaries."""
 
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -43,9 +44,9 @@ def broker(ctx: Context) -> dict[str, Any]:
     }
 
 
-def topics(ctx: Context) -> list[dict[str, Any]]:
-    """List every topic's configuration."""
-    return [_topic(config) for config in ctx.topics]
+def topics(ctx: Context, start: int, limit: int) -> list[dict[str, Any]]:
+    """List the configurations of some topics, in the order they were made."""
+    return [_topic(config) for config in islice(ctx.topics, start, start + limit)]
 
 
 def topic(ctx: Context, name: str) -> dict[str, Any] | None:
@@ -61,15 +62,15 @@ def topic(ctx: Context, name: str) -> dict[str, Any] | None:
     return {**_topic(config), "queues": queues, "groups": consumers}
 
 
-def groups(ctx: Context) -> list[dict[str, Any]]:
-    """List every group with the number of its members."""
+def groups(ctx: Context, start: int, limit: int) -> list[dict[str, Any]]:
+    """List some groups with the number of their members, in the order they were made."""
     return [
         {
             "name": config.group_name,
             "consumeEnable": config.consume_enable,
             "members": len(ctx.members.client_ids(config.group_name)),
         }
-        for config in ctx.groups
+        for config in islice(ctx.groups, start, start + limit)
     ]
 
 

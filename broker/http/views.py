@@ -18,6 +18,8 @@ from aerobee.broker.http import exposition, overview
 
 CONTEXT: Final = web.AppKey("context", Context)
 JSON: Final = "application/json"
+PAGE_DEFAULT: Final = 1000
+PAGE_MAX: Final = 10_000
 
 
 async def start(
@@ -71,8 +73,9 @@ async def broker(request: web.Request) -> web.Response:
 
 
 async def topics(request: web.Request) -> web.Response:
-    """List the topics."""
-    return _json(overview.topics(request.app[CONTEXT]))
+    """List the topics, a page at a time."""
+    context = request.app[CONTEXT]
+    return _json(overview.topics(context, *_page(request)), total=len(context.topics))
 
 
 async def topic(request: web.Request) -> web.Response:
@@ -81,8 +84,9 @@ async def topic(request: web.Request) -> web.Response:
 
 
 async def groups(request: web.Request) -> web.Response:
-    """List the groups."""
-    return _json(overview.groups(request.app[CONTEXT]))
+    """List the groups, a page at a time."""
+    context = request.app[CONTEXT]
+    return _json(overview.groups(context, *_page(request)), total=len(context.groups))
 
 
 async def group(request: web.Request) -> web.Response:
@@ -90,7 +94,26 @@ async def group(request: web.Request) -> web.Response:
     return _json(overview.group(request.app[CONTEXT], request.match_info["name"]))
 
 
-def _json(value: Any) -> web.Response:
+def _page(request: web.Request) -> tuple[int, int]:
+    """Read `start` and `limit`; a broker may have 200,000 topics, and they are written at once."""
+    numbers = []
+    for name, default, least, most in (
+        ("start", 0, 0, 1 << 31),
+        ("limit", PAGE_DEFAULT, 1, PAGE_MAX),
+    ):
+        text = request.query.get(name, str(default))
+        if not (text.isdecimal() and len(text) < 11 and least <= int(text) <= most):
+            raise web.HTTPBadRequest(
+                text=f'{{"error":"{name} must be a number from {least} to {most}"}}\n',
+                content_type=JSON,
+            )
+        numbers.append(int(text))
+    return numbers[0], numbers[1]
+
+
+def _json(value: Any, *, total: int | None = None) -> web.Response:
     if value is None:
         return web.Response(status=404, body=b'{"error":"not found"}\n', content_type=JSON)
-    return web.Response(body=msgspec.json.encode(value) + b"\n", content_type=JSON)
+    headers = {} if total is None else {"X-Total-Count": str(total)}
+    body = msgspec.json.encode(value) + b"\n"
+    return web.Response(body=body, content_type=JSON, headers=headers)

@@ -119,6 +119,19 @@ async def test_groups_as_json(live: LiveBroker) -> None:
     assert (await get(live, "/api/groups/unknown"))[0] == 404
 
 
+async def test_lists_come_in_pages(live: LiveBroker) -> None:
+    """A start and a limit; anything else is a bad request."""
+    _, text = await get(live, "/api/topics")
+    names = [each["name"] for each in json.loads(text)]
+    _, text = await get(live, "/api/topics?start=1&limit=2")
+    assert [each["name"] for each in json.loads(text)] == names[1:3]
+    _, text = await get(live, "/api/groups?start=100000")
+    assert json.loads(text) == []
+    for query in ("limit=0", "limit=10001", "start=-1", "start=x", "limit=" + "9" * 5000):
+        status, text = await get(live, f"/api/groups?{query}")
+        assert status == 400, query
+
+
 async def test_the_broker_as_json(live: LiveBroker) -> None:
     """Who it is and what its store holds."""
     _, text = await get(live, "/api/broker")
