@@ -1,6 +1,7 @@
 """Queues are fetched from the right offset, in spite of faults, and never too far ahead."""
 
 import asyncio
+import itertools
 
 import pytest
 from support.consumers import Seen, consumer, fill
@@ -177,3 +178,36 @@ async def test_suspended_consumers_pull_nothing(cluster: FakeCluster) -> None:
         assert not cluster.brokers[0].requests(PULL)
         member.resume()
         await until(lambda: len(seen.bodies) == 5)
+
+
+async def test_failures_in_a_row_wait_longer_and_longer(cluster: FakeCluster) -> None:
+    """Each wait is twice the one before, up to the limit; a success starts over."""
+    cluster.create("t", 1)
+    cluster.brokers.pop()
+    fill(cluster, "t", 1)
+    broker = cluster.brokers[0]
+    loop = asyncio.get_running_loop()
+    pulled: list[float] = []
+
+    def fail(*_: object) -> Reply:
+        pulled.append(loop.time())
+        return Reply(code=ResponseCode.SYSTEM_ERROR, remark="as the test wants")
+
+    broker.script[PULL].extend([fail] * 6)
+    seen = Seen()
+    pull = PullSettings(error_delay_min_ms=10, error_delay_ms=40)
+    member = PushConsumer(
+        "g",
+        namesrv=cluster.namesrv,
+        settings=PushSettings(pull=pull),
+        consume_from=ConsumeFrom.FIRST,
+    )
+    member.subscribe("t", seen.handle)
+    async with member:
+        await until(lambda: len(seen.bodies) == 1)
+    waits = [later - earlier for earlier, later in itertools.pairwise(pulled)]
+    assert all(
+        wait >= least
+        for wait, least in zip(waits, [0.009, 0.019, 0.039, 0.039, 0.039], strict=True)
+    )
+    assert len(pulled) == 6
