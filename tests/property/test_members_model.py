@@ -94,7 +94,7 @@ class MembersMachine(RuleBasedStateMachine):
             group for group, members in self.model.items() if members
         }
         for group, members in self.model.items():
-            wanted = {f"c{self.connections.index(each)}" for each in members}  # type: ignore[arg-type]
+            wanted = {f"c{n}" for n, each in enumerate(self.connections) if each in members}
             assert set(self.members.client_ids(group)) == wanted
             known = self.members.group(group)
             assert known is None or set(known.subscriptions) == self.topics[group]
