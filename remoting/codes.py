@@ -302,7 +302,8 @@ class TopicSysFlag:
 
 def _names(table: type) -> dict[int, str]:
     """Turn a table of constants around: number to name."""
-    return {value: name for name, value in vars(table).items() if isinstance(value, int)}
+    # Python 3.13 adds a number of its own to every class, __firstlineno__
+    return {value: name for name, value in vars(table).items() if name.isupper()}
 
 
 REQUEST_NAMES: Final[dict[int, str]] = _names(RequestCode)

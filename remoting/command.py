@@ -40,7 +40,7 @@ class Language:
 
 
 LANGUAGE_NAMES: Final = {
-    number: name for name, number in vars(Language).items() if isinstance(number, int)
+    number: name for name, number in vars(Language).items() if name.isupper()
 }
 _LANGUAGE_NUMBERS: Final = {name: number for number, name in LANGUAGE_NAMES.items()}
 
