@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from aerobee.broker.fast_sends import SendFields
 from aerobee.broker.pulling import Pull, refusal
 from aerobee.broker.stored_message import Stamp
 from aerobee.remoting.codes import RequestCode
@@ -42,7 +43,18 @@ class Envelope(msgspec.Struct, gc=False):
     extFields: msgspec.Raw = msgspec.Raw(b"{}")
 
 
+class SendEnvelope(msgspec.Struct, gc=False):
+    """A whole JSON header of a send, decoded at once."""
+
+    code: int
+    extFields: SendFields
+    opaque: int = 0
+    flag: int = 0
+
+
 decode_envelope = msgspec.json.Decoder(Envelope).decode
+decode_send = msgspec.json.Decoder(SendEnvelope, strict=False).decode
+decode_fields = msgspec.json.Decoder(SendFields, strict=False).decode
 decode_pull = msgspec.json.Decoder(PullMessageRequest, strict=False).decode
 
 
@@ -86,70 +98,66 @@ class BrokerConnection(Connection):
 
     def _serve(self, data: bytes, acks: list[bytes], replies: Frames) -> int:
         """Serve frame after frame; return where the first one starts that is not complete."""
-        end_of_data = len(data)
-        turns = self.limits.frames_per_turn_max
-        frame_bytes_max = self.limits.frame_bytes_max
-        stamp = self.stamp.at(self.traffic.now_ms())
+        sends = self.traffic.sends
+        stamp, stamp_flag = self.stamp.at(self.traffic.now_ms()), self.stamp.sys_flag
+        end_of_data, frame_bytes_max = len(data), self.limits.frame_bytes_max
         at = 0
-        while end_of_data - at >= WORDS_BYTES:
+        for _ in range(self.limits.frames_per_turn_max):
+            if end_of_data - at < WORDS_BYTES:
+                return at
             length, word = unpack_words(data, at)
             end = at + LENGTH_BYTES + length
             if not LENGTH_BYTES <= length <= frame_bytes_max:
                 check_length(data, at, frame_bytes_max)
             if end > end_of_data:
                 return at
-            if not turns:
-                self.put_off(data[at:])
-                return end_of_data
-            turns -= 1
-            header_end = at + WORDS_BYTES + (word & 0xFF_FFFF)
             served = False
+            header_end = at + WORDS_BYTES + (word & 0xFF_FFFF)
             if word < HEADER_BYTES_MAX and header_end <= end:  # codec byte 0: JSON
-                header = data[at + WORDS_BYTES : header_end]
+                header, body = data[at + WORDS_BYTES : header_end], data[header_end:end]
                 try:
-                    served = self._fast(header, data[header_end:end], stamp, acks, replies)
+                    if header.startswith(PLAIN_SEND):  # as nearly all clients write it
+                        whole = decode_send(header)
+                        served = not whole.flag and sends.send(
+                            whole.extFields, whole.opaque, body, stamp, stamp_flag, acks
+                        )
+                    else:
+                        served = self._fast(header, body, stamp, acks, replies)
                 except LogBusy:
                     if not self.overdue:
                         self.put_aside(data[at:])
                         self.traffic.stalls.add(self)
                         return end_of_data
+                except (msgspec.MsgspecError, UnicodeError, StoreError):
+                    pass  # the checked path finds out what is wrong, and says so
             if not served:
                 self._checked(data[at + LENGTH_BYTES : end], replies)
                 if self.closed:
                     return end_of_data
             at = end
-        return at
+        self.put_off(data[at:])
+        return end_of_data
 
     def _fast(
         self, header: bytes, body: bytes, stamp: bytes, acks: list[bytes], replies: Frames
     ) -> bool:
         """Serve a request with a JSON header if it is an ordinary send or pull."""
         sends = self.traffic.sends
-        try:
-            if header.startswith(PLAIN_SEND):  # as nearly all clients write it: one decoding less
-                whole = sends.decode_whole(header)
-                if not whole.flag:
-                    stamp_flag = self.stamp.sys_flag
-                    return sends.send(whole.extFields, whole.opaque, body, stamp, stamp_flag, acks)
-            envelope = decode_envelope(header)
-            code = envelope.code
-            if envelope.flag:
-                if envelope.flag != FLAG_ONEWAY:
-                    return False
-                acks = []  # nobody waits for them
-                self.traffic.tick.schedule()
-            if code in SENDS:
-                fields = sends.decode(envelope.extFields)
-                serve = sends.send if code == SEND else sends.send_batch
-                return serve(fields, envelope.opaque, body, stamp, self.stamp.sys_flag, acks)
-            if code in PULLS and not envelope.flag:
-                wish = decode_pull(envelope.extFields)
-                self._pull(Pull(self, wish, envelope.opaque, Codec.JSON, code), replies)
-                return True
-        except LogBusy:
-            raise
-        except (msgspec.MsgspecError, UnicodeError, StoreError):
-            return False  # the checked path finds out what is wrong, and says so
+        envelope = decode_envelope(header)
+        code = envelope.code
+        if envelope.flag:
+            if envelope.flag != FLAG_ONEWAY:
+                return False
+            acks = []  # nobody waits for them
+            self.traffic.tick.schedule()
+        if code in SENDS:
+            fields = decode_fields(envelope.extFields)
+            serve = sends.send if code == SEND else sends.send_batch
+            return serve(fields, envelope.opaque, body, stamp, self.stamp.sys_flag, acks)
+        if code in PULLS and not envelope.flag:
+            wish = decode_pull(envelope.extFields)
+            self._pull(Pull(self, wish, envelope.opaque, Codec.JSON, code), replies)
+            return True
         return False
 
     def _pull(self, pull: Pull, replies: Frames) -> None:

@@ -45,15 +45,6 @@ class SendFields(msgspec.Struct, gc=False):
     m: bool = False  # batch
 
 
-class SendEnvelope(msgspec.Struct, gc=False):
-    """A whole JSON header of a send."""
-
-    code: int
-    extFields: SendFields
-    opaque: int = 0
-    flag: int = 0
-
-
 class Prefixes(dict[int, bytes]):
     """Header size to the eight bytes before a header that has no body behind it, JSON codec."""
 
@@ -71,8 +62,6 @@ class FastSends:
 
     def __init__(self, context: "Context") -> None:
         settings = context.settings
-        self.decode = msgspec.json.Decoder(SendFields, strict=False).decode
-        self.decode_whole = msgspec.json.Decoder(SendEnvelope, strict=False).decode
         self._log = context.store.commit_log
         self._fast = context.queues.fast
         self._tick = context.tick

@@ -186,7 +186,7 @@ class Pulls:
                 ResponseCode.INVALID_PARAMETER,
                 f"queueId[{header.queue_id}] is illegal, topic:[{header.topic}] "
                 f"topicConfig.readQueueNums:[{topic.read_queue_nums}] "
-                f"consumer:[{pull.connection.remote}]",
+                f"consumer:[/{pull.connection.remote}]",
             )
         wanted = context.members.filter_for_pull(group, header)
         return (

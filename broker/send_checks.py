@@ -5,7 +5,7 @@ from typing import Any, Final
 from aerobee.broker.appending import Message
 from aerobee.broker.context import Context
 from aerobee.broker.names import RETRY_PREFIX, check_topic
-from aerobee.broker.remarks import further_details
+from aerobee.broker.remarks import further_details, topic_text
 from aerobee.broker.stored_message import broker_properties
 from aerobee.broker.system_topics import SEND_FORBIDDEN
 from aerobee.remoting.batch import split_batch
@@ -55,7 +55,7 @@ def check(context: Context, request: Request[Any], header: AnySend) -> TopicConf
     if header.queue_id >= max(topic.write_queue_nums, topic.read_queue_nums):
         raise RequestError(
             ResponseCode.INVALID_PARAMETER,
-            f"request queueId[{header.queue_id}] is illegal, {topic} "
+            f"request queueId[{header.queue_id}] is illegal, {topic_text(topic)} "
             f"Producer: {request.connection.remote}",
         )
     return topic
@@ -85,9 +85,9 @@ def single_message(context: Context, header: AnySend, body: bytes | memoryview) 
     settings = context.settings
     properties = parse_properties(header.properties or "")
     if not body or len(body) > settings.max_message_size:
-        raise illegal(context, f"body of {len(body)} bytes")
+        raise illegal(context)
     if Property.INNER_NUM in properties:
-        raise illegal(context, "INNER_NUM without an inner batch")
+        raise illegal(context)
     check_unserved(context, properties, header.sys_flag)
     properties.pop(Property.POP_CK, None)
     if not properties.get(Property.UNIQ_KEY):
@@ -97,7 +97,7 @@ def single_message(context: Context, header: AnySend, body: bytes | memoryview) 
     )
     encoded = format_properties(properties).encode("utf-8", "replace")
     if len(encoded) > PROPERTIES_BYTES_MAX:
-        raise illegal(context, f"properties of {len(encoded)} bytes")
+        raise illegal(context)
     return Message(header.flag, body, encoded)
 
 
@@ -109,17 +109,17 @@ def batch_messages(context: Context, header: AnySend, body: bytes | memoryview) 
             f"batch request does not support retry group {header.topic}",
         )
     if len(body) > context.settings.max_message_size:
-        raise illegal(context, f"batch of {len(body)} bytes")
+        raise illegal(context)
     try:
         entries = split_batch(bytes(body))
     except CorruptRecord as error:
-        raise illegal(context, str(error)) from error
+        raise illegal(context) from error
     messages = []
     for entry in entries:
         check_unserved(context, parse_properties(entry.properties), header.sys_flag)
         messages.append(Message(entry.flag, bytes(entry.body), bytes(entry.properties)))
     if not messages:
-        raise illegal(context, "empty batch")
+        raise illegal(context)
     return messages
 
 
@@ -145,11 +145,11 @@ def check_unserved(context: Context, properties: dict[str, str], sys_flag: int) 
         )
 
 
-def illegal(context: Context, what: str) -> RequestError:
-    """Refuse with MESSAGE_ILLEGAL in RocketMQ's words, and say what it was."""
+def illegal(context: Context) -> RequestError:
+    """Refuse with MESSAGE_ILLEGAL in RocketMQ's words, which name both limits."""
     return RequestError(
         ResponseCode.MESSAGE_ILLEGAL,
         "the message is illegal, maybe msg body or properties length not matched. "
         f"msg body length limit {context.settings.max_message_size}B, "
-        f"msg properties length limit 32KB. ({what})",
+        "msg properties length limit 32KB.",
     )

@@ -145,7 +145,7 @@ def store(context: Context, request: Request[Any], header: AnySend, topic: Topic
     except LogBusy:
         raise
     except MessageTooLarge as error:
-        raise illegal(context, str(error)) from error
+        raise illegal(context) from error
     except StoreError as error:
         raise RequestError(
             ResponseCode.SERVICE_NOT_AVAILABLE,

@@ -181,7 +181,7 @@ REFUSALS = [
     ({"properties": "TRAN_MSG\x01true\x02"}, ResponseCode.NO_PERMISSION, "transaction"),
     ({"properties": "DELAY\x013\x02"}, ResponseCode.MESSAGE_ILLEGAL, "delay levels"),
     ({"properties": "TIMER_DELAY_SEC\x013\x02"}, ResponseCode.SYSTEM_ERROR, "timer"),
-    ({"properties": "INNER_NUM\x013\x02"}, ResponseCode.MESSAGE_ILLEGAL, "INNER_NUM"),
+    ({"properties": "INNER_NUM\x013\x02"}, ResponseCode.MESSAGE_ILLEGAL, "the message is illegal"),
 ]
 
 
