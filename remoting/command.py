@@ -39,7 +39,7 @@ class Language:
     NODE_JS: Final = 13
 
 
-LANGUAGE_NAMES: Final = {
+LANGUAGE_NAMES: Final[dict[int, str]] = {
     number: name for name, number in vars(Language).items() if name.isupper()
 }
 _LANGUAGE_NUMBERS: Final = {name: number for number, name in LANGUAGE_NAMES.items()}
