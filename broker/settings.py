@@ -157,6 +157,14 @@ class BrokerSettings(NetSettings):
             raise ValueError(problem.replace("topic", "name"))
         return value
 
+    @field_validator("broker_id", "broker_role")
+    @classmethod
+    def _a_master(cls, value: int | str) -> int | str:
+        """A broker that took messages under a slave's name would split the truth in two."""
+        if value not in (0, "ASYNC_MASTER", "SYNC_MASTER"):
+            raise ValueError("every broker is a master here: brokerId 0, brokerRole ASYNC_MASTER")
+        return value
+
     @field_validator("namesrv_addr")
     @classmethod
     def _addresses(cls, value: str) -> str:

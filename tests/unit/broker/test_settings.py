@@ -79,6 +79,8 @@ def test_what_the_store_and_the_network_get() -> None:
         ("messageDelayLevel", "1s 5x", "messageDelayLevel cannot be '1s 5x'"),
         ("deleteWhen", "24", "deleteWhen cannot be '24'"),
         ("autoCreateTopicEnable", "maybe", "allowed: true, false"),
+        ("brokerRole", "SLAVE", "every broker is a master here"),
+        ("brokerId", "1", "every broker is a master here"),
         ("httpPort", "on", "httpPort cannot be 'on'"),
     ],
 )
