@@ -11,6 +11,8 @@ import fcntl
 import mmap
 import os
 import resource
+import select
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -213,6 +215,14 @@ def raise_open_files_limit(wanted: int) -> int:
     except (OSError, ValueError):
         return soft
     return target
+
+
+def wait_readable(fds: Sequence[int], timeout_s: float) -> list[int]:
+    """Wait until one of the file numbers is readable; unlike `select` for any number of them."""
+    poll = select.poll()
+    for fd in fds:
+        poll.register(fd, select.POLLIN)
+    return [fd for fd, _ in poll.poll(max(0, timeout_s) * 1000)]
 
 
 def memory_bytes() -> int:

@@ -6,7 +6,6 @@ began ends with `on_checkpoint`.
 """
 
 import logging
-import select
 import time
 from collections import deque
 from collections.abc import Callable
@@ -16,7 +15,7 @@ from typing import Final
 from aerobee.storage.commit_log import CommitLog
 from aerobee.storage.consume_queue import ConsumeQueue
 from aerobee.storage.consume_queues import ConsumeQueues
-from aerobee.storage.files import Files
+from aerobee.storage.files import Files, wait_readable
 from aerobee.storage.settings import StoreSettings
 from aerobee.storage.sync_backends import SyncBackend
 
@@ -156,7 +155,7 @@ class Flusher:
             left = limit - time.monotonic()
             if left <= 0:
                 return False
-            select.select([self.fileno()], [], [], left)
+            wait_readable([self.fileno()], left)
             self.on_readable()
         return True
 

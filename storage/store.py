@@ -7,7 +7,6 @@ Synchronous, and used by one thread. The broker watches `flusher.fileno()` and
 
 import logging
 import os
-import select
 import time
 from collections.abc import Collection
 from dataclasses import dataclass, replace
@@ -18,7 +17,7 @@ from aerobee.storage.commit_log import CommitLog
 from aerobee.storage.consume_queue import ConsumeQueue
 from aerobee.storage.consume_queues import ConsumeQueues
 from aerobee.storage.errors import StoreReadOnly
-from aerobee.storage.files import Files, memory_bytes, raise_open_files_limit
+from aerobee.storage.files import Files, memory_bytes, raise_open_files_limit, wait_readable
 from aerobee.storage.flush import Flusher
 from aerobee.storage.layout import ABORT
 from aerobee.storage.lock import StoreLock
@@ -164,7 +163,10 @@ class MessageStore:
         self.flusher.close()
         self.flusher = self._flusher(best_backend(self.files, lock_fd))
         self.commit_log.start(position)
-        self.flusher.start(self.recovered.begun_at if trusted is None else trusted)
+        if trusted is None:  # "written" speaks of memory, not of the disk
+            written = self.recovered.proof == WRITTEN
+            trusted = self.segments.begin if written else self.recovered.begun_at
+        self.flusher.start(trusted)
         self._marker.open(position)
         self.commit_log.note = self._marker.note
         self.commit_log.on_lost = self._cut_queues
@@ -269,7 +271,7 @@ class MessageStore:
     def poll(self, timeout_s: float = 0.0) -> None:
         """Take what the disk and the helper report, for users without a loop of their own."""
         flush, space = self.flusher.fileno(), self.allocator.fileno()
-        ready = select.select([flush, space], [], [], timeout_s)[0]
+        ready = wait_readable([flush, space], timeout_s)
         if flush in ready:
             self.flusher.on_readable()
         if space in ready:

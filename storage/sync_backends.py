@@ -6,14 +6,13 @@ import logging
 import os
 import platform
 import queue
-import select
 import struct
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final, Protocol
 
-from aerobee.storage.files import Files
+from aerobee.storage.files import Files, wait_readable
 
 log = logging.getLogger(__name__)
 
@@ -102,7 +101,7 @@ class AioBackend:
     def probe(self, fd: int) -> None:
         """Sync one file and wait for it; OSError where kernel or file system cannot."""
         self.submit([fd], 0)
-        if not select.select([self.fileno()], [], [], 5)[0]:
+        if not wait_readable([self.fileno()], 5):
             raise OSError(errno.ETIMEDOUT, "AIO does not complete")
         for _, error in self.completed():
             if error:

@@ -93,6 +93,13 @@ class Verifier:
 
     def run(self) -> Report:
         """Check everything; StoreError where files have sizes that make no sense together."""
+        try:
+            return self._run()
+        finally:
+            self._queues.close()
+            self._segments.close()
+
+    def _run(self) -> Report:
         report = self.report
         self._segments.load()
         self._queues.load({})

@@ -75,6 +75,21 @@ def test_a_store_of_java_is_read_to_the_last_message(tmp_path: Path, clean: bool
     store.close()
 
 
+def test_what_is_written_is_not_thereby_flushed(tmp_path: Path) -> None:
+    """After a kill in the same boot the whole log is synced before anything vouches for it."""
+    java_store(tmp_path, clean=False)
+    settings = small(tmp_path, **JAVA)
+    opened(settings).abandon()
+    store = opened(settings)
+    assert store.recovered.proof == "written"
+    assert not (tmp_path / "aerobee.progress").exists()
+    assert store.commit_log.flushed_position == 0
+    settle(store)
+    assert store.commit_log.flushed_position == store.commit_log.position
+    assert (tmp_path / "aerobee.progress").exists()
+    store.close()
+
+
 def test_a_clean_store_is_not_walked(tmp_path: Path) -> None:
     """After a clean stop recovery begins where the newest queue entry ends."""
     java_store(tmp_path, clean=True)
