@@ -94,20 +94,14 @@ class Allocator:
         """Notice a dead helper and try again what the disk refused."""
         if self._helper is not None and self._helper.poll() is not None:
             self._buried()
+            self._progressed()
         if self.full is not None or position >= self.ask_at:
             self.want(position, again=True)
 
     def on_readable(self) -> None:
         """Take the helper's reports."""
-        try:
-            data = os.read(self._read_fd, 65536)
-        except BlockingIOError:
-            return
-        *lines, self._tail = (self._tail + data).split(b"\n")
-        for line in lines:
-            word, number, _ = line.split(b" ", 2)
-            self._reported(word == b"ok", int(number))
-        self._progressed()
+        if self._take_reports():
+            self._progressed()
 
     def close(self) -> None:
         """End the helper and close the pipe."""
@@ -122,6 +116,18 @@ class Allocator:
             os.close(self._write_fd)
             self._read_fd = self._write_fd = -1
         self._ordered = None
+
+    def _take_reports(self) -> bool:
+        """Read what the pipe holds; False if that is nothing."""
+        try:
+            data = os.read(self._read_fd, 65536)
+        except BlockingIOError:
+            return False
+        *lines, self._tail = (self._tail + data).split(b"\n")
+        for line in lines:
+            word, number, _ = line.split(b" ", 2)
+            self._reported(word == b"ok", int(number))
+        return True
 
     def _reported(self, ok: bool, number: int) -> None:
         segment = self._ordered
@@ -185,12 +191,20 @@ class Allocator:
         )
 
     def _buried(self) -> None:
-        """Forget a helper that died; after a few deaths the work is done in place."""
+        """Forget a helper that died; after a few deaths the work is done in place.
+
+        Its last words are heard first. Taken for its successor's, they would open a range to
+        writers that the successor has yet to zero.
+        """
         if self._helper is not None:
-            log.warning("log_helper_ended code=%s", self._helper.poll())
+            self._helper.kill()  # its input may be closed while it still runs
+            log.warning("log_helper_ended code=%s", self._helper.wait())
             if self._helper.stdin is not None:
                 self._helper.stdin.close()
             self._helper = None
+            while self._take_reports():
+                pass
+        self._tail = b""
         self._ordered = None
         self._deaths += 1
         self._inline = self._inline or self._deaths >= HELPER_DEATHS_MAX

@@ -62,6 +62,7 @@ class CommitLog:
         self._allocator = allocator
         self._settings = settings
         self._parts: list[bytes | memoryview] = []
+        self._add = self._parts.extend
         self._body_bytes_max = settings.message_bytes_max
         self._pwrite = settings.sync_flush  # a store through the map dirties a whole large folio
         self._tail: Segment | None = None
@@ -136,34 +137,38 @@ class CommitLog:
         offset = queue.max_offset
         if offset >= queue.limit:
             queue.extend()
-        body_bytes = len(body)
+        body_bytes, hosts_bytes, properties_bytes = len(body), len(hosts), len(properties)
         prefix = queue.prefix
-        size = FIXED_BYTES + len(hosts) + body_bytes + len(prefix) + len(properties)
+        size = FIXED_BYTES + hosts_bytes + body_bytes + len(prefix) + properties_bytes
         position = self.position
-        if position + size > self._limit or body_bytes > self._body_bytes_max:
+        end = position + size
+        if end > self._limit or body_bytes > self._body_bytes_max:
             position = self._make_room(size, body_bytes)
-        self._parts += (
-            HEADS[len(hosts)](
-                size,
-                queue.magic,
-                crc32(body) & 0x7FFF_FFFF,
-                queue.queue_id,
-                flag,
-                offset,
-                position,
-                sys_flag,
-                born_timestamp,
-                hosts,
-                body_bytes,
-            ),
-            body,
-            prefix,
-            _LENGTHS[len(properties)],
-            properties,
+            end = position + size
+        self._add(
+            (
+                HEADS[hosts_bytes](
+                    size,
+                    queue.magic,
+                    crc32(body) & 0x7FFF_FFFF,
+                    queue.queue_id,
+                    flag,
+                    offset,
+                    position,
+                    sys_flag,
+                    born_timestamp,
+                    hosts,
+                    body_bytes,
+                ),
+                body,
+                prefix,
+                _LENGTHS[properties_bytes],
+                properties,
+            )
         )
         queue.pack_entry(queue.buffer, (offset - queue.base) * 20, position, size, tags_code)
         queue.max_offset = offset + 1
-        self.position = position + size
+        self.position = end
         return position
 
     def require(self, count: int) -> None:

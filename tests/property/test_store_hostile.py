@@ -76,8 +76,8 @@ def test_damage_never_surprises(damages: list[tuple[str, int, bytes]], bulk: boo
             queue = store.find_queue("orders", queue_id)
             for offset in range(-1, 62):
                 store.read(queue, offset, 32, 1 << 20, frozenset({0}) if bulk else None)
-        data = store.record_at(send(store, body=b"still here"))
-        assert data is not None and decode_record(data).body == b"still here"
+        stored = store.record_at(send(store, body=b"still here"))
+        assert stored is not None and decode_record(stored).body == b"still here"
         store.close()
 
 
