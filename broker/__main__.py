@@ -11,25 +11,28 @@ from aerobee.broker.settings import BrokerSettings
 from aerobee.remoting.errors import AerobeeError
 
 
-def run(settings: BrokerSettings) -> int:
-    """Serve until told to stop; return the exit code."""
+def run(settings: BrokerSettings, config_file: Path | None = None) -> int:
+    """Serve until told to stop; return the exit code.
+
+    Settings that are changed while the broker runs are written to `config_file`.
+    """
     from aerobee.broker.logs import configure_logs
 
     configure_logs(settings)
     try:
         import uvloop
     except ImportError:  # no wheel for this platform: slower, but complete
-        return asyncio.run(serve(settings))
-    return uvloop.run(serve(settings))
+        return asyncio.run(serve(settings, config_file))
+    return uvloop.run(serve(settings, config_file))
 
 
-async def serve(settings: BrokerSettings) -> int:
+async def serve(settings: BrokerSettings, config_file: Path | None) -> int:
     """Start, say so in one line, wait for a signal, stop."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    broker = Broker(settings)
+    broker = Broker(settings, config_file)
     await broker.start()
     print(
         f"broker {settings.broker_name} serves on {settings.broker_ip1}:{broker.port} "
@@ -52,7 +55,7 @@ def main() -> int:
         settings, warnings = BrokerSettings.load(given.config_file, options)
         for warning in warnings:
             print(f"warning: {warning}", file=sys.stderr)
-        return run(settings)
+        return run(settings, given.config_file)
     except (AerobeeError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

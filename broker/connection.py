@@ -6,7 +6,12 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from aerobee.broker.fast_sends import SendFields
+from aerobee.broker.envelopes import (
+    DECODE_ENVELOPE,
+    DECODE_PULL,
+    DECODE_SEND,
+    decode_json_send,
+)
 from aerobee.broker.pulling import Pull, refusal
 from aerobee.broker.stored_message import Stamp
 from aerobee.remoting.codes import RequestCode
@@ -32,30 +37,6 @@ PLAIN_SEND: Final = b'{"code":%d,' % SEND
 unpack_words = struct.Struct(">II").unpack_from
 
 Frames = list[bytes | memoryview]
-
-
-class Envelope(msgspec.Struct, gc=False):
-    """The outer part of a JSON header: enough to decide who decodes the rest."""
-
-    code: int
-    opaque: int = 0
-    flag: int = 0
-    extFields: msgspec.Raw = msgspec.Raw(b"{}")
-
-
-class SendEnvelope(msgspec.Struct, gc=False):
-    """A whole JSON header of a send, decoded at once."""
-
-    code: int
-    extFields: SendFields
-    opaque: int = 0
-    flag: int = 0
-
-
-decode_envelope = msgspec.json.Decoder(Envelope).decode
-decode_send = msgspec.json.Decoder(SendEnvelope, strict=False).decode
-decode_fields = msgspec.json.Decoder(SendFields, strict=False).decode
-decode_pull = msgspec.json.Decoder(PullMessageRequest, strict=False).decode
 
 
 class BrokerConnection(Connection):
@@ -112,17 +93,18 @@ class BrokerConnection(Connection):
             if end > end_of_data:
                 return at
             served = False
-            header_end = at + WORDS_BYTES + (word & 0xFF_FFFF)
-            if word < HEADER_BYTES_MAX and header_end <= end:  # codec byte 0: JSON
+            header_bytes, codec = word & 0xFF_FFFF, word >> 24
+            header_end = at + WORDS_BYTES + header_bytes
+            if codec != Codec.ROCKETMQ and header_bytes < HEADER_BYTES_MAX and header_end <= end:
                 header, body = data[at + WORDS_BYTES : header_end], data[header_end:end]
                 try:
                     if header.startswith(PLAIN_SEND):  # as nearly all clients write it
-                        whole = decode_send(header)
+                        whole = decode_json_send(header)
                         served = not whole.flag and sends.send(
                             whole.extFields, whole.opaque, body, stamp, stamp_flag, acks
                         )
                     else:
-                        served = self._fast(header, body, stamp, acks, replies)
+                        served = self._fast(codec, header, body, stamp, acks, replies)
                 except LogBusy:
                     if not self.overdue:
                         self.put_aside(data[at:])
@@ -139,10 +121,18 @@ class BrokerConnection(Connection):
         return end_of_data
 
     def _fast(
-        self, header: bytes, body: bytes, stamp: bytes, acks: list[bytes], replies: Frames
+        self,
+        codec: int,
+        header: bytes,
+        body: bytes,
+        stamp: bytes,
+        acks: list[bytes],
+        replies: Frames,
     ) -> bool:
-        """Serve a request with a JSON header if it is an ordinary send or pull."""
-        sends = self.traffic.sends
+        """Serve a request with a JSON or msgpack header if it is an ordinary send or pull."""
+        decode_envelope = DECODE_ENVELOPE.get(codec)
+        if decode_envelope is None:
+            return False
         envelope = decode_envelope(header)
         code = envelope.code
         if envelope.flag:
@@ -151,12 +141,13 @@ class BrokerConnection(Connection):
             acks = []  # nobody waits for them
             self.traffic.tick.schedule()
         if code in SENDS:
-            fields = decode_fields(envelope.extFields)
+            fields = DECODE_SEND[codec](envelope.extFields)
+            sends = self.traffic.sends
             serve = sends.send if code == SEND else sends.send_batch
-            return serve(fields, envelope.opaque, body, stamp, self.stamp.sys_flag, acks)
+            return serve(fields, envelope.opaque, body, stamp, self.stamp.sys_flag, acks, codec)
         if code in PULLS and not envelope.flag:
-            wish = decode_pull(envelope.extFields)
-            self._pull(Pull(self, wish, envelope.opaque, Codec.JSON, code), replies)
+            wish = DECODE_PULL[codec](envelope.extFields)
+            self._pull(Pull(self, wish, envelope.opaque, codec, code), replies)
             return True
         return False
 

@@ -5,20 +5,19 @@ hook, a wrong number) is declined here and takes the checked path, `broker.proce
 """
 
 import struct
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
-from msgspec import Meta
 
 from aerobee.broker.appending import Message
+from aerobee.broker.envelopes import SendFields
 from aerobee.broker.stored_message import broker_properties
+from aerobee.broker.topic_queues import TopicQueue
+from aerobee.remoting.command import FLAG_RESPONSE, VERSION, Codec, Language
 from aerobee.remoting.properties import PROPERTIES_BYTES_MAX, format_properties
 
 if TYPE_CHECKING:
     from aerobee.broker.context import Context
-
-Int32 = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
-Int64 = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 
 # all but compressed, multi-tags and codec: transactions, hosts, inner batches
 UNUSUAL_SYS_FLAGS: Final = ~(0x1 | 0x2 | 0x700)
@@ -27,22 +26,7 @@ ENTRY: Final = struct.Struct(">iiiii")  # of a batch body: size, magic, crc, fla
 UNUSUAL_PROPERTIES: Final = (b"DELAY\x01", b"TIMER_DEL", b"TRAN_MSG\x01")
 
 unpack_entry = ENTRY.unpack_from
-
-
-class SendFields(msgspec.Struct, gc=False):
-    """The header fields of a send that the broker looks at (SendMessageRequestHeaderV2)."""
-
-    a: str  # producer group
-    b: str  # topic
-    c: str  # default topic
-    d: int  # default topic's queues
-    e: int  # queue id
-    f: Int32  # sys flag
-    g: Int64  # born timestamp
-    h: Int32  # flag
-    i: str = ""  # properties
-    j: int = 0  # reconsume times
-    m: bool = False  # batch
+encode_msgpack = msgspec.msgpack.Encoder().encode
 
 
 class Prefixes(dict[int, bytes]):
@@ -70,6 +54,10 @@ class FastSends:
         self._tag_hashes = context.appender.tag_hashes
         self._prefixes = Prefixes()
         self._host_hex = context.store_host.hex().upper().encode()
+        self._reply_fields = {
+            "MSG_REGION": settings.region_id,
+            "TRACE_ON": "true" if settings.trace_on else "false",
+        }
         self._suffix = format_properties(
             broker_properties(settings.region_id, settings.trace_on, settings.broker_cluster_name)
         ).encode()
@@ -82,6 +70,7 @@ class FastSends:
         stamp: bytes,
         stamp_flag: int,
         acks: list[bytes],
+        codec: int = Codec.JSON,
     ) -> bool:
         """Append one message."""
         queues = self._fast.get(fields.b)
@@ -120,8 +109,12 @@ class FastSends:
             self._tag_hashes.of(properties),
         )
         queue.arrived_bytes += self._log.position - position
-        payload = queue.ack % (position, offset, unique_key, opaque)
-        acks += (self._prefixes[len(payload)], payload)
+        if codec == Codec.JSON:
+            payload = queue.ack % (position, offset, unique_key, opaque)
+            acks += (self._prefixes[len(payload)], payload)
+        else:
+            message_id = b"%b%016X" % (self._host_hex, position)
+            acks += self._msgpack_ack(queue, message_id, offset, opaque, unique_key)
         if queue.holds:
             self._tick.woken.append(queue)
         return True
@@ -134,6 +127,7 @@ class FastSends:
         stamp: bytes,
         stamp_flag: int,
         acks: list[bytes],
+        codec: int = Codec.JSON,
     ) -> bool:
         """Append the messages of one batch with offsets that follow each other."""
         queues = self._fast.get(fields.b)
@@ -151,9 +145,34 @@ class FastSends:
         offset = queue.stored.max_offset
         positions = self._appender.append(queue, fields.f | stamp_flag, fields.g, stamp, messages)
         message_ids = b",".join([b"%b%016X" % (self._host_hex, at) for at in positions])
-        payload = queue.batch_ack % (message_ids, offset, opaque)
-        acks += (self._prefixes[len(payload)], payload)
+        if codec == Codec.JSON:
+            payload = queue.batch_ack % (message_ids, offset, opaque)
+            acks += (self._prefixes[len(payload)], payload)
+        else:
+            acks += self._msgpack_ack(queue, message_ids, offset, opaque)
         return True
+
+    def _msgpack_ack(
+        self,
+        queue: TopicQueue,
+        message_ids: bytes,
+        offset: int,
+        opaque: int,
+        unique_key: bytes | None = None,
+    ) -> tuple[bytes, bytes]:
+        """Return length prefix and header of an acknowledgement for a peer that speaks msgpack."""
+        fields = {
+            **self._reply_fields,
+            "msgId": message_ids.decode(),
+            "queueId": str(queue.queue_id),
+            "queueOffset": str(offset),
+        }
+        if unique_key is not None:
+            fields["transactionId"] = unique_key.decode()
+        payload = encode_msgpack((0, fields, opaque, FLAG_RESPONSE, None, Language.JAVA, VERSION))
+        size = len(payload)
+        word = Codec.MSGPACK << 24 | size
+        return (size + 4).to_bytes(4, "big") + word.to_bytes(4, "big"), payload
 
 
 def split_fast(body: bytes) -> list[Message]:

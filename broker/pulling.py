@@ -109,6 +109,9 @@ class Pulls:
                 header.consumer_group, header.topic, header.queue_id, header.commit_offset
             )
         result = self._read(pull, queue, wanted)
+        context.offsets.pulled(
+            header.consumer_group, header.topic, header.queue_id, result.next_offset
+        )
         code = reply_code(result.status, header.queue_offset)
         if code == ResponseCode.PULL_NOT_FOUND and header.sys_flag & PullSysFlag.SUSPEND:
             timeout_ms = header.suspend_timeout_millis

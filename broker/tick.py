@@ -5,8 +5,11 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from aerobee.broker.topic_queues import TopicQueue
 from aerobee.remoting.codes import ResponseCode
+from aerobee.remoting.frame import LENGTH_BYTES, decode_payload, encode_frame
 from aerobee.remoting.net.connection import Connection
 from aerobee.storage.errors import StoreError
 from aerobee.storage.store import MessageStore
@@ -50,7 +53,7 @@ class Tick:
         self.schedule()
 
     def acknowledge(self, connection: Connection, frames: Acks) -> None:
-        """Queue replies to sends; `frames` alternates length prefix and JSON payload."""
+        """Queue replies to sends; `frames` alternates length prefix and header."""
         self._acks.append((connection, frames))
         self.schedule()
 
@@ -107,10 +110,9 @@ def refuse_acks(acks: list[tuple[Connection, Acks]]) -> None:
 
 
 def recoded(frames: Acks, code: int) -> Acks:
-    """Give acknowledgements, length prefix and JSON payload in turn, another code."""
+    """Give acknowledgements, length prefix and header in turn, another code."""
     rewritten: Acks = []
-    for payload in frames[1::2]:
-        other = payload.replace(b'"code":0', b'"code":%d' % code, 1)
-        size = len(other)
-        rewritten += ((size + 4).to_bytes(4, "big") + size.to_bytes(4, "big"), other)
+    for words, payload in zip(frames[::2], frames[1::2], strict=True):
+        acknowledgement = decode_payload(words[LENGTH_BYTES:] + payload)
+        rewritten.append(encode_frame(msgspec.structs.replace(acknowledgement, code=code)))
     return rewritten

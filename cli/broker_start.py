@@ -1,14 +1,16 @@
 """`broker start`."""
 
+from pathlib import Path
+
 from aerobee.broker.settings import BrokerSettings
 from aerobee.cli.servers import server_command
 
 
-def _serve(settings: BrokerSettings) -> int:
+def _serve(settings: BrokerSettings, config_file: Path | None) -> int:
     """Run the broker until it is told to stop; loaded late, since `-p` and `--help` need none."""
     from aerobee.broker.__main__ import run
 
-    return run(settings)
+    return run(settings, config_file)
 
 
 start = server_command(

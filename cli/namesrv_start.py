@@ -1,10 +1,12 @@
 """`namesrv start`."""
 
+from pathlib import Path
+
 from aerobee.cli.servers import server_command
 from aerobee.namesrv.settings import NamesrvSettings
 
 
-def _serve(settings: NamesrvSettings) -> int:
+def _serve(settings: NamesrvSettings, config_file: Path | None) -> int:
     """Run the nameserver until it is told to stop; loaded late, as `-p` and `--help` need none."""
     from aerobee.namesrv.__main__ import run
 

@@ -14,7 +14,7 @@ S = TypeVar("S", bound=ServerSettings)
 
 def server_command(
     settings: type[S],
-    serve: Callable[[S], int],
+    serve: Callable[[S, Path | None], int],
     *,
     help_text: str,
     shown: Mapping[str, str],
@@ -33,7 +33,7 @@ def server_command(
         for warning in warnings:
             click.echo(f"warning: {warning}", err=True)
         if not print_config_item:
-            click.get_current_context().exit(serve(loaded))
+            click.get_current_context().exit(serve(loaded, config_file))
         for key, value in loaded.items():
             click.echo(f"{key}={value}")
 
