@@ -9,6 +9,7 @@ from support.brokers import pull_command, running_broker, send_command
 from support.raw_peer import RawPeer
 
 from aerobee.broker.app import Broker
+from aerobee.broker.connection import BrokerConnection
 from aerobee.remoting.batch import BatchedMessage, encode_batch
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.command import FLAG_ONEWAY, Codec
@@ -290,3 +291,40 @@ async def test_an_unwritable_log_is_told_and_reads_go_on(broker: Broker, peer: R
     assert reply.code == ResponseCode.SERVICE_NOT_AVAILABLE
     assert "the disk has burnt" in (reply.remark or "")
     assert len(await stored(peer, 0)) == 1
+
+
+@pytest.mark.parametrize("codec", [Codec.JSON, Codec.MSGPACK])
+async def test_the_fast_path_serves_both_of_its_codecs(
+    broker: Broker, peer: RawPeer, monkeypatch: pytest.MonkeyPatch, codec: int
+) -> None:
+    """Plain sends, batches and pulls with JSON or msgpack headers never need the checked path."""
+
+    def fail(*_: object) -> None:
+        raise AssertionError("the checked path was taken")
+
+    monkeypatch.setattr(BrokerConnection, "_checked", fail)
+    batch = encode_batch([BatchedMessage(flag=0, body=b"b", properties=b"")] * 2)
+    for command in (
+        send_command(b"one"),
+        send_command(batch, code=RequestCode.SEND_BATCH_MESSAGE, properties="", m="true"),
+    ):
+        reply = await peer.request(msgspec.structs.replace(command, codec=codec))
+        assert (reply.code, reply.codec) == (ResponseCode.SUCCESS, codec)
+        assert reply.ext["msgId"]
+    pulled = await peer.request(msgspec.structs.replace(pull_command(1), codec=codec))
+    assert [bytes(r.body) for r in iter_records(bytes(pulled.body))] == [b"one", b"b", b"b"]
+
+
+async def test_a_slow_disk_is_told_in_msgpack_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Acknowledgements that waited in vain keep their codec and their fields."""
+    async with (
+        running_broker(tmp_path, flushDiskType="SYNC_FLUSH") as broker,
+        await RawPeer.connect(broker.port) as peer,
+    ):
+        assert (await peer.request(send_command())).code == ResponseCode.SUCCESS
+        monkeypatch.setattr(broker.store.flusher, "request", lambda position, done: done(False))
+        reply = await peer.request(msgspec.structs.replace(send_command(), codec=Codec.MSGPACK))
+        assert (reply.code, reply.codec) == (ResponseCode.FLUSH_DISK_TIMEOUT, Codec.MSGPACK)
+        assert reply.ext["queueOffset"] == "1"
