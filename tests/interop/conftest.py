@@ -63,10 +63,3 @@ def server(server_kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     finally:
         for log in sorted(Path(cluster.directory).glob("*.log")):
             sys.stderr.write(f"--- {log.name}\n{log.read_text(errors='replace')[-2000:]}\n")
-
-
-@pytest.fixture(scope="session")
-def rocketmq(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RocketMQ]:
-    """The real RocketMQ, for our client to talk to."""
-    with RocketMQ(tmp_path_factory.mktemp("rocketmq-peer")) as cluster:
-        yield cluster

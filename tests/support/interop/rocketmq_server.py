@@ -17,6 +17,8 @@ from support.interop import toolchain
 from support.interop.cluster import Cluster
 
 VERSION: Final = "5.5.0"
+FULL_SPEED: Final = "-Xms512m -Xmx1g"
+QUICK_START: Final = "-Xms256m -Xmx1g -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto"
 
 _OPENED: Final = [  # what RocketMQ's own runbroker.sh opens to it on Java 9 and later
     "java.base/java.lang=ALL-UNNAMED",
@@ -28,7 +30,10 @@ _OPENED: Final = [  # what RocketMQ's own runbroker.sh opens to it on Java 9 and
 
 
 class RocketMQ(Cluster):
-    """RocketMQ's own nameserver and broker; `heap` is the broker's."""
+    """RocketMQ's own nameserver and broker.
+
+    `jvm` are the broker's options: QUICK_START for tests, FULL_SPEED for whatever measures it.
+    """
 
     name = "rocketmq"
 
@@ -38,10 +43,10 @@ class RocketMQ(Cluster):
         *,
         store: Path | None = None,
         settings: Mapping[str, str] | None = None,
-        heap: str = "-Xms512m -Xmx1g",
+        jvm: str = QUICK_START,
     ) -> None:
         super().__init__(directory, store=store, settings=settings)
-        self._heap = heap.split()
+        self._jvm = jvm.split()
 
     def settings(self) -> dict[str, str]:
         """Add what keeps a small store small to the common keys."""
@@ -53,11 +58,12 @@ class RocketMQ(Cluster):
 
     def namesrv_command(self, config: Path) -> list[str]:
         """Start NamesrvStartup."""
-        return self._java("org.apache.rocketmq.namesrv.NamesrvStartup", config, ["-Xmx256m"])
+        options = ["-Xmx256m", *self._jvm[2:]]  # all but the broker's heap
+        return self._java("org.apache.rocketmq.namesrv.NamesrvStartup", config, options)
 
     def broker_command(self, config: Path) -> list[str]:
         """Start BrokerStartup."""
-        options = [*self._heap, "-XX:MaxDirectMemorySize=1g"]
+        options = [*self._jvm, "-XX:MaxDirectMemorySize=1g"]
         return self._java("org.apache.rocketmq.broker.BrokerStartup", config, options)
 
     def _java(self, main: str, config: Path, options: list[str]) -> list[str]:
@@ -73,11 +79,12 @@ def main() -> None:
     parser.add_argument("--store", type=Path, help="the broker's store (default: a temporary one)")
     parser.add_argument("--directory", type=Path, help="where configuration and logs go")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
+    parser.add_argument("--jvm", default=FULL_SPEED, help="options of the broker's JVM")
     options = parser.parse_args()
     settings = dict(pair.split("=", 1) for pair in options.set)
     with tempfile.TemporaryDirectory(prefix="rocketmq-") as temporary:
         directory = options.directory or Path(temporary)
-        server = RocketMQ(directory, store=options.store, settings=settings)
+        server = RocketMQ(directory, store=options.store, settings=settings, jvm=options.jvm)
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
         try:
             server.start()
