@@ -2,6 +2,7 @@
 
 import errno
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -70,6 +71,28 @@ def test_a_helper_that_dies_is_replaced_and_then_done_without(tmp_path: Path) ->
     send_patiently(store, 300, bytes(1000))
     assert store.allocator.helper_pid is None
     assert len(bodies(store)) == 420
+    store.close()
+
+
+def test_the_last_words_of_a_helper_count_before_its_successor_works(tmp_path: Path) -> None:
+    """Else they open a range to writers that the successor zeroes again, and messages are lost."""
+    store = opened(
+        small(tmp_path, segment_bytes=1 << 22, window_bytes=1 << 16, first_window_bytes=1 << 14,
+              helper_process=True)
+    )  # fmt: skip
+    with pytest.raises(AppendRefused):
+        while True:
+            send(store, body=bytes(500))
+    ready = store.segments.items[0].ready
+    assert select.select([store.allocator], [], [], 10)[0], "the helper has reported"
+    pid = store.allocator.helper_pid
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
+    deadline = time.monotonic() + 10
+    while store.allocator.helper_pid == pid:
+        assert time.monotonic() < deadline
+        store.tick()
+    assert store.segments.items[0].ready > ready
     store.close()
 
 
