@@ -91,9 +91,15 @@ class Allocator:
         self._waiting.append(callback)
 
     def tick(self, position: int) -> None:
-        """Notice a dead helper and try again what the disk refused."""
+        """Keep a helper at hand, notice one that died, try again what the disk refused."""
         if self._helper is not None and self._helper.poll() is not None:
             self._buried()
+        if self._helper is None and not self._inline:
+            try:  # ready before a burst needs it: starting takes longer than the first window lasts
+                self._helper = self._start()
+            except OSError as error:
+                log.warning("log_helper_failed error=%s", error)
+                self._buried()
             self._progressed()
         if self.full is not None or position >= self.ask_at:
             self.want(position, again=True)

@@ -40,7 +40,9 @@ def test_the_helper_keeps_the_window_ahead(tmp_path: Path) -> None:
         small(tmp_path, segment_bytes=1 << 18, window_bytes=1 << 17, first_window_bytes=1 << 16,
               helper_process=True)
     )  # fmt: skip
-    assert store.allocator.helper_pid is None, "no helper before it is needed"
+    assert store.allocator.helper_pid is None, "opening does not wait for a helper"
+    store.tick()
+    assert store.allocator.helper_pid is not None, "but it is there before a burst needs it"
     send_patiently(store, 900, bytes(1000))
     assert store.allocator.helper_pid is not None
     assert store.commit_log.position > 3 << 18
