@@ -16,7 +16,8 @@ from typing import Any
 from support.golden.stores import save_store
 from support.interop.ledger import Ledger
 from support.interop.peers import JAVA_5, Consumer, Content
-from support.interop.raw_messages import create_topic, wait_for_route
+from support.interop.raw_messages import create_topic, send, wait_for_route
+from support.interop.raw_remoting import RawClient
 from support.interop.rocketmq_server import RocketMQ
 
 STORES = Path(__file__).parent / "stores"
@@ -26,7 +27,6 @@ COMPRESSIONS = ("ZLIB", "LZ4", "ZSTD")
 
 def main() -> None:
     """Write one store that is closed and one whose broker is killed."""
-    shutil.rmtree(STORES, ignore_errors=True)
     for end in ("stopped", "killed"):
         with tempfile.TemporaryDirectory() as directory:
             settings = {"mappedFileSizeCommitLog": str(SEGMENT_BYTES)}
@@ -37,6 +37,7 @@ def main() -> None:
                     server.stop_broker()
                 else:
                     server.kill_broker()
+            shutil.rmtree(STORES / end, ignore_errors=True)
             save_store(server.store, STORES / end, {"segment_bytes": SEGMENT_BYTES} | facts)
 
 
@@ -55,6 +56,7 @@ def fill(server: RocketMQ) -> dict[str, Any]:
     JAVA_5.produce(server.namesrv, "compressed", batch, batch=True)
     with Consumer(JAVA_5, server.namesrv, "compressed", "golden-group") as consumer:
         consumer.wait_for(6)
+    ipv6 = write_over_ipv6(server)
     messages = [
         {
             "topic": topic,
@@ -66,7 +68,16 @@ def fill(server: RocketMQ) -> dict[str, Any]:
     bodies = [large(compression).body for compression in COMPRESSIONS] + [m.body for m in batch]
     encoded = [base64.b64encode(body).decode() for body in bodies]
     messages.append({"topic": "compressed", "queue": 0, "bodies": encoded})
+    messages.append(ipv6)
     return {"messages": messages, "committed": {"compressed@golden-group": {"0": 6}}}
+
+
+def write_over_ipv6(server: RocketMQ) -> dict[str, Any]:
+    """Write a record whose born host is an IPv6 address."""
+    create_topic(server.broker, "ipv6", 1)
+    with RawClient(f"::1:{server.broker.rsplit(':', 1)[1]}") as client:
+        assert send(client, "ipv6", 0, b"over ::1", {"TAGS": "TagA"}).code == 0
+    return {"topic": "ipv6", "queue": 0, "bodies": [base64.b64encode(b"over ::1").decode()]}
 
 
 def large(compression: str) -> Content:

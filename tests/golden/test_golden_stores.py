@@ -17,6 +17,7 @@ from aerobee.remoting.record import (
     BLANK,
     BLANK_MAGIC,
     Record,
+    SysFlag,
     decode_record,
     encode_record,
     iter_records,
@@ -40,7 +41,7 @@ def test_every_byte_of_the_log_is_understood(
     end: str, manifest: dict[str, Any], tmp_path: Path
 ) -> None:
     """Records follow each other, encode to their own bytes, and end in a blank or in zeros."""
-    count = 0
+    count, hosts = 0, set()
     for file in sorted((tmp_path / "commitlog").iterdir()):
         data, at = file.read_bytes(), 0
         while int.from_bytes(data[at : at + 4]) and not is_blank(data, at):
@@ -48,12 +49,14 @@ def test_every_byte_of_the_log_is_understood(
             assert record.position == int(file.name) + at
             size = int.from_bytes(data[at : at + 4])
             assert encode_record(record) == data[at : at + size]
-            at += size
             count += 1
+            hosts.add(record.sys_flag & SysFlag.BORN_HOST_V6)
+            at += size
         if is_blank(data, at):
             assert BLANK.unpack_from(data, at)[0] == len(data) - at
         else:
             assert not any(data[at:])
+    assert hosts == {0, SysFlag.BORN_HOST_V6}, "both kinds of hosts are in the log"
     assert count == sum(len(queue["bodies"]) for queue in manifest["messages"])
 
 
