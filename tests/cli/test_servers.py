@@ -5,10 +5,10 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 from click.testing import CliRunner
 
@@ -158,15 +158,15 @@ def test_an_unknown_key_is_a_warning_on_stderr(tmp_path: Path) -> None:
 
 
 def test_a_start_is_quick(tmp_path: Path) -> None:
-    """Nothing slow crept into the start: the best of three takes less than a second here."""
+    """Nothing slow crept into the start: it takes less than 0.8 s of CPU, however busy we are."""
     seconds = []
     for attempt in range(3):
-        started = time.perf_counter()
         child = broker_start(tmp_path / f"store-{attempt}")
         assert child.stdout is not None
         assert child.stdout.readline().startswith("broker ")
-        seconds.append(time.perf_counter() - started)
+        times = psutil.Process(child.pid).cpu_times()
+        seconds.append(times.user + times.system)
         child.terminate()
         child.communicate(timeout=TIMEOUT_S)
-    print("seconds to serving:", [f"{each:.3f}" for each in seconds])
-    assert min(seconds) < 1.0  # the goal of 0.5 is measured by the benchmarks, on a quiet machine
+    print("seconds of CPU to serving:", [f"{each:.2f}" for each in seconds])
+    assert min(seconds) < 0.8  # about 0.35 on a quiet machine; the benchmarks measure the clock
