@@ -48,10 +48,10 @@ types: $(READY) ## mypy, strict
 	$(BIN)/mypy
 
 bench: $(READY) ## our own speed
-	$(BIN)/python -m benchmarks $(ARGS)
+	PYTHONPATH=tests $(BIN)/python -m benchmarks $(ARGS)
 
 bench-peer: $(READY) ## our speed beside RocketMQ's, Redis's and NATS's
-	$(BIN)/python -m benchmarks --peers $(ARGS)
+	PYTHONPATH=tests $(BIN)/python -m benchmarks --peers $(ARGS)
 
 interop: $(READY) ## real RocketMQ clients and servers against ours
 	$(BIN)/python -m pytest -m interop tests/interop $(ARGS)
