@@ -57,7 +57,7 @@ interop: $(READY) ## real RocketMQ clients and servers against ours
 	$(BIN)/python -m pytest -m interop tests/interop $(ARGS)
 
 soak: $(READY) ## the long runs: ROUNDS kills of a broker under load
-	AEROBEE_KILL_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest --timeout 7200 tests/crash $(ARGS)
+	KILL_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest --timeout 7200 tests/crash $(ARGS)
 
 lock: ## choose newer versions and write them down
 	@bash deploy/make_venv.sh build/lock $(PYTHON)

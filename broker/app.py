@@ -213,6 +213,7 @@ class Broker:
             now_ms=wall_clock_ms,
             spawn=self._run,
             live=LiveSettings(settings, self._config_file, wall_clock_ms, self._apply),
+            announcing={},
             host=host,
             store_host=store_host,
         )

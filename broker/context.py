@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    import asyncio
+
     from aerobee.broker.appending import Appender
     from aerobee.broker.groups import GroupTable
     from aerobee.broker.hold import Holds
@@ -41,5 +43,6 @@ class Context:
     now_ms: Callable[[], int]
     spawn: Callable[[Coroutine[Any, Any, None]], object]
     live: "LiveSettings"
+    announcing: "dict[str, asyncio.Future[None]]"  # topics on their way to disk and nameservers
     host: tuple[str, int]  # under which clients reach this broker
     store_host: bytes  # ip and port as records carry it: 8 or 20 bytes

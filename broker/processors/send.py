@@ -57,10 +57,10 @@ def send_batch(context: Context, request: Request[SendMessageRequestV2]) -> Outc
 
 def send(context: Context, request: Request[Any], header: AnySend) -> Outcome:
     """Check and store; a coroutine only where something has to be waited for."""
-    announced = context.topics.get(header.topic) is not None
+    known = context.topics.get(header.topic) is not None
     try:
         topic = check(context, request, header)
-        if not announced:
+        if not known or header.topic in context.announcing:
             return send_to_new_topic(context, request, header, topic)
         return store(context, request, header, topic)
     except LogBusy:
@@ -72,8 +72,18 @@ def send(context: Context, request: Request[Any], header: AnySend) -> Outcome:
 async def send_to_new_topic(
     context: Context, request: Request[Any], header: AnySend, topic: TopicConfig
 ) -> Reply:
-    """Tell every nameserver of the topic before the producer hears that it exists."""
-    await context.registration.announce(topic)
+    """Have the topic on disk and known to every nameserver before any message for it is stored."""
+    name = header.topic
+    announcement = context.announcing.get(name)
+    if announcement is None:
+        announcement = asyncio.ensure_future(context.registration.announce(topic))
+        context.announcing[name] = announcement
+        announcement.add_done_callback(lambda _: context.announcing.pop(name, None))
+    try:
+        await asyncio.shield(announcement)
+    except OSError as error:
+        remark = f"topic[{name}] cannot be kept: {error}"
+        return refused(context, RequestError(ResponseCode.SERVICE_NOT_AVAILABLE, remark))
     return await waited(context, store_or_refuse(context, request, header, topic))
 
 

@@ -25,7 +25,7 @@ from aerobee.remoting.errors import AerobeeError
 from aerobee.remoting.frame import encode_frame
 from aerobee.remoting.record import iter_records
 
-ROUNDS = int(os.environ.get("AEROBEE_KILL_ROUNDS", "5"))
+ROUNDS = int(os.environ.get("KILL_ROUNDS", "5"))
 OUTSTANDING = 64
 QUEUES = 4
 
@@ -139,8 +139,8 @@ def verify(store: Path) -> None:
 @pytest.mark.parametrize("flush", ["ASYNC_FLUSH", "SYNC_FLUSH"])
 async def test_nothing_acknowledged_is_lost(tmp_path: Path, flush: str) -> None:
     """After each kill every acknowledged message lies where the acknowledgement said."""
-    seed = int(os.environ.get("AEROBEE_SEED", str(time.time_ns() % 1_000_000)))
-    print(f"AEROBEE_SEED={seed}")
+    seed = int(os.environ.get("KILL_SEED", str(time.time_ns() % 1_000_000)))
+    print(f"KILL_SEED={seed}")
     dice = random.Random(seed)
     process = Process(tmp_path, flush)
     acknowledged: Placed = {}
