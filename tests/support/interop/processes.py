@@ -1,5 +1,6 @@
 """Child processes with a log file each, and free ports for them."""
 
+import atexit
 import random
 import signal
 import socket
@@ -32,6 +33,7 @@ class Process:
             env=dict(environment) if environment is not None else None,
         )
         self.pid = self._child.pid
+        atexit.register(self._child.kill)  # nothing outlives the tests; no-op once it has ended
 
     @property
     def running(self) -> bool:
@@ -62,13 +64,17 @@ class Process:
                 f"the process did not stop within {STOP_SECONDS_MAX} s\n{self.tail()}"
             ) from error
         finally:
-            self._log.close()
+            self._forget()
 
     def kill(self) -> None:
         """End the process by SIGKILL."""
         if self.running:
             self._child.kill()
         self._child.wait()
+        self._forget()
+
+    def _forget(self) -> None:
+        atexit.unregister(self._child.kill)
         self._log.close()
 
     def tail(self, characters: int = 3000) -> str:
