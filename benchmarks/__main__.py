@@ -1,0 +1,134 @@
+"""Measures Aerobee, alone or beside RocketMQ, Redis Streams and NATS JetStream.
+
+    PYTHONPATH=tests python -m benchmarks [--peers] [--only LOAD] [--rounds N] [--seconds S]
+
+`make bench` and `make bench-peer` run it. Exits with 1 when a bar is missed.
+"""
+
+import argparse
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from benchmarks import compiling, machine, micro, results
+from benchmarks.brokers import RocketMQTarget
+from benchmarks.loads import LOADS, Load
+from benchmarks.others import NatsTarget, RedisTarget
+from benchmarks.report import missed, print_report
+from benchmarks.rounds import Note, Plan, Report, measure_floor, measure_load
+from benchmarks.starts import measure_starts
+from benchmarks.target import Cpus, Timing
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Measure, print, keep; return the exit status."""
+    options = _parser().parse_args(words)
+    loads = [load for load in LOADS if not options.only or load.name in options.only]
+    report, described = Report(), machine.describe()
+    cpus = _cpus()
+    os.sched_setaffinity(0, {cpus.generator})  # and never in the way of what is measured
+    try:
+        compiling.load_generator()
+        compiling.sync_counter()
+    except (compiling.ToolMissing, compiling.BuildFailed) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    if not options.no_micro and not options.only:
+        micro.run_all()
+    if options.peers:
+        report.missing = _missing()
+    load_before, stolen_before = machine.load_average(), machine.stolen_seconds()
+    with tempfile.TemporaryDirectory(prefix="bench-", dir=options.dir) as folder:
+        timing = Timing(options.warmup, options.seconds)
+        plan = Plan(
+            cpus, Path(folder), options.rounds or (3 if options.peers else 1), timing, options.peers
+        )
+        with _progress(len(loads) + 2) as (note, advance):
+            _measure(plan, loads, report, note, advance)
+    noise = {
+        "load_average_before": load_before,
+        "stolen_cpu_seconds": machine.stolen_seconds() - stolen_before,
+    }
+    print_report(report, described)
+    print(
+        f"Noise: load average {load_before:.2f} before, {noise['stolen_cpu_seconds']:.1f} s stolen"
+    )
+    home = compiling.BENCHMARKS if options.keep else compiling.BUILD
+    kept = results.write(home / "results", results.document(report, described, noise))
+    print(f"kept in {kept}")
+    return 1 if missed(report) else 0
+
+
+def _measure(
+    plan: Plan, loads: Sequence[Load], report: Report, note: Note, advance: Callable[[], None]
+) -> None:
+    measure_floor(plan, loads, report, note)
+    advance()
+    for load in loads:
+        measure_load(plan, load, report, note)
+        advance()
+    measure_starts(plan, report, note)
+    advance()
+
+
+def _missing() -> dict[str, str]:
+    """Return the servers that this machine cannot run, with the reason."""
+    found: dict[str, str] = {}
+    for name, needs in (
+        (RocketMQTarget.name, (("java", "a JDK 17 or later"), ("mvn", "Maven"))),
+        (RedisTarget.name, (("redis-server", "apt-get install redis-server"),)),
+    ):
+        for program, hint in needs:
+            try:
+                compiling.tool(program, f"install {hint}")
+            except compiling.ToolMissing as error:
+                found[name] = str(error)
+    try:
+        compiling.nats_program()
+    except (compiling.ToolMissing, compiling.BuildFailed) as error:
+        found[NatsTarget.name] = str(error)
+    return found
+
+
+def _cpus() -> Cpus:
+    """Give the server the first CPU and everything else the last."""
+    usable = sorted(os.sched_getaffinity(0))
+    return Cpus(server=usable[0], generator=usable[-1])
+
+
+@contextmanager
+def _progress(steps: int) -> Iterator[tuple[Note, Callable[[], None]]]:
+    """Show on stderr what is going on: a bar in a terminal, a line for each run elsewhere."""
+    if not sys.stderr.isatty():
+        yield (lambda text: print(text, file=sys.stderr, flush=True)), (lambda: None)
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    parts = (BarColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
+    with Progress(*parts, console=Console(stderr=True)) as progress:
+        task = progress.add_task("", total=steps)
+        yield (
+            (lambda text: progress.update(task, description=text)),
+            (lambda: progress.advance(task)),
+        )
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("--peers", action="store_true", help="RocketMQ, Redis and NATS, too")
+    parser.add_argument("--only", action="append", choices=[load.name for load in LOADS])
+    parser.add_argument("--rounds", type=int, help="of each load (1; with --peers 3)")
+    parser.add_argument("--seconds", type=float, default=3.0, help="measured in each round")
+    parser.add_argument("--warmup", type=float, default=1.0, help="seconds before each round")
+    parser.add_argument("--dir", type=Path, help="where the stores are while they are measured")
+    parser.add_argument("--keep", action="store_true", help="keep the result in benchmarks/results")
+    parser.add_argument("--no-micro", action="store_true", help="leave the micro-benchmarks out")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,76 @@
+"""The arithmetic of a report: medians, ratios of pairs, spread, and whether a bar is met."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from benchmarks.generator import Measurement
+from benchmarks.loads import ANONYMOUS_BYTES_MOST, START_SECONDS_MOST, Bar
+
+
+def values(runs: Sequence[Measurement], name: str) -> list[float]:
+    """Return one figure of every round."""
+    return [float(getattr(run, name)) for run in runs]
+
+
+def middle(runs: Sequence[Measurement], name: str) -> float:
+    """Return the median of one figure over the rounds."""
+    return median(values(runs, name))
+
+
+def spread(runs: Sequence[Measurement], name: str) -> float:
+    """Return (largest - smallest) / median of one figure: what the machine's noise made of it."""
+    found = values(runs, name)
+    return (max(found) - min(found)) / median(found)
+
+
+def ratio(ours: Sequence[Measurement], theirs: Sequence[Measurement], name: str) -> float:
+    """Return the median, over the rounds, of our figure divided by theirs of the same round."""
+    pairs = zip(values(ours, name), values(theirs, name), strict=True)
+    return median(one / other for one, other in pairs)
+
+
+def syncs_per_second(runs: Sequence[Measurement]) -> float | None:
+    """Return how often the files were synced; None where that cannot be counted."""
+    counted = [(run.syncs, run.seconds) for run in runs if run.syncs is not None]
+    return sum(n for n, _ in counted) / sum(s for _, s in counted) if counted else None
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether one bar is met, and what was compared."""
+
+    met: bool
+    text: str
+
+
+def verdicts(bar: Bar, ours: Sequence[Measurement], theirs: Sequence[Measurement]) -> list[Verdict]:
+    """Hold the ratios of a load against its bar."""
+    found = []
+    if bar.rate_least is not None:
+        value = ratio(ours, theirs, "per_second")
+        met = value >= bar.rate_least
+        found.append(Verdict(met, f"{value:.1f}x msg/s (at least {bar.rate_least:g}x)"))
+    for name, most, unit in (
+        ("cpu_us", bar.cpu_most, "CPU"),
+        ("p50_us", bar.p50_most, "p50"),
+    ):
+        if most is not None:
+            value = ratio(ours, theirs, name)
+            found.append(Verdict(value <= most, f"{value:.2f}x {unit} (at most {most:.2f}x)"))
+    return found
+
+
+def start_verdicts(starts: Sequence[float], anonymous_bytes: int) -> list[Verdict]:
+    """Hold our start and our memory at rest against what they may be."""
+    seconds = median(starts)
+    return [
+        Verdict(
+            seconds < START_SECONDS_MOST,
+            f"serves after {seconds:.2f} s (under {START_SECONDS_MOST} s)",
+        ),
+        Verdict(
+            anonymous_bytes < ANONYMOUS_BYTES_MOST,
+            f"{anonymous_bytes / 1e6:.0f} MB (under {ANONYMOUS_BYTES_MOST / 1e6:.0f} MB)",
+        ),
+    ]

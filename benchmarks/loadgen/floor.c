@@ -1,0 +1,158 @@
+// A server that stores nothing: it answers as fast as C can, so what is measured is the generator.
+#define _GNU_SOURCE
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "frames.h"
+#include "net.h"
+#include "run.h"
+
+enum { CONNECTIONS_MAX = 2048, BUFFER_BYTES = 8 << 20, QUEUES_MAX = 4096, PULL_END = 1 << 20,
+       RECORD_BYTES = 1300 };
+
+typedef struct {
+    int fd;
+    char *in, *out;
+    size_t in_length, out_length, out_done;
+} Client;
+
+typedef struct {
+    const Options *options;
+    int epoll;
+    uint64_t ends[QUEUES_MAX];  // by topic number and queue
+    char *records;              // of a pull reply; queue and offsets are filled in
+} Floor;
+
+// The number behind `name` in the header; a request comes from our own generator.
+static uint64_t number_of(const Frame *frame, const char *name) {
+    const char *found = memmem(frame->header, frame->header_length, name, strlen(name));
+    return found ? strtoull(found + strlen(name), NULL, 10) : 0;
+}
+
+// Tells topics apart by the digit that ends their name.
+static uint32_t queue_index(const Frame *frame, const char *field, uint32_t queue) {
+    const char *name = memmem(frame->header, frame->header_length, field, strlen(field));
+    const char *end = name ? memchr(name + strlen(field), '"', 200) : NULL;
+    uint32_t topic = end && end[-1] >= '0' && end[-1] <= '9' ? (uint32_t)(end[-1] - '0') + 1 : 0;
+    return (topic * 64 + queue) % QUEUES_MAX;
+}
+
+static size_t put_reply(char *out, const char *fields, uint64_t opaque, const char *body, size_t body_length) {
+    int length = sprintf(out + 8, "{\"code\":0,\"extFields\":{%s},\"flag\":1,\"language\":\"C\",\"opaque\":%lu,"
+                         "\"serializeTypeCurrentRPC\":\"JSON\",\"version\":513}", fields, opaque);
+    memcpy(out + 8 + length, body, body_length);
+    put_u32(out, (uint32_t)((size_t)length + 4 + body_length));
+    put_u32(out + 4, (uint32_t)length);
+    return (size_t)length + 8 + body_length;
+}
+
+static size_t answer_pull(Floor *floor, const Frame *frame, uint64_t opaque, char *out) {
+    char fields[256];
+    uint64_t offset = number_of(frame, "\"queueOffset\":\""), queue = number_of(frame, "\"queueId\":\"");
+    uint64_t count = number_of(frame, "\"maxMsgNums\":\"");
+    for (uint64_t index = 0; index < count; index++) {
+        put_u32(floor->records + index * RECORD_BYTES + 12, (uint32_t)queue);
+        put_u64(floor->records + index * RECORD_BYTES + 20, offset + index);
+    }
+    sprintf(fields, "\"nextBeginOffset\":\"%lu\",\"minOffset\":\"0\",\"maxOffset\":\"%d\"", offset + count, PULL_END);
+    return put_reply(out, fields, opaque, floor->records, count * RECORD_BYTES);
+}
+
+static size_t answer(Floor *floor, const Frame *frame, char *out) {
+    uint64_t code = number_of(frame, "\"code\":"), opaque = number_of(frame, "\"opaque\":");
+    char fields[256];
+    if (code == 11) return answer_pull(floor, frame, opaque, out);
+    if (code == 30) {
+        uint32_t asked = (uint32_t)number_of(frame, "\"queueId\":\"");
+        sprintf(fields, "\"offset\":\"%lu\"", floor->ends[queue_index(frame, "\"topic\":\"", asked)]);
+        return put_reply(out, fields, opaque, "", 0);
+    }
+    uint32_t queue = (uint32_t)number_of(frame, "\"e\":\"");
+    uint64_t *end = &floor->ends[queue_index(frame, "\"b\":\"", queue)];
+    sprintf(fields, "\"MSG_REGION\":\"DefaultRegion\",\"TRACE_ON\":\"true\",\"msgId\":\"7F0000010000%020lu\","
+            "\"queueId\":\"%u\",\"queueOffset\":\"%lu\",\"transactionId\":\"7F0000010A2B18B4AAC2000000000000\"",
+            *end, queue, *end);
+    *end += code == 320 ? (uint64_t)floor->options->batch : 1;
+    return put_reply(out, fields, opaque, "", 0);
+}
+
+static void flush_client(Client *client) {
+    while (client->out_done < client->out_length) {
+        ssize_t written = write(client->fd, client->out + client->out_done, client->out_length - client->out_done);
+        if (written < 0 && errno == EAGAIN) {
+            struct pollfd ready = {.fd = client->fd, .events = POLLOUT};
+            poll(&ready, 1, -1);
+            continue;
+        }
+        if (written < 0) break;  // the peer has gone: its next read says so
+        client->out_done += (size_t)written;
+    }
+    client->out_done = client->out_length = 0;
+}
+
+static void serve_client(Floor *floor, Client *client) {
+    ssize_t got = read(client->fd, client->in + client->in_length, BUFFER_BYTES - client->in_length);
+    if (got < 0 && errno == EAGAIN) return;
+    if (got <= 0) {
+        close(client->fd);
+        free(client->in);
+        free(client->out);
+        free(client);
+        return;
+    }
+    client->in_length += (size_t)got;
+    size_t at = 0;
+    Frame frame;
+    while (next_frame(client->in + at, client->in_length - at, &frame)) {
+        if (client->out_length + 2048 + 1024 * RECORD_BYTES > BUFFER_BYTES) die("too many open requests");
+        client->out_length += answer(floor, &frame, client->out + client->out_length);
+        at += frame.length;
+    }
+    client->in_length -= at;
+    memmove(client->in, client->in + at, client->in_length);
+    flush_client(client);
+}
+
+static void accept_client(Floor *floor, int listener) {
+    Client *client = calloc(1, sizeof *client);
+    if (!client) die("out of memory");
+    client->fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (client->fd < 0) die("accept: %s", strerror(errno));
+    client->in = malloc(BUFFER_BYTES);
+    client->out = malloc(BUFFER_BYTES);
+    if (!client->in || !client->out) die("out of memory");
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = client};
+    epoll_ctl(floor->epoll, EPOLL_CTL_ADD, client->fd, &event);
+}
+
+void run_floor(const Options *options) {
+    static Floor floor;
+    struct epoll_event events[64], listening = {.events = EPOLLIN};
+    int port = options->port, listener = listen_on(&port);
+    floor.options = options;
+    floor.epoll = epoll_create1(EPOLL_CLOEXEC);
+    for (int index = 0; index < QUEUES_MAX; index++) floor.ends[index] = PULL_END;
+    floor.records = calloc(1024, RECORD_BYTES);
+    for (int index = 0; index < 1024; index++) {
+        put_u32(floor.records + index * RECORD_BYTES, RECORD_BYTES);
+        put_u32(floor.records + index * RECORD_BYTES + 4, 0xDAA320A7);
+        put_u32(floor.records + index * RECORD_BYTES + 84, (uint32_t)options->body_bytes);
+    }
+    epoll_ctl(floor.epoll, EPOLL_CTL_ADD, listener, &listening);
+    printf("serves on %d\n", port);
+    fflush(stdout);
+    for (;;) {
+        int count = epoll_wait(floor.epoll, events, 64, -1);
+        for (int index = 0; index < count; index++)
+            if (events[index].data.ptr)
+                serve_client(&floor, events[index].data.ptr);
+            else
+                accept_client(&floor, listener);
+    }
+}

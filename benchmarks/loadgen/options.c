@@ -1,0 +1,70 @@
+#include "options.h"
+
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "net.h"
+
+static const char *const USAGE =
+    "loadgen WORKLOAD --port PORT [--connections N] [--outstanding N] [--topic NAME] [--topics N]\n"
+    "  [--queues N] [--body BYTES] [--batch N] [--tags-first] [--warmup S] [--seconds S]\n"
+    "  [--requests N] [--cpu N] [--marks]\n"
+    "WORKLOAD: send, batch, pull, wake, xadd (Redis), or floor: a server that only pretends\n";
+
+static const char *const NAMES[] = {"send", "batch", "pull", "wake", "xadd", "floor"};
+
+static Workload workload_of(const char *name) {
+    for (int at = 0; at <= FLOOR; at++)
+        if (!strcmp(name, NAMES[at])) return (Workload)at;
+    die("no workload %s\n%s", name, USAGE);
+}
+
+static long whole(const char *name, const char *text, long least, long most) {
+    char *end;
+    long value = strtol(text, &end, 10);
+    if (end == text || *end || value < least || value > most)
+        die("--%s is %s, allowed: %ld to %ld", name, text, least, most);
+    return value;
+}
+
+Options parse_options(int count, char **words) {
+    if (count < 2) die("what to do?\n%s", USAGE);
+    Options options = {.workload = workload_of(words[1]), .workload_name = words[1],
+                       .topic = "BenchTopic", .connections = 1, .outstanding = 1, .topics = 1,
+                       .queues = 4, .body_bytes = 1024, .batch = 32, .warmup_s = 1, .seconds = 3,
+                       .cpu = -1};
+    enum { PORT = 1, CONNS, OUT, TOPIC, TOPICS, QUEUES, BODY, NUMBER, TAGS, WARM, SECS, REQS, CPU, MARKS };
+    static const struct option known[] = {
+        {"port", 1, 0, PORT}, {"connections", 1, 0, CONNS}, {"outstanding", 1, 0, OUT},
+        {"topic", 1, 0, TOPIC}, {"topics", 1, 0, TOPICS}, {"queues", 1, 0, QUEUES},
+        {"body", 1, 0, BODY}, {"batch", 1, 0, NUMBER}, {"tags-first", 0, 0, TAGS},
+        {"warmup", 1, 0, WARM}, {"seconds", 1, 0, SECS}, {"requests", 1, 0, REQS},
+        {"cpu", 1, 0, CPU}, {"marks", 0, 0, MARKS}, {0}};
+    int found, at = 0;
+    while ((found = getopt_long(count - 1, words + 1, "", known, &at)) != -1) {
+        const char *name = known[at].name;
+        switch (found) {
+            case PORT: options.port = (int)whole(name, optarg, 0, 65535); break;
+            case CONNS: options.connections = (int)whole(name, optarg, 1, 1024); break;
+            case OUT: options.outstanding = (int)whole(name, optarg, 1, 4096); break;
+            case TOPIC: options.topic = optarg; break;
+            case TOPICS: options.topics = (int)whole(name, optarg, 1, 64); break;
+            case QUEUES: options.queues = (int)whole(name, optarg, 1, 64); break;
+            case BODY: options.body_bytes = (int)whole(name, optarg, 1, 1 << 20); break;
+            case NUMBER: options.batch = (int)whole(name, optarg, 1, 1024); break;
+            case TAGS: options.tags_first = true; break;
+            case WARM: options.warmup_s = atof(optarg); break;
+            case SECS: options.seconds = atof(optarg); break;
+            case REQS: options.requests_max = (uint64_t)whole(name, optarg, 1, 1L << 40); break;
+            case CPU: options.cpu = (int)whole(name, optarg, -1, 1023); break;
+            case MARKS: options.marks = true; break;
+            default: die("%s", USAGE);
+        }
+    }
+    if (optind != count - 1) die("what is %s?\n%s", words[optind + 1], USAGE);
+    if (options.workload != FLOOR && !options.port) die("--port is missing\n%s", USAGE);
+    if (strlen(options.topic) > 100) die("--topic is longer than 100 characters");
+    return options;
+}

@@ -1,0 +1,65 @@
+"""The message that every micro-benchmark handles, as the Java client 5.5.0 writes it."""
+
+from typing import Final
+
+from aerobee.remoting.codes import RequestCode
+from aerobee.remoting.command import Codec, Command, Language
+from aerobee.remoting.frame import encode_frame
+
+TOPIC: Final = "BenchTopic"
+QUEUES: Final = 4
+
+
+def properties(number: int) -> str:
+    """Return the properties of one message."""
+    return (
+        f"KEYS\x01Order{number:08d}\x02UNIQ_KEY\x017F0000010A2B18B4AAC2{number:012X}\x02"
+        f"WAIT\x01true\x02TAGS\x01{'TagA' if number & 1 else 'TagB'}\x02"
+    )
+
+
+def send_command(number: int, body_bytes: int, codec: int = Codec.JSON) -> Command:
+    """Return a SEND_MESSAGE_V2 with the fields in the client's order."""
+    ext = {
+        "a": "ProducerGroupName",
+        "b": TOPIC,
+        "c": "TBW102",
+        "d": str(QUEUES),
+        "e": str(number % QUEUES),
+        "f": "0",
+        "g": "1795253960874",
+        "h": "0",
+        "i": properties(number),
+        "j": "0",
+        "k": "false",
+        "m": "false",
+        "n": "broker-a",
+    }
+    body = bytes(body_bytes)
+    code = RequestCode.SEND_MESSAGE_V2
+    return Command(code, ext, body, number, language=Language.JAVA, codec=codec)
+
+
+def send_frame(number: int, body_bytes: int) -> bytes:
+    """Return the same as bytes."""
+    return encode_frame(send_command(number, body_bytes))
+
+
+def pull_frame(number: int, queue_id: int, offset: int, messages_max: int) -> bytes:
+    """Return a PULL_MESSAGE for every tag, as bytes."""
+    ext = {
+        "queueId": str(queue_id),
+        "maxMsgBytes": "2147483647",
+        "maxMsgNums": str(messages_max),
+        "sysFlag": "4",
+        "suspendTimeoutMillis": "15000",
+        "commitOffset": "0",
+        "bname": "broker-a",
+        "topic": TOPIC,
+        "queueOffset": str(offset),
+        "expressionType": "TAG",
+        "subscription": "*",
+        "subVersion": "1795253967227",
+        "consumerGroup": "ConsumerGroupName",
+    }
+    return encode_frame(Command(RequestCode.PULL_MESSAGE, ext, b"", number, language=Language.JAVA))
