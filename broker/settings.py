@@ -61,6 +61,9 @@ class BrokerSettings(NetSettings):
     namesrv_addr: str = ""  # "host:port;host:port"; "" serves without a nameserver
     broker_permission: int = Field(default=6, ge=0, le=7)
 
+    # one read of 256 KiB holds 180 messages of 1 KiB, 500 of 128 bytes: each read is one turn
+    frames_per_turn_max: int = Field(default=1024, ge=1)
+
     # Topics and groups
     auto_create_topic_enable: bool = True
     default_topic_queue_nums: Queues = 8
