@@ -86,12 +86,18 @@ class FastSends:
             return False  # DELAY, TIMER_DELAY_*, TIMER_DELIVER_MS, TIMER_DEL_UNIQKEY, TRAN_MSG
         if properties[-1:] != "\x02":
             properties += "\x02"
-        start = properties.find("UNIQ_KEY\x01")
-        if start < 0 or (start and properties[start - 1] != "\x02"):
+        before, name, after = properties.partition("UNIQ_KEY\x01")
+        if not name or (before and before[-1] != "\x02"):
             return False
-        unique_key = properties[start + 9 : properties.find("\x02", start)].encode()
+        unique_key = after.partition("\x02")[0].encode()
         if not unique_key.isalnum():
             return False  # it goes into the JSON of the reply as it is
+        tags_code = 0
+        before, name, after = properties.partition("TAGS\x01")
+        if name:
+            if before and before[-1] != "\x02":
+                return False
+            tags_code = self._tag_hashes[after.partition("\x02")[0]]
         stored_properties = properties.encode() + self._suffix
         if len(stored_properties) > PROPERTIES_BYTES_MAX:
             return False
@@ -106,7 +112,7 @@ class FastSends:
             stamp,
             body,
             stored_properties,
-            self._tag_hashes.of(properties),
+            tags_code,
         )
         queue.arrived_bytes += self._log.position - position
         if codec == Codec.JSON:
