@@ -1,8 +1,9 @@
 """Asks the real RocketMQ every question of `probe_families` and keeps its answers in `behaviour/`.
 
-PYTHONPATH=tests python tests/golden/capture_behaviour.py
+PYTHONPATH=tests python tests/golden/capture_behaviour.py [FAMILY ...]
 """
 
+import sys
 import tempfile
 from pathlib import Path
 
@@ -16,7 +17,8 @@ BEHAVIOUR = Path(__file__).parent / "behaviour"
 def main() -> None:
     """Record every family against a fresh server, for answers must not depend on other families."""
     BEHAVIOUR.mkdir(exist_ok=True)
-    for family, probes in FAMILIES.items():
+    for family in sys.argv[1:] or FAMILIES:
+        probes = FAMILIES[family]
         with (
             tempfile.TemporaryDirectory() as directory,
             RocketMQ(Path(directory)) as server,

@@ -46,7 +46,7 @@ FAMILIES: Final[dict[str, list[Probe]]] = {
         send("V2 to queue 0"),
         send_v1("V1 to queue 1", queueId=1),
         send("without tags", i=None),
-        send("queue -1", e=-1),
+        send("queue -1", b="probe-empty", e=-1),  # any queue: of a topic that nothing else counts
         send("queue beyond the last", e=4),
         send("no topic field", b=None),
         send("queue id is no number", e="abc"),
