@@ -117,7 +117,8 @@ class BrokerConnection(Connection):
                 if self.closed:
                     return end_of_data
             at = end
-        self.put_off(data[at:])
+        if at < end_of_data:
+            self.put_off(data[at:])
         return end_of_data
 
     def _fast(

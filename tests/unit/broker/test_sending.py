@@ -315,6 +315,22 @@ async def test_the_fast_path_serves_both_of_its_codecs(
     assert [bytes(r.body) for r in iter_records(bytes(pulled.body))] == [b"one", b"b", b"b"]
 
 
+@pytest.mark.parametrize("count", [7, 8, 9, 16, 20])
+async def test_no_number_of_frames_in_one_read_stops_a_connection(
+    tmp_path: Path, count: int
+) -> None:
+    """After a turn's worth of frames, no more and no less, the connection is read again."""
+    async with (
+        running_broker(tmp_path, framesPerTurnMax="8") as broker,
+        await RawPeer.connect(broker.port) as peer,
+    ):
+        assert (await peer.request(send_command())).code == ResponseCode.SUCCESS
+        for _ in range(2):
+            await peer.send(b"".join(encode_frame(send_command()) for _ in range(count)))
+            replies = [await peer.read() for _ in range(count)]
+            assert {reply.code for reply in replies} == {ResponseCode.SUCCESS}
+
+
 async def test_a_slow_disk_is_told_in_msgpack_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
