@@ -56,7 +56,8 @@ def main(words: Sequence[str] | None = None) -> int:
     print(
         f"Noise: load average {load_before:.2f} before, {noise['stolen_cpu_seconds']:.1f} s stolen"
     )
-    home = compiling.BENCHMARKS if options.keep else compiling.BUILD
+    whole = options.peers and not options.only
+    home = compiling.BENCHMARKS if options.keep or whole else compiling.BUILD
     kept = results.write(home / "results", results.document(report, described, noise))
     print(f"kept in {kept}")
     return 1 if missed(report) else 0
@@ -125,7 +126,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seconds", type=float, default=3.0, help="measured in each round")
     parser.add_argument("--warmup", type=float, default=1.0, help="seconds before each round")
     parser.add_argument("--dir", type=Path, help="where the stores are while they are measured")
-    parser.add_argument("--keep", action="store_true", help="keep the result in benchmarks/results")
+    parser.add_argument("--keep", action="store_true", help="the result goes to benchmarks/results")
     parser.add_argument("--no-micro", action="store_true", help="leave the micro-benchmarks out")
     return parser
 

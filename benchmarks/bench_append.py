@@ -1,14 +1,12 @@
 """Micro-benchmark of the store: append with commit per 64 messages, and reads of 32.
 
-Run `python benchmarks/bench_append.py`. Passes alternate between the cases, and the smallest CPU
-time of each counts, since other work on the machine can only add to it.
+python -m benchmarks.bench_append [--passes N]
 """
 
 import argparse
 import struct
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 from aerobee.remoting.record import host_bytes, java_string_hash
@@ -16,6 +14,7 @@ from aerobee.storage.commit_log import FIXED_BYTES
 from aerobee.storage.consume_queue import ConsumeQueue
 from aerobee.storage.settings import MIB, StoreSettings
 from aerobee.storage.store import MessageStore
+from benchmarks.timing import Case, best, print_best
 
 MESSAGES_PER_COMMIT = 64
 PROPERTIES = (
@@ -30,26 +29,24 @@ def hosts(now_ms: int) -> bytes:
     )
 
 
-def append_many(store: MessageStore, queues: list[ConsumeQueue], count: int, body: bytes) -> float:
-    """Append `count` messages; return CPU microseconds per message."""
+def append_many(store: MessageStore, queues: list[ConsumeQueue], count: int, body: bytes) -> int:
+    """Append `count` messages; return how many."""
     append, commit = store.commit_log.append, store.commit_log.commit
     now = int(time.time() * 1000)
     middle, code = hosts(now), java_string_hash("TagA")
     queues_count = len(queues)
-    began = time.process_time()
     for first in range(0, count, MESSAGES_PER_COMMIT):
         for number in range(first, first + MESSAGES_PER_COMMIT):
             append(queues[number % queues_count], 0, 0, now, middle, body, PROPERTIES, code)
         commit()
-    return (time.process_time() - began) / count * 1e6
+    return count
 
 
-def read_many(store: MessageStore, queue: ConsumeQueue, count: int) -> float:
-    """Read 32 messages `count` times and join them; return CPU microseconds per read."""
-    began = time.process_time()
+def read_many(store: MessageStore, queue: ConsumeQueue, count: int) -> int:
+    """Read 32 messages `count` times and join them; return how many times."""
     for number in range(count):
         b"".join(store.reader.read(queue, number % 64 * 32, 32, 256 * 1024).parts)
-    return (time.process_time() - began) / count * 1e6
+    return count
 
 
 def main() -> None:
@@ -72,22 +69,17 @@ def main() -> None:
         store.open()
         four = [store.queue("bench", number) for number in range(4)]
         single = [store.queue("single", 0)]
-        cases: dict[str, Callable[[], float]] = {
-            "append 1 KiB, us/message": lambda: append_many(
+        cases: dict[str, Case] = {
+            "append 1 KiB, per message": lambda: append_many(
                 store, four, options.messages, bytes(1024)
             ),
-            "append 128 B, us/message": lambda: append_many(
+            "append 128 B, per message": lambda: append_many(
                 store, single, options.messages, bytes(128)
             ),
-            "read 32 scattered, us/read": lambda: read_many(store, four[0], 500),
-            "read 32 side by side, us/read": lambda: read_many(store, single[0], 500),
+            "read 32 scattered, per read": lambda: read_many(store, four[0], 500),
+            "read 32 side by side, per read": lambda: read_many(store, single[0], 500),
         }
-        best = dict.fromkeys(cases, float("inf"))
-        for _ in range(options.passes):
-            for name, case in cases.items():
-                best[name] = min(best[name], case())
-        for name, value in best.items():
-            print(f"{name:32} {value:8.2f}")
+        print_best("store, CPU", best(cases, options.passes))
         store.abandon()
 
 

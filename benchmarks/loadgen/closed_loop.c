@@ -101,8 +101,8 @@ static void take_answers(Loop *loop, Connection *connection, uint64_t time_ns) {
                                        index, &result->ledger, &asked, &messages);
         if (!length) break;
         at += length;
-        if (result->ledger.errors > 100) die("%s", result->ledger.first_error);
-        if (!asked) continue;
+        // After an answer that belongs to nothing, a request stays open for ever.
+        if (!asked || result->ledger.errors > 100) die("%s", result->ledger.first_error);
         connection->open--;
         loop->open--;
         if (loop->phase != MEASURING) continue;
