@@ -77,9 +77,7 @@ class FastSends:
         queue_id = fields.e
         if queues is None or not 0 <= queue_id < len(queues):
             return False
-        if fields.f & UNUSUAL_SYS_FLAGS or fields.j or fields.m:
-            return False
-        if not body or len(body) > self._body_bytes_max:
+        if fields.f & UNUSUAL_SYS_FLAGS or fields.j or fields.m or not body:
             return False
         properties = fields.i
         if "DEL" in properties or "TRAN_" in properties or "POP_CK" in properties:
@@ -99,7 +97,7 @@ class FastSends:
                 return False
             tags_code = self._tag_hashes[after.partition("\x02")[0]]
         stored_properties = properties.encode() + self._suffix
-        if len(stored_properties) > PROPERTIES_BYTES_MAX:
+        if len(stored_properties) > PROPERTIES_BYTES_MAX or len(body) > self._body_bytes_max:
             return False
         queue = queues[queue_id]
         stored = queue.stored
