@@ -110,7 +110,7 @@ class Broker:
         self._run(self._every(SWEEP_INTERVAL_MS / 1000, self.context.holds.sweep))
         self._run(self._every(EXPIRY_INTERVAL_S, self._expire))
         self._run(self._every(SAMPLE_INTERVAL_S, self._sample))
-        flush_interval_s = self.settings.flush_interval_commit_log / 1000
+        flush_interval_s = self.store.settings.flush_interval_ms / 1000
         self._run(self._every(flush_interval_s * EARLY, self.store.tick))
         self._run(self._save_tables())
         self._run(self._start_http())

@@ -61,7 +61,6 @@ def _store(ctx: Context) -> dict[str, str]:
     ratio = str(statistics.disk_used_ratio)
     root = ctx.settings.store_path_root_dir
     disk = shutil.disk_usage(root)
-    behind = max(0, statistics.position - statistics.flushed_position)
     return {
         "commitLogMinOffset": str(statistics.log_begin),
         "commitLogMaxOffset": str(statistics.position),
@@ -74,7 +73,7 @@ def _store(ctx: Context) -> dict[str, str]:
             if statistics.earliest_store_timestamp is None
             else statistics.earliest_store_timestamp
         ),
-        "remainHowManyDataToFlush": _human(behind),
+        "remainHowManyDataToFlush": _human(statistics.unflushed_bytes),
         "remainHowManyDataToCommit": _human(0),
     }
 

@@ -1,6 +1,5 @@
 """Keeps a window of prepared space ahead of the log's end, by a helper process or in place."""
 
-import errno
 import logging
 import os
 import subprocess
@@ -18,7 +17,6 @@ log = logging.getLogger(__name__)
 
 HELPER_DEATHS_MAX: Final = 3
 INLINE_STEP_BYTES: Final = MIB
-DISK_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
 class Allocator:

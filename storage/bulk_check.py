@@ -14,7 +14,6 @@ from isal.isal_zlib import crc32
 from aerobee.remoting.record import BLANK, BLANK_MAGIC, MAGIC_V1, MAGIC_V2
 from aerobee.storage.consume_queue import ConsumeQueue
 from aerobee.storage.layout import ENTRY_BYTES
-from aerobee.storage.queue_files import BLANK_SIZE
 from aerobee.storage.segment import Segment
 from aerobee.storage.segments import Segments
 
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     Bools = npt.NDArray[np.bool_]
 
 RANGE_BYTES: Final = 32 << 20
-_V6_BITS: Final = 48
 
 _ENTRY: Final = np.dtype([("position", ">i8"), ("size", ">i4"), ("tags", ">i8")])
 _HEAD: Final = np.dtype(
@@ -67,24 +65,11 @@ def read_entries(queue: ConsumeQueue, low: int, high: int) -> "npt.NDArray[np.vo
     return np.concatenate(pieces) if pieces else np.empty(0, _ENTRY)
 
 
-def first_from(queue: ConsumeQueue, position: int) -> int:
-    """Return the first offset whose message starts at `position` or behind it."""
-    low, high = queue.min_offset, queue.max_offset
-    while low < high:
-        middle = (low + high) // 2
-        begin, size, _ = queue.entry(middle)
-        if size == BLANK_SIZE or begin < position:
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
 def entries_between(queues: list[ConsumeQueue], begin: int, end: int) -> Entries:
     """Collect what all queues say about a stretch of the log, in the log's order."""
     rows, offsets, owners = [], [], []
     for index, queue in enumerate(queues):
-        low, high = first_from(queue, begin), first_from(queue, end)
+        low, high = queue.first_from(begin), queue.first_from(end)
         if low < high:
             rows.append(read_entries(queue, low, high))
             offsets.append(np.arange(low, high, dtype=np.int64))

@@ -26,7 +26,6 @@ log = logging.getLogger(__name__)
 
 BLANK_BYTES: Final = BLANK.size
 FIXED_BYTES: Final = 54  # of a record: all but hosts, body, topic and properties
-STORE_TIMESTAMP_AT: Final = 56  # in a record whose born host is IPv4; IPv6 adds 12
 
 HEADS: Final = {
     hosts_bytes: struct.Struct(f">iIIiiqqiq{hosts_bytes}si").pack

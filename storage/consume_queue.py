@@ -290,6 +290,18 @@ class ConsumeQueue:
         position, size, _ = self.entry(self.max_offset - 1)
         return 0 if size == BLANK_SIZE else position + size
 
+    def first_from(self, position: int) -> int:
+        """Return the first offset whose message starts at a position of the log or behind it."""
+        low, high = self.min_offset, self.max_offset
+        while low < high:
+            middle = (low + high) // 2
+            begin, size, _ = self.entry(middle)
+            if size == BLANK_SIZE or begin < position:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
     def first_behind(self, position: int) -> int:
         """Return the first offset whose message ends behind a position of the log."""
         low, high = self.min_offset, self.max_offset
@@ -311,15 +323,7 @@ class ConsumeQueue:
 
     def trim(self, log_begin: int) -> None:
         """Let `min_offset` be the first message that the log still has; drop files before it."""
-        low, high = self.min_offset, self.max_offset
-        while low < high:
-            middle = (low + high) // 2
-            position, size, _ = self.entry(middle)
-            if size == BLANK_SIZE or position < log_begin:
-                low = middle + 1
-            else:
-                high = middle
-        self.min_offset = low
+        self.min_offset = low = self.first_from(log_begin)
         if not self._write:
             return
         for span in self.spans()[:-1]:

@@ -1,6 +1,6 @@
 """Every queue of the store by topic and number."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from aerobee.storage.consume_queue import ConsumeQueue
@@ -69,13 +69,6 @@ class ConsumeQueues:
         if queues and self._write:
             self._files.remove_directory(self.root / topic)
         return bool(queues)
-
-    def delete_except(self, topics: Collection[str]) -> list[str]:
-        """Remove every topic that is not among `topics`; return their names."""
-        gone = [topic for topic in self.topics() if topic not in topics]
-        for topic in gone:
-            self.delete_topic(topic)
-        return gone
 
     def remove_files(self, queue: ConsumeQueue) -> None:
         """Remove a queue's files and directory."""

@@ -85,11 +85,6 @@ class Flusher:
         """Whether a sync is under way."""
         return self._log_under_way > 0 or self._queue_round is not None
 
-    @property
-    def behind_bytes(self) -> int:
-        """How much of the log the disk does not have yet, as far as we know."""
-        return self._log.position - self._log.flushed_position
-
     def request(self, position: int, done: Done) -> None:
         """Call `done(True)` when the log is on the disk up to `position`, which is committed.
 

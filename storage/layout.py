@@ -14,7 +14,6 @@ WRITTEN: Final = "aerobee.written"  # ours: a position proven written in this bo
 ABORT: Final = "abort"
 LOCK: Final = "lock"
 
-NAME_DIGITS: Final = 20
 ENTRY_BYTES: Final = 20  # of a ConsumeQueue file
 
 _NAME: Final = re.compile(r"[0-9]{20}")

@@ -20,7 +20,6 @@ from aerobee.storage.segments import Segments
 
 CHUNK_BYTES: Final = 4 << 20
 SCHEDULE_TOPIC: Final = "SCHEDULE_TOPIC_XXXX"
-DELAY_UNKNOWN_MS: Final = 1000  # of a level that the table lacks (ScheduleMessageService)
 
 HEAD: Final = struct.Struct(">iIIiiqqi")
 """Total size, magic, body crc, queue id, flag, queue offset, position, sys flag."""
@@ -34,6 +33,13 @@ _BODY_AT: Final = {0: 84, 16: 96, 32: 96, 48: 108}  # by the IPv6 bits of the sy
 _V6_BITS: Final = SysFlag.BORN_HOST_V6 | SysFlag.STORE_HOST_V6
 _TRANSACTION_BITS: Final = 0xC
 _COMMITTED: Final = 0x8
+
+
+def store_timestamp(buffer: bytes, at: int, sys_flag: int) -> int:
+    """Return when the record at byte `at` was stored, in milliseconds; it stands behind a host."""
+    born_host_bytes = 20 if sys_flag & SysFlag.BORN_HOST_V6 else 8
+    stamp: int = _TIMESTAMP.unpack_from(buffer, at + HOSTS_AT + born_host_bytes)[0]
+    return stamp
 
 
 class Scanned(NamedTuple):
@@ -58,9 +64,7 @@ class Scanned(NamedTuple):
     @property
     def store_timestamp(self) -> int:
         """When the broker stored it, in milliseconds."""
-        v6 = 12 if self.sys_flag & SysFlag.BORN_HOST_V6 else 0
-        stamp: int = _TIMESTAMP.unpack_from(self.buffer, self.at + HOSTS_AT + 8 + v6)[0]
-        return stamp
+        return store_timestamp(self.buffer, self.at, self.sys_flag)
 
     @property
     def properties(self) -> bytes:

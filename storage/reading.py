@@ -47,7 +47,6 @@ class ReadResult:
     parts: list[memoryview] = field(default_factory=list)
     count: int = 0
     bytes: int = 0
-    behind_bytes: int = 0  # from the last record read to the log's end
 
 
 class Reader:
@@ -131,7 +130,7 @@ class Reader:
                 parts = [view[at - base : at - base + size] for at, size in places]
             return ReadResult(
                 ReadStatus.FOUND, offset + count, queue.min_offset, queue.max_offset, parts,
-                count, total, self._log.position - entries[-3],
+                count, total,
             )  # fmt: skip
         gather = _Gather(self._log, messages_max, bytes_max)
         for index in range(count):
@@ -205,7 +204,6 @@ class _Gather:
         self._messages_max = messages_max
         self._bytes_max = bytes_max
         self._removed_until = 0  # where the next log file starts, after a miss
-        self._last = 0
         self._run_begin = self._run_end = -1
         self.parts: list[memoryview] = []
         self.count = 0
@@ -226,7 +224,6 @@ class _Gather:
             return True
         if accept is not None and not accept(view):
             return True
-        self._last = position
         if position == self._run_end and (
             longer := self._log.view(self._run_begin, position + size - self._run_begin)
         ):
@@ -244,5 +241,5 @@ class _Gather:
         """Put the result together."""
         return ReadResult(
             self.status, next_offset, queue.min_offset, queue.max_offset, self.parts, self.count,
-            self.bytes, self._log.position - self._last if self.count else 0,
+            self.bytes,
         )  # fmt: skip

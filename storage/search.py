@@ -1,18 +1,16 @@
 """Finds the message of a queue that was stored at, after or before a time."""
 
-import struct
 from typing import Final, Literal
 
-from aerobee.remoting.record import MAGIC_V1, MAGIC_V2, SysFlag
+from aerobee.remoting.record import MAGIC_V1, MAGIC_V2
 from aerobee.storage.commit_log import CommitLog
 from aerobee.storage.consume_queue import ConsumeQueue
-from aerobee.storage.log_scan import HEAD, RECORD_BYTES_MIN
+from aerobee.storage.log_scan import HEAD, RECORD_BYTES_MIN, store_timestamp
 from aerobee.storage.queue_files import BLANK_SIZE
 
 Boundary = Literal["LOWER", "UPPER"]
 
 _HEAD_BYTES: Final = 84  # enough for the store timestamp behind any born host
-_TIMESTAMP: Final = struct.Struct(">q")
 
 
 def record_bytes_at(commit_log: CommitLog, position: int) -> memoryview | None:
@@ -33,9 +31,7 @@ def store_time_at(commit_log: CommitLog, position: int) -> int | None:
     head = _head(commit_log, position)
     if head is None:
         return None
-    v6 = 12 if HEAD.unpack_from(head)[7] & SysFlag.BORN_HOST_V6 else 0
-    stamp: int = _TIMESTAMP.unpack_from(head, 56 + v6)[0]
-    return stamp
+    return store_timestamp(head, 0, HEAD.unpack_from(head)[7])
 
 
 def _head(commit_log: CommitLog, position: int) -> bytes | None:

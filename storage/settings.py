@@ -32,9 +32,7 @@ class StoreSettings:
     segment_bytes: int = GIB  # [mappedFileSizeCommitLog] of one commit log file
     queue_file_entries: int = 300_000  # [mappedFileSizeConsumeQueue] / 20
     flush_mode: str = ASYNC_FLUSH  # [flushDiskType]
-    flush_interval_ms: int = (
-        500  # [flushIntervalCommitLog] and at most that old is what may be lost
-    )
+    flush_interval_ms: int = 500  # [flushIntervalCommitLog], so old may be what power loss takes
     queue_flush_interval_ms: int = 1000  # [flushIntervalConsumeQueue], and of the checkpoints
     sync_flush_timeout_ms: int = 5000  # [syncFlushTimeout]
     message_bytes_max: int = 4 * MIB  # [maxMessageSize] of one body

@@ -8,7 +8,6 @@ Synchronous, and used by one thread. The broker watches `flusher.fileno()` and
 import logging
 import os
 import time
-from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from aerobee.storage.allocator import Allocator
@@ -54,6 +53,11 @@ class StoreStatistics:
     writable: bool
     refusal: str | None
     earliest_store_timestamp: int | None
+
+    @property
+    def unflushed_bytes(self) -> int:
+        """How much of the log the disk does not have yet, as far as we know."""
+        return max(0, self.position - self.flushed_position)
 
 
 class MessageStore:
@@ -306,18 +310,9 @@ class MessageStore:
 
     def delete_topic(self, topic: str) -> bool:
         """Remove a topic's queues; False if it has none. Its messages age with the log."""
-        self._queues_will_go()
+        self.flusher.drain(CLOSE_TIMEOUT_S)  # no sync may hold a file that is closed
+        remove_progress(self.files, self.settings.root)  # no proof may speak of what is gone
         return self.queues.delete_topic(topic)
-
-    def delete_topics_except(self, topics: Collection[str]) -> list[str]:
-        """Remove the queues of every topic that is not named; return what went."""
-        self._queues_will_go()
-        return self.queues.delete_except(topics)
-
-    def _queues_will_go(self) -> None:
-        """No sync may hold a closed file, and no proof may speak of a queue that is gone."""
-        self.flusher.drain(CLOSE_TIMEOUT_S)
-        remove_progress(self.files, self.settings.root)
 
     def earliest_store_time(self) -> int | None:
         """Return when the oldest message kept was stored (ms), None in an empty log."""

@@ -88,7 +88,6 @@ class Verifier:
         self._segments = Segments(files, settings.log_dir, settings.segment_bytes, write=False)
         self._queues = ConsumeQueues(files, settings, write=False)
         self._tags: dict[bytes, int] = {}
-        self._seen: dict[tuple[str, int], int] = {}  # the next offset that the log should show
         self.report = Report()
 
     def run(self) -> Report:

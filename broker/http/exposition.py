@@ -86,8 +86,7 @@ def _broker(ctx: Context, snapshot: Snapshot) -> None:
     add("rocketmq_consumer_group_number", len(ctx.groups))
     store = {"storage_type": "local", "storage_medium": "disk"}
     add("rocketmq_storage_size", statistics.position - statistics.log_begin, **store)
-    behind = max(0, statistics.position - statistics.flushed_position)
-    add("rocketmq_storage_flush_behind_bytes", behind, **store)
+    add("rocketmq_storage_flush_behind_bytes", statistics.unflushed_bytes, **store)
     add("rocketmq_storage_dispatch_behind_bytes", 0, **store)  # queues are written with the log
     earliest = statistics.earliest_store_timestamp
     age_ms = max(0, ctx.now_ms() - earliest) if earliest else 0
