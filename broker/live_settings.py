@@ -14,12 +14,12 @@ from typing import Final
 
 import msgspec
 
-from aerobee.broker.json_files import replace_file
 from aerobee.broker.settings import NEEDS_RESTART, BrokerSettings
 from aerobee.remoting.bodies import DataVersion
 from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.errors import RequestError
 from aerobee.remoting.java_properties import format_java_properties, parse_java_properties
+from aerobee.remoting.kept_files import replace_file
 from aerobee.remoting.settings import SettingsError
 
 log = logging.getLogger(__name__)

@@ -59,7 +59,7 @@ class NameServer:
     async def start(self) -> None:
         """Read the KV table and serve; serving when it returns.
 
-        Raises KvFileDamaged, TlsError, or OSError naming the address that cannot be had.
+        Raises KeptFileDamaged, TlsError, or OSError naming the address that cannot be had.
         """
         self.kv.load()
         context = Context(self.settings, self.table, self.kv, self._now_ms, self._now_ms())

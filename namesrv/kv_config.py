@@ -2,14 +2,12 @@
 
     {"configTable":{"ORDER_TOPIC_CONFIG":{"topic":"broker-a:4;broker-b:4"}}}
 
-A change is answered when it is on disk. The file is replaced in three steps (KVConfigManager.java
-and MixAll.string2File, but never in place): write `.tmp` and sync it, rename the file to `.bak`,
-rename `.tmp` to the file. A crash between any two leaves one of the names complete.
+A change is answered when it is on disk; `remoting.kept_files` says how the file is replaced
+(KVConfigManager.java).
 """
 
 import asyncio
 import logging
-import os
 from pathlib import Path
 from typing import Final
 
@@ -17,15 +15,12 @@ import msgspec
 
 from aerobee.remoting.bodies import Body, KVTable, decode_body, encode_body
 from aerobee.remoting.codes import ResponseCode
-from aerobee.remoting.errors import AerobeeError, RequestError
+from aerobee.remoting.errors import RequestError
+from aerobee.remoting.kept_files import load_kept_file, replace_file
 
 log = logging.getLogger(__name__)
 
 ORDER_TOPIC_CONFIG: Final = "ORDER_TOPIC_CONFIG"  # NamesrvUtil.NAMESPACE_ORDER_TOPIC_CONFIG
-
-
-class KvFileDamaged(AerobeeError):
-    """The file exists and cannot be read, nor can its backup; the text says what to do."""
 
 
 class KvFile(Body, frozen=True, kw_only=True):
@@ -47,32 +42,16 @@ class KvConfig:
         self._writing = asyncio.Lock()
 
     def load(self) -> None:
-        """Read the file or, where it is missing or damaged, its backup.
-
-        Raises KvFileDamaged when something is there and nothing of it can be read.
-        """
-        problems = []
-        for path in (self._path, backup(self._path)):
-            try:
-                self.table = decode_body(KvFile, path.read_bytes()).config_table
-            except FileNotFoundError:
-                continue
-            except (OSError, RequestError) as error:
-                problems.append(f"{path}: {error}")
-                continue
-            self._bytes = sum(
-                entry_bytes(namespace, key, value)
-                for namespace, values in self.table.items()
-                for key, value in values.items()
-            )
-            if problems:
-                log.error("kv file damaged=%s read_instead=%s", problems, path)
+        """Read the file or its backup; raises KeptFileDamaged (see `load_kept_file`)."""
+        stored = load_kept_file(self._path, lambda data: decode_body(KvFile, data))
+        if stored is None:
             return
-        if problems:
-            raise KvFileDamaged(
-                f"cannot read {'; '.join(problems)}. Repair the file, or remove it and its .bak to"
-                " start with an empty table."
-            )
+        self.table = stored.config_table
+        self._bytes = sum(
+            entry_bytes(namespace, key, value)
+            for namespace, values in self.table.items()
+            for key, value in values.items()
+        )
 
     def get(self, namespace: str, key: str) -> str | None:
         """Return one value."""
@@ -135,26 +114,3 @@ class KvConfig:
 def entry_bytes(namespace: str, key: str, value: str) -> int:
     """Return what an entry counts towards the table's limit."""
     return len(namespace.encode()) + len(key.encode()) + len(value.encode())
-
-
-def backup(path: Path) -> Path:
-    """Return the name of a file's previous version."""
-    return path.with_name(path.name + ".bak")
-
-
-def replace_file(path: Path, data: bytes) -> None:
-    """Replace a file, keeping the previous version as `.bak`; on disk when it returns."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    fresh = path.with_name(path.name + ".tmp")
-    with fresh.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    if path.exists():
-        path.replace(backup(path))
-    fresh.replace(path)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)

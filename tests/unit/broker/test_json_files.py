@@ -1,79 +1,20 @@
-"""Table files survive a crash at any step, and never keep the loop waiting."""
+"""Table files are written aside, and never keep the loop waiting."""
 
 import asyncio
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from support.waiting import until
 
 from aerobee.broker import json_files
-from aerobee.broker.json_files import TableFile, TableFileDamaged, load_json_file, replace_file
+from aerobee.broker.json_files import TableFile
+from aerobee.remoting.kept_files import replace_file
 
 
 def as_number(data: bytes) -> int:
     """Decode a file that holds one number."""
     return int(data)
-
-
-class Killed(BaseException):
-    """Stands for the end of the process."""
-
-
-def killed_at(step: int) -> Callable[[Path, Path], Path]:
-    """Return a rename that ends the process before its `step`-th call."""
-    rename, calls = Path.replace, 0
-
-    def replace(self: Path, target: Path) -> Path:
-        nonlocal calls
-        calls += 1
-        if calls == step:
-            raise Killed
-        return rename(self, target)
-
-    return replace
-
-
-@pytest.mark.parametrize(("step", "found"), [(1, 1), (2, 1), (3, 2)])
-def test_a_crash_at_each_step_leaves_a_readable_table(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int, found: int
-) -> None:
-    """Before the renames and between them the old table is read, after them the new one."""
-    file = tmp_path / "table.json"
-    replace_file(file, b"1")
-    with monkeypatch.context() as patch:
-        patch.setattr(Path, "replace", killed_at(step))
-        if step <= 2:
-            with pytest.raises(Killed):
-                replace_file(file, b"2")
-        else:
-            replace_file(file, b"2")
-    assert load_json_file(file, as_number) == found
-
-
-@pytest.mark.parametrize("damage", [b"", b"\0\0\0\0", b"{", None])
-def test_the_backup_is_read_where_the_file_is_damaged(tmp_path: Path, damage: bytes | None) -> None:
-    """Empty, zeroed, torn and missing files are passed over."""
-    file = tmp_path / "table.json"
-    replace_file(file, b"1")
-    replace_file(file, b"2")
-    if damage is None:
-        file.unlink()
-    else:
-        file.write_bytes(damage)
-    assert load_json_file(file, as_number) == 1
-
-
-def test_two_damaged_files_are_an_error_that_names_both(tmp_path: Path) -> None:
-    """An empty table in their place would forget for good what they still may hold."""
-    file = tmp_path / "table.json"
-    file.write_bytes(b"x")
-    (tmp_path / "table.json.bak").write_bytes(b"y")
-    with pytest.raises(TableFileDamaged) as damaged:
-        load_json_file(file, as_number)
-    assert "table.json:" in str(damaged.value) and "table.json.bak:" in str(damaged.value)
-    assert load_json_file(tmp_path / "other.json", as_number) is None
 
 
 async def test_flush_returns_when_its_change_is_on_disk(tmp_path: Path) -> None:

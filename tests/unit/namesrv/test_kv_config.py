@@ -2,14 +2,13 @@
 
 import asyncio
 import json
-import os
 from pathlib import Path
 
 import pytest
 
-from aerobee.namesrv import kv_config
-from aerobee.namesrv.kv_config import KvConfig, KvFileDamaged
+from aerobee.namesrv.kv_config import KvConfig
 from aerobee.remoting.errors import RequestError
+from aerobee.remoting.kept_files import KeptFileDamaged
 
 
 @pytest.fixture
@@ -72,44 +71,10 @@ async def test_a_damaged_file_falls_back_to_its_backup(path: Path, content: byte
     await kv.put("ns", "k", "2")
     damage(path, content)
     assert loaded(path).get("ns", "k") == "1"
-    damage(path.with_name("kvConfig.json.bak"), content)
-    with pytest.raises(KvFileDamaged, match=r"kvConfig\.json.*remove it and its \.bak"):
+    damage(path, b"{")
+    damage(path.with_name("kvConfig.json.bak"), b"{")
+    with pytest.raises(KeptFileDamaged, match=r"kvConfig\.json.*remove both"):
         loaded(path)
-
-
-@pytest.mark.parametrize("step", ["open", "fsync", "first rename", "second rename"])
-async def test_a_crash_at_any_step_leaves_a_readable_file(
-    path: Path, step: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Either the value before or the value after, never none."""
-    kv = loaded(path)
-    await kv.put("ns", "k", "1")
-
-    class Crash(BaseException):
-        """The process is gone."""
-
-    renames: list[Path] = []
-    rename = Path.replace
-
-    def crashing_rename(self: Path, target: Path) -> Path:
-        renames.append(self)
-        if step == ("first rename" if len(renames) == 1 else "second rename"):
-            raise Crash
-        return rename(self, target)
-
-    def crash(*_: object) -> None:
-        raise Crash
-
-    if step == "open":
-        monkeypatch.setattr(Path, "open", crash)
-    elif step == "fsync":
-        monkeypatch.setattr(os, "fsync", crash)
-    else:
-        monkeypatch.setattr(Path, "replace", crashing_rename)
-    with pytest.raises(Crash):
-        kv_config.replace_file(path, b'{"configTable":{"ns":{"k":"2"}}}')
-    monkeypatch.undo()
-    assert loaded(path).get("ns", "k") in {"1", "2"}
 
 
 async def test_a_disk_that_cannot_be_written_is_told(path: Path) -> None:

@@ -1,0 +1,90 @@
+"""Small files that a crash at any moment leaves readable: tables and settings of the servers.
+
+A file `topics.json` is replaced in three steps, as RocketMQ's ConfigManager does it, but never
+written in place:
+
+    1  write `topics.json.tmp`, fsync it
+    2  rename `topics.json` to `topics.json.bak`
+    3  rename `topics.json.tmp` to `topics.json`, fsync the folder
+
+A crash before 2 leaves the old file, between 2 and 3 the old one under its `.bak` name, after 3
+the new one; the loader reads the first of the two names that can be decoded. What a change made
+is acknowledged only after 3.
+"""
+
+import logging
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from aerobee.remoting.errors import AerobeeError
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+class KeptFileDamaged(AerobeeError):
+    """Neither a file nor its backup can be read; the text names both and the way out."""
+
+
+def load_kept_file(path: Path, decode: Callable[[bytes], T]) -> T | None:
+    """Read a table from its file or, where that is missing, empty or damaged, from its backup.
+
+    Returns None when neither holds anything. Raises KeptFileDamaged when there is something but
+    nothing of it can be decoded: to start with an empty table would forget it for good.
+    `decode` says that by ValueError, a msgspec error or one of ours.
+    """
+    damaged: list[str] = []
+    for candidate in (path, _backup(path)):
+        try:
+            data = candidate.read_bytes()
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            damaged.append(f"{candidate}: {error.strerror}")
+            continue
+        if not data.strip(b"\0 \t\r\n"):
+            continue  # an empty file is what a crash of a writer in place leaves
+        try:
+            table = decode(data)
+        except (AerobeeError, msgspec.MsgspecError, ValueError, RecursionError) as error:
+            damaged.append(f"{candidate}: {type(error).__name__}: {error}")
+            continue
+        if damaged:
+            log.error("kept_file damaged=%s read_instead=%s", "; ".join(damaged), candidate)
+        return table
+    if damaged:
+        raise KeptFileDamaged(
+            f"cannot read {'; '.join(damaged)}. Repair or restore one of them, or remove both to "
+            "start without what they held."
+        )
+    return None
+
+
+def replace_file(path: Path, data: bytes) -> None:
+    """Replace a file by `data`, keeping the previous one as `.bak`; durable on return.
+
+    Raises OSError; the file then holds what it held before, itself or as its backup.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fresh = path.with_name(path.name + ".tmp")
+    with fresh.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    if path.exists():
+        path.replace(_backup(path))
+    fresh.replace(path)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def _backup(path: Path) -> Path:
+    return path.with_name(path.name + ".bak")
