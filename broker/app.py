@@ -38,6 +38,7 @@ from aerobee.remoting.net.connection import Connection
 from aerobee.remoting.net.routes import Dispatcher
 from aerobee.remoting.net.server import Server
 from aerobee.remoting.record import host_bytes
+from aerobee.remoting.settings import SettingsError
 from aerobee.storage.store import MessageStore
 
 if TYPE_CHECKING:
@@ -169,7 +170,7 @@ class Broker:
     async def _bind(self, port: int, traffic: Callable[[], Traffic]) -> Server:
         def connection() -> Connection:
             made = BrokerConnection(traffic())
-            made.on_closed.append(self.context.members.closed)
+            made.on_closed += (self.context.members.closed, self.context.holds.closed)
             return made
 
         settings = self.settings
@@ -204,7 +205,13 @@ class Broker:
             queues=queues,
             tick=tick,
             appender=Appender(store, tick),
-            holds=Holds(self._serve_again, steady_clock_ms, settings.held_pulls_max),
+            holds=Holds(
+                self._serve_again,
+                steady_clock_ms,
+                settings.held_pulls_max,
+                settings.held_pulls_per_connection_max,
+                loop.call_soon,
+            ),
             hooks=Hooks(queues.forget_checks),
             registration=Registration(
                 lambda: self.settings, topics, self._pool, f"{host[0]}:{host[1]}"
@@ -329,9 +336,16 @@ class Broker:
 
 
 def record_host(ip: str, port: int) -> tuple[str, int]:
-    """Return a host that fits a record: a name is resolved, records hold addresses only."""
+    """Return a host that fits a record: a name is resolved, records hold addresses only.
+
+    Raises SettingsError for a name that has no address.
+    """
     try:
         ipaddress.ip_address(ip)
     except ValueError:
-        ip = str(socket.getaddrinfo(ip, port, type=socket.SOCK_STREAM)[0][4][0])
+        try:
+            ip = str(socket.getaddrinfo(ip, port, type=socket.SOCK_STREAM)[0][4][0])
+        except OSError:
+            message = f"brokerIP1 cannot be {ip!r}: it is no address, and no name that has one"
+            raise SettingsError(message) from None
     return ip, port

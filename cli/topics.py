@@ -41,7 +41,12 @@ def status(namesrv: str, everything: bool) -> None:
 )
 @click.argument("topic")
 @click.option(
-    "-q", "--queues", type=click.IntRange(1, 32767), default=8, show_default=True, help="A broker."
+    "-q",
+    "--queues",
+    type=click.IntRange(1, 32767),
+    default=8,
+    show_default=True,
+    help="Queues on each broker.",
 )
 @namesrv_option
 def create_topic(topic: str, queues: int, namesrv: str) -> None:

@@ -96,7 +96,8 @@ class ServerSettings(BaseSettings):
             elif value.origin.startswith(ENV_PREFIX) and key.upper() in cls.also_read:
                 continue
             elif _is_rocketmq_key(key):
-                idle.append(key)
+                if not value.origin.startswith(ENV_PREFIX):  # one environment serves all servers
+                    idle.append(key)
             else:
                 warnings.append(cls._unknown(key, value.origin))
         if idle:
@@ -142,7 +143,8 @@ class ServerSettings(BaseSettings):
         by_plain = {_plain(known): known for known in cls.keys().values()}
         near = difflib.get_close_matches(_plain(key), by_plain, n=1, cutoff=0.6)
         hint = f"did you mean {by_plain[near[0]]}?" if near else "no known key resembles it"
-        return f"unknown key {key} ({origin}) is ignored: {hint}"
+        shown = key if key and key.isprintable() else repr(key)
+        return f"unknown key {shown} ({origin}) is ignored: {hint}"
 
     @classmethod
     def _problems(cls, error: ValidationError, given: Mapping[str, _Given]) -> Iterator[str]:
@@ -186,7 +188,7 @@ def _bounds(info: FieldInfo) -> str:
     """Put the limits that a field's metadata carries into words."""
     words = {"ge": " from {}", "gt": " above {}", "le": " to {}", "lt": " below {}"}
     words |= {"min_length": ", at least {} long", "max_length": ", at most {} long"}
-    words["pattern"] = " like {}"
+    words["pattern"] = f" like {info.default}"  # an example says more than an expression
     found = ""
     for word, text in words.items():
         for item in info.metadata:

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 import socket
 import ssl
 from typing import Final
@@ -21,6 +22,13 @@ DEAD_HOST_TIMEOUT_MS: Final = 30_000  # sent bytes without any acknowledgement
 
 
 __all__ = ["ConnectionPool", "TlsClientSettings"]
+
+
+def _in_words(error: OSError) -> str:
+    """Say why there is no connection; asyncio's own text repeats the address and adds numbers."""
+    if isinstance(error, ssl.SSLError | socket.gaierror) or not error.errno:
+        return error.strerror or str(error)
+    return os.strerror(error.errno)
 
 
 def refuse_requests(connection: Connection, command: Command) -> None:
@@ -143,7 +151,7 @@ class ConnectionPool:
             seconds = self.limits.connect_timeout_s
             raise NotConnected(f"{address}: no connection in {seconds:g} s") from None
         except (OSError, ssl.SSLError) as error:
-            raise NotConnected(f"{address}: {error}") from error
+            raise NotConnected(f"{address}: {_in_words(error)}") from error
         if connection.gone:
             raise NotConnected(f"{address}: {connection.close_reason}")
         _notice_dead_host(connection)

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from aerobee.broker.app import record_host
 from aerobee.broker.settings import BrokerSettings, local_address
 from aerobee.remoting.net.tls import ClientAuth, TlsMode
 from aerobee.remoting.settings import SettingsError
@@ -76,7 +77,11 @@ def test_what_the_store_and_the_network_get() -> None:
         ("namesrvAddr", "localhost", "allowed: host:port, several joined by ;"),
         ("namesrvAddr", "localhost:0", "allowed: host:port"),
         ("flushDiskType", "SOMETIMES", "allowed: ASYNC_FLUSH, SYNC_FLUSH"),
-        ("messageDelayLevel", "1s 5x", "messageDelayLevel cannot be '1s 5x'"),
+        (
+            "messageDelayLevel",
+            "1s 5x",
+            "messageDelayLevel cannot be '1s 5x' (option): allowed: text like 1s 5s 10s 30s",
+        ),
         ("deleteWhen", "24", "deleteWhen cannot be '24'"),
         ("autoCreateTopicEnable", "maybe", "allowed: true, false"),
         ("brokerRole", "SLAVE", "every broker is a master here"),
@@ -120,3 +125,10 @@ def test_the_local_address_can_be_dialled() -> None:
     """It is an address, never the wildcard that no client can use."""
     address = local_address()
     assert address and address not in ("0.0.0.0", "::")
+
+
+def test_an_address_nobody_has_is_an_error_of_the_setting() -> None:
+    """A name is looked up when the broker starts; the message names the key, not the resolver."""
+    assert record_host("127.0.0.1", 10911) == ("127.0.0.1", 10911)
+    with pytest.raises(SettingsError, match="brokerIP1 cannot be 'not a host'"):
+        record_host("not a host", 10911)

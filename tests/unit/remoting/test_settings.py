@@ -94,6 +94,13 @@ def test_an_unknown_key_warns_and_names_the_nearest(tmp_path: Path) -> None:
     ]
 
 
+def test_an_unknown_key_cannot_write_to_the_terminal(tmp_path: Path) -> None:
+    """Bytes of a file that is no settings file at all are shown as text."""
+    _, warnings = load("\x1b[2Jqqq=1\n=2", tmp_path)
+    where = f"(in {tmp_path}/broker.conf) is ignored: no known key resembles it"
+    assert warnings == [f"unknown key '\\x1b[2Jqqq' {where}", f"unknown key '' {where}"]
+
+
 def test_keys_that_only_rocketmq_has_are_one_soft_note(tmp_path: Path) -> None:
     """A file made for the Java broker draws one line, not one per thread pool."""
     _, warnings = load("haListenPort=1\nsendMessageThreadPoolNums=4\nlistenPort=5", tmp_path)
@@ -105,6 +112,11 @@ def test_keys_that_only_rocketmq_has_are_one_soft_note(tmp_path: Path) -> None:
 def test_variables_of_other_parts_are_left_alone() -> None:
     """A variable that another part of the program reads is no mistake."""
     assert load(environ={"AEROBEE_JAVA_HOME": "/jdk"})[1] == []
+
+
+def test_one_environment_serves_brokers_and_nameservers() -> None:
+    """A variable with a key that only another server heeds is no news; in a file it would be."""
+    assert load(environ={"AEROBEE_HA_LISTEN_PORT": "1"})[1] == []
 
 
 @pytest.mark.parametrize(
