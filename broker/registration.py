@@ -10,7 +10,7 @@ the topics are on this broker's disk and every nameserver that answers has them,
 import asyncio
 import logging
 import zlib
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -30,6 +30,7 @@ from aerobee.remoting.headers.registration import (
 )
 from aerobee.remoting.net.addresses import format_address
 from aerobee.remoting.net.connection import Connection
+from aerobee.remoting.net.tasks import Tasks
 from aerobee.remoting.registration_body import encode_register_body
 
 log = logging.getLogger(__name__)
@@ -69,7 +70,7 @@ class Nameserver:
         self.pending: dict[str, TopicConfig] = {}
         self.everything = False  # not only what is pending
         self.batch: asyncio.Future[None] | None = None  # done when what is pending was told
-        self.worker: asyncio.Task[None] | None = None
+        self.worker: asyncio.Task[Any] | None = None
 
     def heard_on(self, connection: Connection | None) -> None:
         """It forgets a broker whose connection ends, so it has to be told again."""
@@ -99,7 +100,7 @@ class Registration:
         self._caller = caller
         self.address = address
         self.nameservers = [Nameserver(server) for server in settings().nameservers]
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = Tasks()
         self._closing = False
 
     @property
@@ -124,7 +125,7 @@ class Registration:
                 if server.worker is not None:
                     continue
                 if everybody and server.knows_us and not self._settings().force_register:
-                    self._spawn(self._refresh(server))
+                    self._tasks.start(self._refresh(server), f"refresh {server.address}")
                 elif everybody or not server.knows_us:
                     self._tell(server, None)
 
@@ -142,9 +143,7 @@ class Registration:
     async def stop(self) -> None:
         """Take leave of every nameserver; bounded by `UNREGISTER_TIMEOUT_S`."""
         self._closing = True
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._tasks.close()
         leaving = [self._unregister(server) for server in self.nameservers if server.answers]
         await asyncio.gather(*leaving)
 
@@ -178,7 +177,7 @@ class Registration:
         if server.batch is None:
             server.batch = asyncio.get_running_loop().create_future()
         if server.worker is None:
-            server.worker = self._spawn(self._work(server))
+            server.worker = self._tasks.start(self._work(server), f"tell {server.address}")
         return server.batch
 
     async def _work(self, server: Nameserver) -> None:
@@ -308,17 +307,6 @@ class Registration:
     def _period_s(self) -> float:
         period_ms = self._settings().register_name_server_period
         return min(max(period_ms, PERIOD_MS_MIN), PERIOD_MS_MAX) / 1000
-
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._done)
-        return task
-
-    def _done(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("registration failed", exc_info=error)
 
 
 def _request(code: int, header: Header, body: bytes = b"") -> Command:

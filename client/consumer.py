@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-from aerobee.client.background import BackgroundTasks
 from aerobee.client.balance import Strategy
 from aerobee.client.errors import InvalidUse
 from aerobee.client.handlers import Handler, HandlerPool, HandlerStatistics, as_handler
@@ -21,6 +20,7 @@ from aerobee.client.settings import ClientSettings, PushSettings
 from aerobee.client.sharing import return_instance
 from aerobee.client.subscriptions import parse_subscription
 from aerobee.remoting.errors import AerobeeError
+from aerobee.remoting.net.tasks import Tasks
 
 log = logging.getLogger(__name__)
 
@@ -108,7 +108,7 @@ class PushConsumer(GroupMember):
         if not self._subscriptions:
             raise InvalidUse(f"group {self.group!r} subscribes to nothing; call subscribe first")
         instance = self._instance = await self._share_instance()
-        self._tasks = BackgroundTasks()
+        self._tasks = Tasks()
         self._pulling: dict[MessageQueue, asyncio.Task[Any]] = {}
         self._pool = HandlerPool(self.settings.concurrency, self.settings.redeliver_delay_ms)
         idle_max_ms = self.settings.pull.idle_max_ms

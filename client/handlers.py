@@ -8,9 +8,9 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple
 
-from aerobee.client.background import BackgroundTasks
 from aerobee.client.process_queue import ProcessQueue
 from aerobee.client.received import ReceivedMessage
+from aerobee.remoting.net.tasks import Tasks
 
 log = logging.getLogger(__name__)
 
@@ -71,7 +71,7 @@ class HandlerPool:
         self._waking = False  # a worker was woken and has not run yet
         self._workers = 0
         self._running = 0
-        self._tasks = BackgroundTasks()
+        self._tasks = Tasks()
         self._redeliveries: set[asyncio.TimerHandle] = set()
 
     def submit(

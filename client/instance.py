@@ -10,7 +10,6 @@ from collections import Counter, deque
 from collections.abc import Coroutine, Iterable
 from typing import Any, Final, Protocol
 
-from aerobee.client.background import BackgroundTasks
 from aerobee.client.connections import Connections
 from aerobee.client.errors import BrokerRefused, RouteMissing
 from aerobee.client.message import MessageQueue
@@ -41,6 +40,7 @@ from aerobee.remoting.msgpack_header import EXT_MSGPACK
 from aerobee.remoting.net.addresses import parse_address
 from aerobee.remoting.net.connection import Connection
 from aerobee.remoting.net.routes import Dispatcher
+from aerobee.remoting.net.tasks import Tasks
 
 log = logging.getLogger(__name__)
 
@@ -79,7 +79,7 @@ class ClientInstance:
         self.users = 0  # open producers and consumers
         self.groups: set[str] = set()  # consumer groups that have, or are about to have, a member
         self.client_id = make_client_id(namesrv[0], settings)
-        self._tasks = BackgroundTasks()
+        self._tasks = Tasks()
         dispatch = Dispatcher(
             self, [client_routes], lambda work: self._tasks.start(work, "client request")
         )

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
-from aerobee.client.background import BackgroundTasks
 from aerobee.client.balance import Strategy
 from aerobee.client.errors import InvalidUse
 from aerobee.client.fetched import Fetched
@@ -21,6 +20,7 @@ from aerobee.client.settings import ClientSettings, LitePullSettings
 from aerobee.client.sharing import return_instance
 from aerobee.client.subscriptions import Subscription, parse_subscription
 from aerobee.remoting.errors import AerobeeError
+from aerobee.remoting.net.tasks import Tasks
 
 log = logging.getLogger(__name__)
 
@@ -115,7 +115,7 @@ class LitePullConsumer(GroupMember):
         Raises InvalidUse when started already, BrokerRefused for a bad SQL92 expression.
         """
         instance = self._instance = await self._share_instance()
-        self._tasks = BackgroundTasks()
+        self._tasks = Tasks()
         if self.settings.auto_commit:
             self._tasks.every(
                 self.settings.auto_commit_interval_ms, self._commit_later, "auto-commit"

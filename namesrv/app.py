@@ -63,7 +63,7 @@ class NameServer:
         """
         self.kv.load()
         context = Context(self.settings, self.table, self.kv, self._now_ms, self._now_ms())
-        dispatch = Dispatcher(context, FAMILIES, self._tasks.spawn)
+        dispatch = Dispatcher(context, FAMILIES, self._tasks.start)
         limits = self.settings.net_limits
         self._server = await Server.start(
             lambda: Connection(dispatch, limits),

@@ -1,31 +1,72 @@
-"""The coroutines of requests that have to wait: held while they run, ended with their owner."""
+"""Tasks that live as long as their owner, and calls that come round."""
 
 import asyncio
-from collections.abc import Coroutine
+import logging
+from collections.abc import Callable, Coroutine
 from typing import Any
+
+log = logging.getLogger(__name__)
 
 
 class Tasks:
-    """A set of running tasks; asyncio itself keeps only weak references to them."""
+    """The tasks of one owner: none is lost sight of, and none outlives `close`.
+
+    asyncio itself keeps only weak references to tasks, and tells of a failure when it is too late.
+    """
 
     def __init__(self) -> None:
-        self._running: set[asyncio.Task[None]] = set()
+        self._running: set[asyncio.Task[Any]] = set()
+        self._closed = False
 
     def __len__(self) -> int:
         """Return how many are running."""
         return len(self._running)
 
-    def spawn(self, coroutine: Coroutine[Any, Any, None]) -> None:
-        """Run a coroutine that handles its own errors."""
-        task = asyncio.get_running_loop().create_task(coroutine)
+    def start(
+        self, work: Coroutine[Any, Any, Any], name: str | None = None
+    ) -> asyncio.Task[Any] | None:
+        """Run `work` beside the caller; its failure is logged. None after `close`."""
+        if self._closed:
+            work.close()
+            return None
+        task = asyncio.get_running_loop().create_task(work, name=name)
         self._running.add(task)
-        task.add_done_callback(self._running.discard)
+        task.add_done_callback(self._ended)
+        return task
+
+    def every(
+        self, interval_ms: int, action: Callable[[], Coroutine[Any, Any, None]], name: str
+    ) -> None:
+        """Call `action` again and again, `interval_ms` after it last ended; errors are logged."""
+        self.start(self._repeat(interval_ms / 1000, action, name), name)
 
     async def finish(self, timeout_s: float) -> None:
-        """Wait for those that run, cancel those that still do after `timeout_s` seconds."""
-        if not self._running:
-            return
-        _, late = await asyncio.wait(self._running, timeout=timeout_s)
-        for task in late:
+        """Wait for those that run; after `timeout_s` seconds end them as `close` does."""
+        if self._running:
+            await asyncio.wait(self._running, timeout=timeout_s)
+        await self.close()
+
+    async def close(self) -> None:
+        """Cancel what runs and wait for its end; the calling task itself is spared."""
+        self._closed = True
+        current = asyncio.current_task()
+        tasks = [task for task in self._running if task is not current]
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*late, return_exceptions=True)
+        if tasks:
+            await asyncio.wait(tasks)
+
+    async def _repeat(
+        self, interval_s: float, action: Callable[[], Coroutine[Any, Any, None]], name: str
+    ) -> None:
+        while True:
+            await asyncio.sleep(interval_s)
+            try:
+                await action()
+            except Exception:  # one failed round must not end the rounds
+                log.exception("recurring task failed name=%s", name)
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self._running.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("task failed name=%s", task.get_name(), exc_info=error)

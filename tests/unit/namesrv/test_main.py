@@ -45,7 +45,7 @@ def test_what_is_wrong_is_said_in_one_line(tmp_path: Path) -> None:
     assert "listnPort" in warning
     assert "listenPort" in warning
     assert error.startswith("error: cannot read")
-    assert "remove it and its .bak" in error
+    assert "remove both" in error
     assert (out, process.returncode) == ("", 1)
 
 

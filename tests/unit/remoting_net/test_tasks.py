@@ -1,0 +1,90 @@
+"""Tasks are held while they run, and ended with their owner."""
+
+import asyncio
+import logging
+
+import pytest
+from support.waiting import until
+
+from aerobee.remoting.net.tasks import Tasks
+
+
+async def test_a_failure_is_logged_and_the_others_go_on(caplog: pytest.LogCaptureFixture) -> None:
+    """Nobody awaits these tasks, so their errors must not be lost."""
+    tasks, done = Tasks(), asyncio.Event()
+
+    async def fail() -> None:
+        raise ValueError("as expected")
+
+    async def succeed() -> None:
+        done.set()
+
+    tasks.start(fail(), "the failing one")
+    tasks.start(succeed(), "the other one")
+    await done.wait()
+    await until(lambda: not len(tasks), what="the end of both tasks")
+    assert "the failing one" in caplog.text and "as expected" in caplog.text
+    assert "the other one" not in caplog.text
+
+
+async def test_rounds_survive_their_errors(caplog: pytest.LogCaptureFixture) -> None:
+    """A failed round is logged, the next one comes."""
+    caplog.set_level(logging.ERROR)
+    tasks, rounds = Tasks(), 0
+
+    async def count() -> None:
+        nonlocal rounds
+        rounds += 1
+        raise OSError("every time")
+
+    tasks.every(1, count, "counting")
+    await until(lambda: rounds >= 3, what="a third round")
+    await tasks.close()
+    ended = rounds
+    assert caplog.text.count("recurring task failed name=counting") == ended
+
+
+async def test_close_cancels_waits_and_spares_the_caller() -> None:
+    """A task may close its owner; nothing starts afterwards."""
+    tasks, log = Tasks(), list[str]()
+
+    async def wait_forever() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            log.append("cancelled")
+
+    async def close() -> None:
+        await tasks.close()
+        log.append("closed")
+
+    tasks.start(wait_forever())
+    await asyncio.sleep(0)  # a coroutine that never began cannot notice its end
+    closing = tasks.start(close())
+    assert closing is not None
+    await closing
+    assert log == ["cancelled", "closed"]
+    assert tasks.start(wait_forever()) is None
+
+
+async def test_finish_waits_before_it_cancels() -> None:
+    """What ends in time ends by itself."""
+    tasks, gate, log = Tasks(), asyncio.Event(), list[str]()
+
+    async def pass_gate() -> None:
+        await gate.wait()
+        log.append("passed")
+
+    async def wait_forever() -> None:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            log.append("cancelled")
+            raise
+
+    tasks.start(pass_gate())
+    tasks.start(wait_forever())
+    asyncio.get_running_loop().call_soon(gate.set)
+    await tasks.finish(0.05)
+    assert log == ["passed", "cancelled"]
+    assert not len(tasks)
