@@ -7,6 +7,7 @@
 
 import argparse
 import os
+import signal
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -26,6 +27,7 @@ from benchmarks.target import Cpus, Timing
 def main(words: Sequence[str] | None = None) -> int:
     """Measure, print, keep; return the exit status."""
     options = _parser().parse_args(words)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # and stop what was started
     loads = [load for load in LOADS if not options.only or load.name in options.only]
     report, described = Report(), machine.describe()
     cpus = _cpus()

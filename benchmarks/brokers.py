@@ -11,7 +11,7 @@ from typing import Final
 from support.interop import rocketmq_server
 from support.interop.aerobee_server import Aerobee
 from support.interop.cluster import Cluster
-from support.interop.processes import free_port
+from support.interop.processes import ServerFailed, free_port
 from support.interop.raw_remoting import RawClient
 
 from benchmarks import compiling, processes
@@ -153,7 +153,12 @@ class BrokerTarget(Target):
         return self.placing.clock.seconds()
 
     def stop(self) -> None:
-        """Stop both; whatever they wrote is about to be deleted."""
+        """Kill both; whatever they wrote is about to be deleted.
+
+        Helper processes end by themselves when their broker is gone, unless they are paused.
+        """
+        if self.cluster.broker_process is not None and self.cluster.broker_process.running:
+            self.resume()
         self.cluster.kill()
 
     def command(self, load: Load, variant: Variant) -> list[str]:
@@ -166,7 +171,7 @@ class BrokerTarget(Target):
             for topic in variant.topic_names():
                 answer = client.call(_UPDATE_AND_CREATE_TOPIC, topic_fields(topic, variant.queues))
                 if answer.code:
-                    raise RuntimeError(f"{self.name} does not make {topic}: {answer.remark}")
+                    raise ServerFailed(f"{self.name} does not make {topic}: {answer.remark}")
         if load.stores:
             return
         fill = Load("fill", "fill", "send", (), load.bar, 4, 64, load.body_bytes)
@@ -221,6 +226,8 @@ def common_settings(*, sync_flush: bool) -> dict[str, str]:
         "flushDiskType": "SYNC_FLUSH" if sync_flush else "ASYNC_FLUSH",
         "flushCommitLogTimed": "true",
         "flushIntervalCommitLog": str(FLUSH_INTERVAL_MS),
+        # A JVM that warms up under full load would refuse what waits longer than 200 ms.
+        "waitTimeMillsInSendQueue": "10000",
         "mappedFileSizeCommitLog": str(SEGMENT_BYTES),
     }
 

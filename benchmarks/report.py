@@ -47,6 +47,8 @@ def print_report(report: Report, machine: dict[str, Any]) -> None:
     print_table(FLOOR_COLUMNS, list(floor_rows(report)))
     for line in start_lines(report):
         print(line)
+    for failure in report.failures:
+        print(f"FAILED {failure}")
     for name, why in report.missing.items():
         print(f"{name} is missing: {why}")
 
@@ -116,6 +118,7 @@ def missed(report: Report) -> list[str]:
         for row in load_rows(load, report)
         if "MISSED" in row[-1]
     ]
+    found += report.failures
     return found + [line for line in start_lines(report) if "MISSED" in line]
 
 

@@ -18,6 +18,7 @@ def document(report: Report, machine: dict[str, Any], noise: dict[str, float]) -
         "noise": noise,
         "versions": report.versions,
         "missing": report.missing,
+        "failures": report.failures,
         "loads": [
             {
                 "load": load,

@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from support.interop.processes import ServerFailed
+
 from benchmarks.brokers import AerobeeTarget, RocketMQTarget
-from benchmarks.generator import Measurement
+from benchmarks.generator import LoadFailed, Measurement
 from benchmarks.loads import FEW_LAST, Load, Variant
 from benchmarks.others import FloorTarget, NatsTarget, RedisTarget
 from benchmarks.target import Cpus, Target, Timing
@@ -43,10 +45,23 @@ class Report:
     anonymous_bytes: dict[str, int] = field(default_factory=dict)  # by server, at rest
     versions: dict[str, str] = field(default_factory=dict)  # by server
     missing: dict[str, str] = field(default_factory=dict)  # why a server was left out
+    failures: list[str] = field(default_factory=list)  # loads that brought a wrong reply, or none
 
 
 def measure_load(plan: Plan, load: Load, report: Report, note: Note) -> None:
-    """Measure one load in all its variants against every server it is meant for."""
+    """Measure one load in all its variants against every server it is meant for.
+
+    A wrong reply ends the load; it is noted in `report.failures`, and the next load may begin.
+    """
+    try:
+        _measure_load(plan, load, report, note)
+    except (LoadFailed, ServerFailed) as error:
+        lines = str(error).strip().splitlines()
+        report.failures.append(f"{load.name}: {' ... '.join(dict.fromkeys((lines[0], lines[-1])))}")
+        note(f"{load.name} failed: {error}")
+
+
+def _measure_load(plan: Plan, load: Load, report: Report, note: Note) -> None:
     with ExitStack() as stack:
         java: Target | None = None
         if plan.peers and RocketMQTarget.name not in report.missing:
@@ -90,7 +105,7 @@ def _measure_variant(
             java.prepare(load, variant)
             java.pause()
             targets.insert(1, java)
-        cell = report.cells.setdefault((load.name, variant.label), {})
+        cell: Cell = {}
         time.sleep(REST_S)
         for number in range(plan.rounds):
             for target in targets:
@@ -99,6 +114,7 @@ def _measure_variant(
                 measured = target.measure(load, variant, plan.timing)
                 target.pause()
                 cell.setdefault(target.name, []).append(measured)
+        report.cells[load.name, variant.label] = cell
         for target in targets:
             target.resume()  # so that it can be stopped
         if java is not None:

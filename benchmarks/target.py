@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Final
 
+from support.interop.processes import ServerFailed
+
 from benchmarks import compiling, processes
 from benchmarks.generator import Measurement, Sample, run_marked
 from benchmarks.loads import Load, Variant
@@ -129,7 +131,7 @@ class ChildTarget(Target):
         while not serves():
             if self._child.poll() is not None or time.monotonic() > deadline:
                 self.stop()
-                raise RuntimeError(f"{self.name} does not serve: {self.log()[-2000:]}")
+                raise ServerFailed(f"{self.name} does not serve: {self.log()[-2000:]}")
             time.sleep(0.02)
 
     def log(self) -> str:
@@ -142,6 +144,7 @@ class ChildTarget(Target):
         if child is None:
             return
         if child.poll() is None:
+            processes.resume(processes.family(child.pid))
             child.terminate()
         try:
             child.wait(STOP_SECONDS_MAX)
