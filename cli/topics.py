@@ -1,10 +1,11 @@
 """`aerobee status` and `aerobee create-topic`: a look at a cluster, and one change to it."""
 
 import asyncio
+from collections.abc import Iterable
 
 import click
 
-from aerobee.cli.cluster_view import ClusterView, look
+from aerobee.admin.client import AdminClient, BrokerEntry
 from aerobee.cli.program import Failure, examples
 
 namesrv_option = click.option(
@@ -14,7 +15,7 @@ namesrv_option = click.option(
     default="127.0.0.1:9876",
     show_default=True,
     envvar=["AEROBEE_NAMESRV_ADDR", "NAMESRV_ADDR"],
-    help="A nameserver, host:port.",
+    help="Nameservers, host:port joined by a semicolon.",
 )
 
 
@@ -23,17 +24,17 @@ namesrv_option = click.option(
 @namesrv_option
 def status(namesrv: str, everything: bool) -> None:
     """Show the brokers and topics that a nameserver knows."""
-    view = asyncio.run(look(_first(namesrv)))
-    for cluster, name, broker_id, address in view.brokers:
+    brokers, topics = asyncio.run(_look(namesrv))
+    for cluster, name, broker_id, address in brokers:
         click.echo(f"broker  {cluster:<20} {name:<20} {broker_id:>3}  {address}")
-    hidden = frozenset() if everything else _system_topics(view)
-    for topic, queues in view.topics.items():
+    hidden = frozenset() if everything else _system_topics(brokers)
+    for topic, queues in topics.items():
         if topic in hidden:
             continue
         places = ", ".join(f"{name} {count}" for name, count in sorted(queues.items()))
         click.echo(f"topic   {topic:<41} queues: {places or 'none'}")
-    if not view.brokers:
-        raise Failure(f"no broker has registered with {_first(namesrv)}")
+    if not brokers:
+        raise Failure(f"no broker has registered with {namesrv}")
 
 
 @click.command(
@@ -51,40 +52,32 @@ def status(namesrv: str, everything: bool) -> None:
 @namesrv_option
 def create_topic(topic: str, queues: int, namesrv: str) -> None:
     """Make TOPIC, or change its number of queues, on every master broker."""
-    view = asyncio.run(_create(_first(namesrv), topic, queues))
-    click.echo(f"{topic}: {queues} queues on {', '.join(each[1] for each in _masters(view))}")
+    brokers = asyncio.run(_create(namesrv, topic, queues))
+    click.echo(f"{topic}: {queues} queues on {', '.join(broker.name for broker in brokers)}")
 
 
-async def _create(namesrv: str, topic: str, queues: int) -> ClusterView:
-    """Make the topic on every master that the nameserver knows."""
-    from aerobee.testing.topics import create_topic as create
-
-    view = await look(namesrv)
-    if not _masters(view):
-        raise Failure(f"no broker has registered with {namesrv}")
-    for _, _, _, address in _masters(view):
-        await create(address, topic, queues)
-    return view
+async def _look(namesrv: str) -> tuple[list[BrokerEntry], dict[str, dict[str, int]]]:
+    """Ask for brokers, and for topics with their queues by broker name."""
+    async with AdminClient(namesrv) as admin:
+        return await admin.brokers(), await admin.all_queues()
 
 
-def _masters(view: ClusterView) -> list[tuple[str, str, int, str]]:
-    """Return the brokers that take writes."""
-    return [broker for broker in view.brokers if broker[2] == 0]
+async def _create(namesrv: str, topic: str, queues: int) -> list[BrokerEntry]:
+    """Make the topic; return where it is."""
+    async with AdminClient(namesrv) as admin:
+        return await admin.create_topic(topic, queues)
 
 
-def _system_topics(view: ClusterView) -> frozenset[str]:
+def _system_topics(brokers: Iterable[BrokerEntry]) -> frozenset[str]:
     """Name the topics that brokers make for themselves."""
     from aerobee.broker.settings import BrokerSettings
     from aerobee.broker.system_topics import system_topic_names
 
     return frozenset().union(
         *(
-            system_topic_names(BrokerSettings(broker_cluster_name=cluster, broker_name=name))
-            for cluster, name, _, _ in view.brokers
+            system_topic_names(
+                BrokerSettings(broker_cluster_name=broker.cluster, broker_name=broker.name)
+            )
+            for broker in brokers
         )
     )
-
-
-def _first(namesrv: str) -> str:
-    """Return the first of the nameservers: they all know the same."""
-    return namesrv.split(";")[0].strip()

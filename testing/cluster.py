@@ -13,7 +13,6 @@ from aerobee.broker.settings import BrokerSettings
 from aerobee.namesrv.app import NameServer
 from aerobee.namesrv.settings import NamesrvSettings
 from aerobee.testing.names import SEGMENT_BYTES, broker_name
-from aerobee.testing.topics import create_topic
 
 
 class EmbeddedCluster:
@@ -88,10 +87,12 @@ class EmbeddedCluster:
     async def create_topic(self, topic: str, queues: int = 4) -> None:
         """Make a topic, or change its number of queues, on every broker.
 
-        Clients find it when this returns. Raises RequestError if a broker refuses.
+        Clients find it when this returns. Raises BrokerRefused if a broker refuses.
         """
-        for address in self.broker_addrs:
-            await create_topic(address, topic, queues)
+        from aerobee.admin.client import AdminClient  # late: most tests need none, all would pay
+
+        async with AdminClient(self.namesrv_addr) as admin:
+            await admin.create_topic(topic, queues)
 
     async def __aenter__(self) -> Self:
         await self.start()

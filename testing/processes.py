@@ -13,10 +13,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
+from aerobee.admin.client import AdminClient
 from aerobee.remoting.errors import Unavailable
 from aerobee.remoting.java_properties import format_java_properties
 from aerobee.testing.names import SEGMENT_BYTES, broker_name
-from aerobee.testing.topics import create_topic
 
 START_TIMEOUT_S: Final = 30.0
 STOP_TIMEOUT_S: Final = 30.0
@@ -147,8 +147,12 @@ class ClusterProcesses:
 
     def create_topic(self, topic: str, queues: int = 4) -> None:
         """Make a topic on every broker; clients find it when this returns."""
-        for address in self.broker_addrs:
-            asyncio.run(create_topic(address, topic, queues))
+
+        async def create() -> None:
+            async with AdminClient(self.namesrv_addr) as admin:
+                await admin.create_topic(topic, queues)
+
+        asyncio.run(create())
 
     def __enter__(self) -> Self:
         self.start()

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from aerobee.client import ConsumeFrom, LitePullConsumer, Message, Producer
-from aerobee.remoting.errors import AerobeeError, RequestError, Unavailable
+from aerobee.client import BrokerRefused, ConsumeFrom, LitePullConsumer, Message, Producer
+from aerobee.remoting.errors import AerobeeError, Unavailable
 from aerobee.testing import ClusterProcesses, ClusterThread, EmbeddedCluster
 from aerobee.testing.processes import ServerProcess
 
@@ -66,7 +66,7 @@ async def test_a_restart_keeps_port_and_messages(tmp_path: Path) -> None:
 async def test_a_refused_topic_raises_with_the_brokers_words() -> None:
     """A mistake of the test is told by the broker that noticed it."""
     async with EmbeddedCluster() as cluster:
-        with pytest.raises(RequestError, match="bad name"):
+        with pytest.raises(BrokerRefused, match="bad name"):
             await cluster.create_topic("bad name")
 
 
