@@ -47,11 +47,12 @@ class BrokerConnection(Connection):
     is decoded again in full and takes the checked path; so this loop never refuses anything.
     """
 
-    __slots__ = ("overdue", "stamp", "traffic")
+    __slots__ = ("overdue", "reply_bytes", "stamp", "traffic")
 
     def __init__(self, traffic: "Traffic") -> None:
         super().__init__(traffic.dispatcher, traffic.limits)
         self.traffic = traffic
+        self.reply_bytes = 0  # of the pulls of this turn
         self.overdue = False  # has waited long enough for room in the log: refuse, do not stall
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -63,6 +64,7 @@ class BrokerConnection(Connection):
         """Serve the complete frames that `data` starts with; `data` begins at a frame."""
         acks: list[bytes] = []
         replies: Frames = []
+        self.reply_bytes = 0
         try:
             at = self._serve(data, acks, replies)
             if at < len(data) and not self.closed:
@@ -110,13 +112,19 @@ class BrokerConnection(Connection):
                         self.put_aside(data[at:])
                         self.traffic.stalls.add(self)
                         return end_of_data
-                except (msgspec.MsgspecError, UnicodeError, StoreError):
+                except (msgspec.MsgspecError, UnicodeError, RecursionError, StoreError):
                     pass  # the checked path finds out what is wrong, and says so
             if not served:
                 self._checked(data[at + LENGTH_BYTES : end], replies)
                 if self.closed:
                     return end_of_data
+                if self.unread_from and end < end_of_data:
+                    self.put_aside(data[end:])
+                    return end_of_data
             at = end
+            if self.reply_bytes > self.limits.reply_bytes_per_turn_max:
+                self.traffic.tick.schedule()  # runs first, and finds out whether the peer reads
+                break
         if at < end_of_data:
             self.put_off(data[at:])
         return end_of_data
@@ -159,6 +167,7 @@ class BrokerConnection(Connection):
             frames = refusal(pull, error)
         if frames is not None:
             replies += frames
+            self.reply_bytes += sum(map(len, frames))
 
     def _checked(self, payload: bytes, replies: Frames) -> None:
         """Decode a request in full and hand it to whoever serves its code."""

@@ -101,6 +101,7 @@ class BrokerSettings(NetSettings):
     access_message_in_memory_max_ratio: int = Field(default=40, ge=1, le=100)
     max_filter_message_size: int = Field(default=16_000, ge=20)
     held_pulls_max: int = Field(default=200_000, ge=1)  # ours: pulls that wait for a message
+    held_pulls_per_connection_max: int = Field(default=20_000, ge=1)  # ours
     slave_read_enable: bool = False
     reject_pull_consumer_enable: bool = False
     use_server_side_reset_offset: bool = True
@@ -239,7 +240,8 @@ class BrokerSettings(NetSettings):
 
 NEEDS_RESTART: Final = frozenset(NetSettings.model_fields) | {
     "broker_cluster_name", "broker_name", "broker_id", "broker_role", "broker_ip1", "broker_ip2",
-    "listen_port", "ha_listen_port", "held_pulls_max", "cluster_topic_enable",
+    "listen_port", "ha_listen_port", "held_pulls_max",
+    "held_pulls_per_connection_max", "cluster_topic_enable",
     "broker_topic_enable", "trace_topic_enable", "msg_trace_topic_name", "revive_queue_num",
     "timer_wheel_enable", "store_path_root_dir", "store_path_commit_log",
     "mapped_file_size_commit_log", "mapped_file_size_consume_queue", "flush_disk_type",

@@ -54,7 +54,7 @@ class TopicQueue:
         self.stored = stored
         self.start_offset = stored.max_offset  # what was there before this process: not "in"
         self.arrived_bytes = 0
-        self.holds: list[HeldPull] = []
+        self.holds: dict[HeldPull, None] = {}  # in the order they came
         trace = "true" if style.trace_on else "false"
         text = ACK % (style.region, trace, style.store_host_hex, queue_id, VERSION)
         self.ack = text.encode()  # formatted with position, offset, unique key, opaque

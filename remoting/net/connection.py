@@ -42,6 +42,7 @@ class Connection(asyncio.Protocol):
         "_closing",
         "_loop",
         "_out",
+        "_out_bytes",
         "_stops",
         "_waiters",
         "backlog",
@@ -86,6 +87,7 @@ class Connection(asyncio.Protocol):
         self.backlog = b""
         self._closing: asyncio.TimerHandle | None = None
         self._out: list[bytes | memoryview] = []
+        self._out_bytes = 0
         self._stops = 0
         self._waiters: list[asyncio.Future[None]] = []
 
@@ -137,6 +139,7 @@ class Connection(asyncio.Protocol):
         self.partial.clear()
         self.backlog = b""
         self._out.clear()
+        self._out_bytes = 0
         self.budget.release_partial(self)
         self.budget.release_unsent(self)
         self._calls.fail(ConnectionLost(f"connection to {self.remote} lost: {reason}"))
@@ -167,6 +170,9 @@ class Connection(asyncio.Protocol):
                 self.dispatch(decode_payload(data[at + LENGTH_BYTES : end]))
                 at = end
                 if self.closed:
+                    return
+                if self.unread_from and at < end_of_data:
+                    self.put_aside(data[at:])  # or one read of requests makes gigabytes of replies
                     return
             if at < end_of_data:
                 self.hold(data[at:])
@@ -222,7 +228,7 @@ class Connection(asyncio.Protocol):
 
     def go_on(self) -> None:
         """Handle the frames that were put aside, unless the peer does not take its replies."""
-        if self._stops & _STOP_UNSENT or not self.backlog:
+        if self.unread_from or not self.backlog:
             return  # resume_writing comes back
         data, self.backlog = self.backlog, b""
         self._resume_reading(_STOP_BACKLOG)
@@ -242,7 +248,7 @@ class Connection(asyncio.Protocol):
     # --- sending ---
 
     def write(self, frame: bytes) -> None:
-        """Send an encoded frame; all frames of one turn of the loop leave in one write.
+        """Send an encoded frame; those of one turn leave in one write while they are small.
 
         A frame for a connection that is closed is dropped: its peer cannot be told anything.
         """
@@ -251,6 +257,9 @@ class Connection(asyncio.Protocol):
         if not self._out:
             self._loop.call_soon(self.flush)
         self._out.append(frame)
+        self._out_bytes += len(frame)
+        if self._out_bytes > self.limits.write_pause_bytes:
+            self.flush()  # what the limits are about to stop must not pile up before they look
 
     def send(self, command: Command) -> None:
         """Send one command, most often a reply."""
@@ -268,10 +277,11 @@ class Connection(asyncio.Protocol):
             return
         data = b"".join(self._out)
         self._out.clear()
+        self._out_bytes = 0
         if self.transport.is_closing():
             return  # the peer left, or was cut off, since the frames were written
         self.transport.write(data)
-        if self._stops & _STOP_UNSENT:
+        if self.unread_from:
             self.measure_unsent()
 
     def measure_unsent(self) -> None:
@@ -281,6 +291,11 @@ class Connection(asyncio.Protocol):
             self.abort("slow reader")
         else:
             self.budget.hold_unsent(self, unsent_bytes)
+
+    @property
+    def unread_from(self) -> bool:
+        """Whether the peer's requests wait because it does not take its replies."""
+        return bool(self._stops & _STOP_UNSENT)
 
     @property
     def calls_waiting(self) -> int:

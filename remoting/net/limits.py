@@ -59,6 +59,9 @@ class NetLimits:
     frames_per_turn_max: int = 128
     """Requests of one connection handled before other connections get their turn."""
 
+    reply_bytes_per_turn_max: int = 1 * MIB
+    """Bytes of pull replies to one connection before it has to take them and others get a turn."""
+
     calls_max: int = 65_536
     """Calls of ours that may wait for their reply on one connection."""
 

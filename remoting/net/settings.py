@@ -35,6 +35,7 @@ class NetSettings(ServerSettings):
     write_bytes_max: int = Field(default=64 * MIB, ge=256 * KIB)
     write_timeout_ms: _Milliseconds = 60_000
     unsent_bytes_max: int = Field(default=512 * MIB, ge=256 * KIB)
+    reply_bytes_per_turn_max: int = Field(default=1 * MIB, ge=KIB)
     calls_max: int = Field(default=65_536, ge=1)
     connect_timeout_ms: _Milliseconds = Field(
         default=3_000, validation_alias="connectTimeoutMillis"

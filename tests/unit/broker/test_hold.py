@@ -1,11 +1,13 @@
 """Waiting pulls: woken by arrival, ended by their deadline, forgotten with their connection."""
 
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from support.fake_connection import FakeConnection
 
-from aerobee.broker.hold import SWEEP_INTERVAL_MS, Holds
+from aerobee.broker.hold import SERVED_PER_TURN_MAX, SWEEP_INTERVAL_MS, Holds
 from aerobee.broker.pulling import Pull
 from aerobee.broker.topic_queues import TopicQueue
 
@@ -36,12 +38,12 @@ class Desk:
 
 def make_pull(name: str) -> Pull:
     """Return as much of a pull as holding looks at."""
-    return cast(Pull, SimpleNamespace(name=name, connection=SimpleNamespace(closed=False)))
+    return cast(Pull, SimpleNamespace(name=name, connection=FakeConnection()))
 
 
 def make_queue() -> TopicQueue:
     """Return as much of a queue as holding looks at."""
-    return cast(TopicQueue, SimpleNamespace(holds=[]))
+    return cast(TopicQueue, SimpleNamespace(holds={}))
 
 
 @pytest.fixture
@@ -57,9 +59,15 @@ def desk() -> Desk:
 
 
 @pytest.fixture
-def holds(clock: Clock, desk: Desk) -> Holds:
+def holds(clock: Clock, desk: Desk, soon: list[Callable[[], None]]) -> Holds:
     """Room for three waiting pulls."""
-    return Holds(desk.serve_again, clock, held_max=3)
+    return Holds(desk.serve_again, clock, 3, 3, soon.append)
+
+
+@pytest.fixture
+def soon() -> list[Callable[[], None]]:
+    """What is to be done in the next turn."""
+    return []
 
 
 def test_arrival_serves_everybody_who_waits_on_that_queue_only(holds: Holds, desk: Desk) -> None:
@@ -146,4 +154,56 @@ def test_a_queue_that_goes_away_answers_its_waiters(holds: Holds, desk: Desk) ->
     holds.hold(make_pull("a"), queue, 15_000)
     holds.release(queue)
     assert desk.served == [("a", True)]
+    assert holds.count == 0
+
+
+def test_a_closed_connection_makes_room_at_once(holds: Holds, desk: Desk, clock: Clock) -> None:
+    """What a client held is forgotten when it leaves, not when its time is up."""
+    queue, other = make_queue(), make_queue()
+    pulls = [make_pull(str(n)) for n in range(3)]
+    for pull in pulls:
+        cast(Any, pull).connection = pulls[0].connection
+        assert holds.hold(pull, queue, 600_000)
+    cast(Any, pulls[0].connection).closed = True
+    holds.closed(pulls[0].connection)
+    assert holds.count == 0
+    assert not queue.holds
+    assert all(holds.hold(make_pull(str(n)), other, 1_000) for n in range(3))
+    clock.ms += 1_000_000
+    holds.sweep()
+    assert sorted(desk.served) == [("0", True), ("1", True), ("2", True)]
+
+
+def test_one_connection_cannot_take_all_the_room(clock: Clock, desk: Desk) -> None:
+    """Its further pulls are not held, those of others are."""
+    holds = Holds(desk.serve_again, clock, 10, 2, lambda work: None)
+    queue, greedy = make_queue(), make_pull("greedy")
+    assert [holds.hold(greedy, queue, 1_000) for _ in range(3)] == [True, True, False]
+    assert holds.hold(make_pull("modest"), queue, 1_000)
+
+
+@pytest.mark.parametrize("by", ["arrival", "deadline", "release"])
+def test_a_crowd_is_served_in_several_turns(clock: Clock, desk: Desk, by: str) -> None:
+    """So that nobody else has to wait for all of them; each is answered once all the same."""
+    soon: list[Callable[[], None]] = []
+    count = SERVED_PER_TURN_MAX * 3
+    holds = Holds(desk.serve_again, clock, count, count, soon.append)
+    queue, few = make_queue(), make_queue()
+    names = [str(n) for n in range(count)]
+    assert all(holds.hold(make_pull(name), queue, 1_000) for name in names[1:])
+    holds.hold(make_pull(names[0]), few, 60_000)
+    clock.ms += 1_200
+    if by == "arrival":
+        holds.wake([queue])
+    elif by == "deadline":
+        holds.sweep()
+    else:
+        holds.release(queue)
+    assert len(desk.served) == SERVED_PER_TURN_MAX
+    holds.wake([few])  # overtakes the crowd
+    assert desk.served[-1] == (names[0], False)
+    holds.sweep()
+    while soon:
+        soon.pop(0)()
+    assert sorted(name for name, _ in desk.served) == sorted(names)
     assert holds.count == 0
