@@ -5,12 +5,11 @@ import gc
 import ipaddress
 import logging
 import socket
-import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from aerobee.broker.appending import Appender
 from aerobee.broker.change_notices import ChangeNotices
@@ -33,10 +32,12 @@ from aerobee.broker.tick import Tick
 from aerobee.broker.topic_queues import AckStyle, TopicQueues
 from aerobee.broker.topics import TopicTable
 from aerobee.broker.traffic import Stalls, Traffic
+from aerobee.remoting.clocks import steady_clock_ms, wall_clock_ms
 from aerobee.remoting.net.client import ConnectionPool
 from aerobee.remoting.net.connection import Connection
 from aerobee.remoting.net.routes import Dispatcher
 from aerobee.remoting.net.server import Server
+from aerobee.remoting.net.tasks import Tasks
 from aerobee.remoting.record import host_bytes
 from aerobee.remoting.settings import SettingsError
 from aerobee.storage.store import MessageStore
@@ -53,16 +54,6 @@ PORT_ATTEMPTS: Final = 20
 GEN0_THRESHOLD: Final = 50_000  # messages leave nothing for the collector; state is frozen
 
 
-def wall_clock_ms() -> int:
-    """Return milliseconds since 1970."""
-    return time.time_ns() // 1_000_000
-
-
-def steady_clock_ms() -> int:
-    """Return milliseconds of a clock that never goes back."""
-    return time.monotonic_ns() // 1_000_000
-
-
 class Broker:
     """One broker on the running event loop.
 
@@ -77,13 +68,14 @@ class Broker:
         self.port = settings.listen_port
         self.context: Context
         self.store = MessageStore(settings.store)
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = Tasks()
         self._servers: list[Server] = []
         self._pool: ConnectionPool | None = None
         self._http: HttpServer | None = None
         self._closing: list[Callable[[], object]] = []
         self._traffic: Traffic
         self._fast_traffic: Traffic
+        self._pulls: Pulls
 
     @property
     def hooks(self) -> Hooks:
@@ -107,14 +99,15 @@ class Broker:
             raise
         self._watch_store(loop)
         await self.context.registration.start()
-        self._run(self.context.registration.run())
-        self._run(self._every(SWEEP_INTERVAL_MS / 1000, self.context.holds.sweep))
-        self._run(self._every(EXPIRY_INTERVAL_S, self._expire))
-        self._run(self._every(SAMPLE_INTERVAL_S, self._sample))
+        start = self._tasks.start
+        start(self.context.registration.run(), "registration")
+        start(self._every(SWEEP_INTERVAL_MS / 1000, self.context.holds.sweep), "held pulls")
+        start(self._every(EXPIRY_INTERVAL_S, self._expire), "expiry")
+        start(self._every(SAMPLE_INTERVAL_S, self._sample), "samples")
         flush_interval_s = self.store.settings.flush_interval_ms / 1000
-        self._run(self._every(flush_interval_s * EARLY, self.store.tick))
-        self._run(self._save_tables())
-        self._run(self._start_http())
+        start(self._every(flush_interval_s * EARLY, self.store.tick), "flush")
+        start(self._save_tables(), "tables")
+        start(self._start_http(), "http")
         gc.collect()
         gc.freeze()
         gc.set_threshold(GEN0_THRESHOLD, *gc.get_threshold()[1:])
@@ -123,9 +116,7 @@ class Broker:
         """Stop cleanly; what was acknowledged is on disk when this returns."""
         if self._http is not None:
             await self._http.stop()
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._tasks.close()
         await self.context.registration.stop()
         await self._close_servers()
         self.context.tick.commit()
@@ -147,7 +138,7 @@ class Broker:
         context.queues.forget_checks()
         for traffic in (self._traffic, self._fast_traffic):
             traffic.sends = FastSends(context)
-        self._traffic.pulls = Pulls(context)
+        self._traffic.pulls = self._pulls = Pulls(context)
 
     async def _listen(self, loop: asyncio.AbstractEventLoop) -> None:
         """Bind both ports and build what serves them, before the first client gets its turn."""
@@ -218,7 +209,6 @@ class Broker:
             ),
             metrics=Metrics(),
             now_ms=wall_clock_ms,
-            spawn=self._run,
             live=LiveSettings(settings, self._config_file, wall_clock_ms, self._apply),
             announcing={},
             host=host,
@@ -226,11 +216,12 @@ class Broker:
         )
         tick.holds = context.holds
         topics.on_changed.append(lambda config: queues.forget_checks())
+        self._pulls = Pulls(context)
         self._traffic = Traffic(
             limits=settings.net_limits,
-            dispatcher=Dispatcher(context, FAMILIES, self._run),
+            dispatcher=Dispatcher(context, FAMILIES, self._tasks.start),
             sends=FastSends(context),
-            pulls=Pulls(context),
+            pulls=self._pulls,
             tick=tick,
             stalls=Stalls(
                 loop,
@@ -267,7 +258,7 @@ class Broker:
         return topics, groups, offsets
 
     def _serve_again(self, pull: Pull, expired: bool) -> bool:
-        return self._traffic.pulls.serve_again(pull, expired)
+        return self._pulls.serve_again(pull, expired)
 
     def _watch_store(self, loop: asyncio.AbstractEventLoop) -> None:
         """Hear from the flusher and from the helper that prepares the log."""
@@ -316,18 +307,6 @@ class Broker:
             self._http = await HttpServer.start(self.context, self.settings.http_host, port)
         except OSError as error:
             log.error("http not served error=%s", error)
-
-    def _run(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Run `work` until it ends or the broker stops."""
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._ended)
-        return task
-
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("task failed", exc_info=error)
 
     async def _close_servers(self) -> None:
         servers, self._servers = self._servers, []

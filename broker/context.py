@@ -1,8 +1,8 @@
 """The few things that a request processor of the broker may touch."""
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import asyncio
@@ -41,7 +41,6 @@ class Context:
     registration: "Registration"
     metrics: "Metrics"
     now_ms: Callable[[], int]
-    spawn: Callable[[Coroutine[Any, Any, None]], object]
     live: "LiveSettings"
     announcing: "dict[str, asyncio.Future[None]]"  # topics on their way to disk and nameservers
     host: tuple[str, int]  # under which clients reach this broker

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from aerobee.broker.context import Context
 
 HELD_MS_MAX: Final = 10 * 60 * 1000  # a client may not park a pull for longer
-SHORT_POLL_MS: Final = 1000  # the wait with longPollingEnable=false
 
 FOUND: Final = (
     b'{"code":%d,"extFields":{"groupSysFlag":"%d","maxOffset":"%d","minOffset":"%d",'
@@ -69,9 +68,6 @@ class PullServer(Protocol):
     def serve(self, pull: Pull) -> list[bytes | memoryview] | None:
         """Answer a pull that has just arrived; None when it is held."""
 
-    def serve_again(self, pull: Pull, expired: bool) -> bool:
-        """Run a held pull once more and answer it; False when it goes on waiting."""
-
 
 class NoPulls:
     """Refuses pulls, as RocketMQ does on its fast port."""
@@ -82,10 +78,6 @@ class NoPulls:
             ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
             f" request type {pull.request_code} not supported",
         )
-
-    def serve_again(self, pull: Pull, expired: bool) -> bool:
-        """Never called: nothing is held."""
-        raise AssertionError("no pull is held on this port")
 
 
 class Pulls:
@@ -116,7 +108,7 @@ class Pulls:
         if code == ResponseCode.PULL_NOT_FOUND and header.sys_flag & PullSysFlag.SUSPEND:
             timeout_ms = header.suspend_timeout_millis
             if not context.settings.long_polling_enable:
-                timeout_ms = SHORT_POLL_MS
+                timeout_ms = context.settings.short_polling_time_mills
             if not context.holds.hold(pull, queue, min(max(timeout_ms, 0), HELD_MS_MAX)):
                 raise RequestError(ResponseCode.SYSTEM_BUSY, "too many pulls wait in this broker")
             return None

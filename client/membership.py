@@ -11,8 +11,9 @@ from aerobee.client.process_queue import ProcessQueue
 from aerobee.client.rebalance import Ownership, QueuesChanged
 from aerobee.client.settings import ClientSettings
 from aerobee.client.sharing import parse_namesrv, return_instance, share_instance
-from aerobee.client.subscriptions import Subscription, now_ms
+from aerobee.client.subscriptions import Subscription
 from aerobee.remoting.bodies import ConsumerData
+from aerobee.remoting.clocks import wall_clock_ms
 
 HALF_AN_HOUR_MS = 30 * 60 * 1000  # DefaultMQPushConsumer.consumeTimestamp lies so far back
 
@@ -40,7 +41,7 @@ class GroupMember:
         self._namesrv = parse_namesrv(namesrv)
         self._strategy = strategy or Averagely()
         if consume_timestamp_ms is None:
-            consume_timestamp_ms = now_ms() - HALF_AN_HOUR_MS
+            consume_timestamp_ms = wall_clock_ms() - HALF_AN_HOUR_MS
         self._start = StartingPoint(consume_from, consume_timestamp_ms)
         self._subscriptions: dict[str, Subscription] = {}
         self._queues_changed: list[QueuesChanged] = []

@@ -1,6 +1,5 @@
 """Messages as requests, and replies as results."""
 
-import time
 from collections.abc import Sequence
 from typing import Final
 
@@ -8,6 +7,7 @@ from aerobee.client.errors import BrokerRefused, InvalidMessage
 from aerobee.client.message import Message, MessageQueue, SendResult, SendStatus
 from aerobee.client.settings import ProducerSettings
 from aerobee.remoting.batch import BatchedMessage, encode_batch
+from aerobee.remoting.clocks import wall_clock_ms
 from aerobee.remoting.codes import RequestCode, ResponseCode, SysFlag
 from aerobee.remoting.command import Command
 from aerobee.remoting.compression import CODECS, compress
@@ -138,7 +138,7 @@ class Packer:
         fields = same.copy()
         fields["e"] = str(queue.queue_id)
         fields["f"] = str(outgoing.sys_flag)
-        fields["g"] = str(time.time_ns() // 1_000_000)
+        fields["g"] = str(wall_clock_ms())
         fields["h"] = str(outgoing.flag)
         fields["i"] = outgoing.properties
         fields["m"] = "true" if outgoing.code == BATCH else "false"

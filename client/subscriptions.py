@@ -1,22 +1,17 @@
 """What a group wants from a topic: everything, some tags, or what an SQL92 expression selects."""
 
-import time
 from dataclasses import dataclass, field
 from typing import Final
 
 from aerobee.client.errors import InvalidUse
 from aerobee.client.received import ReceivedMessage
 from aerobee.remoting.bodies import SubscriptionData
+from aerobee.remoting.clocks import wall_clock_ms
 from aerobee.remoting.tags import java_string_hash
 
 ALL: Final = "*"
 TAG: Final = "TAG"
 SQL92: Final = "SQL92"
-
-
-def now_ms() -> int:
-    """Milliseconds since 1970, the version that subscriptions carry."""
-    return time.time_ns() // 1_000_000
 
 
 @dataclass(slots=True)
@@ -32,7 +27,7 @@ class Subscription:
     expression: str = ALL
     expression_type: str = TAG
     tags: frozenset[str] = frozenset()
-    version: int = field(default_factory=now_ms)
+    version: int = field(default_factory=wall_clock_ms)
     first_version: int = field(init=False)
 
     def __post_init__(self) -> None:
@@ -51,7 +46,7 @@ class Subscription:
 
     def renew(self) -> None:
         """Take a higher version."""
-        self.version = max(now_ms(), self.version + 1)
+        self.version = max(wall_clock_ms(), self.version + 1)
 
     def body(self) -> SubscriptionData:
         """Write it as heartbeats carry it."""

@@ -1,7 +1,6 @@
 """The nameserver as one object: what it is made of, in which order it starts and stops."""
 
 import logging
-import time
 from collections.abc import Callable
 from typing import Final
 
@@ -11,6 +10,7 @@ from aerobee.namesrv.kv_config import KvConfig
 from aerobee.namesrv.processors import FAMILIES
 from aerobee.namesrv.route_table import RouteTable
 from aerobee.namesrv.settings import NamesrvSettings
+from aerobee.remoting.clocks import wall_clock_ms
 from aerobee.remoting.net.connection import Connection
 from aerobee.remoting.net.routes import Dispatcher
 from aerobee.remoting.net.server import Server, ServerStatistics
@@ -19,11 +19,6 @@ from aerobee.remoting.net.tasks import Tasks
 log = logging.getLogger(__name__)
 
 STOP_TIMEOUT_S: Final = 5.0
-
-
-def wall_clock_ms() -> int:
-    """Return milliseconds since 1970."""
-    return time.time_ns() // 1_000_000
 
 
 class NameServer:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
+from aerobee.remoting.clocks import wall_clock_ms
 from aerobee.remoting.record import host_address, host_bytes
 
 _TAIL_V4_CHARS: Final = 32
@@ -43,10 +44,6 @@ def parse_offset_message_id(message_id: str) -> tuple[str, int, int]:
     return host, port, position
 
 
-def _milliseconds() -> int:
-    return time.time_ns() // 1_000_000
-
-
 class UniqueIds:
     """Makes a client's message ids (UNIQ_KEY): no two alike in a month, from any process.
 
@@ -55,7 +52,7 @@ class UniqueIds:
     module needs no network. Source: MessageClientIDSetter.java.
     """
 
-    def __init__(self, ip: str | None = None, *, now_ms: Callable[[], int] = _milliseconds) -> None:
+    def __init__(self, ip: str | None = None, *, now_ms: Callable[[], int] = wall_clock_ms) -> None:
         address = host_bytes(ip, 0)[:-4] if ip else os.urandom(4)
         fixed = address + (os.getpid() & 0xFFFF).to_bytes(2, "big") + os.urandom(4)
         self._prefix = fixed.hex().upper()

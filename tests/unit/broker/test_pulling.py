@@ -150,6 +150,21 @@ async def test_a_held_pull_ends_with_its_time(
     assert (bodies(reply), offsets(reply)[0]) == ([], 4)
 
 
+async def test_without_long_polling_a_pull_waits_as_long_as_the_broker_says(tmp_path: Path) -> None:
+    """With longPollingEnable=false it is shortPollingTimeMills, whatever the client asks for."""
+    settings = {"longPollingEnable": "false", "shortPollingTimeMills": "200"}
+    async with (
+        running_broker(tmp_path, **settings) as broker,
+        await RawPeer.connect(broker.port) as peer,
+    ):
+        await send(peer, b"m0")
+        began_s = asyncio.get_running_loop().time()
+        reply = await peer.request(pull_command(1, suspend_ms=30_000))
+        waited_s = asyncio.get_running_loop().time() - began_s
+    assert reply.code == ResponseCode.PULL_NOT_FOUND
+    assert 0.1 < waited_s < 10  # the sweep that ends it may come a little early
+
+
 async def test_many_hold_the_same_queue(broker: Broker, producer: RawPeer) -> None:
     """One message answers everybody who waits for it."""
     peers = [await RawPeer.connect(broker.port) for _ in range(5)]
