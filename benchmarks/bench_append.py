@@ -1,6 +1,6 @@
 """Micro-benchmark of the store: append with commit per 64 messages, and reads of 32.
 
-python -m benchmarks.bench_append [--passes N]
+Run `python -m benchmarks.bench_append`.
 """
 
 import argparse

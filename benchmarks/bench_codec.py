@@ -1,6 +1,6 @@
 """Micro-benchmark of the codecs: headers, frames, records, properties, per message of 1 KiB.
 
-python -m benchmarks.bench_codec
+Run `python -m benchmarks.bench_codec`.
 """
 
 from collections.abc import Callable

@@ -12,7 +12,7 @@ BENCHMARKS: Final = Path(__file__).resolve().parent
 PROJECT: Final = BENCHMARKS.parent
 BUILD: Final = PROJECT / "build" / "benchmarks"
 BUILD_SECONDS_MAX: Final = 900
-_FLAGS: Final = ("-O2", "-std=gnu11", "-Wall", "-Wextra", "-Wno-format")
+_FLAGS: Final = ("-O2", "-std=gnu11", "-Wall", "-Wextra")
 
 
 class ToolMissing(Exception):

@@ -15,8 +15,8 @@ typedef enum { WARMING, MEASURING, DRAINING } Phase;
 
 typedef struct {
     int fd;
-    int open;                    // requests without an answer
-    uint32_t events;             // that epoll watches
+    int open;         // requests without an answer
+    uint32_t events;  // that epoll watches
     char *in, *out;
     size_t in_length, out_length, out_done;
 } Connection;
@@ -29,7 +29,7 @@ typedef struct {
     int epoll;
     size_t in_bytes, out_bytes;
     Phase phase;
-    uint64_t began_ns, end_ns;   // of measuring
+    uint64_t began_ns, end_ns;  // of measuring
     uint64_t asked, open;
     double cpu_before_s;
 } Loop;
@@ -97,8 +97,9 @@ static void take_answers(Loop *loop, Connection *connection, uint64_t time_ns) {
     for (;;) {
         Asked *asked = NULL;
         uint32_t messages = 0;
-        size_t length = protocol->take(protocol->state, connection->in + at, connection->in_length - at,
-                                       index, &result->ledger, &asked, &messages);
+        size_t length =
+            protocol->take(protocol->state, connection->in + at, connection->in_length - at, index,
+                           &result->ledger, &asked, &messages);
         if (!length) break;
         at += length;
         // After an answer that belongs to nothing, a request stays open for ever.
@@ -117,11 +118,13 @@ static void take_answers(Loop *loop, Connection *connection, uint64_t time_ns) {
 }
 
 static void read_in(Loop *loop, Connection *connection) {
-    if (connection->in_length == loop->in_bytes) die("a reply is larger than %zu bytes", loop->in_bytes);
+    if (connection->in_length == loop->in_bytes)
+        die("a reply is larger than %zu bytes", loop->in_bytes);
     ssize_t got = read(connection->fd, connection->in + connection->in_length,
                        loop->in_bytes - connection->in_length);
     if (got < 0 && errno == EAGAIN) return;
-    if (got <= 0) die("the server closed the connection%s%s", got ? ": " : "", got ? strerror(errno) : "");
+    if (got <= 0)
+        die("the server closed the connection%s%s", got ? ": " : "", got ? strerror(errno) : "");
     connection->in_length += (size_t)got;
     uint64_t time_ns = now_ns();
     take_answers(loop, connection, time_ns);
@@ -145,10 +148,12 @@ static void end_measuring(Loop *loop) {
 // Warming and measuring end by the clock; measuring also when the last request is answered.
 static void advance(Loop *loop, uint64_t started_ns) {
     const Options *options = loop->options;
-    uint64_t warm_ns = (uint64_t)(options->warmup_s * 1e9), measured_ns = (uint64_t)(options->seconds * 1e9);
+    uint64_t warm_ns = (uint64_t)(options->warmup_s * 1e9),
+             measured_ns = (uint64_t)(options->seconds * 1e9);
     bool all = options->requests_max && loop->asked == options->requests_max && !loop->open;
     if (loop->phase == WARMING && now_ns() - started_ns >= warm_ns) begin_measuring(loop);
-    if (loop->phase == MEASURING && (all || now_ns() - loop->began_ns >= measured_ns)) end_measuring(loop);
+    if (loop->phase == MEASURING && (all || now_ns() - loop->began_ns >= measured_ns))
+        end_measuring(loop);
 }
 
 static void open_connections(Loop *loop) {
@@ -183,10 +188,13 @@ static void serve(Loop *loop) {
 
 void run_closed_loop(const Options *options, Protocol *protocol, Result *result) {
     size_t window = protocol->request_bytes_max * (size_t)options->outstanding;
-    Loop loop = {.options = options, .protocol = protocol, .result = result,
+    Loop loop = {.options = options,
+                 .protocol = protocol,
+                 .result = result,
                  .connections = calloc((size_t)options->connections, sizeof(Connection)),
                  .epoll = epoll_create1(EPOLL_CLOEXEC),
-                 .in_bytes = READ_BYTES_MIN, .out_bytes = window + protocol->request_bytes_max};
+                 .in_bytes = READ_BYTES_MIN,
+                 .out_bytes = window + protocol->request_bytes_max};
     if (!loop.connections || loop.epoll < 0) die("out of memory");
     open_connections(&loop);
     serve(&loop);

@@ -13,8 +13,13 @@
 #include "net.h"
 #include "run.h"
 
-enum { CONNECTIONS_MAX = 2048, BUFFER_BYTES = 8 << 20, QUEUES_MAX = 4096, PULL_END = 1 << 20,
-       RECORD_BYTES = 1300 };
+enum {
+    CONNECTIONS_MAX = 2048,
+    BUFFER_BYTES = 8 << 20,
+    QUEUES_MAX = 4096,
+    PULL_END = 1 << 20,
+    RECORD_BYTES = 1300
+};
 
 typedef struct {
     int fd;
@@ -43,9 +48,13 @@ static uint32_t queue_index(const Frame *frame, const char *field, uint32_t queu
     return (topic * 64 + queue) % QUEUES_MAX;
 }
 
-static size_t put_reply(char *out, const char *fields, uint64_t opaque, const char *body, size_t body_length) {
-    int length = sprintf(out + 8, "{\"code\":0,\"extFields\":{%s},\"flag\":1,\"language\":\"C\",\"opaque\":%lu,"
-                         "\"serializeTypeCurrentRPC\":\"JSON\",\"version\":513}", fields, opaque);
+static size_t put_reply(char *out, const char *fields, uint64_t opaque, const char *body,
+                        size_t body_length) {
+    int length =
+        sprintf(out + 8,
+                "{\"code\":0,\"extFields\":{%s},\"flag\":1,\"language\":\"C\",\"opaque\":%lu,"
+                "\"serializeTypeCurrentRPC\":\"JSON\",\"version\":513}",
+                fields, opaque);
     memcpy(out + 8 + length, body, body_length);
     put_u32(out, (uint32_t)((size_t)length + 4 + body_length));
     put_u32(out + 4, (uint32_t)length);
@@ -54,13 +63,15 @@ static size_t put_reply(char *out, const char *fields, uint64_t opaque, const ch
 
 static size_t answer_pull(Floor *floor, const Frame *frame, uint64_t opaque, char *out) {
     char fields[256];
-    uint64_t offset = number_of(frame, "\"queueOffset\":\""), queue = number_of(frame, "\"queueId\":\"");
+    uint64_t offset = number_of(frame, "\"queueOffset\":\""),
+             queue = number_of(frame, "\"queueId\":\"");
     uint64_t count = number_of(frame, "\"maxMsgNums\":\"");
     for (uint64_t index = 0; index < count; index++) {
         put_u32(floor->records + index * RECORD_BYTES + 12, (uint32_t)queue);
         put_u64(floor->records + index * RECORD_BYTES + 20, offset + index);
     }
-    sprintf(fields, "\"nextBeginOffset\":\"%lu\",\"minOffset\":\"0\",\"maxOffset\":\"%d\"", offset + count, PULL_END);
+    sprintf(fields, "\"nextBeginOffset\":\"%lu\",\"minOffset\":\"0\",\"maxOffset\":\"%d\"",
+            offset + count, PULL_END);
     return put_reply(out, fields, opaque, floor->records, count * RECORD_BYTES);
 }
 
@@ -70,21 +81,26 @@ static size_t answer(Floor *floor, const Frame *frame, char *out) {
     if (code == 11) return answer_pull(floor, frame, opaque, out);
     if (code == 30) {
         uint32_t asked = (uint32_t)number_of(frame, "\"queueId\":\"");
-        sprintf(fields, "\"offset\":\"%lu\"", floor->ends[queue_index(frame, "\"topic\":\"", asked)]);
+        sprintf(fields, "\"offset\":\"%lu\"",
+                floor->ends[queue_index(frame, "\"topic\":\"", asked)]);
         return put_reply(out, fields, opaque, "", 0);
     }
     uint32_t queue = (uint32_t)number_of(frame, "\"e\":\"");
     uint64_t *end = &floor->ends[queue_index(frame, "\"b\":\"", queue)];
-    sprintf(fields, "\"MSG_REGION\":\"DefaultRegion\",\"TRACE_ON\":\"true\",\"msgId\":\"7F0000010000%020lu\","
-            "\"queueId\":\"%u\",\"queueOffset\":\"%lu\",\"transactionId\":\"7F0000010A2B18B4AAC2000000000000\"",
-            *end, queue, *end);
+    sprintf(
+        fields,
+        "\"MSG_REGION\":\"DefaultRegion\",\"TRACE_ON\":\"true\",\"msgId\":\"7F0000010000%020lu\","
+        "\"queueId\":\"%u\",\"queueOffset\":\"%lu\",\"transactionId\":"
+        "\"7F0000010A2B18B4AAC2000000000000\"",
+        *end, queue, *end);
     *end += code == 320 ? (uint64_t)floor->options->batch : 1;
     return put_reply(out, fields, opaque, "", 0);
 }
 
 static void flush_client(Client *client) {
     while (client->out_done < client->out_length) {
-        ssize_t written = write(client->fd, client->out + client->out_done, client->out_length - client->out_done);
+        ssize_t written = write(client->fd, client->out + client->out_done,
+                                client->out_length - client->out_done);
         if (written < 0 && errno == EAGAIN) {
             struct pollfd ready = {.fd = client->fd, .events = POLLOUT};
             poll(&ready, 1, -1);
@@ -97,7 +113,8 @@ static void flush_client(Client *client) {
 }
 
 static void serve_client(Floor *floor, Client *client) {
-    ssize_t got = read(client->fd, client->in + client->in_length, BUFFER_BYTES - client->in_length);
+    ssize_t got =
+        read(client->fd, client->in + client->in_length, BUFFER_BYTES - client->in_length);
     if (got < 0 && errno == EAGAIN) return;
     if (got <= 0) {
         close(client->fd);
@@ -110,7 +127,8 @@ static void serve_client(Floor *floor, Client *client) {
     size_t at = 0;
     Frame frame;
     while (next_frame(client->in + at, client->in_length - at, &frame)) {
-        if (client->out_length + 2048 + 1024 * RECORD_BYTES > BUFFER_BYTES) die("too many open requests");
+        if (client->out_length + 2048 + 1024 * RECORD_BYTES > BUFFER_BYTES)
+            die("too many open requests");
         client->out_length += answer(floor, &frame, client->out + client->out_length);
         at += frame.length;
     }

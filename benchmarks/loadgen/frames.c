@@ -7,8 +7,13 @@
 
 #include "net.h"
 
-enum { HEADER_BYTES_MAX = 2048, PROPERTY_BYTES_MAX = 256, RECORD_MAGIC_V1 = (int)0xDAA320A7,
-       RECORD_MAGIC_V2 = (int)0xDAA320AB, RECORD_FIXED_BYTES = 88 };
+enum {
+    HEADER_BYTES_MAX = 2048,
+    PROPERTY_BYTES_MAX = 256,
+    RECORD_MAGIC_V1 = (int)0xDAA320A7,
+    RECORD_MAGIC_V2 = (int)0xDAA320AB,
+    RECORD_FIXED_BYTES = 88
+};
 
 static const char BORN[] = "0000000000000";
 static const char KEY[] = "00000000";
@@ -59,7 +64,8 @@ static void finish(Template *made, char *header_end, char *end) {
     made->length = (size_t)(end - made->bytes);
     put_u32(made->bytes, (uint32_t)(made->length - 4));
     put_u32(made->bytes + 4, (uint32_t)(header_end - made->bytes - 8));
-    char *opaque = memmem(made->bytes + 8, (size_t)(header_end - made->bytes - 8), "\"opaque\":", 9);
+    char *opaque =
+        memmem(made->bytes + 8, (size_t)(header_end - made->bytes - 8), "\"opaque\":", 9);
     made->opaque_at = (size_t)(opaque + 9 - made->bytes);
 }
 
@@ -69,12 +75,16 @@ static char *put_body(char *at, int bytes) {
     return at;
 }
 
-static char *send_header(Template *made, int code, const char *topic, int queue, const char *properties) {
+static char *send_header(Template *made, int code, const char *topic, int queue,
+                         const char *properties) {
     char *at = made->bytes + 8;
-    at += sprintf(at, "{\"code\":%d,\"extFields\":{\"a\":\"ProducerGroupName\",\"b\":\"%s\","
-                  "\"c\":\"TBW102\",\"d\":\"4\",\"e\":\"%d\",\"f\":\"0\",\"g\":\"", code, topic, queue);
+    at += sprintf(at,
+                  "{\"code\":%d,\"extFields\":{\"a\":\"ProducerGroupName\",\"b\":\"%s\","
+                  "\"c\":\"TBW102\",\"d\":\"4\",\"e\":\"%d\",\"f\":\"0\",\"g\":\"",
+                  code, topic, queue);
     made->born_at = (size_t)(at - made->bytes);
-    return at + sprintf(at, "%s\",\"h\":\"0\",\"i\":\"%s\",\"j\":\"0\",\"k\":\"false\",\"m\":\"%s\","
+    return at + sprintf(at,
+                        "%s\",\"h\":\"0\",\"i\":\"%s\",\"j\":\"0\",\"k\":\"false\",\"m\":\"%s\","
                         "\"n\":\"broker-a\"},\"flag\":0,\"language\":\"JAVA\",\"opaque\":%d,"
                         "\"serializeTypeCurrentRPC\":\"JSON\",\"version\":513}",
                         BORN, properties, code == 320 ? "true" : "false", OPAQUE_BASE);
@@ -94,12 +104,15 @@ Template send_template(const Options *options, const char *topic, int queue) {
 
 Template batch_template(const Options *options, const char *topic, int queue) {
     size_t each = 22 + (size_t)options->body_bytes + PROPERTY_BYTES_MAX;
-    Template made = empty_template(HEADER_BYTES_MAX + each * (size_t)options->batch, (size_t)options->batch);
+    Template made =
+        empty_template(HEADER_BYTES_MAX + each * (size_t)options->batch, (size_t)options->batch);
     Properties properties = properties_of(options->tags_first, "\x01", "\x02");
-    char *header_end = send_header(&made, 320, topic, queue, "WAIT\\u0001true\\u0002"), *at = header_end;
+    char *header_end = send_header(&made, 320, topic, queue, "WAIT\\u0001true\\u0002");
+    char *at = header_end;
     for (int index = 0; index < options->batch; index++) {
         size_t size = 22 + (size_t)options->body_bytes + properties.length;
-        put_u32(at, (uint32_t)size);  // then magic, body crc and flag, all 0: the broker fills them in
+        // Magic, body crc and flag stay 0: the broker fills them in.
+        put_u32(at, (uint32_t)size);
         put_u32(at + 16, (uint32_t)options->body_bytes);
         char *length_at = put_body(at + 20, options->body_bytes);
         length_at[0] = (char)(properties.length >> 8);
@@ -118,15 +131,20 @@ Template batch_template(const Options *options, const char *topic, int queue) {
 Template pull_template(const Options *options, const char *topic, int queue, bool hold) {
     Template made = empty_template(HEADER_BYTES_MAX, 0);
     char *at = made.bytes + 8;  // sysFlag: 2 hold it until there is something, 4 has a subscription
-    at += sprintf(at, "{\"code\":11,\"extFields\":{\"queueId\":\"%d\",\"maxMsgBytes\":\"2147483647\","
-                  "\"maxMsgNums\":\"%d\",\"sysFlag\":\"%d\",\"suspendTimeoutMillis\":\"15000\","
-                  "\"commitOffset\":\"0\",\"bname\":\"broker-a\",\"topic\":\"%s\",\"queueOffset\":\"",
-                  queue, options->batch, hold ? 6 : 4, topic);
+    at +=
+        sprintf(at,
+                "{\"code\":11,\"extFields\":{\"queueId\":\"%d\",\"maxMsgBytes\":\"2147483647\","
+                "\"maxMsgNums\":\"%d\",\"sysFlag\":\"%d\",\"suspendTimeoutMillis\":\"15000\","
+                "\"commitOffset\":\"0\",\"bname\":\"broker-a\",\"topic\":\"%s\",\"queueOffset\":\"",
+                queue, options->batch, hold ? 6 : 4, topic);
     made.offset_at = (size_t)(at - made.bytes);
-    at += sprintf(at, "\",\"expressionType\":\"TAG\",\"subscription\":\"*\","
-                  "\"subVersion\":\"1795253967227\",\"consumerGroup\":\"ConsumerGroupName\"},\"flag\":0,"
-                  "\"language\":\"JAVA\",\"opaque\":%d,\"serializeTypeCurrentRPC\":\"JSON\","
-                  "\"version\":513}", OPAQUE_BASE);
+    at += sprintf(
+        at,
+        "\",\"expressionType\":\"TAG\",\"subscription\":\"*\","
+        "\"subVersion\":\"1795253967227\",\"consumerGroup\":\"ConsumerGroupName\"},\"flag\":0,"
+        "\"language\":\"JAVA\",\"opaque\":%d,\"serializeTypeCurrentRPC\":\"JSON\","
+        "\"version\":513}",
+        OPAQUE_BASE);
     finish(&made, at, at);
     return made;
 }
@@ -166,10 +184,12 @@ size_t write_pull(const Template *made, char *out, uint64_t number, uint64_t off
 }
 
 size_t write_max_offset(char *out, const char *topic, int queue) {
-    int length = sprintf(out + 8, "{\"code\":30,\"extFields\":{\"topic\":\"%s\",\"queueId\":\"%d\","
-                         "\"committed\":\"false\",\"bname\":\"broker-a\"},\"flag\":0,\"language\":\"JAVA\","
-                         "\"opaque\":%d,\"serializeTypeCurrentRPC\":\"JSON\",\"version\":513}",
-                         topic, queue, OPAQUE_BASE);
+    int length =
+        sprintf(out + 8,
+                "{\"code\":30,\"extFields\":{\"topic\":\"%s\",\"queueId\":\"%d\","
+                "\"committed\":\"false\",\"bname\":\"broker-a\"},\"flag\":0,\"language\":\"JAVA\","
+                "\"opaque\":%d,\"serializeTypeCurrentRPC\":\"JSON\",\"version\":513}",
+                topic, queue, OPAQUE_BASE);
     put_u32(out, (uint32_t)length + 4);
     put_u32(out + 4, (uint32_t)length);
     return (size_t)length + 8;
@@ -178,11 +198,15 @@ size_t write_max_offset(char *out, const char *topic, int queue) {
 bool next_frame(const char *in, size_t length, Frame *frame) {
     if (length < 8) return false;
     uint32_t after = read_u32(in), word = read_u32(in + 4);
-    if (after > FRAME_BYTES_MAX || (word & 0xFFFFFF) + 4 > after) die("a frame of %u bytes came", after);
+    if (after > FRAME_BYTES_MAX || (word & 0xFFFFFF) + 4 > after)
+        die("a frame of %u bytes came", after);
     if (length < (size_t)after + 4) return false;
     if (word >> 24) die("a reply with header codec %u came, JSON was asked for", word >> 24);
-    *frame = (Frame){.header = in + 8, .header_length = word, .body = in + 8 + word,
-                     .body_length = after - 4 - word, .length = (size_t)after + 4};
+    *frame = (Frame){.header = in + 8,
+                     .header_length = word,
+                     .body = in + 8 + word,
+                     .body_length = after - 4 - word,
+                     .length = (size_t)after + 4};
     return true;
 }
 
@@ -194,9 +218,12 @@ static int64_t field(const Frame *frame, const char *name, size_t length) {
 
 Reply read_reply(const Frame *frame) {
     int64_t opaque = FIELD(frame, "\"opaque\":");
-    Reply reply = {.code = FIELD(frame, "\"code\":"), .queue = FIELD(frame, "\"queueId\":\""),
-                   .offset = -1, .next_offset = -1};
-    if (opaque >= OPAQUE_BASE && FIELD(frame, "\"flag\":") == 1) reply.number = (uint64_t)(opaque - OPAQUE_BASE);
+    Reply reply = {.code = FIELD(frame, "\"code\":"),
+                   .queue = FIELD(frame, "\"queueId\":\""),
+                   .offset = -1,
+                   .next_offset = -1};
+    if (opaque >= OPAQUE_BASE && FIELD(frame, "\"flag\":") == 1)
+        reply.number = (uint64_t)(opaque - OPAQUE_BASE);
     if ((reply.offset = FIELD(frame, "\"queueOffset\":\"")) < 0) {
         reply.next_offset = FIELD(frame, "\"nextBeginOffset\":\"");
         reply.offset = FIELD(frame, "\"offset\":\"");
@@ -204,14 +231,17 @@ Reply read_reply(const Frame *frame) {
     return reply;
 }
 
-const char *check_records(const Frame *frame, uint64_t offset, int count, int queue, size_t body_bytes) {
+const char *check_records(const Frame *frame, uint64_t offset, int count, int queue,
+                          size_t body_bytes) {
     const char *at = frame->body, *end = at + frame->body_length;
     for (int index = 0; index < count; index++) {
         if (end - at < RECORD_FIXED_BYTES) return "fewer records than asked for";
         uint32_t size = read_u32(at);
         int magic = (int)read_u32(at + 4);
-        if (size > end - at || size < RECORD_FIXED_BYTES + body_bytes) return "a record of a wrong size";
-        if (magic != RECORD_MAGIC_V1 && magic != RECORD_MAGIC_V2) return "a record without its magic";
+        if (size > end - at || size < RECORD_FIXED_BYTES + body_bytes)
+            return "a record of a wrong size";
+        if (magic != RECORD_MAGIC_V1 && magic != RECORD_MAGIC_V2)
+            return "a record without its magic";
         if (read_u32(at + 12) != (uint32_t)queue) return "a record of another queue";
         if (read_u64(at + 20) != offset + (uint64_t)index) return "a record of another offset";
         if (read_u32(at + 84) != body_bytes) return "a body of a wrong size";

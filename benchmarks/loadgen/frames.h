@@ -17,8 +17,8 @@ typedef struct {
     char *bytes;
     size_t length;
     size_t opaque_at, born_at;
-    size_t offset_at;                 // of a pull: where its digits go in
-    size_t messages;                  // whose keys and tags are set for each of them
+    size_t offset_at;  // of a pull: where its digits go in
+    size_t messages;   // whose keys and tags are set for each of them
     size_t *key_at, *unique_at, *tag_at;
 } Template;
 
@@ -38,7 +38,7 @@ typedef struct {
     size_t header_length;
     const char *body;
     size_t body_length;
-    size_t length;       // of the whole frame
+    size_t length;  // of the whole frame
 } Frame;
 
 // False while `length` bytes do not hold a whole frame.
@@ -46,14 +46,15 @@ bool next_frame(const char *in, size_t length, Frame *frame);
 
 typedef struct {
     int64_t code;
-    uint64_t number;     // 0 when the frame is no reply
-    int64_t queue;       // -1 where the reply has none, as for the two below
-    int64_t offset;      // queueOffset, or offset
-    int64_t next_offset; // nextBeginOffset
+    uint64_t number;      // 0 when the frame is no reply
+    int64_t queue;        // -1 where the reply has none, as for the two below
+    int64_t offset;       // queueOffset, or offset
+    int64_t next_offset;  // nextBeginOffset
 } Reply;
 
 Reply read_reply(const Frame *frame);
 
 // Checks that a pull's body holds exactly `count` whole records with consecutive offsets.
 // Returns NULL or what is wrong.
-const char *check_records(const Frame *frame, uint64_t offset, int count, int queue, size_t body_bytes);
+const char *check_records(const Frame *frame, uint64_t offset, int count, int queue,
+                          size_t body_bytes);

@@ -21,7 +21,8 @@ void ledger_init(Ledger *ledger, uint64_t outstanding_max, uint32_t queues) {
 }
 
 void ledger_free(Ledger *ledger) {
-    for (uint32_t index = 0; index < ledger->queue_count; index++) free(ledger->queues[index].given);
+    for (uint32_t index = 0; index < ledger->queue_count; index++)
+        free(ledger->queues[index].given);
     free(ledger->queues);
     free(ledger->open);
 }
@@ -68,7 +69,8 @@ void ledger_given(Ledger *ledger, uint32_t index, uint64_t offset, uint64_t coun
     QueueLedger *queue = &ledger->queues[index];
     uint64_t first = offset - queue->base;
     if (offset < queue->base || first + count > OFFSETS_MAX) {
-        ledger_error(ledger, "queue %u gave out offset %lu, it began at %lu", index, offset, queue->base);
+        ledger_error(ledger, "queue %u gave out offset %lu, it began at %lu", index, offset,
+                     queue->base);
         return;
     }
     if (first + count > queue->capacity) make_room(queue, first + count);
@@ -89,8 +91,8 @@ void ledger_check_dense(Ledger *ledger) {
         QueueLedger *queue = &ledger->queues[index];
         for (uint64_t at = 0; at < queue->count; at++)
             if (at >= queue->capacity || !(queue->given[at >> 6] & 1ull << (at & 63))) {
-                ledger_error(ledger, "queue %u gave out %lu offsets, but not %lu", index, queue->count,
-                             queue->base + at);
+                ledger_error(ledger, "queue %u gave out %lu offsets, but not %lu", index,
+                             queue->count, queue->base + at);
                 break;
             }
     }

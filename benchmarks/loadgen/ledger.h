@@ -5,9 +5,9 @@
 
 typedef struct {
     uint64_t sent_ns;
-    uint64_t number;    // of the request; 0: free
-    uint64_t offset;    // of a pull: where it starts
-    uint32_t queue;     // topic * queues + queue
+    uint64_t number;  // of the request; 0: free
+    uint64_t offset;  // of a pull: where it starts
+    uint32_t queue;   // topic * queues + queue
     uint32_t connection;
 } Asked;
 
@@ -19,7 +19,7 @@ typedef struct {
 } QueueLedger;
 
 typedef struct {
-    Asked *open;        // by number modulo the capacity
+    Asked *open;  // by number modulo the capacity
     uint64_t open_mask;
     uint64_t last_number;
     uint64_t errors;

@@ -19,17 +19,22 @@ static void print_text(const char *text) {
     putchar('"');
 }
 
-static double us(const Histogram *latencies, double share) { return (double)histogram_at(latencies, share) / 1e3; }
+static double us(const Histogram *latencies, double share) {
+    return (double)histogram_at(latencies, share) / 1e3;
+}
 
 static void report(const Options *options, const Result *result) {
     const Histogram *latencies = &result->latencies;
-    printf("{\"workload\":\"%s\",\"connections\":%d,\"outstanding\":%d,\"body_bytes\":%d,\"seconds\":%.6f,"
-           "\"answers\":%lu,\"messages\":%lu,\"bytes_in\":%lu,\"generator_cpu_s\":%.6f,\"p50_us\":%.1f,"
-           "\"p99_us\":%.1f,\"p999_us\":%.1f,\"max_us\":%.1f,\"errors\":%lu,\"first_error\":",
-           options->workload_name, options->connections, options->outstanding, options->body_bytes,
-           result->seconds, result->answers, result->messages, result->bytes_in, result->generator_cpu_s,
-           us(latencies, 0.5), us(latencies, 0.99), us(latencies, 0.999), (double)latencies->max / 1e3,
-           result->ledger.errors);
+    printf(
+        "{\"workload\":\"%s\",\"connections\":%d,\"outstanding\":%d,\"body_bytes\":%d,\"seconds\":%"
+        ".6f,"
+        "\"answers\":%lu,\"messages\":%lu,\"bytes_in\":%lu,\"generator_cpu_s\":%.6f,\"p50_us\":%."
+        "1f,"
+        "\"p99_us\":%.1f,\"p999_us\":%.1f,\"max_us\":%.1f,\"errors\":%lu,\"first_error\":",
+        options->workload_name, options->connections, options->outstanding, options->body_bytes,
+        result->seconds, result->answers, result->messages, result->bytes_in,
+        result->generator_cpu_s, us(latencies, 0.5), us(latencies, 0.99), us(latencies, 0.999),
+        (double)latencies->max / 1e3, result->ledger.errors);
     print_text(result->ledger.first_error);
     puts("}");
 }

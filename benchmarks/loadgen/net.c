@@ -39,7 +39,8 @@ void pin_to_cpu(int cpu) {
     cpu_set_t set;
     CPU_ZERO(&set);
     CPU_SET(cpu, &set);
-    if (sched_setaffinity(0, sizeof set, &set)) die("cannot run on CPU %d: %s", cpu, strerror(errno));
+    if (sched_setaffinity(0, sizeof set, &set))
+        die("cannot run on CPU %d: %s", cpu, strerror(errno));
 }
 
 static struct sockaddr_in local(int port) {

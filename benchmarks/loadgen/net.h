@@ -6,12 +6,12 @@
 // Prints "error: ..." and ends with status 1.
 void die(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
 
-uint64_t now_ns(void);            // a clock that never goes back
-uint64_t wall_ms(void);           // since 1970
-double own_cpu_seconds(void);     // spent by this process so far
-void pin_to_cpu(int cpu);         // nothing if cpu is negative
-int connect_to(int port);         // to 127.0.0.1, blocking, without Nagle's delay
-int listen_on(int *port);         // port 0 takes a free one and tells which
+uint64_t now_ns(void);         // a clock that never goes back
+uint64_t wall_ms(void);        // since 1970
+double own_cpu_seconds(void);  // spent by this process so far
+void pin_to_cpu(int cpu);      // nothing if cpu is negative
+int connect_to(int port);      // to 127.0.0.1, blocking, without Nagle's delay
+int listen_on(int *port);      // port 0 takes a free one and tells which
 void make_nonblocking(int fd);
 void write_all(int fd, const void *data, size_t length);
 void read_all(int fd, void *data, size_t length);

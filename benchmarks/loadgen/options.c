@@ -31,17 +31,40 @@ static long whole(const char *name, const char *text, long least, long most) {
 
 Options parse_options(int count, char **words) {
     if (count < 2) die("what to do?\n%s", USAGE);
-    Options options = {.workload = workload_of(words[1]), .workload_name = words[1],
-                       .topic = "BenchTopic", .connections = 1, .outstanding = 1, .topics = 1,
-                       .queues = 4, .body_bytes = 1024, .batch = 32, .warmup_s = 1, .seconds = 3,
+    Options options = {.workload = workload_of(words[1]),
+                       .workload_name = words[1],
+                       .topic = "BenchTopic",
+                       .connections = 1,
+                       .outstanding = 1,
+                       .topics = 1,
+                       .queues = 4,
+                       .body_bytes = 1024,
+                       .batch = 32,
+                       .warmup_s = 1,
+                       .seconds = 3,
                        .cpu = -1};
-    enum { PORT = 1, CONNS, OUT, TOPIC, TOPICS, QUEUES, BODY, NUMBER, TAGS, WARM, SECS, REQS, CPU, MARKS };
+    enum {
+        PORT = 1,
+        CONNS,
+        OUT,
+        TOPIC,
+        TOPICS,
+        QUEUES,
+        BODY,
+        NUMBER,
+        TAGS,
+        WARM,
+        SECS,
+        REQS,
+        CPU,
+        MARKS
+    };
     static const struct option known[] = {
-        {"port", 1, 0, PORT}, {"connections", 1, 0, CONNS}, {"outstanding", 1, 0, OUT},
-        {"topic", 1, 0, TOPIC}, {"topics", 1, 0, TOPICS}, {"queues", 1, 0, QUEUES},
-        {"body", 1, 0, BODY}, {"batch", 1, 0, NUMBER}, {"tags-first", 0, 0, TAGS},
-        {"warmup", 1, 0, WARM}, {"seconds", 1, 0, SECS}, {"requests", 1, 0, REQS},
-        {"cpu", 1, 0, CPU}, {"marks", 0, 0, MARKS}, {0}};
+        {"port", 1, 0, PORT},   {"connections", 1, 0, CONNS}, {"outstanding", 1, 0, OUT},
+        {"topic", 1, 0, TOPIC}, {"topics", 1, 0, TOPICS},     {"queues", 1, 0, QUEUES},
+        {"body", 1, 0, BODY},   {"batch", 1, 0, NUMBER},      {"tags-first", 0, 0, TAGS},
+        {"warmup", 1, 0, WARM}, {"seconds", 1, 0, SECS},      {"requests", 1, 0, REQS},
+        {"cpu", 1, 0, CPU},     {"marks", 0, 0, MARKS},       {0}};
     int found, at = 0;
     while ((found = getopt_long(count - 1, words + 1, "", known, &at)) != -1) {
         const char *name = known[at].name;

@@ -9,15 +9,15 @@ typedef enum { SEND, BATCH, PULL, WAKE, XADD, FLOOR } Workload;
 typedef struct {
     Workload workload;
     const char *workload_name;
-    const char *topic;      // with several topics, their number is appended
-    int port;               // on 127.0.0.1
+    const char *topic;  // with several topics, their number is appended
+    int port;           // on 127.0.0.1
     int connections;
-    int outstanding;        // requests without an answer, per connection
+    int outstanding;  // requests without an answer, per connection
     int topics;
-    int queues;             // of each topic
+    int queues;  // of each topic
     int body_bytes;
-    int batch;              // messages of a batch, records of a pull
-    bool tags_first;        // TAGS before the other properties, not behind them
+    int batch;        // messages of a batch, records of a pull
+    bool tags_first;  // TAGS before the other properties, not behind them
     double warmup_s;
     double seconds;         // measured
     uint64_t requests_max;  // 0: until the time is over

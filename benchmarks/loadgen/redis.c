@@ -8,15 +8,15 @@
 #include "run.h"
 
 typedef struct {
-    uint64_t *numbers;      // of the open requests, oldest first, as a ring
+    uint64_t *numbers;  // of the open requests, oldest first, as a ring
     uint32_t first, count;
 } Order;
 
 typedef struct {
-    char **requests;        // by stream
+    char **requests;  // by stream
     size_t *lengths;
     uint32_t streams, turn, ring;
-    Order *orders;          // by connection
+    Order *orders;  // by connection
 } Redis;
 
 static size_t ask(void *state, char *out, Asked *asked) {
@@ -61,15 +61,17 @@ Protocol redis_protocol(const Options *options) {
     uint32_t streams = (uint32_t)(options->topics * options->queues);
     size_t bytes = (size_t)options->body_bytes + 512;
     if (!redis) die("out of memory");
-    *redis = (Redis){.requests = calloc(streams, sizeof(char *)), .lengths = calloc(streams, sizeof(size_t)),
-                     .streams = streams, .ring = (uint32_t)options->outstanding,
+    *redis = (Redis){.requests = calloc(streams, sizeof(char *)),
+                     .lengths = calloc(streams, sizeof(size_t)),
+                     .streams = streams,
+                     .ring = (uint32_t)options->outstanding,
                      .orders = calloc((size_t)options->connections, sizeof(Order))};
     for (uint32_t stream = 0; stream < streams; stream++) {
         char name[160];
         int name_length = snprintf(name, sizeof name, "%s-%u", options->topic, stream);
         char *at = redis->requests[stream] = malloc(bytes);
-        at += sprintf(at, "*5\r\n$4\r\nXADD\r\n$%d\r\n%s\r\n$1\r\n*\r\n$4\r\nbody\r\n$%d\r\n", name_length,
-                      name, options->body_bytes);
+        at += sprintf(at, "*5\r\n$4\r\nXADD\r\n$%d\r\n%s\r\n$1\r\n*\r\n$4\r\nbody\r\n$%d\r\n",
+                      name_length, name, options->body_bytes);
         for (int index = 0; index < options->body_bytes; index++) *at++ = (char)('a' + index % 26);
         at += sprintf(at, "\r\n");
         redis->lengths[stream] = (size_t)(at - redis->requests[stream]);

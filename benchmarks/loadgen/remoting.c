@@ -30,14 +30,16 @@ static uint64_t ask_end(int fd, const char *topic, int queue) {
     read_all(fd, head, sizeof head);
     uint32_t length = read_u32(head) + 4;
     char *reply = malloc(length);
-    if (!reply || length < sizeof head || length > FRAME_BYTES_MAX) die("a frame of %u bytes came", length);
+    if (!reply || length < sizeof head || length > FRAME_BYTES_MAX)
+        die("a frame of %u bytes came", length);
     memcpy(reply, head, sizeof head);
     read_all(fd, reply + sizeof head, length - sizeof head);
     Frame frame;
     next_frame(reply, length, &frame);
     Reply answer = read_reply(&frame);
     if (answer.code || answer.offset < 0)
-        die("topic %s queue %d: no end: %.*s", topic, queue, (int)frame.header_length, frame.header);
+        die("topic %s queue %d: no end: %.*s", topic, queue, (int)frame.header_length,
+            frame.header);
     free(reply);
     return (uint64_t)answer.offset;
 }
@@ -53,20 +55,23 @@ static size_t ask(void *state, char *out, Asked *asked) {
         remoting->cursors[queue] += count;
         return write_pull(&remoting->templates[queue], out, asked->number, asked->offset);
     }
-    if (remoting->turn % CLOCK_EVERY == 1) snprintf(remoting->born, sizeof remoting->born, "%013lu", wall_ms());
+    if (remoting->turn % CLOCK_EVERY == 1)
+        snprintf(remoting->born, sizeof remoting->born, "%013lu", wall_ms());
     return write_send(&remoting->templates[queue], out, asked->number, remoting->born);
 }
 
-static void check(const Remoting *remoting, const Frame *frame, const Reply *reply, const Asked *asked,
-                  Ledger *ledger) {
+static void check(const Remoting *remoting, const Frame *frame, const Reply *reply,
+                  const Asked *asked, Ledger *ledger) {
     const Options *options = remoting->options;
     int queue = (int)asked->queue % options->queues;
     uint64_t count = options->workload == SEND ? 1 : (uint64_t)options->batch;
     if (reply->code) {
         ledger_error(ledger, "refused: %.*s", (int)frame->header_length, frame->header);
     } else if (options->workload == PULL) {
-        const char *wrong = check_records(frame, asked->offset, options->batch, queue, (size_t)options->body_bytes);
-        if (wrong) ledger_error(ledger, "queue %d from offset %lu: %s", queue, asked->offset, wrong);
+        const char *wrong =
+            check_records(frame, asked->offset, options->batch, queue, (size_t)options->body_bytes);
+        if (wrong)
+            ledger_error(ledger, "queue %d from offset %lu: %s", queue, asked->offset, wrong);
         if (reply->next_offset != (int64_t)(asked->offset + count))
             ledger_error(ledger, "queue %d from offset %lu: the next is %ld", queue, asked->offset,
                          reply->next_offset);
@@ -97,9 +102,11 @@ Protocol remoting_protocol(const Options *options, Ledger *ledger) {
     Remoting *remoting = calloc(1, sizeof *remoting);
     uint32_t queues = (uint32_t)(options->topics * options->queues);
     if (!remoting) die("out of memory");
-    *remoting = (Remoting){.options = options, .queues = queues,
+    *remoting = (Remoting){.options = options,
+                           .queues = queues,
                            .templates = calloc(queues, sizeof(Template)),
-                           .ends = calloc(queues, sizeof(uint64_t)), .cursors = calloc(queues, sizeof(uint64_t))};
+                           .ends = calloc(queues, sizeof(uint64_t)),
+                           .cursors = calloc(queues, sizeof(uint64_t))};
     if (!remoting->templates || !remoting->ends || !remoting->cursors) die("out of memory");
     size_t largest = 0;
     int fd = connect_to(options->port);
@@ -107,12 +114,14 @@ Protocol remoting_protocol(const Options *options, Ledger *ledger) {
         char topic[TOPIC_BYTES_MAX];
         int queue = (int)index % options->queues;
         topic_name(options, (int)index / options->queues, topic);
-        remoting->templates[index] = options->workload == SEND    ? send_template(options, topic, queue)
-                                     : options->workload == BATCH ? batch_template(options, topic, queue)
-                                                                  : pull_template(options, topic, queue, false);
+        remoting->templates[index] =
+            options->workload == SEND    ? send_template(options, topic, queue)
+            : options->workload == BATCH ? batch_template(options, topic, queue)
+                                         : pull_template(options, topic, queue, false);
         remoting->ends[index] = ledger->queues[index].base = ask_end(fd, topic, queue);
         if (options->workload == PULL && remoting->ends[index] < (uint64_t)options->batch)
-            die("topic %s queue %d ends at %lu: too few to pull", topic, queue, remoting->ends[index]);
+            die("topic %s queue %d ends at %lu: too few to pull", topic, queue,
+                remoting->ends[index]);
         size_t length = remoting->templates[index].length + 24;
         largest = length > largest ? length : largest;
     }

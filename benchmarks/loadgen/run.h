@@ -5,9 +5,9 @@
 #include "options.h"
 
 typedef struct {
-    Histogram latencies;       // nanoseconds, of requests made and answered while measuring
+    Histogram latencies;  // nanoseconds, of requests made and answered while measuring
     Ledger ledger;
-    uint64_t answers;          // while measuring
+    uint64_t answers;  // while measuring
     uint64_t messages;
     uint64_t bytes_in;
     double seconds;

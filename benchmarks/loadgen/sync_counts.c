@@ -1,8 +1,8 @@
 // Preloaded into a server (LD_PRELOAD), counts the calls that make its files durable.
 //
 // SYNC_COUNTS names a file that every process of the server maps: one 64-bit count each of
-// fsync, fdatasync, msync(MS_SYNC), syncs by Linux AIO, sync_file_range. Servers that do not call through
-// the C library (Go) are not seen.
+// fsync, fdatasync, msync(MS_SYNC), syncs by Linux AIO, sync_file_range. Servers that do not call
+// through the C library (Go) are not seen.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -55,7 +55,9 @@ int sync_file_range(int fd, off64_t offset, off64_t length, unsigned flags) {
 
 static void count_aio(long blocks, struct iocb **list) {
     for (long at = 0; at < blocks; at++)
-        if (list[at]->aio_lio_opcode == IOCB_CMD_FSYNC || list[at]->aio_lio_opcode == IOCB_CMD_FDSYNC) count(AIO);
+        if (list[at]->aio_lio_opcode == IOCB_CMD_FSYNC ||
+            list[at]->aio_lio_opcode == IOCB_CMD_FDSYNC)
+            count(AIO);
 }
 
 long syscall(long number, ...) {

@@ -43,8 +43,9 @@ static void expect(const Frame *frame, uint64_t number, const char *what) {
 }
 
 // One message: hold a pull, let the broker come to rest, send, wait for both replies.
-static uint64_t wake_once(const Options *options, Peer *producer, Peer *consumer, const Template *send,
-                          const Template *pull, char *out, uint64_t number, uint64_t offset, Ledger *ledger) {
+static uint64_t wake_once(const Options *options, Peer *producer, Peer *consumer,
+                          const Template *send, const Template *pull, char *out, uint64_t number,
+                          uint64_t offset, Ledger *ledger) {
     char born[14];
     write_all(consumer->fd, out, write_pull(pull, out, number, offset));
     usleep(SETTLE_US);
@@ -59,7 +60,8 @@ static uint64_t wake_once(const Options *options, Peer *producer, Peer *consumer
     if (wrong) ledger_error(ledger, "offset %lu: %s", offset, wrong);
     frame = receive(producer);
     expect(&frame, number, "the message");
-    if (read_reply(&frame).offset != (int64_t)offset) ledger_error(ledger, "not stored at offset %lu", offset);
+    if (read_reply(&frame).offset != (int64_t)offset)
+        ledger_error(ledger, "not stored at offset %lu", offset);
     return taken_ns;
 }
 
@@ -67,7 +69,8 @@ void run_wake(const Options *given, Result *result) {
     Options options = *given;
     options.batch = 32;
     Peer producer = connect_peer(options.port), consumer = connect_peer(options.port);
-    Template send = send_template(&options, options.topic, 0), pull = pull_template(&options, options.topic, 0, true);
+    Template send = send_template(&options, options.topic, 0),
+             pull = pull_template(&options, options.topic, 0, true);
     char *out = malloc(send.length + pull.length + 64);
     if (!out) die("out of memory");
     write_all(producer.fd, out, write_max_offset(out, options.topic, 0));
@@ -88,8 +91,8 @@ void run_wake(const Options *given, Result *result) {
         bool all = options.requests_max && number == options.requests_max;
         if (measuring && (all || now_ns() - began_ns >= (uint64_t)(options.seconds * 1e9))) break;
         number++;
-        uint64_t taken_ns =
-            wake_once(&options, &producer, &consumer, &send, &pull, out, number, offset++, &result->ledger);
+        uint64_t taken_ns = wake_once(&options, &producer, &consumer, &send, &pull, out, number,
+                                      offset++, &result->ledger);
         if (!measuring) continue;
         histogram_add(&result->latencies, taken_ns);
         result->answers++;
