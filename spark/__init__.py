@@ -2,7 +2,7 @@
 
     from aerobee.spark import session
     spark = session()                      # or: register(your_session)
-    messages = spark.read.format("rocketmq").option("path", "/root/store").load()
+    messages = spark.read.format("rocketmq").option("path", "STORE").load()
 
 Importing this package imports neither PySpark nor pyarrow; the names below do when first used.
 """

@@ -35,7 +35,8 @@ def test_session_aggregate_and_parquet_work_without_java(store: Path, tmp_path: 
             if not tool.name.startswith("java"):
                 link.unlink(missing_ok=True)
                 link.symlink_to(tool)
-    kept = {name: os.environ[name] for name in ("HOME", "TMPDIR") if name in os.environ}
+    names = ("HOME", "TMPDIR", "SPARK_SUBMIT_OPTS")
+    kept = {name: os.environ[name] for name in names if name in os.environ}
     env = {**kept, "PATH": str(tools), "XDG_CACHE_HOME": str(tmp_path / "cache")}
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT, str(store), str(tmp_path / "out")],
