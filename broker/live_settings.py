@@ -20,13 +20,11 @@ from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.errors import RequestError
 from aerobee.remoting.java_properties import format_java_properties, parse_java_properties
 from aerobee.remoting.kept_files import replace_file
-from aerobee.remoting.settings import SettingsError
+from aerobee.remoting.settings import SettingsError, plain_key, without_secrets
 
 log = logging.getLogger(__name__)
 
 NEVER_CHANGED: Final = ("brokerConfigPath", "rocketmqHome", "configBlackList")
-SECRET: Final = "password"
-HIDDEN: Final = "******"
 
 
 class LiveSettings:
@@ -55,13 +53,15 @@ class LiveSettings:
         written.
         """
         forbidden = {
-            _plain(key) for key in (*NEVER_CHANGED, *self.current.config_black_list.split(";"))
+            plain_key(key) for key in (*NEVER_CHANGED, *self.current.config_black_list.split(";"))
         }
-        if any(_plain(key) in forbidden for key in properties):
+        if any(plain_key(key) in forbidden for key in properties):
             raise RequestError(ResponseCode.NO_PERMISSION, "Can not update config in black list.")
-        names = {_plain(key): (name, key) for name, key in self.current.keys().items()}
+        names = {plain_key(key): (name, key) for name, key in self.current.keys().items()}
         known = {
-            names[_plain(key)]: value for key, value in properties.items() if _plain(key) in names
+            names[plain_key(key)]: value
+            for key, value in properties.items()
+            if plain_key(key) in names
         }
         later = {key: value for (name, key), value in known.items() if name in NEEDS_RESTART}
         async with self._turn:
@@ -85,11 +85,7 @@ class LiveSettings:
 
     def text(self) -> str:
         """Return all settings as a properties file, the kept ones included, secrets hidden."""
-        values = dict(self.current.items()) | self.kept
-        for key, value in values.items():
-            if SECRET in key.lower() and value:
-                values[key] = HIDDEN
-        return format_java_properties(values)
+        return format_java_properties(without_secrets(dict(self.current.items()) | self.kept))
 
     async def _write(self, file: Path, changes: Mapping[str, str]) -> None:
         try:
@@ -111,13 +107,13 @@ def _read(file: Path) -> str:
 
 def _merged(text: str, changes: Mapping[str, str]) -> str:
     """Replace the lines of the changed keys, append those of keys that had none."""
-    wanted = {_plain(key): key for key in changes}
+    wanted = {plain_key(key): key for key in changes}
     kept, continued = [], False
     for line in text.splitlines():
         if not continued:
             stripped = line.lstrip()
             comment = not stripped or stripped[0] in "#!"
-            dropped = not comment and _plain(_key_of(line)) in wanted
+            dropped = not comment and plain_key(_key_of(line)) in wanted
         continued = not comment and (len(line) - len(line.rstrip("\\"))) % 2 == 1
         if not dropped:
             kept.append(line)
@@ -126,8 +122,3 @@ def _merged(text: str, changes: Mapping[str, str]) -> str:
 
 def _key_of(line: str) -> str:
     return next(iter(parse_java_properties(line.rstrip("\\"))), "")
-
-
-def _plain(key: str) -> str:
-    """Reduce a key to what its spellings share, as the settings files are read."""
-    return key.strip().replace("_", "").replace("-", "").replace(".", "").lower()

@@ -1,7 +1,8 @@
 """Everything that can be set about a broker, under RocketMQ's keys.
 
 Defaults are RocketMQ's (BrokerConfig, MessageStoreConfig, NettyServerConfig) unless a line says
-otherwise. Keys of RocketMQ that have no field here are accepted with a warning.
+otherwise. Keys of RocketMQ that have no field here are accepted, and a warning says that they
+have no effect.
 """
 
 import socket
@@ -87,13 +88,11 @@ class BrokerSettings(NetSettings):
     region_id: str = "DefaultRegion"
     trace_on: bool = True
     wait_time_mills_in_send_queue: Milliseconds = 200
-    reject_transaction_message: bool = False
 
     # Pulling
     long_polling_enable: bool = True
     short_polling_time_mills: Milliseconds = 1000
     lite_pull_message_enable: bool = True
-    enable_property_filter: bool = False
     max_transfer_bytes_on_message_in_memory: int = Field(default=256 << 10, ge=1)
     max_transfer_count_on_message_in_memory: int = Field(default=32, ge=1)
     max_transfer_bytes_on_message_in_disk: int = Field(default=64 << 10, ge=1)
@@ -102,7 +101,6 @@ class BrokerSettings(NetSettings):
     max_filter_message_size: int = Field(default=16_000, ge=20)
     held_pulls_max: int = Field(default=200_000, ge=1)  # ours: pulls that wait for a message
     held_pulls_per_connection_max: int = Field(default=20_000, ge=1)  # ours
-    slave_read_enable: bool = False
     reject_pull_consumer_enable: bool = False
     use_server_side_reset_offset: bool = True
 
@@ -143,7 +141,6 @@ class BrokerSettings(NetSettings):
         default="1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h",
         pattern=r"^\s*\d{1,9}[smhd](\s+\d{1,9}[smhd])*\s*$",
     )
-    message_index_enable: bool = True
 
     # Operation
     http_host: str = "127.0.0.1"
@@ -247,6 +244,6 @@ NEEDS_RESTART: Final = frozenset(NetSettings.model_fields) | {
     "mapped_file_size_commit_log", "mapped_file_size_consume_queue", "flush_disk_type",
     "flush_interval_commit_log", "flush_interval_consume_queue", "prepared_bytes",
     "helper_process", "sync_flush_timeout", "max_message_size", "message_delay_level",
-    "message_index_enable", "http_host", "http_port", "log_level",
+    "http_host", "http_port", "log_level",
 }  # fmt: skip
 """Attributes whose change is kept but takes effect at the next start."""

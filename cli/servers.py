@@ -7,7 +7,7 @@ from typing import TypeVar
 import click
 
 from aerobee.cli.program import examples, option_name
-from aerobee.remoting.settings import ServerSettings
+from aerobee.remoting.settings import ServerSettings, without_secrets
 
 S = TypeVar("S", bound=ServerSettings)
 
@@ -34,7 +34,7 @@ def server_command(
             click.echo(f"warning: {warning}", err=True)
         if not print_config_item:
             click.get_current_context().exit(serve(loaded, config_file))
-        for key, value in loaded.items():
+        for key, value in without_secrets(dict(loaded.items())).items():
             click.echo(f"{key}={value}")
 
     return click.Command(
@@ -51,7 +51,7 @@ def server_command(
             click.Option(
                 ["-p", "--print-config-item"],
                 is_flag=True,
-                help="Print every setting as key=value and end.",
+                help="Print every setting as key=value, passwords hidden, and end.",
             ),
             *_options(settings, shown, short),
         ],

@@ -1,7 +1,7 @@
 """Everything that can be set about a nameserver, under RocketMQ's keys (NamesrvConfig.java)."""
 
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Literal
 
 from pydantic import Field
 
@@ -10,8 +10,6 @@ from aerobee.remoting.net.settings import NetSettings
 
 class NamesrvSettings(NetSettings):
     """Defaults are RocketMQ's; keys of RocketMQ that have no field here have no effect."""
-
-    also_read: ClassVar[frozenset[str]] = frozenset()
 
     listen_port: int = Field(default=9876, ge=0, le=65535)  # 0 takes a free one
     kv_config_path: Path = Field(

@@ -19,7 +19,7 @@ import difflib
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Final, Literal, NamedTuple, Self, get_args, get_origin
+from typing import Annotated, Any, Final, Literal, NamedTuple, Self, get_args, get_origin
 
 from pydantic import AliasChoices, ValidationError
 from pydantic.alias_generators import to_camel
@@ -30,6 +30,8 @@ from aerobee.remoting.errors import AerobeeError
 from aerobee.remoting.java_properties import parse_java_properties
 
 ENV_PREFIX: Final = "AEROBEE_"
+SECRET: Final = "password"  # in a key says that its value is one
+HIDDEN: Final = "******"
 FILE_BYTES_MAX: Final = 1 << 20  # a settings file is typed by hand; anything larger is a mistake
 
 
@@ -58,9 +60,6 @@ class ServerSettings(BaseSettings):
         frozen=True,
     )
 
-    also_read: ClassVar[frozenset[str]] = frozenset()
-    """`AEROBEE_` variables (without the prefix) that other parts of the program read."""
-
     @classmethod
     def settings_customise_sources(
         cls,
@@ -85,16 +84,14 @@ class ServerSettings(BaseSettings):
         `options` maps keys in any spelling to text; `environ` is `os.environ` unless given. Raises
         SettingsError where the file cannot be read or a value is not allowed.
         """
-        known = {_plain(key): name for name, key in cls.keys().items()}
-        known |= {_plain(name): name for name in cls.model_fields}
+        known = {plain_key(key): name for name, key in cls.keys().items()}
+        known |= {plain_key(name): name for name in cls.model_fields}
         given: dict[str, _Given] = {}
         warnings: list[str] = []
         idle: list[str] = []
         for key, value in _sources(file, os.environ if environ is None else environ, options or {}):
-            if (name := known.get(_plain(key))) is not None:
+            if (name := known.get(plain_key(key))) is not None:
                 given[name] = value
-            elif value.origin.startswith(ENV_PREFIX) and key.upper() in cls.also_read:
-                continue
             elif _is_rocketmq_key(key):
                 if not value.origin.startswith(ENV_PREFIX):  # one environment serves all servers
                     idle.append(key)
@@ -112,11 +109,11 @@ class ServerSettings(BaseSettings):
 
         Raises SettingsError that names each value that is not allowed.
         """
-        known = {_plain(key): name for name, key in self.keys().items()}
+        known = {plain_key(key): name for name, key in self.keys().items()}
         given = {
-            known[_plain(key)]: _Given(value, f"changed to {value}")
+            known[plain_key(key)]: _Given(value, f"changed to {value}")
             for key, value in changes.items()
-            if _plain(key) in known
+            if plain_key(key) in known
         }
         values: dict[str, Any] = {name: getattr(self, name) for name in type(self).model_fields}
         values |= {name: value.value.strip() for name, value in given.items()}
@@ -140,8 +137,8 @@ class ServerSettings(BaseSettings):
     @classmethod
     def _unknown(cls, key: str, origin: str) -> str:
         """Say that a key means nothing, and which one may have been meant."""
-        by_plain = {_plain(known): known for known in cls.keys().values()}
-        near = difflib.get_close_matches(_plain(key), by_plain, n=1, cutoff=0.6)
+        by_plain = {plain_key(known): known for known in cls.keys().values()}
+        near = difflib.get_close_matches(plain_key(key), by_plain, n=1, cutoff=0.6)
         hint = f"did you mean {by_plain[near[0]]}?" if near else "no known key resembles it"
         shown = key if key and key.isprintable() else repr(key)
         return f"unknown key {shown} ({origin}) is ignored: {hint}"
@@ -206,9 +203,16 @@ def _key(name: str, info: FieldInfo) -> str:
     return alias if isinstance(alias, str) else to_camel(name)
 
 
-def _plain(key: str) -> str:
+def plain_key(key: str) -> str:
     """Reduce a key to what all its spellings share."""
-    return key.replace("_", "").replace("-", "").replace(".", "").lower()
+    return key.strip().replace("_", "").replace("-", "").replace(".", "").lower()
+
+
+def without_secrets(values: Mapping[str, str]) -> dict[str, str]:
+    """Return settings as they may be shown to whoever asks: passwords become asterisks."""
+    return {
+        key: HIDDEN if value and SECRET in key.lower() else value for key, value in values.items()
+    }
 
 
 def _sources(
@@ -247,4 +251,4 @@ def _is_rocketmq_key(key: str) -> bool:
     """Whether RocketMQ's own servers know the key; loaded late, most files have none of them."""
     from aerobee.remoting.settings_keys import ROCKETMQ_KEYS
 
-    return any(_plain(key) == _plain(known) for known in ROCKETMQ_KEYS)
+    return any(plain_key(key) == plain_key(known) for known in ROCKETMQ_KEYS)

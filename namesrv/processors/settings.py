@@ -4,6 +4,7 @@ from aerobee.namesrv.context import Context
 from aerobee.remoting.codes import RequestCode
 from aerobee.remoting.java_properties import format_java_properties
 from aerobee.remoting.net.routes import NoHeader, Reply, Request, Routes
+from aerobee.remoting.settings import without_secrets
 
 routes: Routes[Context] = Routes("settings")
 
@@ -11,5 +12,5 @@ routes: Routes[Context] = Routes("settings")
 @routes.on(RequestCode.GET_NAMESRV_CONFIG)
 def get_settings(ctx: Context, request: Request[NoHeader]) -> Reply:
     """List all settings as properties text; whoever can connect may ask, so no passwords."""
-    shown = {key: text for key, text in ctx.settings.items() if "password" not in key.lower()}
+    shown = without_secrets(dict(ctx.settings.items()))
     return Reply(body=format_java_properties(shown).encode())

@@ -137,6 +137,15 @@ def test_settings_are_printed_without_starting(tmp_path: Path) -> None:
     assert {"brokerName=from-file", "listenPort=4321", "autoCreateTopicEnable=true"} <= set(lines)
 
 
+def test_printed_settings_hide_passwords(tmp_path: Path) -> None:
+    """What `-p` prints ends in tickets and chats."""
+    file = tmp_path / "broker.conf"
+    file.write_text("tls.server.keyPassword=geheim\n")
+    result = CliRunner().invoke(main.broker, ["start", "-p", "-c", str(file)])
+    assert "geheim" not in result.stdout
+    assert "tls.server.keyPassword=******" in result.stdout.splitlines()
+
+
 @pytest.mark.parametrize("program", ["broker", "namesrv"])
 def test_wrong_settings_end_with_two(program: str) -> None:
     """The shell can tell wrong settings from a failed start."""

@@ -4,11 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from aerobee.broker.live_settings import HIDDEN, LiveSettings
+from aerobee.broker.live_settings import LiveSettings
 from aerobee.broker.settings import NEEDS_RESTART, BrokerSettings
 from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.errors import RequestError
 from aerobee.remoting.java_properties import parse_java_properties
+from aerobee.remoting.settings import HIDDEN
 
 CONF = """# kept by hand
 brokerName=broker-x

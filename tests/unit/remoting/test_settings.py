@@ -1,7 +1,7 @@
 """Settings of a server process: sources, precedence, warnings and errors."""
 
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Literal
 
 import pytest
 from pydantic import Field, ValidationError, model_validator
@@ -12,8 +12,6 @@ from aerobee.remoting.settings_keys import ROCKETMQ_KEYS
 
 class Example(ServerSettings):
     """A small server's settings."""
-
-    also_read: ClassVar[frozenset[str]] = frozenset({"JAVA_HOME"})
 
     broker_name: str = "broker-a"
     broker_ip: str = Field(default="127.0.0.1", validation_alias="brokerIP1")
@@ -107,11 +105,6 @@ def test_keys_that_only_rocketmq_has_are_one_soft_note(tmp_path: Path) -> None:
     assert warnings == [
         "no effect here, though RocketMQ knows them: haListenPort, sendMessageThreadPoolNums"
     ]
-
-
-def test_variables_of_other_parts_are_left_alone() -> None:
-    """A variable that another part of the program reads is no mistake."""
-    assert load(environ={"AEROBEE_JAVA_HOME": "/jdk"})[1] == []
 
 
 def test_one_environment_serves_brokers_and_nameservers() -> None:
