@@ -14,13 +14,22 @@ from aerobee.remoting.net.limits import NetLimits
 if TYPE_CHECKING:
     from aerobee.remoting.net.connection import Connection
 
+STOP_WAITING: Final = 4  # a reason for Connection.stop_reading: too many requests wait
 IDLE_LOOKS: Final = 4  # per idle time-out; a connection silent at so many of them is closed
 
 
 class Budget:
     """Sums over the connections of one owner; `closed` counts closings by their reason."""
 
-    __slots__ = ("closed", "limits", "partial_bytes", "partials", "unsent", "unsent_bytes")
+    __slots__ = (
+        "closed",
+        "limits",
+        "partial_bytes",
+        "partials",
+        "unsent",
+        "unsent_bytes",
+        "waiting_bytes",
+    )
 
     def __init__(self, limits: NetLimits) -> None:
         self.limits = limits
@@ -28,6 +37,7 @@ class Budget:
         self.partials: dict[Connection, int] = {}  # bytes held, in the order the frames began
         self.unsent_bytes = 0
         self.unsent: dict[Connection, int] = {}  # bytes unsent, in the order they were paused
+        self.waiting_bytes = 0
         self.closed: Counter[str] = Counter()
 
     def hold_partial(self, connection: "Connection", held_bytes: int) -> None:
@@ -55,6 +65,32 @@ class Budget:
     def release_unsent(self, connection: "Connection") -> None:
         """The peer has taken what was waiting for it, or is gone."""
         self.unsent_bytes -= self.unsent.pop(connection, 0)
+
+    def begin_waiting(self, connection: "Connection", body_bytes: int) -> None:
+        """A request's processor waits for something: read no more from a peer with too many."""
+        connection.waiting_requests += 1
+        connection.waiting_bytes += body_bytes
+        self.waiting_bytes += body_bytes
+        if self._too_many(connection):
+            connection.stop_reading(STOP_WAITING)
+
+    def end_waiting(self, connection: "Connection", body_bytes: int) -> None:
+        """A waiting request has been answered."""
+        connection.waiting_requests -= 1
+        connection.waiting_bytes -= body_bytes
+        self.waiting_bytes -= body_bytes
+        if not connection.closed and not (
+            connection.waiting_requests and self._too_many(connection)
+        ):
+            connection.resume_reading(STOP_WAITING)
+
+    def _too_many(self, connection: "Connection") -> bool:
+        limits = self.limits
+        return (
+            connection.waiting_requests >= limits.waiting_requests_max
+            or connection.waiting_bytes > limits.waiting_bytes_max
+            or self.waiting_bytes > limits.waiting_total_bytes_max
+        )
 
     def sweep(self, now_s: float) -> None:
         """Cut off those that have not finished a frame, or not read their replies, in time."""

@@ -13,7 +13,7 @@ from aerobee.remoting.command import FLAG_ONEWAY, Codec, Command, next_opaque
 from aerobee.remoting.errors import ConnectionLost, ProtocolError, Unavailable
 from aerobee.remoting.frame import decode_payload, encode_frame
 from aerobee.remoting.net.addresses import format_address, pack_address, peer_address
-from aerobee.remoting.net.budget import Budget
+from aerobee.remoting.net.budget import STOP_WAITING, Budget
 from aerobee.remoting.net.calls import Calls
 from aerobee.remoting.net.limits import NetLimits
 from aerobee.remoting.net.partial import LENGTH_BYTES, PartialFrame, check_length
@@ -24,6 +24,7 @@ Handler = Callable[["Connection", Command], None]
 
 _STOP_UNSENT: Final = 1  # why the peer is not read from: it does not take its replies
 _STOP_BACKLOG: Final = 2  # ... or what it sent before is still being handled
+_SERVE_NO_MORE: Final = _STOP_UNSENT | STOP_WAITING
 _ACCOUNTED_BYTES: Final = 16_384  # a shorter beginning of a frame is not worth the book-keeping
 
 
@@ -63,6 +64,8 @@ class Connection(asyncio.Protocol):
         "remote_host",
         "silent_looks",
         "transport",
+        "waiting_bytes",
+        "waiting_requests",
     )
 
     transport: asyncio.Transport
@@ -85,6 +88,8 @@ class Connection(asyncio.Protocol):
         self.partial_since_s = 0.0
         self.paused_since_s = 0.0
         self.backlog = b""
+        self.waiting_requests = 0  # whose processors wait for something, see Budget
+        self.waiting_bytes = 0
         self._closing: asyncio.TimerHandle | None = None
         self._out: list[bytes | memoryview] = []
         self._out_bytes = 0
@@ -118,15 +123,13 @@ class Connection(asyncio.Protocol):
     def pause_writing(self) -> None:
         """The peer does not read: stop reading from it, and cut it off if too much is unsent."""
         self.paused_since_s = self._loop.time()
-        self._stop_reading(_STOP_UNSENT)
+        self.stop_reading(_STOP_UNSENT)
         self.measure_unsent()
 
     def resume_writing(self) -> None:
         """The peer has read: go on with its requests."""
         self.budget.release_unsent(self)
-        self._resume_reading(_STOP_UNSENT)
-        if self.backlog:
-            self._loop.call_soon(self.go_on)
+        self.resume_reading(_STOP_UNSENT)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End everything that waits on this connection and tell those who asked."""
@@ -214,7 +217,7 @@ class Connection(asyncio.Protocol):
     def put_aside(self, rest: bytes) -> None:
         """Keep these frames and read no more until somebody calls `go_on`."""
         self.backlog = rest
-        self._stop_reading(_STOP_BACKLOG)
+        self.stop_reading(_STOP_BACKLOG)
 
     def put_off(self, rest: bytes) -> None:
         """Go on with these frames after the other connections had their turn."""
@@ -229,21 +232,25 @@ class Connection(asyncio.Protocol):
     def go_on(self) -> None:
         """Handle the frames that were put aside, unless the peer does not take its replies."""
         if self.unread_from or not self.backlog:
-            return  # resume_writing comes back
+            return  # resume_reading comes back
         data, self.backlog = self.backlog, b""
-        self._resume_reading(_STOP_BACKLOG)
+        self.resume_reading(_STOP_BACKLOG)
         if not self.closed:
             self.data_received(data)
 
-    def _stop_reading(self, why: int) -> None:
+    def stop_reading(self, why: int) -> None:
+        """Read no more from the peer until `resume_reading` has been called for every reason."""
         if not self._stops and not self.transport.is_closing():
             self.transport.pause_reading()
         self._stops |= why
 
-    def _resume_reading(self, why: int) -> None:
+    def resume_reading(self, why: int) -> None:
+        """Take away one reason; go on with what was put aside meanwhile."""
         if self._stops == why and not self.transport.is_closing():
             self.transport.resume_reading()
         self._stops &= ~why
+        if self.backlog:
+            self._loop.call_soon(self.go_on)
 
     # --- sending ---
 
@@ -281,7 +288,7 @@ class Connection(asyncio.Protocol):
         if self.transport.is_closing():
             return  # the peer left, or was cut off, since the frames were written
         self.transport.write(data)
-        if self.unread_from:
+        if self._stops & _STOP_UNSENT:
             self.measure_unsent()
 
     def measure_unsent(self) -> None:
@@ -294,8 +301,8 @@ class Connection(asyncio.Protocol):
 
     @property
     def unread_from(self) -> bool:
-        """Whether the peer's requests wait because it does not take its replies."""
-        return bool(self._stops & _STOP_UNSENT)
+        """Whether the peer gets no further request served before it, or the disk, has moved on."""
+        return bool(self._stops & _SERVE_NO_MORE)
 
     @property
     def calls_waiting(self) -> int:

@@ -62,6 +62,16 @@ class NetLimits:
     reply_bytes_per_turn_max: int = 1 * MIB
     """Bytes of pull replies to one connection before it has to take them and others get a turn."""
 
+    waiting_requests_max: int = 1024
+    """With so many of its requests waiting, for a disk or a nameserver, a peer is not read from."""
+
+    waiting_bytes_max: int = 32 * MIB
+    """The same in bytes of their bodies."""
+
+    waiting_total_bytes_max: int = 256 * MIB
+    """Bodies of waiting requests of all connections; past it those that add to them are not read
+    from until one of theirs is answered."""
+
     calls_max: int = 65_536
     """Calls of ours that may wait for their reply on one connection."""
 

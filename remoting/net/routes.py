@@ -104,6 +104,7 @@ class Dispatcher(Generic[C]):
             answer(connection, command, failure(command, error))
             return
         if inspect.iscoroutine(outcome):
+            connection.budget.begin_waiting(connection, len(command.body))
             self._spawn(self._finish(connection, command, outcome))
         else:
             answer(connection, command, outcome)  # type: ignore[arg-type]
@@ -115,6 +116,8 @@ class Dispatcher(Generic[C]):
             outcome = await waiting
         except Exception as error:  # noqa: BLE001  as above
             outcome = failure(command, error)
+        finally:
+            connection.budget.end_waiting(connection, len(command.body))
         answer(connection, command, outcome)
 
 

@@ -36,6 +36,9 @@ class NetSettings(ServerSettings):
     write_timeout_ms: _Milliseconds = 60_000
     unsent_bytes_max: int = Field(default=512 * MIB, ge=256 * KIB)
     reply_bytes_per_turn_max: int = Field(default=1 * MIB, ge=KIB)
+    waiting_requests_max: int = Field(default=1024, ge=1)
+    waiting_bytes_max: int = Field(default=32 * MIB, ge=KIB)
+    waiting_total_bytes_max: int = Field(default=256 * MIB, ge=KIB)
     calls_max: int = Field(default=65_536, ge=1)
     connect_timeout_ms: _Milliseconds = Field(
         default=3_000, validation_alias="connectTimeoutMillis"

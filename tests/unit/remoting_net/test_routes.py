@@ -2,14 +2,14 @@
 
 import asyncio
 from collections.abc import Coroutine
-from typing import Any, cast
+from typing import Any
 
 import pytest
+from support.fake_connection import FakeConnection
 
 from aerobee.remoting.command import FLAG_ONEWAY, Command
 from aerobee.remoting.errors import RequestError
 from aerobee.remoting.headers._fields import Header
-from aerobee.remoting.net.connection import Connection
 from aerobee.remoting.net.routes import Dispatcher, Reply, Request, Routes
 
 
@@ -60,17 +60,6 @@ def silent(ctx: list[str], request: Request[Header]) -> None:
     """Answer by itself, or never."""
 
 
-class Peer:
-    """Takes the place of a connection."""
-
-    def __init__(self) -> None:
-        self.sent: list[Command] = []
-
-    def send(self, command: Command) -> None:
-        """Note what would be sent."""
-        self.sent.append(command)
-
-
 async def ask(command: Command) -> list[Command]:
     """Dispatch one command and return the replies."""
     tasks: list[asyncio.Task[None]] = []
@@ -78,9 +67,10 @@ async def ask(command: Command) -> list[Command]:
     def spawn(coroutine: Coroutine[Any, Any, None]) -> None:
         tasks.append(asyncio.ensure_future(coroutine))
 
-    peer = Peer()
-    Dispatcher([], [routes], spawn)(cast(Connection, peer), command)
+    peer = FakeConnection()
+    Dispatcher([], [routes], spawn)(peer, command)
     await asyncio.gather(*tasks)
+    assert (peer.waiting_requests, peer.budget.waiting_bytes) == (0, 0)
     return peer.sent
 
 
