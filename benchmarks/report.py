@@ -27,11 +27,8 @@ COLUMNS: Final = (
     "p99.9 us", "syncs/s", "ours / theirs", "bar",
 )  # fmt: skip
 FLOOR_COLUMNS: Final = (
-    "load",
-    "generator alone, msg/s",
-    "generator us/msg",
-    "times Aerobee's rate",
-)
+    "load", "generator alone, msg/s", "times Aerobee's", "generator us/msg", "Aerobee's CPU, times",
+)  # fmt: skip
 
 Row = tuple[str, ...]
 
@@ -90,14 +87,20 @@ def _mark(found: Sequence[Verdict]) -> str:
 
 
 def floor_rows(report: Report) -> Iterator[Row]:
-    """Yield how much faster the generator is than what it measures."""
+    """Yield how much faster the generator is than what it measures, by rate and by CPU."""
     for load in LOADS:
         floor = report.floors.get(load.name)
         cell = report.cells.get((load.name, load.variants[0].label), {})
-        if floor is None:
+        if floor is None or OURS not in cell:
             continue
-        times = f"{floor.per_second / middle(cell[OURS], 'per_second'):.1f}" if OURS in cell else ""
-        yield (load.title, f"{floor.per_second:,.0f}", f"{floor.generator_us:.2f}", times)
+        runs = cell[OURS]
+        yield (
+            load.title,
+            f"{floor.per_second:,.0f}",
+            f"{floor.per_second / middle(runs, 'per_second'):.1f}",
+            f"{middle(runs, 'generator_us'):.2f}",
+            f"{middle(runs, 'cpu_us') / middle(runs, 'generator_us'):.1f}",
+        )
 
 
 def start_lines(report: Report) -> Iterator[str]:
