@@ -11,7 +11,7 @@ import click
 
 from aerobee.cli.demo.screen import screen
 from aerobee.cli.demo.story import TOPICS, Story
-from aerobee.cli.program import Failure, examples
+from aerobee.cli.program import Failure, WrongSettings, examples
 from aerobee.cli.progress import progress_bar
 
 
@@ -74,7 +74,7 @@ def _folder(root: Path | None) -> Path:
         return Path(tempfile.mkdtemp(prefix="aerobee-demo-"))
     root.mkdir(parents=True, exist_ok=True)
     if any(root.iterdir()):
-        raise Failure(f"{root} is not empty")
+        raise WrongSettings(f"{root} is not empty: name a folder that does not exist, or is empty")
     return root.absolute()
 
 

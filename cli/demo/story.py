@@ -46,6 +46,7 @@ class Story:
         self._event = "starting a nameserver and a broker"
         self._over = False  # what follows is only good-bye, and the last view stays
         self._watch = Stopwatch()
+        self._work = self._watch  # from the first message on
 
     @property
     def store(self) -> Path:
@@ -70,7 +71,7 @@ class Story:
             await self._join("consumer-2", namesrv)
             self._event = "two consumers share the queues"
             await self._until(lambda: self._shared(2), "the queues are not shared")
-            self._watch = Stopwatch()
+            self._work = Stopwatch()
             sending = asyncio.create_task(self._send(namesrv))
             third = self.tally.total // 3
             await self._until(lambda: self.tally.consumed >= third or sending.done(), "no messages")
@@ -149,7 +150,7 @@ class Story:
             await asyncio.sleep(SHOW_INTERVAL_S)
             if self.tally.consumed != last:
                 last, silent = self.tally.consumed, Stopwatch()
-        self.seconds = self._watch.elapsed_s - silent.elapsed_s
+        self.seconds = self._work.elapsed_s - silent.elapsed_s
 
     async def _until(self, reached: Callable[[], bool], complaint: str) -> None:
         """Wait for a condition; raise Unavailable with the complaint if it does not come."""

@@ -42,5 +42,6 @@ def test_a_folder_with_files_is_refused(tmp_path: Path) -> None:
     """An older log in the folder would be counted, too."""
     (tmp_path / "file").touch()
     result = CliRunner().invoke(main.main, ["demo", "--dir", str(tmp_path), "--no-spark"])
-    assert result.exit_code == 1
-    assert result.stderr == f"error: {tmp_path} is not empty\n"
+    assert result.exit_code == 2
+    wanted = "name a folder that does not exist, or is empty"
+    assert result.stderr == f"error: {tmp_path} is not empty: {wanted}\n"
