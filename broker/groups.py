@@ -145,17 +145,6 @@ class GroupTable:
         forbidden = self._forbidden.get(group)
         return forbidden is not None and bool(forbidden.get(topic, 0) & READ_BIT)
 
-    def forbid_read(self, group: str, topic: str, forbidden: bool) -> None:
-        """Close a topic to a group, or open it again."""
-        topics = self._forbidden.setdefault(group, {})
-        bits = (topics.get(topic, 0) & ~READ_BIT) | (READ_BIT if forbidden else 0)
-        topics[topic] = bits
-        if not bits:
-            del topics[topic]
-        if not topics:
-            del self._forbidden[group]
-        self._next_version()
-
     def forbidden(self) -> dict[str, dict[str, int]]:
         """Return the forbidden bits by group and topic."""
         return {group: dict(topics) for group, topics in self._forbidden.items()}

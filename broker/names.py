@@ -22,11 +22,6 @@ def retry_topic(group: str) -> str:
     return RETRY_PREFIX + group
 
 
-def dlq_topic(group: str) -> str:
-    """Name the topic where messages end that `group` failed to consume too often."""
-    return DLQ_PREFIX + group
-
-
 def topic_problem(topic: str) -> str | None:
     """Say what is wrong with a topic's name, in TopicValidator's words; None when it is fine."""
     if not topic.strip():

@@ -28,7 +28,7 @@ _BARE_NUMBER: Final = re.compile(rb"([{,]\s*)(-?\d+)\s*:")  # no name can hold s
 
 
 class OffsetTable:
-    """Committed offsets by topic@group and queue, and resets that wait for the group's next pull.
+    """Committed offsets by topic@group and queue.
 
     The table is encoded entry by entry, and only what has changed, so that a large one neither
     stalls the loop nor costs more than its traffic.
@@ -40,7 +40,6 @@ class OffsetTable:
         self._now_ms = now_ms
         self._version_step = version_step
         self._table: dict[str, dict[int, int]] = {}
-        self._resets: dict[str, dict[int, int]] = {}
         self._pulled: dict[str, dict[int, int]] = {}
         self._encoded: dict[str, bytes] = {}
         self._stale: set[str] = set()  # keys whose encoded form is missing or old
@@ -58,15 +57,8 @@ class OffsetTable:
             self.data_version = stored.data_version or self.data_version
 
     def committed(self, group: str, topic: str, queue_id: int) -> int | None:
-        """Return the next offset that a group will consume, None if it never committed one.
-
-        A reset that the group has not seen yet counts as committed.
-        """
-        key = topic + SEPARATOR + group
-        resets = self._resets.get(key)
-        if resets is not None and queue_id in resets:
-            return resets[queue_id]
-        queues = self._table.get(key)
+        """Return the next offset that a group will consume, None if it never committed one."""
+        queues = self._table.get(topic + SEPARATOR + group)
         return None if queues is None else queues.get(queue_id)
 
     def of_group(self, group: str, topic: str) -> dict[int, int]:
@@ -102,31 +94,6 @@ class OffsetTable:
         """Return the offset of a group's latest pull, else its committed one."""
         offset = self._pulled.get(topic + SEPARATOR + group, {}).get(queue_id)
         return self.committed(group, topic, queue_id) if offset is None else offset
-
-    def reset(self, group: str, topic: str, queue_id: int, offset: int) -> None:
-        """Set an offset for a group that may be consuming: its next pull is sent there.
-
-        Commits that are under way are ignored until then (assignResetOffset).
-        """
-        self._resets.setdefault(topic + SEPARATOR + group, {})[queue_id] = offset
-        self.commit(group, topic, queue_id, offset)
-
-    def is_reset(self, group: str, topic: str, queue_id: int) -> bool:
-        """Whether a reset waits for the group's next pull."""
-        return queue_id in self._resets.get(topic + SEPARATOR + group, ())
-
-    def take_reset(self, group: str, topic: str, queue_id: int) -> int | None:
-        """Return and forget the reset that waits for the group's next pull."""
-        if not self._resets:
-            return None
-        key = topic + SEPARATOR + group
-        resets = self._resets.get(key)
-        if resets is None:
-            return None
-        offset = resets.pop(queue_id, None)
-        if not resets:
-            del self._resets[key]
-        return offset
 
     def entries(self) -> Iterator[tuple[str, str, dict[int, int]]]:
         """Yield topic, group and committed offsets by queue; the table may change meanwhile."""
@@ -202,7 +169,7 @@ class OffsetTable:
                 yield topic, group
 
     def _delete(self, doomed: Callable[[str, str], bool]) -> None:
-        for table in (self._table, self._resets, self._pulled):
+        for table in (self._table, self._pulled):
             for key in list(table):
                 topic, _, group = key.partition(SEPARATOR)
                 if doomed(topic, group):

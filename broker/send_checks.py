@@ -11,7 +11,7 @@ from aerobee.broker.system_topics import SEND_FORBIDDEN
 from aerobee.remoting.batch import split_batch
 from aerobee.remoting.bodies import TopicConfig
 from aerobee.remoting.codes import Perm, ResponseCode, SysFlag, TopicSysFlag
-from aerobee.remoting.errors import CorruptRecord, RequestError
+from aerobee.remoting.errors import RequestError
 from aerobee.remoting.headers.send import SendMessageRequest, SendMessageRequestV2
 from aerobee.remoting.message_id import UniqueIds
 from aerobee.remoting.net.routes import Request
@@ -33,15 +33,15 @@ AnySend = SendMessageRequest | SendMessageRequestV2
 _unique_ids = UniqueIds()
 
 
-def check(context: Context, request: Request[Any], header: AnySend) -> TopicConfig:
+def check(ctx: Context, request: Request[Any], header: AnySend) -> TopicConfig:
     """Run AbstractSendMessageProcessor's checks in its order; return the topic, made if need be."""
-    settings = context.settings
-    if context.now_ms() < settings.start_accept_send_request_time_stamp:
+    settings = ctx.settings
+    if ctx.now_ms() < settings.start_accept_send_request_time_stamp:
         raise RequestError(
             ResponseCode.SYSTEM_ERROR,
             f"broker unable to service, until {settings.start_accept_send_request_time_stamp}",
         )
-    if not settings.broker_permission & Perm.WRITE and context.topics.is_order_topic(header.topic):
+    if not settings.broker_permission & Perm.WRITE and ctx.topics.is_order_topic(header.topic):
         raise RequestError(
             ResponseCode.NO_PERMISSION,
             f"the broker[{settings.broker_ip1}] sending message is forbidden",
@@ -51,7 +51,7 @@ def check(context: Context, request: Request[Any], header: AnySend) -> TopicConf
         raise RequestError(
             ResponseCode.NO_PERMISSION, f"Sending message to topic[{header.topic}] is forbidden."
         )
-    topic = context.topics.get(header.topic) or _create_topic(context, header)
+    topic = ctx.topics.get(header.topic) or _create_topic(ctx, header)
     if header.queue_id >= max(topic.write_queue_nums, topic.read_queue_nums):
         raise RequestError(
             ResponseCode.INVALID_PARAMETER,
@@ -61,17 +61,17 @@ def check(context: Context, request: Request[Any], header: AnySend) -> TopicConf
     return topic
 
 
-def _create_topic(context: Context, header: AnySend) -> TopicConfig:
+def _create_topic(ctx: Context, header: AnySend) -> TopicConfig:
     """Make the topic of a first message, if the broker is allowed to."""
     sys_flag = 0
     if header.unit_mode:
         retry = header.topic.startswith(RETRY_PREFIX)
         sys_flag = TopicSysFlag.UNIT_SUB if retry else TopicSysFlag.UNIT
-    topic = context.topics.create_on_send(
+    topic = ctx.topics.create_on_send(
         header.topic, header.default_topic, header.default_topic_queue_nums, sys_flag
     )
     if topic is None and header.topic.startswith(RETRY_PREFIX):
-        topic, _ = context.topics.create_for_group(header.topic, 1, topic_sys_flag=sys_flag)
+        topic, _ = ctx.topics.create_for_group(header.topic, 1, topic_sys_flag=sys_flag)
     if topic is None:
         raise RequestError(
             ResponseCode.TOPIC_NOT_EXIST,
@@ -80,15 +80,15 @@ def _create_topic(context: Context, header: AnySend) -> TopicConfig:
     return topic
 
 
-def single_message(context: Context, header: AnySend, body: bytes | memoryview) -> Message:
+def single_message(ctx: Context, header: AnySend, body: bytes | memoryview) -> Message:
     """Complete one message's properties; raises RequestError for what is not stored."""
-    settings = context.settings
+    settings = ctx.settings
     properties = parse_properties(header.properties or "")
     if not body or len(body) > settings.max_message_size:
-        raise illegal(context)
+        raise illegal(ctx)
     if Property.INNER_NUM in properties:
-        raise illegal(context)
-    check_unserved(context, properties, header.sys_flag)
+        raise illegal(ctx)
+    check_unserved(ctx, properties, header.sys_flag)
     properties.pop(Property.POP_CK, None)
     if not properties.get(Property.UNIQ_KEY):
         properties[Property.UNIQ_KEY] = _unique_ids.next()
@@ -97,35 +97,31 @@ def single_message(context: Context, header: AnySend, body: bytes | memoryview) 
     )
     encoded = format_properties(properties).encode("utf-8", "replace")
     if len(encoded) > PROPERTIES_BYTES_MAX:
-        raise illegal(context)
+        raise illegal(ctx)
     return Message(header.flag, body, encoded)
 
 
-def batch_messages(context: Context, header: AnySend, body: bytes | memoryview) -> list[Message]:
+def batch_messages(ctx: Context, header: AnySend, body: bytes | memoryview) -> list[Message]:
     """Take a batch body apart; raises RequestError where it is malformed or not allowed."""
     if header.topic.startswith(RETRY_PREFIX):
         raise RequestError(
             ResponseCode.MESSAGE_ILLEGAL,
             f"batch request does not support retry group {header.topic}",
         )
-    if len(body) > context.settings.max_message_size:
-        raise illegal(context)
-    try:
-        entries = split_batch(bytes(body))
-    except CorruptRecord as error:
-        raise illegal(context) from error
+    if len(body) > ctx.settings.max_message_size:
+        raise illegal(ctx)
     messages = []
-    for entry in entries:
-        check_unserved(context, parse_properties(entry.properties), header.sys_flag)
-        messages.append(Message(entry.flag, bytes(entry.body), bytes(entry.properties)))
+    for entry in split_batch(body):
+        check_unserved(ctx, parse_properties(entry.properties), header.sys_flag)
+        messages.append(Message(entry.flag, entry.body, entry.properties))
     if not messages:
-        raise illegal(context)
+        raise illegal(ctx)
     return messages
 
 
-def check_unserved(context: Context, properties: dict[str, str], sys_flag: int) -> None:
+def check_unserved(ctx: Context, properties: dict[str, str], sys_flag: int) -> None:
     """Refuse, with the reason, the kinds of messages that this broker does not deliver."""
-    settings = context.settings
+    settings = ctx.settings
     prepared = properties.get(Property.TRAN_MSG, "").lower() == "true"
     if prepared or sys_flag & SysFlag.TRANSACTION_ROLLBACK:
         raise RequestError(
@@ -145,11 +141,11 @@ def check_unserved(context: Context, properties: dict[str, str], sys_flag: int) 
         )
 
 
-def illegal(context: Context) -> RequestError:
+def illegal(ctx: Context) -> RequestError:
     """Refuse with MESSAGE_ILLEGAL in RocketMQ's words, which name both limits."""
     return RequestError(
         ResponseCode.MESSAGE_ILLEGAL,
         "the message is illegal, maybe msg body or properties length not matched. "
-        f"msg body length limit {context.settings.max_message_size}B, "
+        f"msg body length limit {ctx.settings.max_message_size}B, "
         "msg properties length limit 32KB.",
     )

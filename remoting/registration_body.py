@@ -33,10 +33,6 @@ INFLATED_BYTES_MAX: Final = 64 * 1024 * 1024  # some 700,000 topics
 ZLIB_MARK: Final = b"\x78"  # no JSON begins with it
 _INT32: Final = struct.Struct(">i")
 
-# RocketMQ 5 with compressedRegister=true sends the compressed form and says that it is not
-# (BrokerOuterAPI.registerBrokerAll); its own nameserver refuses it. No JSON begins with this byte.
-_ZLIB_BYTE: Final = 0x78
-
 
 def encode_register_body(
     topics: Mapping[str, TopicConfig], data_version: DataVersion, *, compressed: bool = False
@@ -77,7 +73,8 @@ def decode_register_body(
         return RegisterBrokerBody(
             topic_config_serialize_wrapper=decode_body(TopicConfigSerializeWrapper, data)
         )
-    # BrokerOuterAPI says compressed=false whatever its body is, so the body has to tell
+    # With compressedRegister=true RocketMQ 5 sends the compressed form and says that it is not
+    # (BrokerOuterAPI.registerBrokerAll; its own nameserver refuses it), so the body has to tell.
     if not header.compressed and not data.startswith(ZLIB_MARK):
         return decode_body(RegisterBrokerBody, data)
     return _decode_compressed(data, with_mappings=version >= VERSION_5_0_0)

@@ -6,9 +6,11 @@ from typing import Any
 import msgspec
 
 from aerobee.broker.context import Context
+from aerobee.remoting.bodies import TopicConfig
 from aerobee.remoting.codes import Perm
 from aerobee.remoting.command import language_name
 from aerobee.storage.consume_queue import ConsumeQueue
+from aerobee.storage.store import StoreStatistics
 
 
 def missing(ctx: Context) -> list[str]:
@@ -128,7 +130,7 @@ def group_topic(ctx: Context, group: str, topic: str) -> dict[str, Any]:
     return {"topic": topic, "lag": sum(queue["lag"] for queue in queues), "queues": queues}
 
 
-def _topic(config: Any) -> dict[str, Any]:
+def _topic(config: TopicConfig) -> dict[str, Any]:
     perm = config.perm
     return {
         "name": config.topic_name,
@@ -148,7 +150,7 @@ def _offsets(queue: ConsumeQueue | None) -> dict[str, int]:
     return {"minOffset": queue.min_offset, "maxOffset": queue.max_offset}
 
 
-def _statistics(statistics: Any) -> dict[str, Any]:
+def _statistics(statistics: StoreStatistics) -> dict[str, Any]:
     return {
         "position": statistics.position,
         "flushedPosition": statistics.flushed_position,

@@ -59,10 +59,6 @@ def update_consumer_offset(ctx: Context, request: Request[UpdateConsumerOffsetRe
         raise RequestError(
             ResponseCode.INVALID_PARAMETER, f"topic {topic} has no queue {header.queue_id}"
         )  # RocketMQ takes any number, and keeps it for ever
-    if ctx.settings.use_server_side_reset_offset and ctx.offsets.is_reset(
-        group, topic, header.queue_id
-    ):
-        return Reply(remark="Offset has been previously reset")
     remote = request.connection.remote
     ctx.offsets.commit(group, topic, header.queue_id, header.commit_offset, remote)
     return Reply()

@@ -7,14 +7,11 @@ only to verify it: Java can be told to accept any.
 """
 
 import ssl
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, TypeVar
+from typing import Final
 
 from aerobee.remoting.errors import AerobeeError
-
-E = TypeVar("E", bound=StrEnum)
 
 HANDSHAKE_BYTE: Final = 0x16  # a TLS record of type handshake; as a frame it would be over 352 MiB
 
@@ -98,48 +95,6 @@ class TlsClientSettings:
             key_path = self.key_path or self.cert_path
             _load_chain(context, "tls.client", self.cert_path, key_path, self.key_password)
         return context
-
-
-def server_tls(properties: Mapping[str, str]) -> TlsSettings:
-    """Read the `tls.server.*` properties; raises TlsError naming a value that is not allowed."""
-    return TlsSettings(
-        mode=_choice(properties, "tls.server.mode", TlsMode, TlsMode.PERMISSIVE),
-        cert_path=properties.get("tls.server.certPath", ""),
-        key_path=properties.get("tls.server.keyPath", ""),
-        key_password=properties.get("tls.server.keyPassword", ""),
-        client_auth=_choice(properties, "tls.server.need.client.auth", ClientAuth, ClientAuth.NONE),
-        verify_client=_flag(properties, "tls.server.authClient"),
-        trust_cert_path=properties.get("tls.server.trustCertPath", ""),
-    )
-
-
-def client_tls(properties: Mapping[str, str]) -> TlsClientSettings | None:
-    """Read the `tls.client.*` properties; None unless `tls.enable` is true. Raises TlsError."""
-    if not _flag(properties, "tls.enable"):
-        return None
-    return TlsClientSettings(
-        cert_path=properties.get("tls.client.certPath", ""),
-        key_path=properties.get("tls.client.keyPath", ""),
-        key_password=properties.get("tls.client.keyPassword", ""),
-        verify_server=_flag(properties, "tls.client.authServer"),
-        trust_cert_path=properties.get("tls.client.trustCertPath", ""),
-    )
-
-
-def _choice(properties: Mapping[str, str], key: str, choices: type[E], default: E) -> E:
-    text = properties.get(key, default.value).strip().lower()
-    try:
-        return choices(text)
-    except ValueError:
-        allowed = ", ".join(choices)
-        raise TlsError(f"{key}={text!r} is not one of {allowed}") from None
-
-
-def _flag(properties: Mapping[str, str], key: str) -> bool:
-    text = properties.get(key, "false").strip().lower()
-    if text not in ("true", "false"):
-        raise TlsError(f"{key}={text!r} is not one of true, false")
-    return text == "true"
 
 
 def _load_chain(

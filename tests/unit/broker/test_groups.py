@@ -65,19 +65,27 @@ def test_groups_are_limited(tmp_path: Path) -> None:
 
 
 async def test_a_restart_finds_everything(tmp_path: Path) -> None:
-    """Configurations, forbidden topics and the version survive, deleted groups do not."""
+    """Configurations and the version survive, deleted groups do not."""
     groups = table(tmp_path)
     groups.update(SubscriptionGroupConfig(group_name="g", retry_max_times=5))
     groups.find("h")
-    groups.forbid_read("g", "t", True)
     assert groups.delete("h") and not groups.delete("h")
     await groups.file.flush()
     again = table(tmp_path)
     assert list(again) == list(groups)
     assert again.data_version == groups.data_version
+
+
+def test_what_is_forbidden_is_kept(tmp_path: Path) -> None:
+    """Topics that were closed to a group stay so, in the file and in force."""
+    groups = table(tmp_path)
+    text = json.loads(groups.encode()) | {"forbiddenTable": {"g": {"t": 4, "u": 2}}}
+    groups.file.path.parent.mkdir(parents=True, exist_ok=True)
+    groups.file.path.write_text(json.dumps(text))
+    again = table(tmp_path)
     assert again.is_read_forbidden("g", "t") and not again.is_read_forbidden("g", "u")
-    again.forbid_read("g", "t", False)
-    assert again.forbidden() == {}
+    assert again.forbidden() == {"g": {"t": 4, "u": 2}}
+    assert json.loads(again.encode())["forbiddenTable"] == {"g": {"t": 4, "u": 2}}
 
 
 def test_attributes_are_edited_not_replaced(tmp_path: Path) -> None:

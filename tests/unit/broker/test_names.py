@@ -3,9 +3,9 @@
 import pytest
 
 from aerobee.broker.names import (
+    DLQ_PREFIX,
     check_group,
     check_topic,
-    dlq_topic,
     group_problem,
     retry_topic,
     topic_problem,
@@ -46,6 +46,6 @@ def test_groups_are_shorter_than_their_retry_topics() -> None:
     group = "g" * 120
     assert group_problem(group) is None
     assert topic_problem(retry_topic(group)) is None
-    assert topic_problem(dlq_topic(group)) is None
+    assert topic_problem(DLQ_PREFIX + group) is None
     with pytest.raises(RequestError, match="longer than group max length: 120"):
         check_group(group + "g")

@@ -64,19 +64,6 @@ def test_the_version_counts_steps_of_commits(tmp_path: Path) -> None:
     assert offsets.data_version.counter == 2, "a repeated commit changes nothing"
 
 
-def test_a_reset_waits_for_the_next_pull(tmp_path: Path) -> None:
-    """Until then it is what the group has committed, whatever arrives meanwhile."""
-    offsets = table(tmp_path)
-    offsets.commit("g", "t", 0, 10)
-    offsets.reset("g", "t", 0, 3)
-    assert offsets.is_reset("g", "t", 0) and not offsets.is_reset("g", "t", 1)
-    offsets.commit("g", "t", 0, 11)
-    assert offsets.committed("g", "t", 0) == 3
-    assert offsets.take_reset("g", "t", 0) == 3
-    assert offsets.take_reset("g", "t", 0) is None
-    assert offsets.committed("g", "t", 0) == 11
-
-
 def test_pull_offsets_fall_back_to_committed_ones(tmp_path: Path) -> None:
     """Who never pulled is where it committed."""
     offsets = table(tmp_path)

@@ -105,7 +105,7 @@ async def test_a_new_group_on_a_fresh_queue_starts_at_its_begin(live: LiveBroker
 
 
 async def test_commits(live: LiveBroker) -> None:
-    """Only for groups, topics and queues that exist; a waiting reset makes them void."""
+    """Only for groups, topics and queues that exist."""
     commit = RequestCode.UPDATE_CONSUMER_OFFSET
     fields = {"consumerGroup": "g", "topic": "t", "queueId": 1, "commitOffset": 5}
     reply = await live.ask(commit, fields)
@@ -122,10 +122,6 @@ async def test_commits(live: LiveBroker) -> None:
     assert (await live.ask(commit, fields)).code == ResponseCode.SUCCESS
     query = RequestCode.QUERY_CONSUMER_OFFSET
     assert await offset(live, query, consumerGroup="g", queueId=1) == 5
-    live.broker.context.offsets.reset("g", "t", 1, 2)
-    reply = await live.ask(commit, fields | {"commitOffset": 9})
-    assert (reply.code, reply.remark) == (0, "Offset has been previously reset")
-    assert await offset(live, query, consumerGroup="g", queueId=1) == 2
 
 
 async def test_offsets_survive_a_restart(tmp_path: Path) -> None:

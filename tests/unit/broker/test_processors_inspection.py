@@ -66,7 +66,11 @@ async def test_topics_come_whole_or_in_pages(live: LiveBroker) -> None:
 
 async def test_groups_come_with_what_is_forbidden(live: LiveBroker) -> None:
     """All groups, or a page of them with its own part of the table."""
-    live.broker.context.groups.forbid_read("g", "t", True)
+    groups = live.broker.context.groups
+    empty, closed = b'"forbiddenTable":{}', b'"forbiddenTable":{"g":{"t":4}}'
+    groups.file.path.parent.mkdir(exist_ok=True)
+    groups.file.path.write_bytes(groups.encode().replace(empty, closed))
+    groups.load()
     reply = await live.ask(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
     whole = decode_body(SubscriptionGroupWrapper, reply.body)
     assert "g" in whole.subscription_group_table

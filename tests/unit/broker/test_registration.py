@@ -175,7 +175,7 @@ async def test_a_silent_nameserver_is_waited_for_once(tmp_path: Path) -> None:
     started = time.monotonic()
     for number in range(2, 10):
         await world.registration.announce(world.make(f"t{number}"))
-    assert time.monotonic() - started < 0.2
+    assert time.monotonic() - started < 1.2  # waiting each time would take 8 times 0.2 s
     release.set()
     await until(lambda: len(world.nameservers.registrations("a:1")) >= 3)
     assert world.nameservers.registrations("a:1")[-1] == [f"t{n}" for n in range(2, 10)]
