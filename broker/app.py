@@ -20,6 +20,7 @@ from aerobee.broker.groups import GroupTable
 from aerobee.broker.hold import SWEEP_INTERVAL_MS, Holds
 from aerobee.broker.hooks import Hooks
 from aerobee.broker.live_settings import LiveSettings
+from aerobee.broker.member_limits import MemberLimits
 from aerobee.broker.members import Members
 from aerobee.broker.metrics import SAMPLE_INTERVAL_S, Metrics
 from aerobee.broker.offsets import OffsetTable
@@ -186,13 +187,14 @@ class Broker:
         notices = ChangeNotices(
             loop.call_later, lambda: self.settings.notify_consumer_ids_changed_enable
         )
+        limits = MemberLimits(settings.memberships_max, settings.subscription_bytes_max)
         self.context = context = Context(
             settings=settings,
             store=store,
             topics=topics,
             groups=groups,
             offsets=offsets,
-            members=Members(notices, wall_clock_ms, groups.is_read_forbidden),
+            members=Members(notices, wall_clock_ms, groups.is_read_forbidden, limits),
             queues=queues,
             tick=tick,
             appender=Appender(store, tick),

@@ -18,6 +18,7 @@ from aerobee.broker.filters import (
     is_tag_type,
     wanted_hashes,
 )
+from aerobee.broker.member_limits import MemberLimits
 from aerobee.broker.remarks import Forbidden, further_details
 from aerobee.remoting.bodies import ConsumerData, SubscriptionData, SubscriptionGroupConfig
 from aerobee.remoting.codes import PullSysFlag, ResponseCode
@@ -83,10 +84,12 @@ class Members:
         notify: Callable[[str, list[Connection]], None],
         now_ms: Callable[[], int],
         is_forbidden: Callable[[str, str], bool] = lambda group, topic: False,
+        limits: MemberLimits | None = None,
     ) -> None:
         self._notify = notify
         self._now_ms = now_ms
         self._is_forbidden = is_forbidden
+        self.limits = limits or MemberLimits()
         self._consumers: dict[str, ConsumerGroup] = {}
         self._producers: dict[str, dict[Connection, Member]] = {}
         self._fingerprints: dict[str, int] = {}  # of each group's latest heartbeat
@@ -115,6 +118,8 @@ class Members:
         membership is refreshed.
         """
         group = self._consumers.get(data.group_name)
+        if group is None or client.connection not in group.members:
+            self.limits.join()
         if group is None:
             group = self._consumers[data.group_name] = ConsumerGroup(
                 data.group_name, data.consume_type, data.message_model, data.consume_from_where
@@ -124,9 +129,13 @@ class Members:
         group.consume_from_where = data.consume_from_where
         group.notified = notified
         joined = self._join(group, client)
-        changed = False if without_sub else _update_subscriptions(group, data.subscription_data_set)
-        if joined or changed:
-            self._changed(group)
+        changed = False
+        try:
+            if not without_sub:
+                changed = self._update_subscriptions(group, data.subscription_data_set)
+        finally:
+            if joined or changed:
+                self._changed(group)
         return joined or changed
 
     def unregister_consumer(self, connection: Connection, group_name: str) -> None:
@@ -139,9 +148,10 @@ class Members:
 
     def register_producer(self, client: Client, group_name: str) -> None:
         """Take one producer group of a heartbeat."""
-        members = self._producers.setdefault(group_name, {})
-        member = members.get(client.connection)
+        member = self._producers.get(group_name, {}).get(client.connection)
         if member is None:
+            self.limits.join()
+            members = self._producers.setdefault(group_name, {})
             members[client.connection] = Member(client, self._now_ms())
             self._producer_groups_of.setdefault(client.connection, set()).add(group_name)
         else:
@@ -152,6 +162,7 @@ class Members:
         """A client stops producing for one group."""
         members = self._producers.get(group_name, {})
         if members.pop(connection, None) is not None:
+            self.limits.leave()
             self._producer_groups_of[connection].discard(group_name)
             if not self._producer_groups_of[connection]:
                 del self._producer_groups_of[connection]
@@ -286,36 +297,45 @@ class Members:
 
     def _remove(self, group: ConsumerGroup, connection: Connection) -> None:
         del group.members[connection]
+        self.limits.leave()
         groups = self._groups_of[connection]
         groups.discard(group.name)
         if not groups:
             del self._groups_of[connection]
         if not group.members:
+            for subscription in group.subscriptions.values():
+                self.limits.drop(subscription)
             del self._consumers[group.name]
             self._fingerprints.pop(group.name, None)
+
+    def _update_subscriptions(
+        self, group: ConsumerGroup, heard: Iterable[SubscriptionData]
+    ) -> bool:
+        """Merge a heartbeat's subscriptions; return whether a topic was added or removed."""
+        changed = False
+        topics = set()
+        for subscription in heard:
+            topics.add(subscription.topic)
+            known = group.subscriptions.get(subscription.topic)
+            if known is None or subscription.sub_version > known.sub_version:
+                self.limits.keep(subscription)
+                if known is not None:
+                    self.limits.drop(known)
+                changed |= known is None
+                group.subscriptions[subscription.topic] = subscription
+                group.filters[subscription.topic] = _filter_of(subscription)
+        for topic in [topic for topic in group.subscriptions if topic not in topics]:
+            self.limits.drop(group.subscriptions.pop(topic))
+            del group.filters[topic]
+            changed = True
+        if changed:
+            names = ",".join(sorted(topics))
+            log.info("subscription_changed group=%s topics=%.500s", group.name, names)
+        return changed
 
     def _changed(self, group: ConsumerGroup) -> None:
         if group.members and group.notified and group.message_model != BROADCASTING:
             self._notify(group.name, list(group.members))
-
-
-def _update_subscriptions(group: ConsumerGroup, heard: Iterable[SubscriptionData]) -> bool:
-    """Merge a heartbeat's subscriptions; return whether a topic was added or removed."""
-    changed = False
-    topics = set()
-    for subscription in heard:
-        topics.add(subscription.topic)
-        known = group.subscriptions.get(subscription.topic)
-        if known is None or subscription.sub_version > known.sub_version:
-            changed |= known is None
-            group.subscriptions[subscription.topic] = subscription
-            group.filters[subscription.topic] = _filter_of(subscription)
-    for topic in [topic for topic in group.subscriptions if topic not in topics]:
-        del group.subscriptions[topic], group.filters[topic]
-        changed = True
-    if changed:
-        log.info("subscription_changed group=%s topics=%s", group.name, sorted(topics))
-    return changed
 
 
 def _filter_of(subscription: SubscriptionData) -> MessageFilter | None:

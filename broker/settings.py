@@ -109,6 +109,9 @@ class BrokerSettings(NetSettings):
     notify_consumer_ids_changed_enable: bool = True
     groups_per_heartbeat_max: int = Field(default=1000, ge=1)  # ours
     subscriptions_per_group_max: int = Field(default=1000, ge=1)  # ours
+    client_id_chars_max: int = Field(default=1024, ge=1)  # ours
+    memberships_max: int = Field(default=1_000_000, ge=1)  # ours: clients in groups, all together
+    subscription_bytes_max: int = Field(default=256 << 20, ge=1 << 10)  # ours: of all clients
     flush_consumer_offset_interval: Milliseconds = 5000
     consumer_offset_update_version_step: int = Field(default=500, ge=1)
 
@@ -238,7 +241,8 @@ class BrokerSettings(NetSettings):
 NEEDS_RESTART: Final = frozenset(NetSettings.model_fields) | {
     "broker_cluster_name", "broker_name", "broker_id", "broker_role", "broker_ip1", "broker_ip2",
     "listen_port", "ha_listen_port", "held_pulls_max",
-    "held_pulls_per_connection_max", "cluster_topic_enable",
+    "held_pulls_per_connection_max", "memberships_max", "subscription_bytes_max",
+    "cluster_topic_enable",
     "broker_topic_enable", "trace_topic_enable", "msg_trace_topic_name", "revive_queue_num",
     "timer_wheel_enable", "store_path_root_dir", "store_path_commit_log",
     "mapped_file_size_commit_log", "mapped_file_size_consume_queue", "flush_disk_type",

@@ -131,6 +131,12 @@ def check_client_config(ctx: Context, request: Request[NoHeader]) -> Outcome:
 
 
 def _check_size(ctx: Context, data: HeartbeatData) -> None:
+    limit = ctx.settings.client_id_chars_max
+    if len(data.client_id) > limit:
+        raise RequestError(
+            ResponseCode.INVALID_PARAMETER,
+            f"a clientID of {len(data.client_id)} characters, clientIdCharsMax is {limit}",
+        )
     limit = ctx.settings.groups_per_heartbeat_max
     count = max(len(data.consumer_data_set), len(data.producer_data_set))
     if count > limit:
