@@ -15,7 +15,7 @@ from aerobee.broker.envelopes import (
 from aerobee.broker.pulling import Pull, refusal
 from aerobee.broker.stored_message import Stamp
 from aerobee.remoting.codes import RequestCode
-from aerobee.remoting.command import FLAG_ONEWAY, Codec
+from aerobee.remoting.command import FLAG_ONEWAY
 from aerobee.remoting.errors import ProtocolError, RequestError
 from aerobee.remoting.frame import HEADER_BYTES_MAX, decode_payload
 from aerobee.remoting.headers._fields import decode_header
@@ -81,7 +81,7 @@ class BrokerConnection(Connection):
 
     def _serve(self, data: bytes, acks: list[bytes], replies: Frames) -> int:
         """Serve frame after frame; return where the first one starts that is not complete."""
-        sends = self.traffic.sends
+        send = self.traffic.sends.send
         stamp, stamp_flag = self.stamp.at(self.traffic.now_ms()), self.stamp.sys_flag
         end_of_data, frame_bytes_max = len(data), self.limits.frame_bytes_max
         at = 0
@@ -90,23 +90,31 @@ class BrokerConnection(Connection):
                 return at
             length, word = unpack_words(data, at)
             end = at + LENGTH_BYTES + length
-            if not LENGTH_BYTES <= length <= frame_bytes_max:
+            if end > end_of_data or length < LENGTH_BYTES or length > frame_bytes_max:
                 check_length(data, at, frame_bytes_max)
-            if end > end_of_data:
                 return at
             served = False
-            header_bytes, codec = word & 0xFF_FFFF, word >> 24
-            header_end = at + WORDS_BYTES + header_bytes
-            if codec != Codec.ROCKETMQ and header_bytes < HEADER_BYTES_MAX and header_end <= end:
-                header, body = data[at + WORDS_BYTES : header_end], data[header_end:end]
+            header_at = at + WORDS_BYTES
+            header_end = header_at + (word & 0xFF_FFFF)
+            if header_end <= end:
+                header = data[header_at:header_end]
                 try:
-                    if header.startswith(PLAIN_SEND):  # as nearly all clients write it
+                    # as nearly all clients write it; the codec byte of JSON is 0
+                    if word < HEADER_BYTES_MAX and header.startswith(PLAIN_SEND):
                         whole = decode_json_send(header)
-                        served = not whole.flag and sends.send(
-                            whole.extFields, whole.opaque, body, stamp, stamp_flag, acks
-                        )
+                        if not whole.flag and send(
+                            whole.extFields,
+                            whole.opaque,
+                            data[header_end:end],
+                            stamp,
+                            stamp_flag,
+                            acks,
+                        ):
+                            at = end
+                            continue
                     else:
-                        served = self._fast(codec, header, body, stamp, acks, replies)
+                        body = data[header_end:end]
+                        served = self._fast(word >> 24, header, body, stamp, acks, replies)
                 except LogBusy:
                     if not self.overdue:
                         self.put_aside(data[at:])
