@@ -44,12 +44,7 @@ def is_member(group: str, client_id: str, client_ids: Sequence[str]) -> bool:
     """
     if client_id in client_ids:
         return True
-    log.info(
-        "[BUG] ConsumerGroup: %s The consumerId: %s not in cidAll: %s",
-        group,
-        client_id,
-        list(client_ids),
-    )
+    log.info("no member yet group=%s client=%s members=%s", group, client_id, list(client_ids))
     return False
 
 

@@ -19,7 +19,6 @@ from aerobee.client.received import ReceivedMessage
 from aerobee.client.settings import ClientSettings, PushSettings
 from aerobee.client.sharing import return_instance
 from aerobee.client.subscriptions import parse_subscription
-from aerobee.remoting.errors import AerobeeError
 from aerobee.remoting.net.tasks import Tasks
 
 log = logging.getLogger(__name__)
@@ -214,10 +213,7 @@ class PushConsumer(GroupMember):
                 queue,
                 process.running,
             )
-        try:
-            await self._offsets.commit(queue, process.committable)
-        except AerobeeError as error:
-            log.warning("commit failed group=%s queue=%s error=%s", self.group, queue, error)
+        await self._offsets.commit_or_log(queue, process.committable)
 
     async def _correct(self, queue: MessageQueue, offset: int) -> None:
         """Go on from where the broker says: store that offset, drop the queue, take it again."""

@@ -146,7 +146,7 @@ class HandlerPool:
             if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
                 raise  # the pool is closing; else something within the handler was cancelled
             log.exception(
-                "consumeMessage exception: queue=%s offset=%d msgId=%s",
+                "handler failed queue=%s offset=%d message_id=%s",
                 message.queue,
                 message.queue_offset,
                 message.message_id,

@@ -294,7 +294,7 @@ class ClientInstance:
 
     def members_changed(self, group: str) -> None:
         """A broker says that members of a group came or went."""
-        log.info("receive broker's notification, the consumer group: %s changed", group)
+        log.info("members changed group=%s", group)
         self.rebalance_soon()
 
     def rebalance_soon(self, *, at_once: bool = False) -> None:

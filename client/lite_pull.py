@@ -1,7 +1,6 @@
 """A consumer that the user polls: its queues are shared with the group, or given."""
 
 import asyncio
-import logging
 from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
@@ -19,10 +18,7 @@ from aerobee.client.received import ReceivedMessage
 from aerobee.client.settings import ClientSettings, LitePullSettings
 from aerobee.client.sharing import return_instance
 from aerobee.client.subscriptions import Subscription, parse_subscription
-from aerobee.remoting.errors import AerobeeError
 from aerobee.remoting.net.tasks import Tasks
-
-log = logging.getLogger(__name__)
 
 
 class LitePullConsumer(GroupMember):
@@ -205,8 +201,7 @@ class LitePullConsumer(GroupMember):
         newest = await self._offsets.newest(queue)
         if not oldest <= offset <= newest:
             raise InvalidUse(
-                f"Seek offset illegal, seek offset = {offset}, min offset = {oldest},"
-                f" max offset = {newest}"
+                f"cannot seek {queue} to offset {offset}: the broker has {oldest} to {newest}"
             )
         self._restart(queue, offset)
 
@@ -280,8 +275,8 @@ class LitePullConsumer(GroupMember):
         process = self._queues().get(queue)
         if process is None:
             raise InvalidUse(
-                f"The message queue is not in assigned list, may be rebalancing,"
-                f" message queue: {queue}"
+                f"{queue} is not assigned to this consumer; another member of the group may have"
+                " taken it over"
             )
         return process
 
@@ -321,10 +316,7 @@ class LitePullConsumer(GroupMember):
         self._fetched.discard(process)
         await process.wait_idle(self.settings.handover_timeout_ms / 1000)
         if self.settings.auto_commit:
-            try:
-                await self._offsets.commit(queue, process.committable)
-            except AerobeeError as error:
-                log.warning("commit failed group=%s queue=%s error=%s", self.group, queue, error)
+            await self._offsets.commit_or_log(queue, process.committable)
 
     def _restart(self, queue: MessageQueue, offset: int) -> None:
         """Read `queue` from `offset` on, with nothing left of what was fetched before."""

@@ -98,6 +98,13 @@ class GroupOffsets(QueueOffsets):
             self._timeout_ms,
         )
 
+    async def commit_or_log(self, queue: MessageQueue, offset: int) -> None:
+        """Store an offset as `commit` does; a failure is logged: the messages come again."""
+        try:
+            await self.commit(queue, offset)
+        except AerobeeError as error:
+            log.warning("commit failed group=%s queue=%s error=%s", self.group, queue, error)
+
     async def commit_later(self, offsets: dict[MessageQueue, int]) -> None:
         """Store offsets without waiting for answers; failures are logged."""
         for queue, offset in offsets.items():

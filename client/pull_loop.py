@@ -88,23 +88,23 @@ class PullLoop:
         if process.count > settings.queue_messages_max:
             what, limit = "count", settings.queue_messages_max
         elif process.bytes > settings.queue_bytes_max:
-            what, limit = "size", settings.queue_bytes_max
+            what, limit = "bytes", settings.queue_bytes_max
         elif process.span > settings.queue_span_max:
             what, limit = "span", settings.queue_span_max
         else:
             return False
         if self.flow_controls % WARN_EVERY == 0:
             log.warning(
-                "flow control: the cached messages' %s exceeds the threshold %d, minOffset=%s,"
-                " nextOffset=%d, count=%d, size=%d, span=%d, queue=%s, flowControlTimes=%d",
+                "flow control queue=%s %s_max=%d count=%d bytes=%d span=%d committable=%d"
+                " next_offset=%d times=%d",
+                self._queue,
                 what,
                 limit,
-                process.committable,
-                process.next_offset,
                 process.count,
                 process.bytes,
                 process.span,
-                self._queue,
+                process.committable,
+                process.next_offset,
                 self.flow_controls,
             )
         self.flow_controls += 1
@@ -122,7 +122,7 @@ class PullLoop:
 
     async def _correct(self, result: PullResult) -> None:
         log.warning(
-            "the pull request offset illegal, queue=%s offset=%d %s",
+            "pull offset not there queue=%s offset=%d reply=%s",
             self._queue,
             self._process.next_offset,
             result,

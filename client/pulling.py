@@ -124,5 +124,5 @@ class Puller:
             await self._routes.refresh(self._queue.topic)
             found = self._routes.reading_address(self._queue.broker_name, self._broker_id)
         if found is None:
-            raise Unavailable(f"The broker[{self._queue.broker_name}] not exist: no route names it")
+            raise Unavailable(f"no route names broker {self._queue.broker_name}")
         return found

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from aerobee.client.balance import Strategy
 from aerobee.client.message import MessageQueue
 from aerobee.client.process_queue import ProcessQueue
+from aerobee.client.route_cache import MASTER_ID
 from aerobee.client.subscriptions import Subscription
 from aerobee.remoting.errors import AerobeeError
 
@@ -66,7 +67,7 @@ class Ownership:
                 self._shares[topic] = await self._share(topic)
             except AerobeeError as error:
                 complete = False
-                log.warning("doRebalance, %s, %s: %s", self._group, topic, error)
+                log.warning("share unknown group=%s topic=%s error=%s", self._group, topic, error)
         return complete
 
     async def release(self) -> None:
@@ -84,8 +85,8 @@ class Ownership:
                 lost.append(queue)
             elif now - process.last_pull > self._idle_max_s:
                 log.error(
-                    "[BUG]doRebalance, %s, try remove unnecessary mq, %s, because pull is pause,"
-                    " so try to fixed it",
+                    "queue not pulled for %g s, taking it anew group=%s queue=%s",
+                    self._idle_max_s,
                     self._group,
                     queue,
                 )
@@ -131,11 +132,11 @@ class Ownership:
         try:
             start = await self._find_start(queue)
         except AerobeeError as error:
-            log.warning("doRebalance, %s, add new mq failed, %s: %s", self._group, queue, error)
+            log.warning("queue not taken group=%s queue=%s error=%s", self._group, queue, error)
             return False
         process = self.queues[queue] = ProcessQueue(start)
         self._changed.add(queue.topic)
-        log.info("doRebalance, %s, add a new mq, %s", self._group, queue)
+        log.info("queue taken group=%s queue=%s offset=%d", self._group, queue, start)
         self._begin(queue, process)
         return True
 
@@ -145,7 +146,7 @@ class Ownership:
             process = self.queues.pop(queue)
             process.drop()
             self._changed.add(queue.topic)
-            log.info("doRebalance, %s, remove unnecessary mq, %s", self._group, queue)
+            log.info("queue given up group=%s queue=%s", self._group, queue)
             ending.append(self._end(queue, process))
         if ending:
             for outcome in await asyncio.gather(*ending, return_exceptions=True):
@@ -156,16 +157,13 @@ class Ownership:
         self._changed.discard(topic)
         mine = sorted(queue for queue in self.queues if queue.topic == topic)
         log.info(
-            "client rebalanced result changed. allocateMessageQueueStrategyName=%s, group=%s,"
-            " topic=%s, clientId=%s, mqAllSize=%d, cidAllSize=%d, rebalanceResultSize=%d,"
-            " rebalanceResultSet=%s",
-            self._strategy.name,
+            "share changed group=%s topic=%s client=%s strategy=%s members=%d queues=%d mine=%s",
             self._group,
             topic,
             self._instance.client_id,
-            len(share.queues),
+            self._strategy.name,
             len(share.client_ids),
-            len(mine),
+            len(share.queues),
             [f"{queue.broker_name}:{queue.queue_id}" for queue in mine],
         )
         for callback in self.on_changed:
@@ -191,10 +189,10 @@ class _Share:
 def any_broker(brokers: dict[str, dict[int, str]]) -> str | None:
     """Return the address of one of these brokers, a master where it has one.
 
-    Source: TopicRouteData users' MQClientInstance.findBrokerAddrByTopic, which takes one at random.
+    Which of the names is left to chance, as in MQClientInstance.findBrokerAddrByTopic.
     """
     names = [name for name, addresses in brokers.items() if addresses]
     if not names:
         return None
     addresses = brokers[random.choice(names)]
-    return addresses.get(0) or next(iter(addresses.values()))
+    return addresses.get(MASTER_ID) or next(iter(addresses.values()))

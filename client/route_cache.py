@@ -139,7 +139,7 @@ class RouteCache:
             await self.get(queue.topic)
             address = self.address(queue.broker_name)
         if address is None:
-            raise Unavailable(f"The broker[{queue.broker_name}] not exist: no route names it")
+            raise Unavailable(f"no route names broker {queue.broker_name}")
         return address
 
     async def _fetch(self, topic: str) -> TopicRoute | None:

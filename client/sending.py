@@ -95,14 +95,13 @@ class Packer:
             raise InvalidMessage("a batch needs at least one message")
         topic = messages[0].topic
         if topic.startswith("%RETRY%"):
-            raise InvalidMessage("Retry Group is not supported for batching")
+            raise InvalidMessage(f"a batch cannot go to a retry topic: {topic!r}")
         ids = message_ids or [self._ids.next() for _ in messages]
         parts = []
         for message, message_id in zip(messages, ids, strict=True):
             if message.topic != topic:
                 raise InvalidMessage(
-                    f"the topic of the messages in one batch should be the same: "
-                    f"{topic!r} and {message.topic!r}"
+                    f"a batch goes to one topic, not to {topic!r} and {message.topic!r}"
                 )
             if message.delay_level:
                 raise InvalidMessage("a delay (delay_level) is not supported for batching")

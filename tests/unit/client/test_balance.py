@@ -64,4 +64,4 @@ def test_who_is_not_listed_gets_nothing(
     """A client that the broker does not list owns no queue, and says so in RocketMQ's words."""
     caplog.set_level("INFO")
     assert strategy.allocate("g", "me", queues_like_java(4), ["other"]) == []
-    assert "[BUG] ConsumerGroup: g The consumerId: me not in cidAll: ['other']" in caplog.text
+    assert "no member yet group=g client=me members=['other']" in caplog.text

@@ -140,7 +140,7 @@ async def test_offsets_are_committed_by_hand(cluster: FakeCluster) -> None:
         await member.commit()
         assert await member.committed(A0) == 20
         await member.poll()
-        with pytest.raises(InvalidUse, match="not in assigned list"):
+        with pytest.raises(InvalidUse, match="is not assigned"):
             await member.commit({A1: 1})
     assert committed["g", "t", 0] == 20
 
@@ -173,9 +173,9 @@ async def test_a_seek_discards_what_was_fetched(cluster: FakeCluster) -> None:
         assert await member.poll(30) == []
         fill(cluster, A0, 1)
         assert (await member.poll())[0].queue_offset == 100
-        with pytest.raises(InvalidUse, match=r"seek offset = 500.*max offset = 101"):
+        with pytest.raises(InvalidUse, match=r"offset 500: the broker has \d+ to 101"):
             await member.seek(A0, 500)
-        with pytest.raises(InvalidUse, match="not in assigned list"):
+        with pytest.raises(InvalidUse, match="is not assigned"):
             await member.seek(A1, 0)
 
 

@@ -229,9 +229,9 @@ async def test_a_batch_is_one_request(cluster: FakeCluster) -> None:
     ("messages", "complaint"),
     [
         ([], "at least one"),
-        ([Message("t", b"1"), Message("u", b"2")], "should be the same"),
+        ([Message("t", b"1"), Message("u", b"2")], "goes to one topic"),
         ([Message("t", b"1", delay_level=1)], "delay"),
-        ([Message("%RETRY%g", b"1")], "Retry"),
+        ([Message("%RETRY%g", b"1")], "retry topic"),
         ([Message("t", b"x" * 600), Message("t", b"y" * 600)], "smaller parts"),
     ],
 )
