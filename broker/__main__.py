@@ -1,14 +1,13 @@
 """Runs one broker process until SIGTERM or SIGINT."""
 
 import argparse
-import asyncio
-import signal
 import sys
 from pathlib import Path
 
 from aerobee.broker.app import Broker
 from aerobee.broker.settings import BrokerSettings
 from aerobee.remoting.errors import AerobeeError
+from aerobee.remoting.net import process
 
 
 def run(settings: BrokerSettings, config_file: Path | None = None) -> int:
@@ -19,28 +18,16 @@ def run(settings: BrokerSettings, config_file: Path | None = None) -> int:
     from aerobee.broker.logs import configure_logs
 
     configure_logs(settings)
-    try:
-        import uvloop
-    except ImportError:  # no wheel for this platform: slower, but complete
-        return asyncio.run(serve(settings, config_file))
-    return uvloop.run(serve(settings, config_file))
-
-
-async def serve(settings: BrokerSettings, config_file: Path | None) -> int:
-    """Start, say so in one line, wait for a signal, stop."""
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
     broker = Broker(settings, config_file)
-    await broker.start()
-    print(
-        f"broker {settings.broker_name} serves on {settings.broker_ip1}:{broker.port} "
-        f"(store {settings.store_path_root_dir})",
-        flush=True,
+    process.run(
+        process.serve(
+            broker,
+            lambda: (
+                f"broker {settings.broker_name} serves on {settings.broker_ip1}:{broker.port} "
+                f"(store {settings.store_path_root_dir})"
+            ),
+        )
     )
-    await stop.wait()
-    await broker.stop()
     return 0
 
 

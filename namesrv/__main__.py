@@ -1,9 +1,7 @@
 """Runs one nameserver process until SIGTERM or SIGINT."""
 
 import argparse
-import asyncio
 import logging
-import signal
 import sys
 from pathlib import Path
 from typing import Final
@@ -11,6 +9,7 @@ from typing import Final
 from aerobee.namesrv.app import NameServer
 from aerobee.namesrv.settings import NamesrvSettings
 from aerobee.remoting.errors import AerobeeError
+from aerobee.remoting.net import process
 from aerobee.remoting.net.addresses import format_address
 from aerobee.remoting.net.server import raise_open_files_limit
 
@@ -24,25 +23,11 @@ def run(settings: NamesrvSettings) -> int:
         level=settings.log_level, format="%(asctime)s %(levelname)s %(name)s %(message)s"
     )
     raise_open_files_limit(settings.connections_max + SPARE_FILES)
-    try:
-        import uvloop
-    except ImportError:  # no wheel for this platform: slower, but complete
-        return asyncio.run(serve(settings))
-    return uvloop.run(serve(settings))
-
-
-async def serve(settings: NamesrvSettings) -> int:
-    """Start, say so in one line, wait for a signal, stop."""
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
     server = NameServer(settings)
-    await server.start()
     host = "127.0.0.1" if settings.bind_address in _ANYWHERE else settings.bind_address
-    print(f"namesrv serves on {format_address(host, server.port)}", flush=True)
-    await stop.wait()
-    await server.stop()
+    process.run(
+        process.serve(server, lambda: f"namesrv serves on {format_address(host, server.port)}")
+    )
     return 0
 
 

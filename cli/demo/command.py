@@ -1,6 +1,5 @@
 """`aerobee demo`: runs the story, lets Spark count, and strikes the balance."""
 
-import asyncio
 import importlib.util
 import logging
 import tempfile
@@ -13,6 +12,7 @@ from aerobee.cli.demo.screen import screen
 from aerobee.cli.demo.story import TOPICS, Story
 from aerobee.cli.program import Failure, WrongSettings, examples
 from aerobee.cli.progress import progress_bar
+from aerobee.remoting.net import process
 
 
 @click.command(epilog=examples("aerobee demo", "aerobee demo --messages 20000 --dir /tmp/demo"))
@@ -41,7 +41,7 @@ def demo(messages: int, root: Path | None, with_spark: bool) -> None:
     logging.basicConfig(filename=root / "demo.log", level=logging.INFO)
     with screen() as view:
         story = Story(messages, root, view)
-        _run(story)
+        process.run(story.run())
     counted: Mapping[str, int] = {}
     parquet = root / "parquet"
     if with_spark and importlib.util.find_spec("pyspark") is None:
@@ -76,16 +76,6 @@ def _folder(root: Path | None) -> Path:
     if any(root.iterdir()):
         raise WrongSettings(f"{root} is not empty: name a folder that does not exist, or is empty")
     return root.absolute()
-
-
-def _run(story: Story) -> None:
-    """Play the story on the fastest loop there is."""
-    try:
-        import uvloop
-    except ImportError:  # no wheel for this platform
-        asyncio.run(story.run())
-    else:
-        uvloop.run(story.run())
 
 
 def _count(store: Path, parquet: Path) -> dict[str, int]:
