@@ -102,7 +102,6 @@ class BrokerSettings(NetSettings):
     held_pulls_max: int = Field(default=200_000, ge=1)  # ours: pulls that wait for a message
     held_pulls_per_connection_max: int = Field(default=20_000, ge=1)  # ours
     reject_pull_consumer_enable: bool = False
-    use_server_side_reset_offset: bool = True
 
     # Members and offsets
     channel_expired_timeout: Milliseconds = 120_000
