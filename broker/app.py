@@ -59,8 +59,9 @@ class Broker:
     """One broker on the running event loop.
 
     `start` returns when the broker serves; `stop` when everything acknowledged is on disk, the
-    nameservers know that it is gone, and `abort` is removed. Errors of a start: StoreError (locked,
-    damaged, not writable), OSError (port in use), TlsError.
+    nameservers know that it is gone, and `abort` is removed; OSError says then that a table could
+    not be saved. Errors of a start: StoreError (locked, damaged, not writable), OSError (port in
+    use), TlsError.
     """
 
     def __init__(self, settings: BrokerSettings, config_file: Path | None = None) -> None:
@@ -125,9 +126,15 @@ class Broker:
             await self._pool.close()
         for undo in self._closing:
             undo()
+        unsaved: OSError | None = None
         for table in (self.context.topics, self.context.groups, self.context.offsets):
-            table.file.flush_now()
+            try:
+                table.file.flush_now()
+            except OSError as error:  # a full disk is no reason to leave the log open
+                unsaved = error
         self.store.close()
+        if unsaved is not None:
+            raise unsaved
 
     def _apply(self, settings: BrokerSettings) -> None:
         """Take settings that were changed at run time; those that need a restart wait for it."""
