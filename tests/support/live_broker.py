@@ -7,7 +7,15 @@ from typing import Any
 
 from aerobee.broker.app import Broker
 from aerobee.broker.settings import BrokerSettings
-from aerobee.remoting.bodies import Body, encode_body
+from aerobee.remoting.bodies import (
+    Body,
+    ConsumerData,
+    HeartbeatData,
+    ProducerData,
+    SubscriptionData,
+    encode_body,
+)
+from aerobee.remoting.codes import RequestCode
 from aerobee.remoting.command import Command
 from aerobee.remoting.net.client import ConnectionPool
 
@@ -62,3 +70,19 @@ async def live_broker(folder: Path, **settings: Any) -> AsyncIterator[LiveBroker
     finally:
         await pool.close()
         await broker.stop()
+
+
+async def fill(live: LiveBroker, body: bytes) -> None:
+    """Make topic t with two messages in queue 0, and group g of client c1 that consumed one."""
+    header = {"a": "p", "b": "t", "c": "TBW102", "d": 4, "e": 0, "f": 0, "g": 1, "h": 0}
+    for _ in range(2):
+        await live.ask(RequestCode.SEND_MESSAGE_V2, header, body)
+    subscription = SubscriptionData(topic="t", sub_string="a || b", sub_version=1)
+    consumer = ConsumerData(group_name="g", subscription_data_set=[subscription])
+    beat = HeartbeatData(
+        client_id="c1",
+        consumer_data_set=[consumer],
+        producer_data_set=[ProducerData(group_name="p")],
+    )
+    await live.ask(RequestCode.HEART_BEAT, body=beat)
+    live.broker.context.offsets.commit("g", "t", 0, 1)

@@ -8,11 +8,10 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from support.live_broker import LiveBroker, live_broker
+from support.live_broker import LiveBroker, fill, live_broker
 from support.waiting import until
 
 from aerobee.broker.metrics import NAMES
-from aerobee.remoting.bodies import ConsumerData, HeartbeatData, ProducerData, SubscriptionData
 from aerobee.remoting.codes import RequestCode
 
 
@@ -21,18 +20,7 @@ async def live(tmp_path: Path) -> AsyncIterator[LiveBroker]:
     """A broker with HTTP on a free port, two messages, a group that consumed one of them."""
     async with live_broker(tmp_path, http_port=0) as broker:
         await until(lambda: broker.broker.http_port, what="HTTP to be served")
-        header = {"a": "p", "b": "t", "c": "TBW102", "d": 4, "e": 0, "f": 0, "g": 1, "h": 0}
-        for _ in range(2):
-            await broker.ask(RequestCode.SEND_MESSAGE_V2, header, b"x" * 100)
-        subscription = SubscriptionData(topic="t", sub_string="a || b", sub_version=1)
-        consumer = ConsumerData(group_name="g", subscription_data_set=[subscription])
-        beat = HeartbeatData(
-            client_id="c1",
-            consumer_data_set=[consumer],
-            producer_data_set=[ProducerData(group_name="p")],
-        )
-        await broker.ask(RequestCode.HEART_BEAT, body=beat)
-        broker.broker.context.offsets.commit("g", "t", 0, 1)
+        await fill(broker, b"x" * 100)
         yield broker
 
 

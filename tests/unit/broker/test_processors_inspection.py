@@ -4,20 +4,16 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from support.live_broker import LiveBroker, live_broker
+from support.live_broker import LiveBroker, fill, live_broker
 
 from aerobee.remoting import fastjson
 from aerobee.remoting.bodies import (
     ConsumerConnection,
-    ConsumerData,
     ConsumeStats,
     GroupList,
-    HeartbeatData,
     MessageQueue,
     ProducerConnection,
-    ProducerData,
     ProducerTableInfo,
-    SubscriptionData,
     SubscriptionGroupWrapper,
     TopicConfigSerializeWrapper,
     TopicList,
@@ -32,18 +28,7 @@ from aerobee.remoting.codes import RequestCode, ResponseCode
 async def live(tmp_path: Path) -> AsyncIterator[LiveBroker]:
     """A broker with topic t, two messages in queue 0, and a group that consumed one of them."""
     async with live_broker(tmp_path) as broker:
-        header = {"a": "p", "b": "t", "c": "TBW102", "d": 4, "e": 0, "f": 0, "g": 1, "h": 0}
-        for _ in range(2):
-            await broker.ask(RequestCode.SEND_MESSAGE_V2, header, b"x")
-        subscription = SubscriptionData(topic="t", sub_string="a || b", sub_version=1)
-        consumer = ConsumerData(group_name="g", subscription_data_set=[subscription])
-        beat = HeartbeatData(
-            client_id="c1",
-            consumer_data_set=[consumer],
-            producer_data_set=[ProducerData(group_name="p")],
-        )
-        await broker.ask(RequestCode.HEART_BEAT, body=beat)
-        broker.broker.context.offsets.commit("g", "t", 0, 1)
+        await fill(broker, b"x")
         yield broker
 
 
