@@ -174,6 +174,14 @@ class ConsumeQueue:
         fresh = not path.exists()
         fd = self._files.open(path, create=True)
         try:
+            if self._fd < 0 and fd >= self._files.queue_files_end:
+                if fresh:
+                    self._files.remove(path)
+                raise OSError(
+                    errno.EMFILE,
+                    f"{fd} files are open, the rest is for connections and the log;"
+                    " raise the limit of open files (ulimit -n)",
+                )
             self._files.resize(fd, self.file_bytes)
             if fresh and self.max_offset > base:  # a queue whose older messages are gone
                 self._files.write(fd, BLANK_ENTRY * (self.max_offset - base), 0)

@@ -30,6 +30,8 @@ _NOT_SUPPORTED: Final = frozenset({errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL}
 class Files:
     """The real file system."""
 
+    queue_files_end: int = 1 << 30  # no queue is opened under this file number or a higher one
+
     def open(self, path: Path, *, create: bool = False, write: bool = True) -> int:
         """Open a file and return its number; it is not inherited by child processes."""
         flags = (os.O_RDWR if write else os.O_RDONLY) | (os.O_CREAT if create else 0)

@@ -100,7 +100,8 @@ class MessageStore:
         logged, appends are refused and everything else works.
         """
         assert not self._open, "a store is opened once"
-        raise_open_files_limit(self.settings.open_files_wanted)
+        files_max = raise_open_files_limit(self.settings.open_files_wanted)
+        self.files.queue_files_end = files_max - min(files_max // 8, self.settings.spare_files_max)
         lock_fd = -1
         try:
             self.files.make_directory(self.settings.root)

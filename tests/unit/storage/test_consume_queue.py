@@ -219,3 +219,18 @@ def test_a_read_only_queue_is_never_extended(tmp_path: Path) -> None:
     reader.trim(5100)
     assert (reader.min_offset, reader.max_offset) == (51, 55)
     assert {span.path: span.path.read_bytes() for span in queue.spans()} == before
+
+
+def test_queues_leave_files_for_connections_and_the_log(tmp_path: Path) -> None:
+    """A queue that would open one of the last files is refused; those that are open go on."""
+    files = Files()
+    first = queue_in(tmp_path / "a", files)
+    fill(first, 1)
+    files.queue_files_end = first.fd + 1
+    second = queue_in(tmp_path / "b", files)
+    with pytest.raises(LogUnavailable, match="raise the limit of open files"):
+        fill(second, 1)
+    assert second.max_offset == 0
+    fill(first, ENTRIES)  # into its next file
+    files.queue_files_end = 1 << 20
+    fill(second, 1)
