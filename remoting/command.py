@@ -8,6 +8,9 @@ import msgspec
 
 VERSION: Final = 513  # MQVersion.Version.V5_5_0.ordinal(); peers choose what they send by it
 
+INT32_MIN: Final = -0x8000_0000  # the numbers of a header are Java ints, whatever its codec
+INT32_MAX: Final = 0x7FFF_FFFF
+
 FLAG_RESPONSE: Final = 1
 FLAG_ONEWAY: Final = 2
 

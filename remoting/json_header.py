@@ -4,11 +4,15 @@ from typing import Any, Final
 
 import msgspec
 
-from aerobee.remoting.command import Codec, Command, language_name, language_number
+from aerobee.remoting.command import (
+    INT32_MAX,
+    INT32_MIN,
+    Codec,
+    Command,
+    language_name,
+    language_number,
+)
 from aerobee.remoting.errors import ProtocolError
-
-INT32_MIN: Final = -0x8000_0000
-INT32_MAX: Final = 0x7FFF_FFFF
 
 
 class _Header(msgspec.Struct, gc=False):

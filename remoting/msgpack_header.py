@@ -9,14 +9,11 @@ from typing import Final
 
 import msgspec
 
-from aerobee.remoting.command import Codec, Command
+from aerobee.remoting.command import INT32_MAX, INT32_MIN, Codec, Command
 from aerobee.remoting.errors import ProtocolError
 
 EXT_MSGPACK: Final = "AEROBEE_MSGPACK"
 """The field by which a heartbeat asks for this codec and its reply offers it; "true" in both."""
-
-_INT32_MIN: Final = -0x8000_0000
-_INT32_MAX: Final = 0x7FFF_FFFF
 
 
 class _Header(msgspec.Struct, array_like=True, gc=False):
@@ -58,7 +55,7 @@ def decode_header_bytes(data: bytes | memoryview, body: bytes = b"") -> Command:
     except (ValueError, RecursionError) as error:
         raise ProtocolError(f"header is no msgpack of a command: {error}") from None
     for number in (header.code, header.opaque, header.flag, header.version, header.language):
-        if not _INT32_MIN <= number <= _INT32_MAX:
+        if not INT32_MIN <= number <= INT32_MAX:
             raise ProtocolError(f"header number {number} is no int32")
     return Command(
         code=header.code,
