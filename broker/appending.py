@@ -1,6 +1,6 @@
 """Putting messages into the log from anywhere but the fast path of single sends."""
 
-from typing import NamedTuple
+from typing import TypeAlias
 
 from aerobee.broker.stored_message import TagHashes
 from aerobee.broker.tick import Tick
@@ -8,13 +8,11 @@ from aerobee.broker.topic_queues import TopicQueue
 from aerobee.storage.commit_log import FIXED_BYTES
 from aerobee.storage.store import MessageStore
 
+Message: TypeAlias = tuple[int, bytes | memoryview, bytes, int]
+"""What differs between the messages of one request: flag, body, properties and tags code.
 
-class Message(NamedTuple):
-    """What differs between the messages of one request; `properties` ends with its separator."""
-
-    flag: int
-    body: bytes | memoryview
-    properties: bytes
+The properties end with their separator. A plain tuple, because a batch makes many.
+"""
 
 
 class Appender:
@@ -38,22 +36,13 @@ class Appender:
         `stamp` comes from Stamp.at. Raises the errors of CommitLog.append; then nothing has
         changed. The caller commits: see Tick.
         """
-        log, stored, tags_code = self._log, queue.stored, self.tag_hashes.of
+        log, stored, append = self._log, queue.stored, self._log.append
         fixed_bytes = FIXED_BYTES + len(stamp) + len(stored.prefix)
-        log.require(sum([fixed_bytes + len(body) + len(tail) for _, body, tail in messages]))
+        log.require(sum([fixed_bytes + len(body) + len(tail) for _, body, tail, _ in messages]))
         start = log.position
         positions = [
-            log.append(
-                stored,
-                flag,
-                sys_flag,
-                born_timestamp,
-                stamp,
-                body,
-                properties,
-                tags_code(str(properties, "utf-8", "replace")),
-            )
-            for flag, body, properties in messages
+            append(stored, flag, sys_flag, born_timestamp, stamp, body, properties, tags_code)
+            for flag, body, properties, tags_code in messages
         ]
         queue.arrived_bytes += log.position - start
         if queue.holds:

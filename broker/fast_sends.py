@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 UNUSUAL_SYS_FLAGS: Final = ~(0x1 | 0x2 | 0x700)
 ENTRY: Final = struct.Struct(">iiiii")  # of a batch body: size, magic, crc, flag, body length
 
-UNUSUAL_PROPERTIES: Final = (b"DELAY\x01", b"TIMER_DEL", b"TRAN_MSG\x01")
-
 unpack_entry = ENTRY.unpack_from
 encode_msgpack = msgspec.msgpack.Encoder().encode
 
@@ -52,8 +50,10 @@ class FastSends:
         self._body_bytes_max = settings.max_message_size
         self._appender = context.appender
         self._tag_hashes = context.appender.tag_hashes
+        self._tags_code = context.appender.tag_hashes.of
         self._prefixes = Prefixes()
         self._host_hex = context.store_host.hex().upper().encode()
+        self._batch_id = self._host_hex + b"%016X,"
         self._reply_fields = {
             "MSG_REGION": settings.region_id,
             "TRACE_ON": "true" if settings.trace_on else "false",
@@ -142,19 +142,44 @@ class FastSends:
             return False
         if len(body) > self._body_bytes_max:
             return False
-        messages = split_fast(body)
+        messages = self._split(body)
         if not messages:
             return False
         queue = queues[queue_id]
         offset = queue.stored.max_offset
         positions = self._appender.append(queue, fields.f | stamp_flag, fields.g, stamp, messages)
-        message_ids = b",".join([b"%b%016X" % (self._host_hex, at) for at in positions])
+        message_ids = (self._batch_id * len(positions))[:-1] % tuple(positions)
         if codec == Codec.JSON:
             payload = queue.batch_ack % (message_ids, offset, opaque)
             acks += (self._prefixes[len(payload)], payload)
         else:
             acks += self._msgpack_ack(queue, message_ids, offset, opaque)
         return True
+
+    def _split(self, body: bytes) -> list[Message]:
+        """Return the messages of a batch body, [] where it is malformed or one is unusual.
+
+        The strict decoder with its error messages is `remoting.batch.split_batch`.
+        """
+        messages: list[Message] = []
+        at, end = 0, len(body)
+        while at + 22 <= end:
+            size, _, _, flag, body_bytes = unpack_entry(body, at)
+            body_end = at + 20 + body_bytes
+            if body_bytes <= 0 or body_end + 2 > end:
+                return []
+            properties_end = body_end + 2 + (body[body_end] << 8 | body[body_end + 1])
+            if properties_end - at != size or properties_end > end:
+                return []
+            properties = body[body_end + 2 : properties_end]
+            if properties and properties[-1] != 2:
+                properties += b"\x02"
+            text = str(properties, "utf-8", "replace")
+            if "DEL" in text or "TRAN_" in text or len(properties) > PROPERTIES_BYTES_MAX:
+                return []
+            messages.append((flag, body[at + 20 : body_end], properties, self._tags_code(text)))
+            at = properties_end
+        return messages if at == end else []
 
     def _msgpack_ack(
         self,
@@ -177,30 +202,3 @@ class FastSends:
         size = len(payload)
         word = Codec.MSGPACK << 24 | size
         return (size + 4).to_bytes(4, "big") + word.to_bytes(4, "big"), payload
-
-
-def split_fast(body: bytes) -> list[Message]:
-    """Return the messages of a batch body, [] where it is malformed or one is unusual.
-
-    The strict decoder with its error messages is `remoting.batch.split_batch`.
-    """
-    if any(name in body for name in UNUSUAL_PROPERTIES):
-        return []  # most likely; it may also be in a body, and then nothing but time is lost
-    messages: list[Message] = []
-    at, end = 0, len(body)
-    while at + 22 <= end:
-        size, _, _, flag, body_bytes = unpack_entry(body, at)
-        body_end = at + 20 + body_bytes
-        if body_bytes <= 0 or body_end + 2 > end:
-            return []
-        properties_end = body_end + 2 + int.from_bytes(body[body_end : body_end + 2], "big")
-        if properties_end - at != size or properties_end > end:
-            return []
-        properties = body[body_end + 2 : properties_end]
-        if properties and properties[-1] != 2:
-            properties += b"\x02"
-        if len(properties) > PROPERTIES_BYTES_MAX:
-            return []
-        messages.append(Message(flag, body[at + 20 : body_end], properties))
-        at = properties_end
-    return messages if at == end else []

@@ -95,10 +95,11 @@ def single_message(ctx: Context, header: AnySend, body: bytes | memoryview) -> M
     properties.update(
         broker_properties(settings.region_id, settings.trace_on, settings.broker_cluster_name)
     )
-    encoded = format_properties(properties).encode("utf-8", "replace")
+    text = format_properties(properties)
+    encoded = text.encode("utf-8", "replace")
     if len(encoded) > PROPERTIES_BYTES_MAX:
         raise illegal(ctx)
-    return Message(header.flag, body, encoded)
+    return header.flag, body, encoded, ctx.appender.tag_hashes.of(text)
 
 
 def batch_messages(ctx: Context, header: AnySend, body: bytes | memoryview) -> list[Message]:
@@ -110,10 +111,12 @@ def batch_messages(ctx: Context, header: AnySend, body: bytes | memoryview) -> l
         )
     if len(body) > ctx.settings.max_message_size:
         raise illegal(ctx)
-    messages = []
+    messages: list[Message] = []
+    tags_code_of = ctx.appender.tag_hashes.of
     for entry in split_batch(body):
         check_unserved(ctx, parse_properties(entry.properties), header.sys_flag)
-        messages.append(Message(entry.flag, entry.body, entry.properties))
+        tags_code = tags_code_of(str(entry.properties, "utf-8", "replace"))
+        messages.append((entry.flag, entry.body, entry.properties, tags_code))
     if not messages:
         raise illegal(ctx)
     return messages

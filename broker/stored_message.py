@@ -24,10 +24,10 @@ class TagHashes(dict[str, int]):
 
     def of(self, properties: str) -> int:
         """Return the number for the TAGS of a property string that ends with its separator."""
-        start = properties.find("TAGS\x01")
-        while start > 0 and properties[start - 1] != "\x02":  # the end of another name
-            start = properties.find("TAGS\x01", start + 1)
-        return 0 if start < 0 else self[properties[start + 5 : properties.find("\x02", start)]]
+        before, found, after = properties.partition("TAGS\x01")
+        while found and before and before[-1] != "\x02":  # the end of another name
+            before, found, after = after.partition("TAGS\x01")
+        return self[after.partition("\x02")[0]] if found else 0
 
 
 class Stamp:

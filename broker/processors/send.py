@@ -168,7 +168,7 @@ def store(ctx: Context, request: Request[Any], header: AnySend, topic: TopicConf
         msg_id=",".join([offset_message_id(host, port, position) for position in positions]),
         queue_id=queue_id,
         queue_offset=offset,
-        transaction_id=None if batch else find_property(messages[0].properties, Property.UNIQ_KEY),
+        transaction_id=None if batch else find_property(messages[0][2], Property.UNIQ_KEY),
     )
     admit(ctx, header, topic)
     return acknowledged(ctx, event, reply)
