@@ -69,29 +69,33 @@ class Story:
         try:
             await self._join("consumer-1", namesrv)
             await self._join("consumer-2", namesrv)
-            self._event = "two consumers share the queues"
+            self._tell("two consumers share the queues")
             await self._until(lambda: self._shared(2), "the queues are not shared")
             self._work = Stopwatch()
             sending = asyncio.create_task(self._send(namesrv))
             third = self.tally.total // 3
             await self._until(lambda: self.tally.consumed >= third or sending.done(), "no messages")
-            self._event = "consumer-3 joins"
+            self._tell("consumer-3 joins")
             await self._join("consumer-3", namesrv)
             await self._until(
                 lambda: self.tally.consumed >= 2 * third or sending.done(), "no messages"
             )
-            self._event = "consumer-1 leaves"
+            self._tell("consumer-1 leaves")
             await self._leave("consumer-1")
             await sending
             await self._drain()
-            self._event = "everything sent has been consumed"
-            self._screen.show(self.snapshot())
+            self._tell("everything sent has been consumed")
             self._over = True
         finally:
             if sending is not None:
                 sending.cancel()
             for name in sorted(set(self._consumers) - self._left):
                 await self._leave(name)
+
+    def _tell(self, event: str) -> None:
+        """Show what happens when it happens: the next look may come after the next event."""
+        self._event = event
+        self._screen.show(self.snapshot())
 
     async def _join(self, name: str, namesrv: str) -> None:
         """Let a new member consume."""
