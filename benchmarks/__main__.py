@@ -17,6 +17,7 @@ from pathlib import Path
 from benchmarks import compiling, machine, micro, results
 from benchmarks.brokers import RocketMQTarget
 from benchmarks.loads import LOADS, Load
+from benchmarks.memory import MIB
 from benchmarks.others import NatsTarget, RedisTarget
 from benchmarks.report import missed, print_report
 from benchmarks.rounds import Note, Plan, Report, measure_floor, measure_load
@@ -45,9 +46,9 @@ def main(words: Sequence[str] | None = None) -> int:
     load_before, stolen_before = machine.load_average(), machine.stolen_seconds()
     with tempfile.TemporaryDirectory(prefix="bench-", dir=options.dir) as folder:
         timing = Timing(options.warmup, options.seconds)
-        plan = Plan(
-            cpus, Path(folder), options.rounds or (3 if options.peers else 1), timing, options.peers
-        )
+        rounds = options.rounds or (3 if options.peers else 1)
+        warm_bytes = options.warm_memory * MIB
+        plan = Plan(cpus, Path(folder), rounds, timing, options.peers, warm_bytes)
         with _progress(len(loads) + 2) as (note, advance):
             _measure(plan, loads, report, note, advance)
     noise = {
@@ -127,6 +128,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--rounds", type=int, help="of each load (1; with --peers 3)")
     parser.add_argument("--seconds", type=float, default=3.0, help="measured in each round")
     parser.add_argument("--warmup", type=float, default=1.0, help="seconds before each round")
+    parser.add_argument(
+        "--warm-memory", type=int, default=1024, metavar="MIB", help="freed at need in each round"
+    )
     parser.add_argument("--dir", type=Path, help="where the stores are while they are measured")
     parser.add_argument("--keep", action="store_true", help="the result goes to benchmarks/results")
     parser.add_argument("--no-micro", action="store_true", help="leave the micro-benchmarks out")

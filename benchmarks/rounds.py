@@ -13,6 +13,7 @@ from support.interop.processes import ServerFailed
 from benchmarks.brokers import AerobeeTarget, RocketMQTarget
 from benchmarks.generator import LoadFailed, Measurement
 from benchmarks.loads import FEW_LAST, Load, Variant
+from benchmarks.memory import WarmMemory
 from benchmarks.others import FloorTarget, NatsTarget, RedisTarget
 from benchmarks.target import Cpus, Target, Timing
 
@@ -33,6 +34,7 @@ class Plan:
     rounds: int
     timing: Timing
     peers: bool  # RocketMQ, and where a load says so Redis and NATS
+    warm_bytes: int = 0  # of page cache that is given up while a server is measured
 
 
 @dataclass(slots=True)
@@ -110,9 +112,10 @@ def _measure_variant(
         for number in range(plan.rounds):
             for target in targets:
                 note(f"{load.name}, {variant.label}: {target.name}, {number + 1} of {plan.rounds}")
-                target.resume()
-                measured = target.measure(load, variant, plan.timing)
-                target.pause()
+                with WarmMemory(plan.directory, plan.warm_bytes).flowing():
+                    target.resume()
+                    measured = target.measure(load, variant, plan.timing)
+                    target.pause()
                 cell.setdefault(target.name, []).append(measured)
         report.cells[load.name, variant.label] = cell
         for target in targets:
