@@ -77,7 +77,7 @@ class FastSends:
         queue_id = fields.e
         if queues is None or not 0 <= queue_id < len(queues):
             return False
-        if fields.f & UNUSUAL_SYS_FLAGS or fields.j or fields.m or not body:
+        if (fields.f and fields.f & UNUSUAL_SYS_FLAGS) or fields.j or fields.m or not body:
             return False
         properties = fields.i
         if "DEL" in properties or "TRAN_" in properties or "POP_CK" in properties:
