@@ -40,6 +40,7 @@ class Tick:
         self._answers: list[tuple[Connection, Frames]] = []
         self._acks: list[tuple[Connection, Acks]] = []
         self._scheduled = False
+        self._losses_told = self._log.losses
 
     def schedule(self) -> None:
         """Make sure that `commit` runs once after the reads of this turn."""
@@ -57,19 +58,26 @@ class Tick:
         self._acks.append((connection, frames))
         self.schedule()
 
-    def commit_log(self) -> None:
-        """Write what is pending to the log now, for somebody who is about to read or to answer."""
-        self._log.commit()
+    def commit_log(self) -> bool:
+        """Write what is pending to the log now, for somebody who is about to read or to answer.
+
+        False when it could not be written: then it is lost, and `commit` tells those senders.
+        """
+        try:
+            self._log.commit()
+        except StoreError as error:
+            log.error("commit failed error=%s", error)
+            return False
+        return True
 
     def commit(self) -> None:
         """Write the log, answer every connection, wake the pulls that waited."""
         self._scheduled = False
         acks, self._acks = self._acks, []
         answers, self._answers = self._answers, []
-        try:
-            self._log.commit()
-        except StoreError as error:
-            log.error("commit failed error=%s", error)
+        self.commit_log()
+        if self._log.losses != self._losses_told:  # here, or for a pull or a new file before
+            self._losses_told = self._log.losses
             refuse_acks(acks)
             acks = []
         if acks and self.sync:
@@ -86,9 +94,8 @@ class Tick:
         """Call `done(flushed)` when what was appended is as durable as the store promises.
 
         That is at once with ASYNC_FLUSH, and after the disk's answer or the time-out with
-        SYNC_FLUSH.
+        SYNC_FLUSH. What is to become durable must have been committed.
         """
-        self._log.commit()
         if self.sync:
             self._store.flusher.request(self._log.position, done)
         else:

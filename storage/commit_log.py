@@ -71,6 +71,7 @@ class CommitLog:
         self.position = 0
         self.committed = 0
         self.flushed_position = 0
+        self.losses = 0  # failed commits: what was appended before each of them is in no file
         self.note: Callable[[int], None] = lambda position: None  # called after every commit
         self.on_lost: Callable[[int], None] = lambda position: None  # what lies behind is no more
         allocator.on_progress = self._set_limit
@@ -279,6 +280,7 @@ class CommitLog:
 
     def _lost(self, error: OSError) -> None:
         """A write failed: what was appended since the last commit does not exist."""
+        self.losses += 1
         self.position = self.committed
         self.on_lost(self.committed)
         self.refuse(f"a write to the log failed: {error}")

@@ -157,12 +157,7 @@ def store(ctx: Context, request: Request[Any], header: AnySend, topic: TopicConf
     except MessageTooLarge as error:
         raise illegal(ctx) from error
     except StoreError as error:
-        raise RequestError(
-            ResponseCode.SERVICE_NOT_AVAILABLE,
-            "service not available now. It may be caused by one of the following reasons: "
-            "the broker's disk is full, messages are put to the slave, message store has been "
-            f"shut down, etc. ({error})",
-        ) from error
+        raise unavailable(str(error)) from error
     host, port = ctx.host
     reply = SendMessageReply(
         msg_id=",".join([offset_message_id(host, port, position) for position in positions]),
@@ -176,10 +171,11 @@ def store(ctx: Context, request: Request[Any], header: AnySend, topic: TopicConf
 
 def acknowledged(ctx: Context, event: SendEvent, reply: SendMessageReply) -> Outcome:
     """Reply now, or when the disk has answered."""
+    if not ctx.tick.commit_log():
+        raise unavailable(ctx.store.commit_log.refusal or "the log could not be written")
+    ctx.tick.schedule()  # somebody may wait for the message
     if ctx.tick.sync:
         return after_flush(ctx, event, reply)
-    ctx.tick.commit_log()
-    ctx.tick.schedule()  # somebody may wait for the message
     return finished(ctx, event, reply, ResponseCode.SUCCESS)
 
 
@@ -192,9 +188,18 @@ async def after_flush(ctx: Context, event: SendEvent, reply: SendMessageReply) -
             flushed.set_result(ok)
 
     ctx.tick.when_durable(done)
-    ctx.tick.schedule()
     code = ResponseCode.SUCCESS if await flushed else ResponseCode.FLUSH_DISK_TIMEOUT
     return finished(ctx, event, reply, code)
+
+
+def unavailable(reason: str) -> RequestError:
+    """Refuse with SERVICE_NOT_AVAILABLE in RocketMQ's words, and say which of them it is."""
+    return RequestError(
+        ResponseCode.SERVICE_NOT_AVAILABLE,
+        "service not available now. It may be caused by one of the following reasons: "
+        "the broker's disk is full, messages are put to the slave, message store has been "
+        f"shut down, etc. ({reason})",
+    )
 
 
 def finished(ctx: Context, event: SendEvent, header: SendMessageReply, code: int) -> Reply:

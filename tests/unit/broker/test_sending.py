@@ -15,6 +15,7 @@ from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.command import FLAG_ONEWAY, Codec
 from aerobee.remoting.frame import encode_frame
 from aerobee.remoting.record import Record, iter_records, java_string_hash, parse_properties
+from aerobee.storage.segment import Segment
 
 
 @pytest.fixture
@@ -344,3 +345,45 @@ async def test_a_slow_disk_is_told_in_msgpack_too(
         reply = await peer.request(msgspec.structs.replace(send_command(), codec=Codec.MSGPACK))
         assert (reply.code, reply.codec) == (ResponseCode.FLUSH_DISK_TIMEOUT, Codec.MSGPACK)
         assert reply.ext["queueOffset"] == "1"
+
+
+async def test_what_a_failed_write_lost_is_never_acknowledged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The write fails while a pull of the same read commits; the send before it is refused."""
+
+    def fail(*_: object) -> None:
+        raise OSError(5, "Input/output error")
+
+    async with (
+        running_broker(tmp_path, flushDiskType="SYNC_FLUSH") as broker,
+        await RawPeer.connect(broker.port) as peer,
+    ):
+        assert (await peer.request(send_command(b"kept"))).code == ResponseCode.SUCCESS
+        monkeypatch.setattr(Segment, "write", fail)
+        send, pull = send_command(b"lost"), pull_command(0)
+        await peer.send(encode_frame(send) + encode_frame(pull))
+        replies = {reply.opaque: reply for reply in [await peer.read(), await peer.read()]}
+        assert replies[send.opaque].code == ResponseCode.SERVICE_NOT_AVAILABLE
+        found = [bytes(r.body) for r in iter_records(bytes(replies[pull.opaque].body))]
+        assert found == [b"kept"]
+        monkeypatch.undo()
+
+
+async def test_a_failed_write_is_told_on_the_checked_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A message that needs every check is refused with the same code when it cannot be written."""
+
+    def fail(*_: object) -> None:
+        raise OSError(5, "Input/output error")
+
+    async with (
+        running_broker(tmp_path, flushDiskType="SYNC_FLUSH") as broker,
+        await RawPeer.connect(broker.port) as peer,
+    ):
+        assert (await peer.request(send_command(b"kept"))).code == ResponseCode.SUCCESS
+        monkeypatch.setattr(Segment, "write", fail)
+        reply = await peer.request(send_command(b"lost", properties=""))
+        assert reply.code == ResponseCode.SERVICE_NOT_AVAILABLE, reply.remark
+        monkeypatch.undo()
