@@ -253,6 +253,7 @@ class ResponseCode:
     LITE_SUBSCRIPTION_QUOTA_EXCEEDED: Final = 2018
     USER_NOT_EXIST: Final = 3001
     POLICY_NOT_EXIST: Final = 3002
+    HANDOVER_PENDING: Final = 21_001  # ours, to our clients alone: the queue is not given up yet
 
 
 class SysFlag:

@@ -31,7 +31,11 @@ class ProducerData(Body, frozen=True, kw_only=True):
 
 
 class ConsumerData(Body, frozen=True, kw_only=True):
-    """One consumer group of a client (ConsumerData.java); the enums by their Java names."""
+    """One consumer group of a client (ConsumerData.java); the enums by their Java names.
+
+    `handover_timeout_millis` is ours: this member gives a queue up within that time after it lost
+    it, says so with UNLOCK_BATCH_MQ, and understands HANDOVER_PENDING. RocketMQ ignores it.
+    """
 
     group_name: str
     consume_type: str = "CONSUME_PASSIVELY"
@@ -39,6 +43,7 @@ class ConsumerData(Body, frozen=True, kw_only=True):
     consume_from_where: str = "CONSUME_FROM_LAST_OFFSET"
     subscription_data_set: list[SubscriptionData] = []
     unit_mode: bool = False
+    handover_timeout_millis: Int32 | None = None
 
 
 class HeartbeatData(Body, frozen=True, kw_only=True):

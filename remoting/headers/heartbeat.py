@@ -15,11 +15,14 @@ class HeartbeatReply(Header, frozen=True, kw_only=True):
     """What a broker says to a heartbeat (ClientManageProcessor.java).
 
     `msgpack` offers the msgpack header codec on this connection, to a client that knows it.
+    `handover` tells a client that announced a handover_timeout_millis that this broker holds the
+    queues which it loses until it gives them up.
     """
 
     is_support_heart_beat_v2: bool = msgspec.field(name="IS_SUPPORT_HEART_BEAT_V2", default=True)
     is_sub_change: bool = msgspec.field(name="IS_SUB_CHANGE", default=True)
     msgpack: bool | None = msgspec.field(name="AEROBEE_MSGPACK", default=None)
+    handover: bool | None = msgspec.field(name="AEROBEE_HANDOVER", default=None)
 
 
 class UnregisterClientRequest(Header, frozen=True, kw_only=True):
