@@ -1,5 +1,5 @@
 """Administration of a cluster over the remoting protocol."""
 
-from aerobee.admin.client import AdminClient, BrokerEntry
+from aerobee.admin.client import AdminClient
 
-__all__ = ["AdminClient", "BrokerEntry"]
+__all__ = ["AdminClient"]

@@ -1,100 +1,34 @@
 """A look at a cluster, and changes to it, over the same protocol that mqadmin speaks."""
 
 import asyncio
-from collections.abc import Sequence
-from types import TracebackType
-from typing import Final, NamedTuple, Self, TypeVar
+from typing import Final
 
-from aerobee.client.connections import Connections
+from aerobee.client.cluster import Cluster
 from aerobee.client.errors import BrokerRefused
-from aerobee.client.route_cache import MASTER_ID
-from aerobee.client.settings import ClientSettings
-from aerobee.client.sharing import parse_namesrv
-from aerobee.remoting.bodies import Body, ClusterInfo, TopicList, TopicRouteData, decode_body
-from aerobee.remoting.codes import Perm, RequestCode, ResponseCode
-from aerobee.remoting.errors import Unavailable
-from aerobee.remoting.headers._fields import Header
+from aerobee.remoting.bodies import TopicList, TopicRouteData
+from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.headers.route import RouteInfoRequest
-from aerobee.remoting.headers.topics import CreateTopicRequest
-from aerobee.remoting.net.client import refuse_requests
-
-B = TypeVar("B", bound=Body)
 
 TOPICS_AT_ONCE: Final = 256  # routes that are asked for side by side
-DEFAULT_TOPIC: Final = "TBW102"  # TopicValidator.AUTO_CREATE_TOPIC_KEY_TOPIC: requests name it
 
 
-class BrokerEntry(NamedTuple):
-    """One broker process as the nameservers know it; entries sort by cluster, name and id."""
-
-    cluster: str
-    name: str
-    broker_id: int  # 0 is the master
-    address: str  # "ip:port"
-
-
-class AdminClient:
+class AdminClient(Cluster):
     """Lists and changes what a cluster has (DefaultMQAdminExt.java).
 
-        async with AdminClient("127.0.0.1:9876") as admin:
-            await admin.create_topic("orders", queues=8)
-
-    Nameservers are asked one after the other until one answers: they all know the same. Every call
-    raises Unavailable where nobody answers and BrokerRefused for a refusal, with its code and text.
+    async with AdminClient("127.0.0.1:9876") as admin:
+        await admin.create_topic("orders", queues=8)
     """
-
-    def __init__(
-        self, namesrv: str | Sequence[str], *, settings: ClientSettings | None = None
-    ) -> None:
-        """Describe whom to ask, "host:port;host:port"; connections are made when needed.
-
-        `settings` says how long a call may take (`api_timeout_ms`) and how to encrypt (`tls`).
-        """
-        self.namesrv = parse_namesrv(namesrv)
-        self._connections = Connections(settings or ClientSettings(), refuse_requests)
-
-    async def close(self) -> None:
-        """Close every connection."""
-        await self._connections.close()
-
-    async def __aenter__(self) -> Self:
-        """Nothing is needed before the first call."""
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Close."""
-        await self.close()
-
-    # --- a look ---
-
-    async def brokers(self) -> list[BrokerEntry]:
-        """List the brokers that have registered, sorted."""
-        info = await self._ask(RequestCode.GET_BROKER_CLUSTER_INFO, ClusterInfo)
-        return sorted(
-            BrokerEntry(data.cluster, name, broker_id, address)
-            for name, data in info.broker_addr_table.items()
-            for broker_id, address in data.broker_addrs.items()
-        )
-
-    async def masters(self) -> list[BrokerEntry]:
-        """List the brokers that take writes, sorted."""
-        return [broker for broker in await self.brokers() if broker.broker_id == MASTER_ID]
 
     async def topics(self) -> list[str]:
         """List the topics of all clusters, RocketMQ's own included, sorted."""
-        listed = await self._ask(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, TopicList)
+        listed = await self.ask(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, TopicList)
         return sorted(listed.topic_list)
 
     async def queues(self, topic: str) -> dict[str, int]:
         """Return how many queues of a topic can be read, by broker name; {} if nobody has it."""
         header = RouteInfoRequest(topic=topic, accept_standard_json_only=True)
         try:
-            route = await self._ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, TopicRouteData, header)
+            route = await self.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, TopicRouteData, header)
         except BrokerRefused as error:
             if error.code == ResponseCode.TOPIC_NOT_EXIST:
                 return {}
@@ -110,42 +44,3 @@ class AdminClient:
             answers = await asyncio.gather(*map(self.queues, some))
             found.update(zip(some, answers, strict=True))
         return found
-
-    # --- changes ---
-
-    async def create_topic(
-        self, topic: str, queues: int, *, perm: int = Perm.READ | Perm.WRITE
-    ) -> list[BrokerEntry]:
-        """Make a topic, or give it other queues, on every master; return these brokers.
-
-        `queues` is the number on each of them, to read and to write. Clients find the topic when
-        this returns. Raises Unavailable where no master has registered; where one broker refuses,
-        those before it have the topic.
-        """
-        masters = await self.masters()
-        if not masters:
-            raise Unavailable(f"no broker has registered with {';'.join(self.namesrv)}")
-        header = CreateTopicRequest(
-            topic=topic,
-            default_topic=DEFAULT_TOPIC,
-            read_queue_nums=queues,
-            write_queue_nums=queues,
-            perm=perm,
-        )
-        for master in masters:
-            await self._connections.request(
-                master.address, RequestCode.UPDATE_AND_CREATE_TOPIC, header
-            )
-        return masters
-
-    async def _ask(self, code: int, body_type: type[B], header: Header | None = None) -> B:
-        """Return what the first nameserver says that answers."""
-        silent: list[str] = []
-        for address in self.namesrv:
-            try:
-                reply = await self._connections.request(address, code, header)
-            except Unavailable as error:
-                silent.append(str(error))
-            else:
-                return decode_body(body_type, reply.body)
-        raise Unavailable("; ".join(silent))

@@ -5,8 +5,9 @@ from collections.abc import Iterable
 
 import click
 
-from aerobee.admin.client import AdminClient, BrokerEntry
+from aerobee.admin.client import AdminClient
 from aerobee.cli.program import Failure, examples
+from aerobee.client.cluster import BrokerEntry
 
 namesrv_option = click.option(
     "-n",

@@ -89,10 +89,10 @@ class EmbeddedCluster:
 
         Clients find it when this returns. Raises BrokerRefused if a broker refuses.
         """
-        from aerobee.admin.client import AdminClient  # late: most tests need none, all would pay
+        from aerobee.client.cluster import Cluster  # late: most tests need none, all would pay
 
-        async with AdminClient(self.namesrv_addr) as admin:
-            await admin.create_topic(topic, queues)
+        async with Cluster(self.namesrv_addr) as cluster:
+            await cluster.create_topic(topic, queues)
 
     async def __aenter__(self) -> Self:
         await self.start()

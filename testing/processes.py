@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from aerobee.admin.client import AdminClient
+from aerobee.client.cluster import Cluster
 from aerobee.remoting.errors import Unavailable
 from aerobee.remoting.java_properties import format_java_properties
 from aerobee.testing.names import SEGMENT_BYTES, broker_name
@@ -149,8 +149,8 @@ class ClusterProcesses:
         """Make a topic on every broker; clients find it when this returns."""
 
         async def create() -> None:
-            async with AdminClient(self.namesrv_addr) as admin:
-                await admin.create_topic(topic, queues)
+            async with Cluster(self.namesrv_addr) as cluster:
+                await cluster.create_topic(topic, queues)
 
         asyncio.run(create())
 

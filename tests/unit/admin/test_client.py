@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from aerobee.admin import AdminClient, BrokerEntry
+from aerobee.admin import AdminClient
 from aerobee.client import BrokerRefused, InvalidUse
+from aerobee.client.cluster import BrokerEntry
 from aerobee.remoting.errors import Unavailable
 from aerobee.testing import EmbeddedCluster
 
