@@ -1,69 +1,28 @@
 """What all the clients of one process share: connections, routes, membership and timers."""
 
-import asyncio
-import contextlib
 import logging
-import os
-import socket
-import time
-from collections import Counter, deque
-from collections.abc import Coroutine, Iterable
-from typing import Any, Final, Protocol
 
+from aerobee.client.client_id import make_client_id
 from aerobee.client.connections import Connections
-from aerobee.client.errors import BrokerRefused, RouteMissing
+from aerobee.client.errors import RouteMissing
+from aerobee.client.heartbeats import Heartbeats
 from aerobee.client.message import MessageQueue
-from aerobee.client.rebalance import Ownership, any_broker
-from aerobee.client.route_cache import MASTER_ID, RouteCache, TopicRoute
+from aerobee.client.rebalance_service import RebalanceService
+from aerobee.client.roles import Consumer
+from aerobee.client.route_cache import RouteCache, TopicRoute
 from aerobee.client.serving import routes as client_routes
 from aerobee.client.settings import ClientSettings
 from aerobee.client.subscriptions import TAG, Subscription
-from aerobee.remoting.bodies import (
-    CheckClientConfig,
-    ConsumerData,
-    ConsumerListReply,
-    HeartbeatData,
-    ProducerData,
-    decode_body,
-    encode_body,
-)
-from aerobee.remoting.codes import RequestCode, ResponseCode
+from aerobee.remoting.bodies import CheckClientConfig, ConsumerListReply, decode_body, encode_body
+from aerobee.remoting.codes import RequestCode
 from aerobee.remoting.command import Command
-from aerobee.remoting.errors import AerobeeError, Unavailable
+from aerobee.remoting.errors import Unavailable
 from aerobee.remoting.headers._fields import Header, encode_header
-from aerobee.remoting.headers.heartbeat import (
-    ConsumerListRequest,
-    HeartbeatRequest,
-    UnregisterClientRequest,
-)
-from aerobee.remoting.msgpack_header import EXT_MSGPACK
-from aerobee.remoting.net.addresses import parse_address
-from aerobee.remoting.net.connection import Connection
+from aerobee.remoting.headers.heartbeat import ConsumerListRequest
 from aerobee.remoting.net.routes import Dispatcher
 from aerobee.remoting.net.tasks import Tasks
 
 log = logging.getLogger(__name__)
-
-ROUNDS_PER_GAP: Final = 10  # of rebalancing, on request
-
-
-class Consumer(Protocol):
-    """What an instance needs of a consumer that is a member of a group."""
-
-    group: str
-    ownership: Ownership | None  # None: the queues are given, not shared
-
-    def topics(self) -> Iterable[str]:
-        """Topics whose routes have to be kept fresh."""
-        ...
-
-    def heartbeat_data(self) -> ConsumerData:
-        """The group's entry in a heartbeat."""
-        ...
-
-    async def persist_offsets(self) -> None:
-        """Store what was consumed; called every few seconds."""
-        ...
 
 
 class ClientInstance:
@@ -79,30 +38,33 @@ class ClientInstance:
         self.users = 0  # open producers and consumers
         self.groups: set[str] = set()  # consumer groups that have, or are about to have, a member
         self.client_id = make_client_id(namesrv[0], settings)
+        self.consumers: dict[str, Consumer] = {}
+        self._kept_topics: set[str] = set()
         self._tasks = Tasks()
         dispatch = Dispatcher(
             self, [client_routes], lambda work: self._tasks.start(work, "client request")
         )
         self.connections = Connections(settings, dispatch)
-        self.connections.on_connected.append(self._greet)
         self.routes = RouteCache(self.connections, namesrv)
         self.routes.on_changed.append(self._route_changed)
-        self.consumers: dict[str, Consumer] = {}
-        self._joining: set[str] = set()
-        self._producers: Counter[str] = Counter()
-        self._kept_topics: set[str] = set()
-        self._greetings: dict[str, asyncio.Task[Any]] = {}
-        self._rebalance_wanted = asyncio.Event()
-        self._rebalance_now = asyncio.Event()
-        self._round = asyncio.Lock()
+        self.rebalancing = RebalanceService(settings, self.consumers)
+        self.heartbeats = Heartbeats(
+            self.client_id,
+            self.connections,
+            self.routes,
+            self.consumers,
+            self._tasks,
+            timeout_ms=settings.api_timeout_ms,
+            on_greeted=self._greeted,
+        )
 
     def start(self) -> None:
         """Start the timers."""
         settings = self.settings
         self._tasks.every(settings.route_interval_ms, self._refresh_routes, "routes")
-        self._tasks.every(settings.heartbeat_interval_ms, self.heartbeat, "heartbeats")
+        self._tasks.every(settings.heartbeat_interval_ms, self.heartbeats.send_all, "heartbeats")
         self._tasks.every(settings.offsets_interval_ms, self._persist_offsets, "offsets")
-        self._tasks.start(self._rebalance_forever(), "rebalance")
+        self._tasks.start(self.rebalancing.run(), "rebalance")
 
     async def close(self) -> None:
         """Stop the timers and close the connections."""
@@ -113,34 +75,32 @@ class ClientInstance:
 
     async def add_producer(self, group: str) -> None:
         """Mention a producer group in heartbeats from now on."""
-        self._producers[group] += 1
-        await self.heartbeat()
+        self.heartbeats.producers[group] += 1
+        await self.heartbeats.send_all()
 
     async def remove_producer(self, group: str) -> None:
         """Tell all brokers that the last producer of the group is gone."""
-        self._producers[group] -= 1
-        if self._producers[group] <= 0:
-            del self._producers[group]
-            await self._unregister(producer_group=group)
+        producers = self.heartbeats.producers
+        producers[group] -= 1
+        if producers[group] <= 0:
+            del producers[group]
+            await self.heartbeats.unregister(producer_group=group)
 
     async def add_consumer(self, consumer: Consumer) -> None:
         """Join a group: heartbeat to all brokers of its topics, then share the queues."""
         self.consumers[consumer.group] = consumer
-        self._joining.add(consumer.group)  # until all brokers know it as a member
+        self.rebalancing.joining.add(consumer.group)
         try:
             await self.routes.refresh_all(consumer.topics())
-            await self.heartbeat()
+            await self.heartbeats.send_all()
         finally:
-            self._joining.discard(consumer.group)
+            self.rebalancing.joining.discard(consumer.group)
         self.rebalance_soon(at_once=True)
 
     async def leave(self, consumer: Consumer) -> None:
         """Leave a group: give up its queues, then tell all brokers."""
-        async with self._round:  # no round may hand this consumer another queue
-            self.consumers.pop(consumer.group, None)
-            if consumer.ownership is not None:
-                await consumer.ownership.release_all()
-        await self._unregister(consumer_group=consumer.group)
+        await self.rebalancing.leave(consumer)
+        await self.heartbeats.unregister(consumer_group=consumer.group)
 
     def keep_route(self, topic: str) -> None:
         """Refresh the topic's route with the others: it is sent to, or read by assignment."""
@@ -151,7 +111,7 @@ class ClientInstance:
 
         Raises BrokerRefused while the group has no member there, Unavailable.
         """
-        address = any_broker(route.brokers)
+        address = route.any_broker()
         if address is None:
             return []
         reply = await self.connections.request(
@@ -170,7 +130,7 @@ class ClientInstance:
         if subscription.expression_type == TAG:
             return
         try:
-            address = any_broker((await self.routes.get(subscription.topic)).brokers)
+            address = (await self.routes.get(subscription.topic)).any_broker()
             if address is None:
                 return
             body = CheckClientConfig(
@@ -196,101 +156,11 @@ class ClientInstance:
         address = await self.routes.broker_address(queue)
         await self.connections.oneway(address, code, encode_header(header))
 
-    # --- heartbeats ---
-
-    async def heartbeat(self) -> None:
-        """Tell every broker which groups are here; failures are logged.
-
-        Producers are announced to masters alone (MQClientInstance.sendHeartbeatToAllBroker).
-        """
-        addresses = {
-            address
-            for brokers in self.routes.brokers.values()
-            for broker_id, address in brokers.items()
-            if self.consumers or broker_id == MASTER_ID
-        }
-        if addresses and (self.consumers or self._producers):
-            await asyncio.gather(*(self._heartbeat_to(address) for address in addresses))
+    # --- on events ---
 
     def heartbeat_soon(self) -> None:
         """Send a heartbeat without waiting for it: a subscription has a new version."""
-        self._tasks.start(self.heartbeat(), "heartbeat")
-
-    async def _heartbeat_to(self, address: str) -> None:
-        try:
-            connection = self.connections.open(address)
-            if connection is None:
-                await self.connections.connect(address)  # which greets
-                if (greeting := self._greetings.get(address)) is not None:
-                    await asyncio.wait([greeting])
-            else:
-                await self._beat(address, connection)
-        except AerobeeError as error:
-            log.warning("heartbeat failed broker=%s error=%s", address, error)
-
-    def _beat(self, address: str, connection: Connection) -> Coroutine[Any, Any, None]:
-        """Send a heartbeat before returning; what is returned waits for the reply."""
-        data = HeartbeatData(
-            client_id=self.client_id,
-            producer_data_set=[ProducerData(group_name=group) for group in self._producers],
-            consumer_data_set=[consumer.heartbeat_data() for consumer in self.consumers.values()],
-        )
-        ext = encode_header(HeartbeatRequest(msgpack=True))
-        timeout_s = self.settings.api_timeout_ms / 1000
-        reply = connection.begin(RequestCode.HEART_BEAT, ext, encode_body(data), timeout_s)
-        return self._beaten(address, connection, reply)
-
-    async def _beaten(
-        self, address: str, connection: Connection, waiting: asyncio.Future[Command]
-    ) -> None:
-        reply = await waiting
-        if reply.code != ResponseCode.SUCCESS:
-            raise BrokerRefused(reply.code, reply.remark, address)
-        if reply.ext.get(EXT_MSGPACK) == "true":
-            connection.msgpack = True  # from the next request on, on this connection alone
-
-    def _greet(self, address: str, connection: Connection) -> None:
-        """Make a heartbeat the first request on a new connection to a broker.
-
-        The broker forgot the members whose connection was lost; until the heartbeat it would
-        refuse their pulls and share their queues among the others.
-        """
-        known = any(address in brokers.values() for brokers in self.routes.brokers.values())
-        if not known or not (self.consumers or self._producers):
-            return
-        introduction = self._introduce(address, self._beat(address, connection))
-        greeting = self._tasks.start(introduction, "greeting")
-        if greeting is not None:
-            self._greetings[address] = greeting
-
-    async def _introduce(self, address: str, beaten: Coroutine[Any, Any, None]) -> None:
-        try:
-            await beaten
-        except AerobeeError as error:
-            log.warning("heartbeat failed broker=%s error=%s", address, error)
-        finally:
-            self._greetings.pop(address, None)
-        if self.consumers:
-            self.rebalance_soon()
-
-    async def _unregister(
-        self, *, producer_group: str | None = None, consumer_group: str | None = None
-    ) -> None:
-        header = UnregisterClientRequest(
-            client_id=self.client_id, producer_group=producer_group, consumer_group=consumer_group
-        )
-        addresses = {at for brokers in self.routes.brokers.values() for at in brokers.values()}
-        await asyncio.gather(*(self._unregister_at(address, header) for address in addresses))
-
-    async def _unregister_at(self, address: str, header: Header) -> None:
-        if self.connections.open(address) is None:
-            return  # the broker has noticed that the connection closed
-        try:
-            await self.connections.request(address, RequestCode.UNREGISTER_CLIENT, header)
-        except AerobeeError as error:
-            log.warning("unregister failed broker=%s error=%s", address, error)
-
-    # --- rebalancing ---
+        self._tasks.start(self.heartbeats.send_all(), "heartbeat")
 
     def members_changed(self, group: str) -> None:
         """A broker says that members of a group came or went."""
@@ -298,48 +168,20 @@ class ClientInstance:
         self.rebalance_soon()
 
     def rebalance_soon(self, *, at_once: bool = False) -> None:
-        """Start a round as soon as the gap after the last one allows, or at once."""
-        self._rebalance_wanted.set()
-        if at_once:
-            self._rebalance_now.set()
+        """Share the queues anew as soon as the gap after the last rounds allows, or at once."""
+        self.rebalancing.soon(at_once=at_once)
 
-    async def _rebalance_forever(self) -> None:
-        """Rounds on request, every 20 s, and every second while queues are missing.
+    def _greeted(self) -> None:
+        if self.consumers:
+            self.rebalance_soon()
 
-        RebalanceService.java leaves a second between any two rounds; here a few may follow each
-        other, so that a member gives up its queues before another one takes them over.
-        """
-        loop = asyncio.get_running_loop()
-        gap_s = self.settings.rebalance_gap_ms / 1000
-        wait_s = self.settings.rebalance_interval_ms / 1000
-        ended: deque[float] = deque(maxlen=ROUNDS_PER_GAP)
-        while True:
-            await _wait(self._rebalance_wanted, wait_s)
-            if len(ended) == ROUNDS_PER_GAP:
-                await _wait(self._rebalance_now, ended[0] + gap_s - loop.time())
-            self._rebalance_wanted.clear()
-            self._rebalance_now.clear()
-            balanced = False
-            try:
-                balanced = await self._rebalance()
-            except Exception:
-                log.exception("rebalance failed")
-            ended.append(loop.time())
-            wait_s = (self.settings.rebalance_interval_ms / 1000) if balanced else gap_s
+    def _route_changed(self, route: TopicRoute) -> None:
+        if any(route.topic in consumer.topics() for consumer in self.consumers.values()):
+            self._tasks.start(self._share_anew(), "route changed")
 
-    async def _rebalance(self) -> bool:
-        async with self._round:
-            members = [
-                consumer.ownership
-                for consumer in self.consumers.values()
-                if consumer.ownership is not None and consumer.group not in self._joining
-            ]
-            planned = [await ownership.plan() for ownership in members]
-            await asyncio.gather(*(ownership.release() for ownership in members))
-            if any(ownership.takes_over() for ownership in members):
-                await asyncio.sleep(self.settings.takeover_delay_ms / 1000)
-            taken = [await ownership.take() for ownership in members]
-            return all(planned) and all(taken)
+    async def _share_anew(self) -> None:
+        await self.heartbeats.send_all()  # a new broker must know the group before it is asked
+        self.rebalance_soon()
 
     # --- timers ---
 
@@ -352,41 +194,3 @@ class ClientInstance:
     async def _persist_offsets(self) -> None:
         for consumer in list(self.consumers.values()):
             await consumer.persist_offsets()
-
-    def _route_changed(self, route: TopicRoute) -> None:
-        if any(route.topic in consumer.topics() for consumer in self.consumers.values()):
-            self._tasks.start(self._share_anew(), "route changed")
-
-    async def _share_anew(self) -> None:
-        await self.heartbeat()  # a broker that is new must know the group before it is asked
-        self.rebalance_soon()
-
-
-async def _wait(event: asyncio.Event, seconds: float) -> None:
-    """Return when the event is set or time is up."""
-    if seconds > 0 and not event.is_set():
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await event.wait()
-
-
-def make_client_id(namesrv: str, settings: ClientSettings) -> str:
-    """Return "ip@instance[@unit]" by which brokers know this client (ClientConfig.java)."""
-    instance = settings.instance_name or f"{os.getpid()}#{time.time_ns()}"
-    parts = [settings.client_ip or local_ip(namesrv), instance]
-    if settings.unit_name:
-        parts.append(settings.unit_name)
-    return "@".join(parts)
-
-
-def local_ip(namesrv: str) -> str:
-    """Return the address of this machine from which the nameserver is reached; sends nothing."""
-    host, port = parse_address(namesrv)
-    for family in (socket.AF_INET, socket.AF_INET6):
-        with socket.socket(family, socket.SOCK_DGRAM) as probe:
-            try:
-                probe.connect((host, port))
-            except OSError:
-                continue
-            return str(probe.getsockname()[0])
-    return "127.0.0.1"

@@ -2,14 +2,12 @@
 
 import asyncio
 import logging
-import random
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING
 
 from aerobee.client.balance import Strategy
 from aerobee.client.message import MessageQueue
 from aerobee.client.process_queue import ProcessQueue
-from aerobee.client.route_cache import MASTER_ID
 from aerobee.client.subscriptions import Subscription
 from aerobee.remoting.errors import AerobeeError
 
@@ -184,15 +182,3 @@ class _Share:
         self.queues = queues
         self.client_ids = client_ids
         self.mine = mine
-
-
-def any_broker(brokers: dict[str, dict[int, str]]) -> str | None:
-    """Return the address of one of these brokers, a master where it has one.
-
-    Which of the names is left to chance, as in MQClientInstance.findBrokerAddrByTopic.
-    """
-    names = [name for name, addresses in brokers.items() if addresses]
-    if not names:
-        return None
-    addresses = brokers[random.choice(names)]
-    return addresses.get(MASTER_ID) or next(iter(addresses.values()))

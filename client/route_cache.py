@@ -37,6 +37,17 @@ class TopicRoute:
     ordered: bool = False
     assumed: bool = False
 
+    def any_broker(self) -> str | None:
+        """Return the address of one of the brokers, a master where its name has one.
+
+        Which of the names is left to chance, as in MQClientInstance.findBrokerAddrByTopic.
+        """
+        names = [name for name, addresses in self.brokers.items() if addresses]
+        if not names:
+            return None
+        addresses = self.brokers[random.choice(names)]
+        return addresses.get(MASTER_ID) or next(iter(addresses.values()))
+
 
 class RouteCache:
     """Routes by topic and broker addresses by name, of one client instance.

@@ -18,7 +18,7 @@ from aerobee.client import (
     TlsClientSettings,
     Unavailable,
 )
-from aerobee.client.instance import local_ip, make_client_id
+from aerobee.client.client_id import local_ip, make_client_id
 from aerobee.client.sharing import parse_namesrv
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.command import Command

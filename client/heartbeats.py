@@ -1,0 +1,150 @@
+"""Tells the brokers which groups are here, and keeps what they answer."""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, Final
+
+from aerobee.client.connections import Connections
+from aerobee.client.errors import BrokerRefused
+from aerobee.client.roles import Consumer
+from aerobee.client.route_cache import MASTER_ID, RouteCache
+from aerobee.remoting.bodies import HeartbeatData, ProducerData, encode_body
+from aerobee.remoting.codes import RequestCode, ResponseCode
+from aerobee.remoting.command import Command
+from aerobee.remoting.errors import AerobeeError
+from aerobee.remoting.headers._fields import Header, encode_header
+from aerobee.remoting.headers.heartbeat import HeartbeatRequest, UnregisterClientRequest
+from aerobee.remoting.msgpack_header import EXT_MSGPACK
+from aerobee.remoting.net.connection import Connection
+from aerobee.remoting.net.tasks import Tasks
+
+log = logging.getLogger(__name__)
+
+EXT_HANDOVER: Final = "AEROBEE_HANDOVER"  # in the reply: see HeartbeatReply.handover
+
+
+class Heartbeats:
+    """The presence of one client id at all the brokers that its routes name.
+
+    The first request on every new connection to a broker is a heartbeat; `on_greeted` is called
+    when that one has been answered (MQClientInstance.sendHeartbeatToAllBroker).
+    """
+
+    def __init__(
+        self,
+        client_id: str,
+        connections: Connections,
+        routes: RouteCache,
+        consumers: Mapping[str, Consumer],
+        tasks: Tasks,
+        *,
+        timeout_ms: int,
+        on_greeted: Callable[[], None],
+    ) -> None:
+        self.producers: Counter[str] = Counter()  # clients of each group
+        self._client_id = client_id
+        self._connections = connections
+        self._routes = routes
+        self._consumers = consumers
+        self._tasks = tasks
+        self._timeout_s = timeout_ms / 1000
+        self._on_greeted = on_greeted
+        self._greetings: dict[str, asyncio.Task[Any]] = {}
+        self._handover: dict[str, Connection] = {}  # the connections on which it was offered
+        connections.on_connected.append(self._greet)
+
+    async def send_all(self) -> None:
+        """Tell every broker which groups are here; failures are logged.
+
+        Producers are announced to masters alone.
+        """
+        addresses = {
+            address
+            for brokers in self._routes.brokers.values()
+            for broker_id, address in brokers.items()
+            if self._consumers or broker_id == MASTER_ID
+        }
+        if addresses and (self._consumers or self.producers):
+            await asyncio.gather(*(self._send(address) for address in addresses))
+
+    async def unregister(
+        self, *, producer_group: str | None = None, consumer_group: str | None = None
+    ) -> None:
+        """Tell every broker that a group has left this client; failures are logged."""
+        header = UnregisterClientRequest(
+            client_id=self._client_id, producer_group=producer_group, consumer_group=consumer_group
+        )
+        addresses = {at for brokers in self._routes.brokers.values() for at in brokers.values()}
+        await asyncio.gather(*(self._unregister_at(address, header) for address in addresses))
+
+    def offers_handover(self, address: str) -> bool:
+        """Whether the broker there keeps queues for their owner until it releases them."""
+        offered = self._handover.get(address)
+        return offered is not None and offered is self._connections.open(address)
+
+    async def _send(self, address: str) -> None:
+        try:
+            connection = self._connections.open(address)
+            if connection is None:
+                await self._connections.connect(address)  # which greets
+                if (greeting := self._greetings.get(address)) is not None:
+                    await asyncio.wait([greeting])
+            else:
+                await self._beat(address, connection)
+        except AerobeeError as error:
+            log.warning("heartbeat failed broker=%s error=%s", address, error)
+
+    def _beat(self, address: str, connection: Connection) -> Coroutine[Any, Any, None]:
+        """Send a heartbeat before returning; what is returned waits for the reply."""
+        data = HeartbeatData(
+            client_id=self._client_id,
+            producer_data_set=[ProducerData(group_name=group) for group in self.producers],
+            consumer_data_set=[consumer.heartbeat_data() for consumer in self._consumers.values()],
+        )
+        ext = encode_header(HeartbeatRequest(msgpack=True))
+        reply = connection.begin(RequestCode.HEART_BEAT, ext, encode_body(data), self._timeout_s)
+        return self._beaten(address, connection, reply)
+
+    async def _beaten(
+        self, address: str, connection: Connection, waiting: asyncio.Future[Command]
+    ) -> None:
+        reply = await waiting
+        if reply.code != ResponseCode.SUCCESS:
+            raise BrokerRefused(reply.code, reply.remark, address)
+        if reply.ext.get(EXT_MSGPACK) == "true":
+            connection.msgpack = True  # from the next request on, on this connection alone
+        if reply.ext.get(EXT_HANDOVER) == "true":
+            self._handover[address] = connection
+
+    def _greet(self, address: str, connection: Connection) -> None:
+        """Make a heartbeat the first request on a new connection to a broker.
+
+        The broker forgot the members whose connection was lost; until the heartbeat it would
+        refuse their pulls and share their queues among the others.
+        """
+        known = any(address in brokers.values() for brokers in self._routes.brokers.values())
+        if not known or not (self._consumers or self.producers):
+            return
+        introduction = self._introduce(address, self._beat(address, connection))
+        greeting = self._tasks.start(introduction, "greeting")
+        if greeting is not None:
+            self._greetings[address] = greeting
+
+    async def _introduce(self, address: str, beaten: Coroutine[Any, Any, None]) -> None:
+        try:
+            await beaten
+        except AerobeeError as error:
+            log.warning("heartbeat failed broker=%s error=%s", address, error)
+        finally:
+            self._greetings.pop(address, None)
+        self._on_greeted()
+
+    async def _unregister_at(self, address: str, header: Header) -> None:
+        if self._connections.open(address) is None:
+            return  # the broker has noticed that the connection closed
+        try:
+            await self._connections.request(address, RequestCode.UNREGISTER_CLIENT, header)
+        except AerobeeError as error:
+            log.warning("unregister failed broker=%s error=%s", address, error)

@@ -1,0 +1,86 @@
+"""When the groups of an instance share their queues anew, and in which order they lose and gain."""
+
+import asyncio
+import contextlib
+import logging
+from collections import deque
+from typing import Final
+
+from aerobee.client.roles import Consumer
+from aerobee.client.settings import ClientSettings
+
+log = logging.getLogger(__name__)
+
+ROUNDS_PER_GAP: Final = 10  # on request
+
+
+class RebalanceService:
+    """Rounds on request, every 20 s, and every second while queues are missing.
+
+    RebalanceService.java leaves a second between any two rounds; here a few may follow each other,
+    so that a member gives up its queues before another one takes them over.
+    """
+
+    def __init__(self, settings: ClientSettings, consumers: dict[str, Consumer]) -> None:
+        self.joining: set[str] = set()  # groups of which not all brokers have heard yet
+        self._consumers = consumers
+        self._takeover_delay_s = settings.takeover_delay_ms / 1000
+        self._interval_s = settings.rebalance_interval_ms / 1000
+        self._gap_s = settings.rebalance_gap_ms / 1000
+        self._wanted = asyncio.Event()
+        self._now = asyncio.Event()
+        self._round = asyncio.Lock()
+
+    def soon(self, *, at_once: bool = False) -> None:
+        """Start a round as soon as the gap after the last ones allows, or at once."""
+        self._wanted.set()
+        if at_once:
+            self._now.set()
+
+    async def leave(self, consumer: Consumer) -> None:
+        """Let a consumer give up all its queues; no round hands it another one."""
+        async with self._round:
+            self._consumers.pop(consumer.group, None)
+            if consumer.ownership is not None:
+                await consumer.ownership.release_all()
+
+    async def run(self) -> None:
+        """Go on for as long as the instance lives."""
+        loop = asyncio.get_running_loop()
+        wait_s = self._interval_s
+        ended: deque[float] = deque(maxlen=ROUNDS_PER_GAP)
+        while True:
+            await _wait(self._wanted, wait_s)
+            if len(ended) == ROUNDS_PER_GAP:
+                await _wait(self._now, ended[0] + self._gap_s - loop.time())
+            self._wanted.clear()
+            self._now.clear()
+            balanced = False
+            try:
+                balanced = await self._rebalance()
+            except Exception:
+                log.exception("rebalance failed")
+            ended.append(loop.time())
+            wait_s = self._interval_s if balanced else self._gap_s
+
+    async def _rebalance(self) -> bool:
+        async with self._round:
+            members = [
+                consumer.ownership
+                for consumer in self._consumers.values()
+                if consumer.ownership is not None and consumer.group not in self.joining
+            ]
+            planned = [await ownership.plan() for ownership in members]
+            await asyncio.gather(*(ownership.release() for ownership in members))
+            if any(ownership.takes_over() for ownership in members):
+                await asyncio.sleep(self._takeover_delay_s)
+            taken = [await ownership.take() for ownership in members]
+            return all(planned) and all(taken)
+
+
+async def _wait(event: asyncio.Event, seconds: float) -> None:
+    """Return when the event is set or time is up."""
+    if seconds > 0 and not event.is_set():
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await event.wait()
