@@ -31,6 +31,8 @@ from aerobee.remoting.net.routes import Dispatcher, Outcome, Reply, Request, Rou
 from aerobee.remoting.net.server import Server
 from aerobee.remoting.net.tls import TlsSettings
 from aerobee.remoting.record import Record, encode_record, find_property, java_string_hash
+from support.fake_ownership import Owners
+from support.fake_ownership import routes as ownership_routes
 
 routes: Routes["FakeBroker"] = Routes("fake")
 Script = Callable[[Connection, Command], Outcome]
@@ -53,9 +55,12 @@ class FakeBroker:
         self.heartbeats: list[HeartbeatData] = []
         self.connections: set[Connection] = set()
         self.msgpack = False
+        self.handover = False  # whether it offers members to keep queues until their release
+        self.handover_wait_s = 0.2
+        self.owners = Owners()
         self._arrived = asyncio.Event()
         self.tasks: set[asyncio.Task[None]] = set()
-        self._dispatch = Dispatcher(self, [routes], self._spawn)
+        self._dispatch = Dispatcher(self, [routes, ownership_routes], self._spawn)
 
     async def start(self) -> None:
         """Listen on a free port."""
@@ -125,6 +130,7 @@ class FakeBroker:
 
     def _closed(self, connection: Connection) -> None:
         self.connections.discard(connection)
+        self.owners.release_all(connection)
         for group, members in self.members.items():
             if members.pop(connection, None) is not None:
                 self.notify(group)
@@ -308,7 +314,11 @@ def heartbeat_came(broker: FakeBroker, request: Request[Any]) -> Outcome:
             members[request.connection] = data.client_id
             broker.notify(consumer.group_name)
     asked = request.command.ext.get(EXT_MSGPACK) == "true"
-    return heartbeat.HeartbeatReply(msgpack=True if broker.msgpack and asked else None)
+    announced = any(each.handover_timeout_millis is not None for each in data.consumer_data_set)
+    return heartbeat.HeartbeatReply(
+        msgpack=True if broker.msgpack and asked else None,
+        handover=True if broker.handover and announced else None,
+    )
 
 
 @routes.on(RequestCode.UNREGISTER_CLIENT, heartbeat.UnregisterClientRequest)
@@ -316,6 +326,7 @@ def unregister(broker: FakeBroker, request: Request[heartbeat.UnregisterClientRe
     """Forget a member and tell its group."""
     group = request.header.consumer_group
     if group and broker.members[group].pop(request.connection, None) is not None:
+        broker.owners.release_all(request.connection, group)
         broker.notify(group)
     return Reply()
 
@@ -327,18 +338,6 @@ def list_members(broker: FakeBroker, request: Request[heartbeat.ConsumerListRequ
     if not members:
         raise RequestError(ResponseCode.SYSTEM_ERROR, "no consumer for this group")
     return Reply(body=encode_body(ConsumerListReply(consumer_id_list=list(members.values()))))
-
-
-@routes.on(RequestCode.QUERY_CONSUMER_OFFSET, offsets.QueryConsumerOffsetRequest)
-def query_offset(
-    broker: FakeBroker, request: Request[offsets.QueryConsumerOffsetRequest]
-) -> Outcome:
-    """Return the committed offset."""
-    header = request.header
-    key = header.consumer_group, header.topic, header.queue_id
-    if key not in broker.committed:
-        raise RequestError(ResponseCode.QUERY_NOT_FOUND, "Not found")
-    return offsets.OffsetReply(offset=broker.committed[key])
 
 
 @routes.on(RequestCode.UPDATE_CONSUMER_OFFSET, offsets.UpdateConsumerOffsetRequest)
