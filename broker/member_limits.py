@@ -1,13 +1,16 @@
 """What the registries of connected clients may hold, and what heartbeats have put there so far."""
 
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from aerobee.broker.consumer_group import Wish
 from aerobee.remoting.bodies import SubscriptionData
 from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.errors import RequestError
 
 SUBSCRIPTION_BYTES: Final = 1_000  # of memory, beside its text
+WISH_BYTES: Final = 150  # of memory: one member's version of a subscription, beside its text
 TAG_BYTES: Final = 100  # of memory: the tag, its hash, and the hash in the filter
 
 
@@ -38,18 +41,28 @@ class MemberLimits:
 
     def keep(self, subscription: SubscriptionData) -> None:
         """Count a subscription; raises RequestError where all together are too large."""
-        added = size(subscription)
-        if self.subscription_bytes + added > self.subscription_bytes_max:
-            raise RequestError(
-                ResponseCode.SYSTEM_BUSY,
-                f"a subscription of some {added} bytes: all take {self.subscription_bytes}, "
-                f"subscriptionBytesMax is {self.subscription_bytes_max}",
-            )
-        self.subscription_bytes += added
+        self._add(size(subscription), "a subscription")
 
     def drop(self, subscription: SubscriptionData) -> None:
         """Count a subscription that is gone."""
         self.subscription_bytes -= size(subscription)
+
+    def keep_wishes(self, wishes: Collection[Wish]) -> None:
+        """Count what one member wants; raises RequestError where all together are too large."""
+        self._add(sum(map(wish_size, wishes)), f"{len(wishes)} subscriptions")
+
+    def drop_wishes(self, wishes: Iterable[Wish]) -> None:
+        """Count what one member wants no more."""
+        self.subscription_bytes -= sum(map(wish_size, wishes))
+
+    def _add(self, added: int, what: str) -> None:
+        if self.subscription_bytes + added > self.subscription_bytes_max:
+            raise RequestError(
+                ResponseCode.SYSTEM_BUSY,
+                f"{what} of some {added} bytes: all take {self.subscription_bytes}, "
+                f"subscriptionBytesMax is {self.subscription_bytes_max}",
+            )
+        self.subscription_bytes += added
 
 
 def size(subscription: SubscriptionData) -> int:
@@ -59,3 +72,8 @@ def size(subscription: SubscriptionData) -> int:
         len(subscription.topic) + len(subscription.sub_string) + len(subscription.expression_type)
     )
     return SUBSCRIPTION_BYTES + 4 * text + TAG_BYTES * tags + sum(map(len, subscription.tags_set))
+
+
+def wish_size(wish: Wish) -> int:
+    """Estimate the memory that one member's wish takes, in bytes."""
+    return WISH_BYTES + 4 * len(wish.expression)

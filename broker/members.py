@@ -9,9 +9,9 @@ send different versions all the time (ConsumerManager, ConsumerGroupInfo, Produc
 
 import logging
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Protocol
 
+from aerobee.broker.consumer_group import BROADCASTING, Client, ConsumerGroup, Member
 from aerobee.broker.filters import (
     MessageFilter,
     check_expression_type,
@@ -28,48 +28,23 @@ from aerobee.remoting.net.connection import Connection
 
 log = logging.getLogger(__name__)
 
-BROADCASTING: Final = "BROADCASTING"
 EXPIRED_MS: Final = 120_000  # channelExpiredTimeout
 
 
-@dataclass(frozen=True, slots=True)
-class Client:
-    """How a peer introduced itself in its heartbeat."""
+class Watcher(Protocol):
+    """Who follows the members of groups, as the owners of queues are."""
 
-    connection: Connection
-    client_id: str
-    language: int
-    version: int
+    def joined(self, connection: Connection, group: str) -> None:
+        """A connection has become a member."""
 
+    def left(self, connection: Connection, group: str) -> None:
+        """A member has left on its own accord, was silent for too long, or its connection ended."""
 
-@dataclass(slots=True)
-class Member:
-    """One client in one group."""
+    def changed(self, group: str) -> None:
+        """A group's members, or the topics that they want, are others than before."""
 
-    client: Client
-    heard_ms: int
-
-
-@dataclass(slots=True)
-class ConsumerGroup:
-    """The consumers of one group that are connected."""
-
-    name: str
-    consume_type: str
-    message_model: str
-    consume_from_where: str
-    notified: bool = True  # notifyConsumerIdsChangedEnable of its configuration, when last heard
-    members: dict[Connection, Member] = field(default_factory=dict)
-    subscriptions: dict[str, SubscriptionData] = field(default_factory=dict)
-    filters: dict[str, MessageFilter | None] = field(default_factory=dict)
-
-    def client_ids(self) -> list[str]:
-        """Return each client once, in the order they came.
-
-        A client that reconnects before its old connection is noticed dead is one consumer; RocketMQ
-        lists it twice, and queues are then given to nobody.
-        """
-        return list(dict.fromkeys(member.client.client_id for member in self.members.values()))
+    def rebalanced(self, connection: Connection, group: str, topics: list[str]) -> None:
+        """A member says, by newer versions, that its queues of these topics have changed."""
 
 
 class Members:
@@ -90,6 +65,7 @@ class Members:
         self._now_ms = now_ms
         self._is_forbidden = is_forbidden
         self.limits = limits or MemberLimits()
+        self.watchers: list[Watcher] = []
         self._consumers: dict[str, ConsumerGroup] = {}
         self._producers: dict[str, dict[Connection, Member]] = {}
         self._fingerprints: dict[str, int] = {}  # of each group's latest heartbeat
@@ -124,18 +100,25 @@ class Members:
             group = self._consumers[data.group_name] = ConsumerGroup(
                 data.group_name, data.consume_type, data.message_model, data.consume_from_where
             )
-        group.consume_type = data.consume_type
-        group.message_model = data.message_model
-        group.consume_from_where = data.consume_from_where
+        group.describe(data)
         group.notified = notified
         joined = self._join(group, client)
-        changed = False
+        member = group.members[client.connection]
+        member.message_model = data.message_model
+        member.handover_timeout_ms = data.handover_timeout_millis
+        changed, newer = False, []
         try:
             if not without_sub:
                 changed = self._update_subscriptions(group, data.subscription_data_set)
+                newer = self._update_wishes(group, member, data.subscription_data_set)
         finally:
             if joined or changed:
                 self._changed(group)
+            for watcher in self.watchers:
+                if joined:
+                    watcher.joined(client.connection, group.name)
+                if newer:
+                    watcher.rebalanced(client.connection, group.name, newer)
         return joined or changed
 
     def unregister_consumer(self, connection: Connection, group_name: str) -> None:
@@ -285,7 +268,8 @@ class Members:
             member.client = client
             member.heard_ms = self._now_ms()
             return False
-        group.members[client.connection] = Member(client, self._now_ms())
+        group.members[client.connection] = member = Member(client, self._now_ms())
+        group.count(member)
         self._groups_of.setdefault(client.connection, set()).add(group.name)
         log.info(
             "consumer_joined group=%s client=%s remote=%s",
@@ -296,8 +280,10 @@ class Members:
         return True
 
     def _remove(self, group: ConsumerGroup, connection: Connection) -> None:
-        del group.members[connection]
+        member = group.members.pop(connection)
+        group.forget(member)
         self.limits.leave()
+        self.limits.drop_wishes(member.wishes.values())
         groups = self._groups_of[connection]
         groups.discard(group.name)
         if not groups:
@@ -307,6 +293,8 @@ class Members:
                 self.limits.drop(subscription)
             del self._consumers[group.name]
             self._fingerprints.pop(group.name, None)
+        for watcher in self.watchers:
+            watcher.left(connection, group.name)
 
     def _update_subscriptions(
         self, group: ConsumerGroup, heard: Iterable[SubscriptionData]
@@ -333,7 +321,22 @@ class Members:
             log.info("subscription_changed group=%s topics=%.500s", group.name, names)
         return changed
 
+    def _update_wishes(
+        self, group: ConsumerGroup, member: Member, heard: list[SubscriptionData]
+    ) -> list[str]:
+        """Remember what the member itself wants; return topics whose version has risen."""
+        self.limits.drop_wishes(member.wishes.values())
+        newer = group.wish(member, heard)
+        try:
+            self.limits.keep_wishes(member.wishes.values())
+        except RequestError:
+            group.wish(member, ())
+            raise
+        return newer
+
     def _changed(self, group: ConsumerGroup) -> None:
+        for watcher in self.watchers:
+            watcher.changed(group.name)
         if group.members and group.notified and group.message_model != BROADCASTING:
             self._notify(group.name, list(group.members))
 

@@ -5,9 +5,9 @@ import logging
 from collections.abc import Coroutine
 from typing import Any, Final
 
+from aerobee.broker.consumer_group import Client
 from aerobee.broker.context import Context
 from aerobee.broker.filters import check_expression_type
-from aerobee.broker.members import Client
 from aerobee.broker.names import retry_topic
 from aerobee.remoting.bodies import (
     CheckClientConfig,

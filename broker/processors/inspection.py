@@ -5,8 +5,8 @@ from typing import Final, TypeVar
 
 import msgspec
 
+from aerobee.broker.consumer_group import Member
 from aerobee.broker.context import Context
-from aerobee.broker.members import Member
 from aerobee.broker.processors.offsets import store_time
 from aerobee.broker.system_topics import system_topic_names
 from aerobee.remoting.bodies import (

@@ -9,8 +9,9 @@ import pytest
 from support.fake_connection import FakeConnection
 from support.live_broker import live_broker
 
+from aerobee.broker.consumer_group import Client
 from aerobee.broker.member_limits import MemberLimits
-from aerobee.broker.members import Client, Members
+from aerobee.broker.members import Members
 from aerobee.remoting.bodies import ConsumerData, SubscriptionData
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.errors import RequestError

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 from support.fake_connection import FakeConnection
 
-from aerobee.broker.members import Client, Members
+from aerobee.broker.consumer_group import Client
+from aerobee.broker.members import Members
 from aerobee.remoting.bodies import ConsumerData, SubscriptionData, SubscriptionGroupConfig
 from aerobee.remoting.codes import PullSysFlag, ResponseCode
 from aerobee.remoting.errors import RequestError
