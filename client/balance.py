@@ -1,14 +1,16 @@
-"""Pure strategies that share a topic's queues among the members of a group.
+"""Strategies that share a topic's queues among the members of a group.
 
 Every member computes its own share from the same two sorted lists; nobody coordinates. A strategy
 therefore has to give the same answer in every process and language for the same input.
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Protocol
 
+from aerobee.client.errors import InvalidUse
 from aerobee.client.message import MessageQueue
+from aerobee.remoting.allocation import VIRTUAL_NODES, averagely, by_consistent_hash, in_turn
 
 log = logging.getLogger(__name__)
 
@@ -17,7 +19,8 @@ class Strategy(Protocol):
     """How a group shares queues (AllocateMessageQueueStrategy.java).
 
     `name` is what RocketMQ calls it. `allocate` gets all the queues of one topic and all the
-    client ids of the group, both sorted, and returns the queues of `client_id`.
+    client ids of the group, both sorted, and returns the queues of `client_id`. What it raises is
+    logged, and the member keeps the queues that it has.
     """
 
     @property
@@ -63,10 +66,7 @@ class Averagely:
         """Return the share of `client_id`: neighbours in the sorted list."""
         if not is_member(group, client_id, client_ids):
             return []
-        index = client_ids.index(client_id)
-        each, more = divmod(len(queues), len(client_ids))
-        start = index * each + min(index, more)
-        return list(queues[start : start + each + (index < more)])
+        return averagely(queues, client_ids, client_id)
 
 
 class AveragelyByCircle:
@@ -84,4 +84,148 @@ class AveragelyByCircle:
         """Return the share of `client_id`: every n-th queue."""
         if not is_member(group, client_id, client_ids):
             return []
-        return list(queues[client_ids.index(client_id) :: len(client_ids)])
+        return in_turn(queues, client_ids, client_id)
+
+
+class ConsistentHash:
+    """By places on a ring of hashes (AllocateMessageQueueConsistentHash.java).
+
+    Few queues change hands when members come or go, at the price of uneven shares; all members
+    must use the same number of `virtual_nodes`.
+    """
+
+    name = "CONSISTENT_HASH"
+
+    def __init__(self, virtual_nodes: int = VIRTUAL_NODES) -> None:
+        """Give each member so many places; raises InvalidUse below 0."""
+        if virtual_nodes < 0:
+            raise InvalidUse(f"virtual_nodes={virtual_nodes}: it must be 0 or more")
+        self._virtual_nodes = virtual_nodes
+
+    def allocate(
+        self,
+        group: str,
+        client_id: str,
+        queues: Sequence[MessageQueue],
+        client_ids: Sequence[str],
+    ) -> list[MessageQueue]:
+        """Return the queues that come before `client_id` on the ring."""
+        if not is_member(group, client_id, client_ids):
+            return []
+        return by_consistent_hash(queues, client_ids, client_id, self._virtual_nodes)
+
+
+class ByConfig:
+    """The same queues whoever else is there (AllocateMessageQueueByConfig.java)."""
+
+    name = "CONFIG"
+
+    def __init__(self, queues: Collection[MessageQueue]) -> None:
+        """Take these queues, of any topics."""
+        self._queues = list(queues)
+
+    def allocate(
+        self,
+        group: str,
+        client_id: str,
+        queues: Sequence[MessageQueue],
+        client_ids: Sequence[str],
+    ) -> list[MessageQueue]:
+        """Return the configured queues."""
+        return list(self._queues)
+
+
+class ByMachineRoom:
+    """Evenly, but only the queues of some rooms (AllocateMessageQueueByMachineRoom.java).
+
+    A broker's name tells its room: "room@broker". What is left over goes to the first members, one
+    each.
+    """
+
+    name = "MACHINE_ROOM"
+
+    def __init__(self, rooms: Collection[str]) -> None:
+        """Consume from the brokers of these rooms (consumeridcs)."""
+        self._rooms = frozenset(rooms)
+
+    def allocate(
+        self,
+        group: str,
+        client_id: str,
+        queues: Sequence[MessageQueue],
+        client_ids: Sequence[str],
+    ) -> list[MessageQueue]:
+        """Return the share of `client_id` in the queues of the rooms."""
+        if not is_member(group, client_id, client_ids):
+            return []
+        near = [queue for queue in queues if _room(queue.broker_name) in self._rooms]
+        index = client_ids.index(client_id)
+        each, more = divmod(len(near), len(client_ids))
+        mine = near[index * each : (index + 1) * each]
+        if index < more:
+            mine.append(near[each * len(client_ids) + index])
+        return mine
+
+
+class MachineRoomNearby:
+    """Each room's queues to the room's members (AllocateMachineRoomNearby.java).
+
+    `inner` shares them within the room; the queues of a room without members are shared by all.
+    """
+
+    def __init__(
+        self,
+        inner: Strategy,
+        *,
+        room_of_queue: Callable[[MessageQueue], str],
+        room_of_client: Callable[[str], str],
+    ) -> None:
+        """Ask the two functions where a queue's broker and a client id live."""
+        self._inner = inner
+        self._room_of_queue = room_of_queue
+        self._room_of_client = room_of_client
+
+    @property
+    def name(self) -> str:
+        """Both names."""
+        return f"MACHINE_ROOM_NEARBY-{self._inner.name}"
+
+    def allocate(
+        self,
+        group: str,
+        client_id: str,
+        queues: Sequence[MessageQueue],
+        client_ids: Sequence[str],
+    ) -> list[MessageQueue]:
+        """Return the share of `client_id`; raises InvalidUse where a function names no room."""
+        if not is_member(group, client_id, client_ids):
+            return []
+        queues_of: dict[str, list[MessageQueue]] = {}
+        for queue in queues:
+            queues_of.setdefault(_named(self._room_of_queue(queue), queue), []).append(queue)
+        clients_of: dict[str, list[str]] = {}
+        for each in client_ids:
+            clients_of.setdefault(_named(self._room_of_client(each), each), []).append(each)
+        here = self._room_of_client(client_id)
+        share: list[MessageQueue] = []
+        for room in sorted(queues_of, key=lambda room: (room != here, room)):
+            if room == here:
+                members: Sequence[str] = clients_of[here]
+            elif room not in clients_of:
+                members = client_ids
+            else:
+                continue
+            share += self._inner.allocate(group, client_id, queues_of[room], members)
+        return share
+
+
+def _room(broker_name: str) -> str | None:
+    """Return the part before the @ of a name that has two, as Java's split counts them."""
+    parts = broker_name.rstrip("@").split("@")
+    return parts[0] if len(parts) == 2 else None
+
+
+def _named(room: str, of: object) -> str:
+    if not room:
+        raise InvalidUse(f"no machine room is known of {of}")
+    return room
