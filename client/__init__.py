@@ -1,6 +1,8 @@
 """Asyncio clients of a RocketMQ or Aerobee cluster: send, be handed messages, or poll for them."""
 
 from aerobee.client.balance import Averagely, AveragelyByCircle, Strategy
+from aerobee.client.concurrently import HandlerStatistics
+from aerobee.client.consume_statistics import TopicStatistics
 from aerobee.client.consumer import PushConsumer, PushStatistics
 from aerobee.client.errors import (
     BrokerRefused,
@@ -11,8 +13,15 @@ from aerobee.client.errors import (
     SendFailed,
     Unavailable,
 )
-from aerobee.client.handlers import ConsumeResult, HandlerStatistics
-from aerobee.client.hooks import SendContext, SendHook
+from aerobee.client.handlers import ConsumeResult, Later
+from aerobee.client.hooks import (
+    ConsumeContext,
+    ConsumeHook,
+    FilterContext,
+    FilterHook,
+    SendContext,
+    SendHook,
+)
 from aerobee.client.lite_pull import LitePullConsumer
 from aerobee.client.message import Message, MessageQueue, SendResult, SendStatus
 from aerobee.client.offsets import ConsumeFrom
@@ -35,11 +44,16 @@ __all__ = [
     "BrokerRefused",
     "ClientError",
     "ClientSettings",
+    "ConsumeContext",
     "ConsumeFrom",
+    "ConsumeHook",
     "ConsumeResult",
+    "FilterContext",
+    "FilterHook",
     "HandlerStatistics",
     "InvalidMessage",
     "InvalidUse",
+    "Later",
     "LitePullConsumer",
     "LitePullSettings",
     "Message",
@@ -61,6 +75,7 @@ __all__ = [
     "SendStatus",
     "Strategy",
     "TlsClientSettings",
+    "TopicStatistics",
     "Unavailable",
     "at_random",
     "by_key",

@@ -1,34 +1,33 @@
 """A consumer that fetches by itself and hands each message to an async function."""
 
-import asyncio
-import logging
 from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from aerobee.client.balance import Strategy
+from aerobee.client.concurrently import HandlerStatistics
+from aerobee.client.consume_statistics import TopicStatistics
+from aerobee.client.consumption import Consumption
 from aerobee.client.errors import InvalidUse
-from aerobee.client.handlers import Handler, HandlerPool, HandlerStatistics, as_handler
+from aerobee.client.handlers import Handler, as_handler
+from aerobee.client.hooks import ConsumeHook, FilterHook, Hooks
 from aerobee.client.membership import GroupMember
 from aerobee.client.message import MessageQueue
 from aerobee.client.offsets import ConsumeFrom
-from aerobee.client.process_queue import ProcessQueue, QueueStatistics
-from aerobee.client.pull_loop import PullLoop
-from aerobee.client.pulling import Puller
-from aerobee.client.received import ReceivedMessage
+from aerobee.client.process_queue import QueueStatistics
+from aerobee.client.rebalance import QueuesChanged
+from aerobee.client.send_back import retry_topic
 from aerobee.client.settings import ClientSettings, PushSettings
 from aerobee.client.sharing import return_instance
-from aerobee.client.subscriptions import parse_subscription
-from aerobee.remoting.net.tasks import Tasks
-
-log = logging.getLogger(__name__)
+from aerobee.client.subscriptions import Subscription, parse_subscription
 
 
 class PushStatistics(NamedTuple):
-    """A look at a push consumer: its handlers' counters and its queues."""
+    """A look at a push consumer: its handlers' counters, its queues and its topics."""
 
     handlers: HandlerStatistics
     queues: dict[MessageQueue, QueueStatistics]
+    topics: dict[str, TopicStatistics]
 
 
 class PushConsumer(GroupMember):
@@ -39,10 +38,11 @@ class PushConsumer(GroupMember):
         async with consumer:
             await stop.wait()
 
-    A message is done when its handler returns; if the handler raises, or returns
-    ConsumeResult.LATER, it gets the message again after `PushSettings.redeliver_delay_ms`, in this
-    process and for as long as it fails, and the queue's committed offset stays before it.
-    Delivery is at least once: after a crash what was not committed comes again.
+    A message is done when its handler returns. If the handler raises, or returns
+    ConsumeResult.LATER or a Later, the broker gets it back and delivers it again, to any member of
+    the group, after a while that grows each time; after `PushSettings.max_reconsume_times` times it
+    goes to the dead letters. Delivery is at least once: after a crash what was not committed comes
+    again.
     """
 
     def __init__(
@@ -55,6 +55,7 @@ class PushConsumer(GroupMember):
         strategy: Strategy | None = None,
         consume_from: ConsumeFrom = ConsumeFrom.LAST,
         consume_timestamp_ms: int | None = None,
+        hooks: Sequence[ConsumeHook | FilterHook] = (),
     ) -> None:
         """Describe the consumer; nothing happens before `start`.
 
@@ -71,7 +72,12 @@ class PushConsumer(GroupMember):
             consume_timestamp_ms=consume_timestamp_ms,
         )
         self.settings = settings or PushSettings()
+        self._hooks = Hooks(
+            [hook for hook in hooks if isinstance(hook, ConsumeHook)],
+            [hook for hook in hooks if isinstance(hook, FilterHook)],
+        )
         self._handlers: dict[str, Handler] = {}
+        self._consumption: Consumption | None = None
         self._suspended = False
 
     # --- before the start ---
@@ -79,21 +85,32 @@ class PushConsumer(GroupMember):
     def subscribe(
         self,
         topic: str,
-        handler: Callable[[ReceivedMessage], object],
+        handler: Callable[[Any], object],
         *,
         tags: str = "*",
         sql: str | None = None,
+        batch: int | None = None,
     ) -> None:
         """Let `handler` get the topic's messages that carry one of `tags` ("a || b"), or all.
 
-        `handler` is async and gets one message; a plain function runs in a thread. `sql` is an
-        SQL92 expression for brokers that allow it (enablePropertyFilter). Raises InvalidUse after
-        the start, and for tags that name nothing.
+        `handler` is async and gets one ReceivedMessage, or with `batch` (or `PushSettings.batch`) a
+        list of up to so many; a plain function runs in a thread. It answers with a ConsumeResult, a
+        Later, or None for success. `sql` is an SQL92 expression for brokers that allow it
+        (enablePropertyFilter). Raises InvalidUse after the start, and for tags that name nothing.
         """
         if self._instance is not None:
             raise InvalidUse("subscribe before the consumer is started")
         self._subscriptions[topic] = parse_subscription(topic, tags, sql)
-        self._handlers[topic] = as_handler(handler)
+        self._handlers[topic] = as_handler(handler, batch or self.settings.batch)
+
+    def on_queues_changed(self, callback: QueuesChanged) -> None:
+        """Call `callback(topic, all_queues, my_queues)` when our share of a topic changed."""
+
+        def subscribed(topic: str, queues: list[MessageQueue], mine: list[MessageQueue]) -> None:
+            if topic in self._handlers:
+                callback(topic, queues, mine)
+
+        super().on_queues_changed(subscribed)
 
     # --- life ---
 
@@ -106,12 +123,22 @@ class PushConsumer(GroupMember):
         """
         if not self._subscriptions:
             raise InvalidUse(f"group {self.group!r} subscribes to nothing; call subscribe first")
+        retries = retry_topic(self.group)
+        self._subscriptions.setdefault(retries, Subscription(retries))
         instance = self._instance = await self._share_instance()
-        self._tasks = Tasks()
-        self._pulling: dict[MessageQueue, asyncio.Task[Any]] = {}
-        self._pool = HandlerPool(self.settings.concurrency, self.settings.redeliver_delay_ms)
+        consumption = self._consumption = Consumption(
+            instance,
+            self.group,
+            self.settings,
+            self._subscriptions,
+            self._handlers,
+            self._offsets,
+            self._hooks,
+        )
+        consumption.suspended = self._suspended
         idle_max_ms = self.settings.pull.idle_max_ms
-        self.ownership = self._own(instance, self._begin, self._end, idle_max_ms)
+        self.ownership = self._own(instance, consumption.begin, consumption.end, idle_max_ms)
+        consumption.ownership = self.ownership
         await instance.add_consumer(self)
 
     async def close(self) -> None:
@@ -127,8 +154,8 @@ class PushConsumer(GroupMember):
             await instance.leave(self)
         finally:
             self._instance, self._leaving = None, False
-            await self._pool.close()
-            await self._tasks.close()
+            if self._consumption is not None:
+                await self._consumption.close()
             await return_instance(instance, self.group)
 
     async def __aenter__(self) -> Self:
@@ -147,24 +174,26 @@ class PushConsumer(GroupMember):
 
     def suspend(self) -> None:
         """Pull nothing more until `resume`; what is fetched is still handled."""
-        self._suspended = True
+        self._suspend(True)
 
     def resume(self) -> None:
         """Go on pulling, at the latest a second from now."""
-        self._suspended = False
+        self._suspend(False)
 
     # --- looking in ---
 
     def queues(self) -> list[MessageQueue]:
-        """Return the queues that this member owns at the moment, sorted."""
-        return sorted(self.ownership.queues) if self.ownership is not None else []
+        """Return the queues of subscribed topics that this member owns at the moment, sorted."""
+        owned = self.ownership.queues if self.ownership is not None else ()
+        return sorted(queue for queue in owned if queue.topic in self._handlers)
 
     def statistics(self) -> PushStatistics:
-        """Return counters of the handlers and the state of each owned queue."""
-        if self.ownership is None:
-            return PushStatistics(HandlerStatistics(0, 0, 0, 0, 0), {})
+        """Return counters of the handlers, and the state of each owned queue and each topic."""
+        if self.ownership is None or self._consumption is None:
+            return PushStatistics(HandlerStatistics(0, 0, 0, 0, 0), {}, {})
         queues = {at: process.statistics() for at, process in self.ownership.queues.items()}
-        return PushStatistics(self._pool.statistics(), queues)
+        topics = self._consumption.statistics.read()
+        return PushStatistics(self._consumption.handled(), queues, topics)
 
     # --- what the instance asks ---
 
@@ -175,52 +204,7 @@ class PushConsumer(GroupMember):
                 {queue: process.committable for queue, process in self.ownership.queues.items()}
             )
 
-    # --- owned queues ---
-
-    def _begin(self, queue: MessageQueue, process: ProcessQueue) -> None:
-        assert self._instance is not None
-        pull = self.settings.pull
-        puller = Puller(self._instance.connections, self._instance.routes, self.group, queue, pull)
-        loop = PullLoop(
-            queue,
-            process,
-            puller,
-            self._subscriptions[queue.topic],
-            pull,
-            deliver=self._deliver,
-            offset_illegal=self._correct,
-            hold_ms=lambda: pull.suspended_delay_ms if self._suspended else 0,
-        )
-        pulling = self._tasks.start(loop.run(), f"pull {queue}")
-        if pulling is not None:
-            self._pulling[queue] = pulling
-
-    def _deliver(self, process: ProcessQueue, messages: list[ReceivedMessage]) -> None:
-        self._pool.submit(process, self._handlers[messages[0].queue.topic], messages)
-
-    async def _end(self, queue: MessageQueue, process: ProcessQueue) -> None:
-        """Let running handlers end, then store what is done, so that the next owner goes on there.
-
-        What no handler has begun is thrown away: the next owner gets it.
-        """
-        pulling = self._pulling.pop(queue, None)
-        if pulling is not None:
-            pulling.cancel()
-        if not await process.wait_idle(self.settings.handover_timeout_ms / 1000):
-            log.warning(
-                "handlers still run group=%s queue=%s running=%d",
-                self.group,
-                queue,
-                process.running,
-            )
-        await self._offsets.commit_or_log(queue, process.committable)
-
-    async def _correct(self, queue: MessageQueue, offset: int) -> None:
-        """Go on from where the broker says: store that offset, drop the queue, take it again."""
-        assert self.ownership is not None and self._instance is not None
-        self._pulling.pop(queue, None)  # that is the caller, which must not be cancelled
-        process = self.ownership.queues.get(queue)
-        if process is not None:
-            process.correct(offset)
-            await self.ownership.drop(queue)
-        self._instance.rebalance_soon()
+    def _suspend(self, suspended: bool) -> None:
+        self._suspended = suspended
+        if self._consumption is not None:
+            self._consumption.suspended = suspended

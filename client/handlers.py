@@ -1,20 +1,13 @@
-"""Runs the users' handlers: a bounded number at a time, each queue's in the order of offsets."""
+"""What users hand over to have their messages handled, and what it may answer."""
 
 import asyncio
 import enum
 import inspect
-import logging
-from collections import deque
 from collections.abc import Awaitable, Callable
-from typing import Final, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
-from aerobee.client.process_queue import ProcessQueue
-from aerobee.client.received import ReceivedMessage
-from aerobee.remoting.net.tasks import Tasks
-
-log = logging.getLogger(__name__)
-
-TURN_S: Final = 0.002  # handlers that never wait give the event loop a turn after so long
+from aerobee.client.errors import InvalidUse
 
 
 class ConsumeResult(enum.Enum):
@@ -24,165 +17,58 @@ class ConsumeResult(enum.Enum):
     LATER = "RECONSUME_LATER"
 
 
-Handler = Callable[[ReceivedMessage], Awaitable[ConsumeResult | None]]
-"""An async function that handles one message; raising an error means LATER."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Later:
+    """LATER with particulars (ConsumeConcurrentlyContext.java, ConsumeOrderlyContext.java).
 
-
-class HandlerStatistics(NamedTuple):
-    """Counters since the start; `waiting` messages are fetched and their handler has not begun."""
-
-    succeeded: int
-    failed: int
-    running: int
-    waiting: int
-    workers: int
-
-
-class _Batch:
-    """Messages of one pull that wait for their handlers."""
-
-    __slots__ = ("at", "handler", "messages", "process")
-
-    def __init__(
-        self, process: ProcessQueue, handler: Handler, messages: list[ReceivedMessage]
-    ) -> None:
-        self.process = process
-        self.handler = handler
-        self.messages = messages
-        self.at = 0  # the next one to begin
-
-
-class HandlerPool:
-    """Up to `concurrency` workers that take messages in the order in which they arrived.
-
-    A worker handles one message after the other without a task of its own for each; while its
-    handler waits for something, the next worker goes on. A failed message is handed to its handler
-    again after `redeliver_delay_ms`, as often as it takes: its queue's committed offset does not
-    pass it (ConsumeMessageConcurrentlyService.submitConsumeRequestLater).
+    `delay_level` says when the message comes again: 1-18 as in `Message.delay_level`, 0 lets the
+    broker wait longer each time, -1 puts it to the dead letters. Of a batch the first `succeeded`
+    messages count as consumed. `suspend_ms` is for orderly consumption: how long the queue rests
+    (10 to 30,000), None for `PushSettings.suspend_ms`.
     """
 
-    def __init__(self, concurrency: int, redeliver_delay_ms: int) -> None:
-        self.succeeded = 0
-        self.failed = 0
-        self._concurrency = concurrency
-        self._redeliver_delay_s = redeliver_delay_ms / 1000
-        self._ready: deque[_Batch] = deque()
-        self._idle: list[asyncio.Future[None]] = []
-        self._waking = False  # a worker was woken and has not run yet
-        self._workers = 0
-        self._running = 0
-        self._tasks = Tasks()
-        self._redeliveries: set[asyncio.TimerHandle] = set()
-
-    def submit(
-        self, process: ProcessQueue, handler: Handler, messages: list[ReceivedMessage]
-    ) -> None:
-        """Let `messages` be handled; they belong to `process`, which learns when each is done."""
-        self._ready.append(_Batch(process, handler, messages))
-        self._wake()
-
-    async def close(self) -> None:
-        """Stop at once: nothing begins any more, and what runs is cancelled."""
-        for timer in self._redeliveries:
-            timer.cancel()
-        self._redeliveries.clear()
-        self._ready.clear()
-        await self._tasks.close()
-
-    def statistics(self) -> HandlerStatistics:
-        """Return the counters."""
-        waiting = sum(len(batch.messages) - batch.at for batch in self._ready)
-        return HandlerStatistics(self.succeeded, self.failed, self._running, waiting, self._workers)
-
-    def _wake(self) -> None:
-        """See to it that one more worker looks for messages."""
-        if self._waking:
-            return
-        if self._idle:
-            self._waking = True
-            self._idle.pop().set_result(None)
-        elif self._workers < self._concurrency:
-            self._waking = True
-            self._workers += 1
-            self._tasks.start(self._work(), "handler")
-
-    async def _work(self) -> None:
-        loop = asyncio.get_running_loop()
-        ready = self._ready
-        clock = loop.time
-        turn_ends = clock() + TURN_S
-        self._waking = False
-        while True:
-            while not ready:
-                parked = loop.create_future()
-                self._idle.append(parked)
-                await parked
-                self._waking = False
-                turn_ends = clock() + TURN_S
-            batch = ready[0]
-            message = batch.messages[batch.at]
-            batch.at += 1
-            if batch.at == len(batch.messages):
-                ready.popleft()
-            process = batch.process
-            if process.dropped:
-                continue
-            if ready and not self._waking:
-                self._wake()  # this worker may be about to wait
-            await self._handle(process, batch.handler, message)
-            if clock() > turn_ends:
-                await asyncio.sleep(0)
-                turn_ends = clock() + TURN_S
-
-    async def _handle(
-        self, process: ProcessQueue, handler: Handler, message: ReceivedMessage
-    ) -> None:
-        process.running += 1
-        self._running += 1
-        try:
-            result = await handler(message)
-        except (Exception, asyncio.CancelledError) as error:
-            task = asyncio.current_task()
-            if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
-                raise  # the pool is closing; else something within the handler was cancelled
-            log.exception(
-                "handler failed queue=%s offset=%d message_id=%s",
-                message.queue,
-                message.queue_offset,
-                message.message_id,
-            )
-            result = ConsumeResult.LATER
-        finally:
-            self._running -= 1
-            process.finished()
-        if result is not ConsumeResult.LATER:
-            self.succeeded += 1
-            process.done(message)
-        else:
-            self.failed += 1
-            self._redeliver(process, handler, message)
-
-    def _redeliver(self, process: ProcessQueue, handler: Handler, message: ReceivedMessage) -> None:
-        message.reconsume_times += 1
-
-        def again() -> None:
-            self._redeliveries.discard(timer)
-            if not process.dropped:
-                self.submit(process, handler, [message])
-
-        timer = asyncio.get_running_loop().call_later(self._redeliver_delay_s, again)
-        self._redeliveries.add(timer)
+    delay_level: int = 0
+    succeeded: int = 0
+    suspend_ms: int | None = None
 
 
-def as_handler(function: Callable[[ReceivedMessage], object]) -> Handler:
-    """Return an async handler: `function` itself, or the plain function run in a thread."""
+Answer = ConsumeResult | Later | None
+Call = Callable[[Any], Awaitable[object]]
+
+_LATER = Later()
+
+
+@dataclass(frozen=True, slots=True)
+class Handler:
+    """A user's function, made async: it gets one message, or a list of up to `batch`."""
+
+    call: Call
+    batch: int | None = None
+
+
+def as_handler(function: Callable[[Any], object], batch: int | None = None) -> Handler:
+    """Return a handler: `function` itself if it is async, else the function run in a thread.
+
+    Raises InvalidUse for a batch that is not 1 to 1,024 (DefaultMQPushConsumerImpl.checkConfig).
+    """
+    if batch is not None and not 1 <= batch <= 1024:
+        raise InvalidUse(f"batch={batch}: a handler gets 1 to 1024 messages at a time")
     if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
         getattr(function, "__call__", None)  # noqa: B004 - an object whose __call__ is async
     ):
-        return function  # type: ignore[return-value]
+        return Handler(function, batch)  # type: ignore[arg-type]
 
-    async def in_thread(message: ReceivedMessage) -> ConsumeResult | None:
-        result = await asyncio.to_thread(function, message)
-        return result if isinstance(result, ConsumeResult) else None
+    async def in_thread(given: Any) -> object:
+        return await asyncio.to_thread(function, given)
 
-    return in_thread
+    return Handler(in_thread, batch)
+
+
+def failure(answer: object) -> Later | None:
+    """Return how the messages come again, or None for a success.
+
+    Whatever is neither LATER nor a Later means success: a handler may be any function.
+    """
+    if answer is ConsumeResult.LATER:
+        return _LATER
+    return answer if isinstance(answer, Later) else None

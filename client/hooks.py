@@ -1,8 +1,17 @@
 """Places where users look into what the client does, before and after."""
 
-from dataclasses import dataclass
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import TypeVar
 
 from aerobee.client.message import Message, MessageQueue, SendResult
+from aerobee.client.received import ReceivedMessage
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -34,3 +43,107 @@ class SendHook:
 
     def after(self, context: SendContext) -> None:
         """Look at the attempt's outcome."""
+
+
+@dataclass(slots=True)
+class ConsumeContext:
+    """One call of a handler, as hooks see it (ConsumeMessageContext.java).
+
+    Before the call only the first three are set. `outcome` is then SUCCESS, FAILED (it said later),
+    EXCEPTION (it raised `error`) or TIME_OUT (it succeeded, after more than the consume time-out).
+    """
+
+    group: str
+    queue: MessageQueue
+    messages: list[ReceivedMessage]
+    outcome: str = ""
+    error: BaseException | None = None
+
+
+class ConsumeHook:
+    """Called around each call of a handler; derive and override (ConsumeMessageHook.java).
+
+    What a hook raises is logged and otherwise ignored.
+    """
+
+    def before(self, context: ConsumeContext) -> None:
+        """Look at what is about to be handled."""
+
+    def after(self, context: ConsumeContext) -> None:
+        """Look at how it went."""
+
+
+@dataclass(slots=True)
+class FilterContext:
+    """What one pull brought, the subscription applied (FilterMessageContext.java).
+
+    A hook takes out of `messages` what shall not be handled: it counts as consumed.
+    """
+
+    group: str
+    queue: MessageQueue
+    messages: list[ReceivedMessage]
+
+
+class FilterHook:
+    """Called with the messages of each pull; derive and override (FilterMessageHook.java).
+
+    What a hook raises is logged and otherwise ignored.
+    """
+
+    def filter(self, context: FilterContext) -> None:
+        """Remove messages from `context.messages`."""
+
+
+@dataclass(slots=True)
+class Hooks:
+    """The hooks of one consumer."""
+
+    consume: list[ConsumeHook] = field(default_factory=list)
+    filter: list[FilterHook] = field(default_factory=list)
+
+    def select(
+        self, group: str, queue: MessageQueue, messages: list[ReceivedMessage]
+    ) -> list[ReceivedMessage]:
+        """Return what the filter hooks leave of a pull's messages."""
+        context = FilterContext(group, queue, messages)
+        for hook in self.filter:
+            _guarded(hook.filter, context)
+        return context.messages
+
+    async def around(
+        self,
+        context: ConsumeContext,
+        handled: Awaitable[object],
+        failed: Callable[[object], bool],
+        timeout_ms: int,
+    ) -> object:
+        """Await a handler between the hooks and return its answer; what it raises is raised.
+
+        `failed` tells by the answer whether the messages come again.
+        """
+        for hook in self.consume:
+            _guarded(hook.before, context)
+        began = time.monotonic()
+        try:
+            answer = await handled
+            if failed(answer):
+                context.outcome = "FAILED"
+            elif (time.monotonic() - began) * 1000 >= timeout_ms:
+                context.outcome = "TIME_OUT"
+            else:
+                context.outcome = "SUCCESS"
+            return answer
+        except BaseException as error:
+            context.outcome, context.error = "EXCEPTION", error
+            raise
+        finally:
+            for hook in self.consume:
+                _guarded(hook.after, context)
+
+
+def _guarded(call: Callable[[T], None], context: T) -> None:
+    try:
+        call(context)
+    except Exception:
+        log.exception("hook failed hook=%s", call)

@@ -15,6 +15,7 @@ class QueueStatistics(NamedTuple):
     messages: int
     bytes: int
     oldest_offset: int | None
+    newest_offset: int | None
     next_offset: int
     dropped: bool
 
@@ -25,6 +26,9 @@ class ProcessQueue:
     Invariants: `oldest` is the smallest offset that is not done; all below `committable` is done,
     or was filtered out; offsets arrive in rising order. It belongs to one event loop
     (ProcessQueue.java).
+
+    A queue that is lost is `dropped` first: no handler begins any more, those that run may end and
+    count. Then it is `released`: its offset is with the next owner, and nothing counts any more.
     """
 
     __slots__ = (
@@ -36,8 +40,10 @@ class ProcessQueue:
         "bytes",
         "count",
         "dropped",
+        "last_handled",
         "last_pull",
         "next_offset",
+        "released",
         "running",
     )
 
@@ -46,8 +52,10 @@ class ProcessQueue:
         self.count = 0  # messages fetched and not done
         self.bytes = 0  # of their bodies
         self.running = 0  # handlers that work on one of them at this moment
-        self.dropped = False  # no longer ours: nothing more may be started or committed
+        self.dropped = False  # no longer ours: no handler may begin
+        self.released = False  # somebody else's: no outcome counts any more
         self.last_pull = time.monotonic()
+        self.last_handled = self.last_pull
         self._offsets: deque[int] = deque()  # not done, and those done behind an older one
         self._done: set[int] = set()  # of `_offsets`
         self._room: asyncio.Future[None] | None = None
@@ -75,8 +83,12 @@ class ProcessQueue:
         self.bytes += size
         self.next_offset = next_offset
 
+    def holds(self, message: ReceivedMessage) -> bool:
+        """Whether a message that is not done still belongs here; else it was expired, or moved."""
+        return bool(self._offsets) and message.queue_offset >= self._offsets[0]
+
     def done(self, message: ReceivedMessage) -> None:
-        """Note that a message needs no more handling here."""
+        """Note that a message needs no more handling here; again, it changes nothing."""
         offset = message.queue_offset
         offsets = self._offsets
         if offsets and offsets[0] == offset:
@@ -84,8 +96,10 @@ class ProcessQueue:
             finished = self._done
             while finished and offsets[0] in finished:
                 finished.remove(offsets.popleft())
-        else:
+        elif self.holds(message):
             self._done.add(offset)
+        else:
+            return
         self.count -= 1
         self.bytes -= message.body_bytes
         if self._room is not None and self.count <= self._room_below:
@@ -100,6 +114,7 @@ class ProcessQueue:
         """Forget what was fetched: the broker says that the queue goes on at `offset`."""
         self._offsets.clear()
         self._done.clear()
+        self.count = self.bytes = 0
         self.next_offset = offset
 
     def finished(self) -> None:
@@ -131,8 +146,15 @@ class ProcessQueue:
 
     def statistics(self) -> QueueStatistics:
         """Return the queue's present numbers."""
-        oldest = self._offsets[0] if self._offsets else None
-        return QueueStatistics(self.count, self.bytes, oldest, self.next_offset, self.dropped)
+        offsets = self._offsets
+        return QueueStatistics(
+            self.count,
+            self.bytes,
+            offsets[0] if offsets else None,
+            offsets[-1] if offsets else None,
+            self.next_offset,
+            self.dropped,
+        )
 
     def _announce_room(self) -> None:
         if self._room is not None:

@@ -4,7 +4,9 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
+from aerobee.client.consume_statistics import TopicCounters
 from aerobee.client.errors import BrokerRefused
+from aerobee.client.flow_control import FlowControl
 from aerobee.client.message import MessageQueue
 from aerobee.client.process_queue import ProcessQueue
 from aerobee.client.pulling import Puller, PullResult, PullStatus
@@ -16,15 +18,13 @@ from aerobee.remoting.errors import AerobeeError
 
 log = logging.getLogger(__name__)
 
-WARN_EVERY = 1_000  # flow control is normal; every thousandth time it is worth a line
-
 
 class PullLoop:
     """One queue's fetching (DefaultMQPushConsumerImpl.pullMessage).
 
     `deliver` gets the messages of each pull, which are in `process` already; `offset_illegal` gets
     the offset to go on from when the broker does not have what was asked for: this loop ends then.
-    `hold_ms` tells how long the next pull has to wait; 0 lets it go.
+    `hold_ms` tells how long the next pull has to wait; 0 lets it go. `counters` are counted up.
     """
 
     def __init__(
@@ -38,6 +38,8 @@ class PullLoop:
         deliver: Callable[[ProcessQueue, list[ReceivedMessage]], None],
         offset_illegal: Callable[[MessageQueue, int], Awaitable[None]],
         hold_ms: Callable[[], int],
+        flow: FlowControl | None = None,
+        counters: TopicCounters | None = None,
     ) -> None:
         self._queue = queue
         self._process = process
@@ -47,24 +49,22 @@ class PullLoop:
         self._deliver = deliver
         self._offset_illegal = offset_illegal
         self._hold_ms = hold_ms
+        self._flow = flow or FlowControl(queue, settings)
+        self._counters = counters or TopicCounters()
         self._failures = 0  # in a row
-        self.pulls = 0
-        self.flow_controls = 0
 
     async def run(self) -> None:
         """Pull until the queue is dropped."""
-        process, settings = self._process, self._settings
+        process, flow, counters = self._process, self._flow, self._counters
         now = asyncio.get_running_loop().time
         while not process.dropped:
             process.last_pull = now()
             if hold_ms := self._hold_ms():
                 await asyncio.sleep(hold_ms / 1000)
                 continue
-            if self._full():
-                half = settings.queue_messages_max // 2
-                await process.wait_for_room(half, settings.flow_control_delay_ms / 1000)
+            if (exceeded := flow.exceeded(process)) is not None:
+                await flow.wait(process, exceeded)
                 continue
-            self.pulls += 1
             try:
                 result = await self._puller.pull(
                     self._subscription, process.next_offset, process.committable
@@ -80,35 +80,10 @@ class PullLoop:
                 return
             process.put(result.messages, result.next_offset)
             if result.messages:
+                counters.pulls += 1
+                counters.pulled += len(result.messages)
+                counters.pull_s += now() - process.last_pull
                 self._deliver(process, result.messages)
-
-    def _full(self) -> bool:
-        """Whether enough is fetched that is not yet done (pullThreshold..., MaxSpan)."""
-        process, settings = self._process, self._settings
-        if process.count > settings.queue_messages_max:
-            what, limit = "count", settings.queue_messages_max
-        elif process.bytes > settings.queue_bytes_max:
-            what, limit = "bytes", settings.queue_bytes_max
-        elif process.span > settings.queue_span_max:
-            what, limit = "span", settings.queue_span_max
-        else:
-            return False
-        if self.flow_controls % WARN_EVERY == 0:
-            log.warning(
-                "flow control queue=%s %s_max=%d count=%d bytes=%d span=%d committable=%d"
-                " next_offset=%d times=%d",
-                self._queue,
-                what,
-                limit,
-                process.count,
-                process.bytes,
-                process.span,
-                process.committable,
-                process.next_offset,
-                self.flow_controls,
-            )
-        self.flow_controls += 1
-        return True
 
     def _delay_ms(self, error: AerobeeError) -> int:
         refused = error.code if isinstance(error, BrokerRefused) else None

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from aerobee.client.connections import Connections
 from aerobee.client.errors import BrokerRefused, Unavailable
+from aerobee.client.hooks import Hooks
 from aerobee.client.message import MessageQueue
 from aerobee.client.received import ReceivedMessage, decode_messages
 from aerobee.client.route_cache import MASTER_ID, RouteCache
@@ -49,7 +50,8 @@ class PullResult(NamedTuple):
 class Puller:
     """Pulls one queue for one group (PullAPIWrapper.java).
 
-    It follows the broker's advice on which replica to pull from next.
+    It follows the broker's advice on which replica to pull from next, and lets filter hooks take
+    messages out.
     """
 
     def __init__(
@@ -61,11 +63,16 @@ class Puller:
         settings: PullSettings,
         *,
         lite: bool = False,
+        commits: bool = True,
+        hooks: Hooks | None = None,
     ) -> None:
         self._connections = connections
         self._routes = routes
         self._queue = queue
+        self._group = group
         self._settings = settings
+        self._commits = commits and not lite
+        self._hooks = hooks if hooks is not None and hooks.filter else None
         self._broker_id = MASTER_ID
         self._code = RequestCode.LITE_PULL_MESSAGE if lite else RequestCode.PULL_MESSAGE
         self._flags = PullSysFlag.SUSPEND
@@ -84,13 +91,13 @@ class Puller:
     async def pull(self, subscription: Subscription, offset: int, commit_offset: int) -> PullResult:
         """Fetch messages from `offset` on; the broker may hold the request while there are none.
 
-        `commit_offset` is stored for the group on the way, unless it is 0, the broker no master or
-        this a lite pull. Raises BrokerRefused for any code that is no outcome of a pull,
-        Unavailable, CorruptRecord.
+        `commit_offset` is stored for the group on the way, unless it is 0, the broker no master, or
+        pulls of this kind do not commit (`commits`, `lite`). Raises BrokerRefused for any code that
+        is no outcome of a pull, Unavailable, CorruptRecord.
         """
         address, broker_id = await self._find_broker()
         flags = self._flags
-        commits = commit_offset > 0 and broker_id == MASTER_ID and not flags & PullSysFlag.LITE_PULL
+        commits = self._commits and commit_offset > 0 and broker_id == MASTER_ID
         if commits:
             flags |= PullSysFlag.COMMIT_OFFSET
         ext = self._ext.copy()
@@ -114,6 +121,8 @@ class Puller:
             messages = decode_messages(bytes(reply.body), self._queue)
             if subscription.tags:
                 messages = subscription.select(messages)
+            if self._hooks is not None:
+                messages = self._hooks.select(self._group, self._queue, messages)
         return PullResult(
             status, header.next_begin_offset, header.min_offset, header.max_offset, messages
         )

@@ -59,6 +59,8 @@ class PullSettings:
     queue_messages_max: int = 1_000  # pullThresholdForQueue: fetched and not yet done
     queue_bytes_max: int = 100 * 1024 * 1024  # pullThresholdSizeForQueue
     queue_span_max: int = 2_000  # consumeConcurrentlyMaxSpan: newest minus oldest offset
+    topic_messages_max: int | None = None  # pullThresholdForTopic: shared by its owned queues
+    topic_bytes_max: int | None = None  # pullThresholdSizeForTopic
     suspend_ms: int = 15_000  # how long the broker may hold a pull
     timeout_ms: int = 30_000  # of a pull that may be held
     flow_control_delay_ms: int = 50
@@ -71,12 +73,32 @@ class PullSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PushSettings:
-    """How a push consumer consumes (DefaultMQPushConsumer.java)."""
+    """How a push consumer consumes (DefaultMQPushConsumer.java).
+
+    `commit` says when offsets are stored: "interval" (every `ClientSettings.offsets_interval_ms`,
+    and on the way of pulls) or "each", after every handler, so that after a crash only what lies
+    behind the oldest running handler comes again.
+    """
 
     concurrency: int = 20  # handlers that run at a time (consumeThreadMax)
-    redeliver_delay_ms: int = 5_000  # until a failed message is given to its handler again
+    batch: int | None = None  # consumeMessageBatchMaxSize: handlers get lists; None: one message
+    consume_timeout_ms: int = 15 * 60_000  # a message in its handler's hands is then given back
+    max_reconsume_times: int = -1  # then the dead letters; -1: 16, and never in orderly consumption
+    send_back_timeout_ms: int = 5_000
+    redeliver_delay_ms: int = 5_000  # until a message that no broker took is handled here again
     handover_timeout_ms: int = 10_000  # how long a queue that is given up waits for its handlers
+    commit: str = "interval"
+    suspend_ms: int = 1_000  # suspendCurrentQueueTimeMillis: an ordered queue after a failure
+    continuous_ms_max: int = 60_000  # then an ordered queue lets others have its worker
+    lock_interval_ms: int = 20_000  # between renewals of the locks of ordered queues
+    lock_trusted_ms: int = 30_000  # brokers keep a lock for 60 s after they gave or renewed it
+    lock_retry_ms: int = 3_000  # after a broker refused a lock, or did not answer
+    offsets_folder: str = ""  # of broadcasting: empty for ~/.rocketmq_offsets, as RocketMQ's
     pull: PullSettings = field(default_factory=PullSettings)
+
+    def __post_init__(self) -> None:
+        if self.commit not in ("interval", "each"):
+            raise ValueError(f"commit={self.commit!r}: allowed are interval, each")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from aerobee.client import (
     ConsumeFrom,
     ConsumeResult,
+    Later,
     PullSettings,
     PushConsumer,
     PushSettings,
@@ -18,7 +19,7 @@ QUICK = PushSettings(
     handover_timeout_ms=2000,
     pull=PullSettings(error_delay_ms=20, suspended_delay_ms=10),
 )
-Handle = Callable[[ReceivedMessage], Awaitable[ConsumeResult | None]]
+Handle = Callable[[ReceivedMessage], Awaitable[ConsumeResult | Later | None]]
 
 
 class Seen:

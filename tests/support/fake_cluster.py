@@ -1,7 +1,8 @@
 """A nameserver and brokers in memory, over real sockets, that do what a test tells them.
 
 They know enough of RocketMQ to be sent to, pulled from and shared by groups; `script` makes the
-next requests of a code end as the test wants, and `seen` keeps every request.
+next requests of a code end as the test wants (not those for retry topics, which every group reads
+on the side), and `seen` keeps every request.
 """
 
 import asyncio
@@ -33,6 +34,7 @@ from aerobee.remoting.net.tls import TlsSettings
 from aerobee.remoting.record import Record, encode_record, find_property, java_string_hash
 from support.fake_ownership import Owners
 from support.fake_ownership import routes as ownership_routes
+from support.fake_retries import routes as retry_routes
 
 routes: Routes["FakeBroker"] = Routes("fake")
 Script = Callable[[Connection, Command], Outcome]
@@ -58,9 +60,10 @@ class FakeBroker:
         self.handover = False  # whether it offers members to keep queues until their release
         self.handover_wait_s = 0.2
         self.owners = Owners()
+        self._stored = 0
         self._arrived = asyncio.Event()
         self.tasks: set[asyncio.Task[None]] = set()
-        self._dispatch = Dispatcher(self, [routes, ownership_routes], self._spawn)
+        self._dispatch = Dispatcher(self, [routes, ownership_routes, retry_routes], self._spawn)
 
     async def start(self) -> None:
         """Listen on a free port."""
@@ -84,15 +87,24 @@ class FakeBroker:
         for _ in range(times):
             self.script[code].append(lambda *_: Reply(code=reply, remark="as the test wants"))
 
-    def store(self, topic: str, queue_id: int, body: bytes, properties: bytes = b"") -> int:
+    def store(
+        self,
+        topic: str,
+        queue_id: int,
+        body: bytes,
+        properties: bytes = b"",
+        reconsume_times: int = 0,
+    ) -> int:
         """Append a message; return its offset."""
+        self._stored += 1
         records = self.log[topic, queue_id]
         offset = self.first_offset[topic, queue_id] + len(records)
         record = Record(
             topic=topic,
             queue_id=queue_id,
             queue_offset=offset,
-            position=1000 * offset,
+            position=1000 * self._stored,
+            reconsume_times=reconsume_times,
             body=body,
             properties=properties,
             store_timestamp=1_700_000_000_000 + offset,
@@ -138,7 +150,7 @@ class FakeBroker:
     def _serve(self, connection: Connection, command: Command) -> None:
         self.seen.append(command)
         script = self.script.get(command.code)
-        if not script:
+        if not script or command.ext.get("topic", "").startswith("%RETRY%"):
             self._dispatch(connection, command)
             return
         outcome = script.popleft()(connection, command)
@@ -225,7 +237,8 @@ def store_one(broker: FakeBroker, request: Request[send.SendMessageRequestV2]) -
     header = request.header
     _create(broker, header)
     body, properties = bytes(request.command.body), (header.properties or "").encode()
-    offset = broker.store(header.topic, header.queue_id, body, properties)
+    times = header.reconsume_times or 0
+    offset = broker.store(header.topic, header.queue_id, body, properties, times)
     return send.SendMessageReply(
         msg_id=offset_message_id("127.0.0.1", broker.server.port, 1000 * offset),
         queue_id=header.queue_id,
@@ -309,6 +322,8 @@ def heartbeat_came(broker: FakeBroker, request: Request[Any]) -> Outcome:
     data = decode_body(HeartbeatData, request.command.body)
     broker.heartbeats.append(data)
     for consumer in data.consumer_data_set:
+        if consumer.message_model == "CLUSTERING":
+            broker.topics.setdefault(f"%RETRY%{consumer.group_name}", 1)
         members = broker.members[consumer.group_name]
         if request.connection not in members:
             members[request.connection] = data.client_id

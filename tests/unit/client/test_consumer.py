@@ -1,7 +1,6 @@
 """A push consumer handles each message, commits what is done, and shares queues with others."""
 
 import asyncio
-from collections import Counter
 
 import pytest
 from support.consumers import Seen, consumer, fill
@@ -12,9 +11,7 @@ from aerobee.client import (
     BrokerRefused,
     ClientSettings,
     ConsumeFrom,
-    ConsumeResult,
     InvalidUse,
-    MessageQueue,
     PushConsumer,
     PushSettings,
     ReceivedMessage,
@@ -52,9 +49,10 @@ async def test_heartbeats_say_who_is_here(cluster: FakeCluster) -> None:
             "CLUSTERING",
             "CONSUME_FROM_FIRST_OFFSET",
         )
-        (subscription,) = group.subscription_data_set
+        subscription, retries = group.subscription_data_set
         assert (subscription.topic, subscription.sub_string) == ("t", "a || b")
         assert subscription.tags_set == ["a", "b"]
+        assert (retries.topic, retries.sub_string) == ("%RETRY%g", "*")
     assert all(not broker.members["g"] for broker in cluster.brokers)
 
 
@@ -91,38 +89,6 @@ async def test_two_members_share_and_take_over(cluster: FakeCluster) -> None:
         await until(lambda: sum(one.bodies.values()) == 120)
     assert sum(two.bodies.values()) == 40
     assert changes == [("t", 8, 8), ("t", 8, 4), ("t", 8, 8)]
-
-
-async def test_a_failed_message_comes_again_and_holds_the_offset(cluster: FakeCluster) -> None:
-    """Raising and LATER mean: again, later, here; meanwhile the others go on."""
-    cluster.create("t", 1)
-    cluster.brokers.pop()
-    fill(cluster, "t", 3)
-    broker = cluster.brokers[0]
-    let_through = asyncio.Event()
-    times: Counter[bytes] = Counter()
-    counts: list[int] = []
-
-    async def handle(message: ReceivedMessage) -> ConsumeResult | None:
-        times[message.body] += 1
-        if message.body == b"0" and not let_through.is_set():
-            counts.append(message.reconsume_times)
-            if times[b"0"] % 2:
-                raise ValueError("handler fails")
-            return ConsumeResult.LATER
-        return None
-
-    member = consumer(cluster, handle)
-    async with member:
-        await until(lambda: times[b"0"] >= 3 and times[b"2"] == 1)
-        assert member.statistics().queues[MessageQueue("t", "broker-a", 0)].oldest_offset == 0
-        await member.persist_offsets()
-        await until(lambda: broker.committed.get(("g", "t", 0)) == 0)
-        let_through.set()
-        await until(lambda: member.statistics().handlers.succeeded == 3)
-    assert counts[:3] == [0, 1, 2]
-    assert broker.committed["g", "t", 0] == 3
-    assert times[b"1"] == 1
 
 
 async def test_handlers_run_side_by_side_up_to_the_limit(cluster: FakeCluster) -> None:

@@ -1,10 +1,13 @@
 """Workers are few, fair and bounded."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 
 from support.waiting import until
 
-from aerobee.client.handlers import HandlerPool
+from aerobee.client.concurrently import HandlerPool
+from aerobee.client.consume_statistics import TopicCounters
+from aerobee.client.handlers import Handler
 from aerobee.client.message import MessageQueue
 from aerobee.client.process_queue import ProcessQueue
 from aerobee.client.received import ReceivedMessage
@@ -20,6 +23,26 @@ def batch(start: int, count: int) -> list[ReceivedMessage]:
     ]
 
 
+def pool_of(concurrency: int, redeliver_delay_ms: int = 1000) -> HandlerPool:
+    """Return a pool that gives nothing back: what fails is handled again here."""
+
+    async def keep(messages: list[ReceivedMessage], delay_level: int) -> list[ReceivedMessage]:
+        return messages
+
+    return HandlerPool("g", concurrency, redeliver_delay_ms, keep)
+
+
+def submit(
+    pool: HandlerPool,
+    process: ProcessQueue,
+    handle: Callable[[ReceivedMessage], Awaitable[None]],
+    messages: list[ReceivedMessage],
+) -> None:
+    """Put messages into a queue and let them be handled."""
+    process.put(messages, messages[-1].queue_offset + 1)
+    pool.submit(process, Handler(handle), TopicCounters(), messages)
+
+
 async def settle(pool: HandlerPool) -> None:
     """Let the pool run until nothing waits or runs."""
     for _ in range(10_000):
@@ -32,15 +55,13 @@ async def settle(pool: HandlerPool) -> None:
 
 async def test_handlers_that_do_not_wait_need_few_workers() -> None:
     """However many messages come, there is no task for each."""
-    pool, process, seen = HandlerPool(20, 1000), ProcessQueue(0), list[int]()
+    pool, process, seen = pool_of(20, 1000), ProcessQueue(0), list[int]()
 
     async def handle(message: ReceivedMessage) -> None:
         seen.append(message.queue_offset)
 
     for start in range(0, 3200, 32):
-        messages = batch(start, 32)
-        process.put(messages, start + 32)
-        pool.submit(process, handle, messages)
+        submit(pool, process, handle, batch(start, 32))
         await settle(pool)
     assert seen == list(range(3200))
     assert pool.statistics().workers <= 5
@@ -50,7 +71,7 @@ async def test_handlers_that_do_not_wait_need_few_workers() -> None:
 
 async def test_the_loop_gets_its_turn() -> None:
     """Handlers that never wait but take their time do not starve other tasks."""
-    pool, process, done = HandlerPool(4, 1000), ProcessQueue(0), 0
+    pool, process, done = pool_of(4, 1000), ProcessQueue(0), 0
     loop = asyncio.get_running_loop()
 
     async def handle(message: ReceivedMessage) -> None:
@@ -60,9 +81,7 @@ async def test_the_loop_gets_its_turn() -> None:
             pass
         done += 1
 
-    messages = batch(0, 100)
-    process.put(messages, 100)
-    pool.submit(process, handle, messages)
+    submit(pool, process, handle, batch(0, 100))
     turns = []
     while done < 100:
         turns.append(done)
@@ -73,16 +92,14 @@ async def test_the_loop_gets_its_turn() -> None:
 
 async def test_messages_of_a_dropped_queue_are_not_begun() -> None:
     """What no handler has begun is left to the next owner."""
-    pool, process, seen = HandlerPool(1, 1000), ProcessQueue(0), list[int]()
+    pool, process, seen = pool_of(1, 1000), ProcessQueue(0), list[int]()
     go = asyncio.Event()
 
     async def handle(message: ReceivedMessage) -> None:
         seen.append(message.queue_offset)
         await go.wait()
 
-    messages = batch(0, 10)
-    process.put(messages, 10)
-    pool.submit(process, handle, messages)
+    submit(pool, process, handle, batch(0, 10))
     await asyncio.sleep(0.01)
     process.drop()
     go.set()
@@ -94,7 +111,7 @@ async def test_messages_of_a_dropped_queue_are_not_begun() -> None:
 
 async def test_closing_cancels_what_runs() -> None:
     """No handler outlives the pool."""
-    pool, process = HandlerPool(2, 1000), ProcessQueue(0)
+    pool, process = pool_of(2, 1000), ProcessQueue(0)
     ended = asyncio.Event()
 
     async def handle(message: ReceivedMessage) -> None:
@@ -103,9 +120,7 @@ async def test_closing_cancels_what_runs() -> None:
         finally:
             ended.set()
 
-    messages = batch(0, 1)
-    process.put(messages, 1)
-    pool.submit(process, handle, messages)
+    submit(pool, process, handle, batch(0, 1))
     await asyncio.sleep(0.01)
     assert pool.statistics().running == 1
     await pool.close()
@@ -115,7 +130,7 @@ async def test_closing_cancels_what_runs() -> None:
 
 async def test_a_handler_that_is_cancelled_within_fails_alone() -> None:
     """Its message comes again; the worker goes on."""
-    pool, process, times = HandlerPool(1, 1), ProcessQueue(0), 0
+    pool, process, times = pool_of(1, 1), ProcessQueue(0), 0
 
     async def handle(message: ReceivedMessage) -> None:
         nonlocal times
@@ -123,9 +138,7 @@ async def test_a_handler_that_is_cancelled_within_fails_alone() -> None:
         if times == 1:
             raise asyncio.CancelledError
 
-    messages = batch(0, 1)
-    process.put(messages, 1)
-    pool.submit(process, handle, messages)
+    submit(pool, process, handle, batch(0, 1))
     await until(lambda: pool.statistics().succeeded == 1)
     assert (times, process.committable) == (2, 1)
     await pool.close()
