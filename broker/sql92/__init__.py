@@ -1,0 +1,1 @@
+"""SQL92 filters: an expression over message properties, compiled once, run per message."""
