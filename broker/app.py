@@ -15,6 +15,8 @@ from aerobee.broker.appending import Appender
 from aerobee.broker.change_notices import ChangeNotices
 from aerobee.broker.connection import BrokerConnection
 from aerobee.broker.context import Context
+from aerobee.broker.delay import DelayService
+from aerobee.broker.delay_offsets import DelayOffsetTable
 from aerobee.broker.fast_sends import FastSends
 from aerobee.broker.groups import GroupTable
 from aerobee.broker.hold import SWEEP_INTERVAL_MS, Holds
@@ -109,7 +111,9 @@ class Broker:
         flush_interval_s = self.store.settings.flush_interval_ms / 1000
         start(self._every(flush_interval_s * EARLY, self.store.tick), "flush")
         start(self._save_tables(), "tables")
+        start(self._save_delay_offsets(), "delay offsets")
         start(self._start_http(), "http")
+        self.context.delays.start()
         gc.collect()
         gc.freeze()
         gc.set_threshold(GEN0_THRESHOLD, *gc.get_threshold()[1:])
@@ -119,6 +123,7 @@ class Broker:
         if self._http is not None:
             await self._http.stop()
         await self._tasks.close()
+        self.context.delays.stop()
         await self.context.registration.stop()
         await self._close_servers()
         self.context.tick.commit()
@@ -133,6 +138,11 @@ class Broker:
             except OSError as error:  # a full disk is no reason to leave the log open
                 unsaved = error
         self.store.close()
+        try:  # after the log: what the table says was delivered is on the disk
+            self.context.delay_offsets.update(self.context.delays.close())
+            self.context.delay_offsets.file.flush_now()
+        except OSError as error:
+            unsaved = error
         if unsaved is not None:
             raise unsaved
 
@@ -195,7 +205,13 @@ class Broker:
             loop.call_later, lambda: self.settings.notify_consumer_ids_changed_enable
         )
         limits = MemberLimits(settings.memberships_max, settings.subscription_bytes_max)
-        self.context = context = Context(
+        appender = Appender(store, tick)
+        delay_offsets = DelayOffsetTable(wall_clock_ms, settings.config_dir)
+        delays = DelayService(
+            store, queues, appender, tick, wall_clock_ms, loop.call_later, settings.delay_levels_ms
+        )
+        delays.progress.recover(delay_offsets.load())
+        self.context = Context(
             settings=settings,
             store=store,
             topics=topics,
@@ -204,7 +220,7 @@ class Broker:
             members=Members(notices, wall_clock_ms, groups.is_read_forbidden, limits),
             queues=queues,
             tick=tick,
-            appender=Appender(store, tick),
+            appender=appender,
             holds=Holds(
                 self._serve_again,
                 steady_clock_ms,
@@ -219,25 +235,32 @@ class Broker:
             metrics=Metrics(),
             now_ms=wall_clock_ms,
             live=LiveSettings(settings, self._config_file, wall_clock_ms, self._apply),
+            delays=delays,
+            delay_offsets=delay_offsets,
             announcing={},
             host=host,
             store_host=store_host,
         )
-        tick.holds = context.holds
+        tick.holds = self.context.holds
         topics.on_changed.append(lambda config: queues.forget_checks())
+        self._build_traffic(loop)
+
+    def _build_traffic(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Make what connections need, from the context."""
+        settings, store, context = self.settings, self.store, self.context
         self._pulls = Pulls(context)
         self._traffic = Traffic(
             limits=settings.net_limits,
             dispatcher=Dispatcher(context, FAMILIES, self._tasks.start),
             sends=FastSends(context),
             pulls=self._pulls,
-            tick=tick,
+            tick=context.tick,
             stalls=Stalls(
                 loop,
                 store.allocator.when_progress,
                 settings.wait_time_mills_in_send_queue / 1000,
             ),
-            store_host=store_host,
+            store_host=context.store_host,
             now_ms=wall_clock_ms,
         )
         self._fast_traffic = replace(self._traffic, pulls=NoPulls())
@@ -304,6 +327,17 @@ class Broker:
                 await context.offsets.flush()
             except OSError as error:
                 log.error("tables not saved error=%s", error)
+
+    async def _save_delay_offsets(self) -> None:
+        """Write how far delayed messages were delivered, as far as the disk has them."""
+        context = self.context
+        while True:
+            await asyncio.sleep(self.settings.flush_delay_offset_interval / 1000)
+            context.delay_offsets.update(context.delays.settled())
+            try:
+                await context.delay_offsets.file.flush()
+            except OSError as error:
+                log.error("delay_offsets_not_saved error=%s", error)
 
     async def _start_http(self) -> None:
         """Start the HTTP side after the ports are bound: its imports take a quarter second."""

@@ -8,6 +8,8 @@ if TYPE_CHECKING:
     import asyncio
 
     from aerobee.broker.appending import Appender
+    from aerobee.broker.delay import DelayService
+    from aerobee.broker.delay_offsets import DelayOffsetTable
     from aerobee.broker.groups import GroupTable
     from aerobee.broker.hold import Holds
     from aerobee.broker.hooks import Hooks
@@ -42,6 +44,8 @@ class Context:
     metrics: "Metrics"
     now_ms: Callable[[], int]
     live: "LiveSettings"
+    delays: "DelayService"
+    delay_offsets: "DelayOffsetTable"
     announcing: "dict[str, asyncio.Future[None]]"  # topics on their way to disk and nameservers
     host: tuple[str, int]  # under which clients reach this broker
     store_host: bytes  # ip and port as records carry it: 8 or 20 bytes

@@ -5,7 +5,7 @@ differences between samples. This module is light: the Prometheus text is made b
 """
 
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -25,6 +25,7 @@ NAMES: Final = {
     "rocketmq_throughput_in_total": "Total traffic of incoming messages, in bytes",
     "rocketmq_messages_out_total": "Total number of outgoing messages",
     "rocketmq_throughput_out_total": "Total traffic of outgoing messages, in bytes",
+    "rocketmq_send_to_dlq_messages_total": "Messages that went to the dead letters of their group",
     "rocketmq_producer_connections": "Producer connections",
     "rocketmq_consumer_connections": "Consumer connections",
     "rocketmq_consumer_lag_messages": "Consumer lag messages",
@@ -34,6 +35,7 @@ NAMES: Final = {
     "rocketmq_storage_dispatch_behind_bytes": "Bytes of the log that no queue has yet",
     "rocketmq_storage_message_reserve_time": "Age of the oldest message, in milliseconds",
     "aerobee_fsyncs_total": "Completed flushes to the disk, of the log and of the queues",
+    "aerobee_delayed_messages": "Messages that wait for their delay level's time, by level",
     "aerobee_held_pulls": "Pulls that wait for a message",
     "aerobee_disk_used_ratio": "How full the disk of the store is, from 0 to 1",
     "aerobee_store_writable": "Whether messages are taken, 1 or 0",
@@ -69,6 +71,7 @@ class Metrics:
         self._clock_s = clock_s
         self.started_ms = int(time.time() * 1000)
         self.outgoing: dict[tuple[str, str], Outgoing] = {}
+        self.dead_letters: Counter[tuple[str, str]] = Counter()  # by topic and group
         self.found = 0
         self.missed = 0
         self.transferred = 0
@@ -91,10 +94,16 @@ class Metrics:
         outgoing.messages += count
         outgoing.size_bytes += size_bytes
 
+    def dead_letter(self, topic: str, group: str) -> None:
+        """Count one message of `topic` that its group could not consume."""
+        self.dead_letters[topic, group] += 1
+
     def forget(self, *, topic: str | None = None, group: str | None = None) -> None:
         """Drop the rows of a deleted topic or group."""
         for key in [key for key in self.outgoing if key[0] == topic or key[1] == group]:
             del self.outgoing[key]
+        for key in [key for key in self.dead_letters if key[0] == topic or key[1] == group]:
+            del self.dead_letters[key]
 
     def queue_gone(self, queue: "TopicQueue") -> None:
         """Keep a deleted queue's arrivals in the totals."""

@@ -11,6 +11,7 @@ from aerobee.broker.processors import (
     offsets,
     query,
     send,
+    send_back,
     topics,
 )
 from aerobee.remoting.codes import RequestCode
@@ -18,6 +19,7 @@ from aerobee.remoting.net.routes import Routes
 
 FAMILIES: Final[tuple[Routes[Context], ...]] = (
     send.routes,
+    send_back.routes,
     offsets.routes,
     heartbeat.routes,
     topics.routes,

@@ -1,10 +1,12 @@
 """What a broker looks at before it stores a message, and how it completes it."""
 
-from typing import Any, Final
+from typing import Any
 
 from aerobee.broker.appending import Message
 from aerobee.broker.context import Context
+from aerobee.broker.delay_levels import TIMER_PROPERTIES, delay_level
 from aerobee.broker.names import RETRY_PREFIX, check_topic
+from aerobee.broker.placing import Placed, place
 from aerobee.broker.remarks import further_details, topic_text
 from aerobee.broker.stored_message import broker_properties
 from aerobee.broker.system_topics import SEND_FORBIDDEN
@@ -15,18 +17,9 @@ from aerobee.remoting.errors import RequestError
 from aerobee.remoting.headers.send import SendMessageRequest, SendMessageRequestV2
 from aerobee.remoting.message_id import UniqueIds
 from aerobee.remoting.net.routes import Request
-from aerobee.remoting.properties import (
-    PROPERTIES_BYTES_MAX,
-    Property,
-    format_properties,
-    parse_properties,
-)
-
-TIMER_PROPERTIES: Final = (
-    Property.TIMER_DELAY_SEC,
-    Property.TIMER_DELAY_MS,
-    Property.TIMER_DELIVER_MS,
-)
+from aerobee.remoting.properties import Property, parse_properties
+from aerobee.storage.delay_progress import DELIVERED_PROPERTY
+from aerobee.storage.errors import MessageTooLarge
 
 AnySend = SendMessageRequest | SendMessageRequestV2
 
@@ -80,29 +73,32 @@ def _create_topic(ctx: Context, header: AnySend) -> TopicConfig:
     return topic
 
 
-def single_message(ctx: Context, header: AnySend, body: bytes | memoryview) -> Message:
-    """Complete one message's properties; raises RequestError for what is not stored."""
+def single_message(
+    ctx: Context, header: AnySend, queue_id: int, body: bytes | memoryview, now_ms: int
+) -> Placed:
+    """Complete one message and say where it goes; raises RequestError for what is not stored."""
     settings = ctx.settings
     properties = parse_properties(header.properties or "")
     if not body or len(body) > settings.max_message_size:
         raise illegal(ctx)
     if Property.INNER_NUM in properties:
         raise illegal(ctx)
-    check_unserved(ctx, properties, header.sys_flag)
+    check_unserved(ctx, properties, header.sys_flag, header.reconsume_times or 0)
     properties.pop(Property.POP_CK, None)
     if not properties.get(Property.UNIQ_KEY):
         properties[Property.UNIQ_KEY] = _unique_ids.next()
     properties.update(
         broker_properties(settings.region_id, settings.trace_on, settings.broker_cluster_name)
     )
-    text = format_properties(properties)
-    encoded = text.encode("utf-8", "replace")
-    if len(encoded) > PROPERTIES_BYTES_MAX:
-        raise illegal(ctx)
-    return header.flag, body, encoded, ctx.appender.tag_hashes.of(text)
+    try:
+        return place(ctx, header.topic, queue_id, header.flag, body, properties, now_ms)
+    except MessageTooLarge as error:
+        raise illegal(ctx) from error
 
 
-def batch_messages(ctx: Context, header: AnySend, body: bytes | memoryview) -> list[Message]:
+def batch_messages(
+    ctx: Context, header: AnySend, queue_id: int, body: bytes | memoryview
+) -> Placed:
     """Take a batch body apart; raises RequestError where it is malformed or not allowed."""
     if header.topic.startswith(RETRY_PREFIX):
         raise RequestError(
@@ -114,30 +110,35 @@ def batch_messages(ctx: Context, header: AnySend, body: bytes | memoryview) -> l
     messages: list[Message] = []
     tags_code_of = ctx.appender.tag_hashes.of
     for entry in split_batch(body):
-        check_unserved(ctx, parse_properties(entry.properties), header.sys_flag)
+        properties = parse_properties(entry.properties)
+        check_unserved(ctx, properties, header.sys_flag)
+        if delay_level(properties) or DELIVERED_PROPERTY in properties:
+            raise RequestError(
+                ResponseCode.MESSAGE_ILLEGAL,
+                "a batch holds a message with a delay: send delayed messages one by one",
+            )
         tags_code = tags_code_of(str(entry.properties, "utf-8", "replace"))
         messages.append((entry.flag, entry.body, entry.properties, tags_code))
     if not messages:
         raise illegal(ctx)
-    return messages
+    return Placed(ctx.queues.get(header.topic, queue_id), messages)
 
 
-def check_unserved(ctx: Context, properties: dict[str, str], sys_flag: int) -> None:
+def check_unserved(
+    ctx: Context, properties: dict[str, str], sys_flag: int, reconsume_times: int = 0
+) -> None:
     """Refuse, with the reason, the kinds of messages that this broker does not deliver."""
     settings = ctx.settings
+    delayed = delay_level(properties) > 0
     prepared = properties.get(Property.TRAN_MSG, "").lower() == "true"
+    if prepared and reconsume_times > 0 and delayed:
+        prepared = False  # old clients leave the mark on what they send back
     if prepared or sys_flag & SysFlag.TRANSACTION_ROLLBACK:
         raise RequestError(
             ResponseCode.NO_PERMISSION,
             f"the broker[{settings.broker_ip1}] sending transaction message is forbidden",
         )
-    level = properties.get(Property.DELAY, "0")
-    if level.lstrip("+-").isdecimal() and int(level) > 0:
-        raise RequestError(
-            ResponseCode.MESSAGE_ILLEGAL,
-            "delay levels are not served by this broker: send without DELAY",
-        )
-    if any(name in properties for name in TIMER_PROPERTIES):
+    if not delayed and any(name in properties for name in TIMER_PROPERTIES):
         raise RequestError(
             ResponseCode.SYSTEM_ERROR,
             "accurate timer message is not enabled, timerWheelEnable is false",

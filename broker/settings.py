@@ -141,8 +141,9 @@ class BrokerSettings(NetSettings):
     disk_space_warning_level_ratio: Ratio = 90
     message_delay_level: str = Field(
         default="1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h",
-        pattern=r"^\s*\d{1,9}[smhd](\s+\d{1,9}[smhd])*\s*$",
+        pattern=r"^\s*\d{1,9}[smhd](\s+\d{1,9}[smhd]){0,127}\s*$",
     )
+    flush_delay_offset_interval: Milliseconds = 10_000
 
     # Operation
     http_host: str = "127.0.0.1"

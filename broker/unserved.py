@@ -13,7 +13,6 @@ CLIENT: Final = "the broker sends it to clients, which serve it"
 CONTROLLER: Final = "it belongs to the controller, and there is none: one broker is one copy"
 REPLICATION: Final = "it belongs to replication between brokers, which is not there yet"
 UNDEFINED: Final = "RocketMQ defines the number and serves it nowhere"
-RETRY: Final = "retries and dead letters are not there yet"
 TRANSACTION: Final = "transactional messages are not there yet"
 POP: Final = "pop consumption is not there yet"
 LITE: Final = "lite topics are not there yet"
@@ -25,7 +24,7 @@ ACL_1: Final = "RocketMQ removed its first access control in 5.3"
 AUTH: Final = "users and access control are not there yet"
 ROCKSDB: Final = "tables and queues are files here, not RocksDB"
 STATIC: Final = "static topics are not there yet"
-TIMER: Final = "delayed messages are not there yet"
+TIMER: Final = "messages with a delay of their own are not there yet, delay levels are"
 COLD: Final = "flow control of cold data is not there yet"
 CONTAINER: Final = "one process is one broker"
 
@@ -67,13 +66,11 @@ _BY_REASON: Final[dict[str, tuple[int, ...]]] = {
         Code.REGISTER_FILTER_SERVER,
         Code.REGISTER_MESSAGE_FILTER_CLASS,
     ),
-    RETRY: (Code.CONSUMER_SEND_MSG_BACK,),
     TRANSACTION: (Code.END_TRANSACTION, Code.RESUME_CHECK_HALF_MESSAGE),
     ORDER: (Code.LOCK_BATCH_MQ, Code.UNLOCK_BATCH_MQ),
     INDEX: (Code.QUERY_MESSAGE,),
     REPLY: (Code.SEND_REPLY_MESSAGE, Code.SEND_REPLY_MESSAGE_V2),
     TIMER: (
-        Code.GET_ALL_DELAY_OFFSET,
         Code.GET_TIMER_CHECK_POINT,
         Code.GET_TIMER_METRICS,
         Code.RECALL_MESSAGE,

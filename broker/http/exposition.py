@@ -122,6 +122,13 @@ def _many(ctx: Context, snapshot: Snapshot) -> Iterator[None]:
         snapshot.add("rocketmq_messages_out_total", out.messages, **labels)
         snapshot.add("rocketmq_throughput_out_total", out.size_bytes, **labels)
         yield
+    for (topic, group), count in list(ctx.metrics.dead_letters.items()):
+        labels = {"topic": topic, "consumer_group": group, "is_system": is_system(topic)}
+        snapshot.add("rocketmq_send_to_dlq_messages_total", count, **labels)
+        yield
+    for level, (offset, end) in ctx.delays.waiting().items():
+        snapshot.add("aerobee_delayed_messages", max(0, end - offset), level=str(level))
+        yield
     yield from _connections(ctx, snapshot)
     for topic, group, queues in ctx.offsets.entries():
         if group not in ctx.groups:

@@ -9,8 +9,12 @@ import random
 from collections.abc import Coroutine
 from typing import Any
 
+from aerobee.broker.announcing import announce
 from aerobee.broker.context import Context
 from aerobee.broker.hooks import SendEvent
+from aerobee.broker.names import RETRY_PREFIX
+from aerobee.broker.placing import append
+from aerobee.broker.send_back import instead_of_retry
 from aerobee.broker.send_checks import (
     AnySend,
     batch_messages,
@@ -60,6 +64,11 @@ def send(ctx: Context, request: Request[Any], header: AnySend) -> Outcome:
     known = ctx.topics.get(header.topic) is not None
     try:
         topic = check(ctx, request, header)
+        if header.topic.startswith(RETRY_PREFIX):
+            buried = instead_of_retry(ctx, header, request.command.version)
+            if buried is not None:
+                header, topic, is_new = buried
+                known = not is_new
         if not known or header.topic in ctx.announcing:
             return send_to_new_topic(ctx, request, header, topic)
         return store(ctx, request, header, topic)
@@ -73,17 +82,10 @@ async def send_to_new_topic(
     ctx: Context, request: Request[Any], header: AnySend, topic: TopicConfig
 ) -> Reply:
     """Have the topic on disk and known to every nameserver before any message for it is stored."""
-    name = header.topic
-    announcement = ctx.announcing.get(name)
-    if announcement is None:
-        announcement = asyncio.ensure_future(ctx.registration.announce(topic))
-        ctx.announcing[name] = announcement
-        announcement.add_done_callback(lambda _: ctx.announcing.pop(name, None))
     try:
-        await asyncio.shield(announcement)
-    except OSError as error:
-        remark = f"topic[{name}] cannot be kept: {error}"
-        return refused(ctx, RequestError(ResponseCode.SERVICE_NOT_AVAILABLE, remark))
+        await announce(ctx, topic)
+    except RequestError as error:
+        return refused(ctx, error)
     return await waited(ctx, store_or_refuse(ctx, request, header, topic))
 
 
@@ -134,23 +136,23 @@ def store(ctx: Context, request: Request[Any], header: AnySend, topic: TopicConf
     )
     for hook in ctx.hooks.before_send:
         hook(event)
+    now_ms = ctx.now_ms()
+    body = request.command.body
     if batch:
-        messages = batch_messages(ctx, header, request.command.body)
+        placed = batch_messages(ctx, header, queue_id, body)
     else:
-        messages = [single_message(ctx, header, request.command.body)]
+        placed = single_message(ctx, header, queue_id, body, now_ms)
     stamp = Stamp(request.connection.host_bytes, ctx.store_host)
     sys_flag = (header.sys_flag & ~(SysFlag.BORN_HOST_V6 | SysFlag.STORE_HOST_V6)) | stamp.sys_flag
     if topic.topic_filter_type == "MULTI_TAG":
         sys_flag |= SysFlag.MULTI_TAGS
-    queue = ctx.queues.get(header.topic, queue_id)
-    offset = queue.stored.max_offset
     try:
-        positions = ctx.appender.append(
-            queue,
+        positions, offset = append(
+            ctx,
+            placed,
             sys_flag,
             header.born_timestamp,
-            stamp.at(ctx.now_ms(), header.reconsume_times or 0),
-            messages,
+            stamp.at(now_ms, header.reconsume_times or 0),
         )
     except LogBusy:
         raise
@@ -163,7 +165,7 @@ def store(ctx: Context, request: Request[Any], header: AnySend, topic: TopicConf
         msg_id=",".join([offset_message_id(host, port, position) for position in positions]),
         queue_id=queue_id,
         queue_offset=offset,
-        transaction_id=None if batch else find_property(messages[0][2], Property.UNIQ_KEY),
+        transaction_id=None if batch else find_property(placed.messages[0][2], Property.UNIQ_KEY),
     )
     admit(ctx, header, topic)
     return acknowledged(ctx, event, reply)
@@ -180,7 +182,13 @@ def acknowledged(ctx: Context, event: SendEvent, reply: SendMessageReply) -> Out
 
 
 async def after_flush(ctx: Context, event: SendEvent, reply: SendMessageReply) -> Reply:
-    """Wait for the group commit that covers this message."""
+    """Reply when the group commit that covers this message is done."""
+    code = ResponseCode.SUCCESS if await durable(ctx) else ResponseCode.FLUSH_DISK_TIMEOUT
+    return finished(ctx, event, reply, code)
+
+
+async def durable(ctx: Context) -> bool:
+    """Wait until the disk has what was committed; False when it took too long."""
     flushed: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
 
     def done(ok: bool) -> None:
@@ -188,8 +196,7 @@ async def after_flush(ctx: Context, event: SendEvent, reply: SendMessageReply) -
             flushed.set_result(ok)
 
     ctx.tick.when_durable(done)
-    code = ResponseCode.SUCCESS if await flushed else ResponseCode.FLUSH_DISK_TIMEOUT
-    return finished(ctx, event, reply, code)
+    return await flushed
 
 
 def unavailable(reason: str) -> RequestError:

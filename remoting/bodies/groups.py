@@ -101,6 +101,13 @@ class ConsumerOffsets(Body, frozen=True, kw_only=True):
     data_version: DataVersion | None = None
 
 
+class DelayOffsets(Body, frozen=True, kw_only=True):
+    """Next offset to deliver by delay level (DelayOffsetSerializeWrapper.java)."""
+
+    offset_table: dict[Int32, Int64] = {}
+    data_version: DataVersion | None = None
+
+
 class LockBatchBody(Body, frozen=True, kw_only=True):
     """Queues that a member wants to own or to give back, the body of 41 and 42."""
 

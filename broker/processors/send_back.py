@@ -1,0 +1,77 @@
+"""Messages that were not consumed, and those that wait: 36 and 45.
+
+36 is answered when the message is as safe as a sent one: RocketMQ does not wait for its disk here.
+"""
+
+import asyncio
+
+from aerobee.broker.announcing import announce
+from aerobee.broker.context import Context
+from aerobee.broker.placing import append, place
+from aerobee.broker.processors.send import durable, unavailable
+from aerobee.broker.send_back import Destination, destination, failed_record, group_config
+from aerobee.broker.stored_message import Stamp
+from aerobee.remoting.codes import Perm, RequestCode, ResponseCode, SysFlag
+from aerobee.remoting.errors import RequestError
+from aerobee.remoting.headers.send import SendBackRequest
+from aerobee.remoting.net.routes import NoHeader, Outcome, Reply, Request, Routes
+from aerobee.remoting.record import Record, host_bytes
+from aerobee.storage.errors import LogBusy, MessageTooLarge, StoreError
+
+routes: Routes[Context] = Routes("send_back")
+
+
+@routes.on(RequestCode.CONSUMER_SEND_MSG_BACK, SendBackRequest)
+async def consumer_send_message_back(ctx: Context, request: Request[SendBackRequest]) -> Outcome:
+    """Store a message once more, for its group to try again later, or with the dead letters."""
+    header = request.header
+    config = group_config(ctx, header.group)
+    if not ctx.settings.broker_permission & Perm.WRITE:
+        raise RequestError(
+            ResponseCode.NO_PERMISSION,
+            f"the broker[{ctx.settings.broker_ip1}] sending message is forbidden",
+        )
+    if config.retry_queue_nums <= 0:
+        return Reply()  # the group does not want to see it again
+    record = failed_record(ctx, header.offset)
+    target = destination(ctx, header, config, record, request.command.version)
+    if target.is_new or target.topic.topic_name in ctx.announcing:
+        await announce(ctx, target.topic)
+    try:
+        await store_again(ctx, record, target)
+    except LogBusy:
+        await asyncio.sleep(ctx.settings.wait_time_mills_in_send_queue / 1000)
+        await store_again(ctx, record, target)
+    return Reply()
+
+
+async def store_again(ctx: Context, record: Record, target: Destination) -> None:
+    """Append the message as the group will get it, and wait for the disk where that is promised."""
+    now_ms = ctx.now_ms()
+    stamp = Stamp(host_bytes(*record.born_host), ctx.store_host)
+    sys_flag = (record.sys_flag & ~(SysFlag.BORN_HOST_V6 | SysFlag.STORE_HOST_V6)) | stamp.sys_flag
+    try:
+        placed = place(
+            ctx, target.topic.topic_name, target.queue_id, record.flag, record.body,
+            dict(target.properties), now_ms,
+        )  # fmt: skip
+        append(
+            ctx, placed, sys_flag, record.born_timestamp, stamp.at(now_ms, target.reconsume_times)
+        )
+    except LogBusy:
+        raise
+    except MessageTooLarge as error:
+        raise RequestError(ResponseCode.MESSAGE_ILLEGAL, f"{error}") from error
+    except StoreError as error:
+        raise unavailable(str(error)) from error
+    if not ctx.tick.commit_log():
+        raise unavailable(ctx.store.commit_log.refusal or "the log could not be written")
+    ctx.tick.schedule()  # somebody may wait for the message
+    if ctx.tick.sync and not await durable(ctx):
+        raise RequestError(ResponseCode.SYSTEM_ERROR, "FLUSH_DISK_TIMEOUT")
+
+
+@routes.on(RequestCode.GET_ALL_DELAY_OFFSET)
+def get_all_delay_offset(ctx: Context, request: Request[NoHeader]) -> Outcome:
+    """Return how far each delay level was delivered, as the text of delayOffset.json."""
+    return Reply(body=ctx.delay_offsets.text(ctx.delays.progress.offsets))

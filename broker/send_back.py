@@ -1,0 +1,167 @@
+"""What becomes of a message that a group failed to consume: another try later, or the dead letters.
+
+A failed message waits in SCHEDULE_TOPIC_XXXX and then goes to %RETRY%group, with its first topic in
+RETRY_TOPIC and its first id in ORIGIN_MESSAGE_ID; after retryMaxTimes tries it goes to %DLQ%group.
+Two ways lead here: a client names the message (36), or, where that failed, sends it as a new one
+to the retry topic (AbstractSendMessageProcessor, SendMessageProcessor.handleRetryAndDLQ).
+"""
+
+import logging
+import random
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from aerobee.broker.context import Context
+from aerobee.broker.names import DLQ_PREFIX, RETRY_PREFIX, retry_topic
+from aerobee.broker.remarks import further_details
+from aerobee.broker.retry_policy import retry_level
+from aerobee.broker.send_checks import AnySend
+from aerobee.remoting.bodies import SubscriptionGroupConfig, TopicConfig
+from aerobee.remoting.codes import Perm, ResponseCode, TopicSysFlag
+from aerobee.remoting.errors import CorruptRecord, RequestError
+from aerobee.remoting.headers.send import SendBackRequest
+from aerobee.remoting.message_id import offset_message_id
+from aerobee.remoting.properties import Property, format_properties, parse_properties
+from aerobee.remoting.record import Record, decode_record
+
+log = logging.getLogger(__name__)
+
+V3_4_9: Final = 121  # from this client version on its maxReconsumeTimes counts
+DLQ_QUEUES: Final = 1
+AT_ONCE: Final = "-1"  # the DELAY of what a client sent to the retry topic once too often
+
+
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """Where a failed message goes and with which properties; `reconsume_times` counts this one."""
+
+    topic: TopicConfig
+    queue_id: int
+    is_new: bool  # nobody knows the topic yet
+    properties: dict[str, str]
+    reconsume_times: int
+
+
+def group_config(ctx: Context, group: str) -> SubscriptionGroupConfig:
+    """Return a group's configuration, made if that is allowed; RequestError (26) without one."""
+    config = ctx.groups.find(group)
+    if config is None:
+        raise RequestError(
+            ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
+            further_details(f"subscription group not exist, {group} "),
+        )
+    return config
+
+
+def tries_max(config: SubscriptionGroupConfig, asked: int | None, version: int) -> int:
+    """Return how often a message is tried again: the group's number, or the client's own."""
+    if asked is not None and version >= V3_4_9:
+        return asked
+    return config.retry_max_times
+
+
+def failed_record(ctx: Context, position: int) -> Record:
+    """Return the record that a client names by its position, whatever position that is."""
+    ctx.tick.commit_log()
+    found = ctx.store.record_at(position)
+    try:
+        if found is not None:
+            return decode_record(found)
+    except CorruptRecord as error:
+        log.warning("send_back_refused position=%d reason=%r", position, str(error))
+    raise RequestError(ResponseCode.SYSTEM_ERROR, f"look message by offset failed, {position}")
+
+
+def destination(
+    ctx: Context,
+    header: SendBackRequest,
+    config: SubscriptionGroupConfig,
+    record: Record,
+    version: int,
+) -> Destination:
+    """Decide where a failed message goes; makes the topic where it has to."""
+    group, times = header.group, record.reconsume_times
+    topic, is_new = retry_topic_of(ctx, config, unit_mode=header.unit_mode)
+    queue_id = random.randrange(config.retry_queue_nums)
+    properties = parse_properties(record.properties)
+    properties.setdefault(Property.RETRY_TOPIC, record.topic)
+    origin_id = offset_message_id(*record.store_host, record.position)
+    properties.setdefault(Property.ORIGIN_MESSAGE_ID, origin_id)
+    properties[Property.WAIT] = "false"
+    level = header.delay_level
+    if level < 0 or times >= tries_max(config, header.max_reconsume_times, version):
+        topic, is_new = dead_letter_topic(ctx, group)
+        queue_id = 0
+        properties[Property.DELAY] = "0"
+        properties[Property.DLQ_ORIGIN_TOPIC] = properties[Property.RETRY_TOPIC]
+        properties[Property.DLQ_ORIGIN_MESSAGE_ID] = properties[Property.ORIGIN_MESSAGE_ID]
+        origin = header.origin_topic or ""
+        buried(ctx, group, origin if ctx.topics.get(origin) else record.topic, properties)
+    else:
+        level = level or retry_level(config, times, ctx.delays.levels_ms)
+        properties[Property.DELAY] = str(level)
+    return Destination(topic, queue_id, is_new, properties, times + 1)
+
+
+def retry_topic_of(
+    ctx: Context, config: SubscriptionGroupConfig, *, unit_mode: bool
+) -> tuple[TopicConfig, bool]:
+    """Return a group's retry topic, and whether it was made just now.
+
+    Raises RequestError (16) where it may not be written.
+    """
+    name = retry_topic(config.group_name)
+    is_new = ctx.topics.get(name) is None
+    topic, _ = ctx.topics.create_for_group(
+        name, config.retry_queue_nums, topic_sys_flag=TopicSysFlag.UNIT_SUB if unit_mode else 0
+    )
+    if not topic.perm & Perm.WRITE:
+        raise RequestError(
+            ResponseCode.NO_PERMISSION, f"the topic[{name}] sending message is forbidden"
+        )
+    return topic, is_new
+
+
+def dead_letter_topic(ctx: Context, group: str) -> tuple[TopicConfig, bool]:
+    """Return a group's topic of dead letters, and whether it was made just now."""
+    name = DLQ_PREFIX + group
+    is_new = ctx.topics.get(name) is None
+    topic, _ = ctx.topics.create_for_group(name, DLQ_QUEUES)
+    return topic, is_new
+
+
+def buried(ctx: Context, group: str, topic: str, properties: dict[str, str]) -> None:
+    """Count and log a message that goes to the dead letters."""
+    ctx.metrics.dead_letter(topic, group)
+    log.info("dead_letter group=%s topic=%s key=%s", group, topic,
+             properties.get(Property.UNIQ_KEY, ""))  # fmt: skip
+
+
+def instead_of_retry(
+    ctx: Context, header: AnySend, version: int
+) -> tuple[AnySend, TopicConfig, bool] | None:
+    """Return where a message to a retry topic goes that was tried often enough, None otherwise.
+
+    That is the header of a send to the dead letters, their topic, and whether it is new. Raises
+    RequestError (26) for a group that is not allowed.
+    """
+    group = header.topic.removeprefix(RETRY_PREFIX)
+    config = group_config(ctx, group)
+    times = header.reconsume_times or 0
+    if times <= tries_max(config, header.max_reconsume_times, version):
+        return None
+    topic, is_new = dead_letter_topic(ctx, group)
+    properties = parse_properties(header.properties or "") | {Property.DELAY: AT_ONCE}
+    for name, origin in (
+        (Property.DLQ_ORIGIN_TOPIC, Property.RETRY_TOPIC),
+        (Property.DLQ_ORIGIN_MESSAGE_ID, Property.ORIGIN_MESSAGE_ID),
+    ):
+        if origin in properties:
+            properties[name] = properties[origin]
+    buried(ctx, group, header.topic, properties)
+    changed = msgspec.structs.replace(
+        header, topic=topic.topic_name, queue_id=0, properties=format_properties(properties)
+    )
+    return changed, topic, is_new

@@ -1,0 +1,260 @@
+"""How far the delayed messages of each level have been delivered: a note, and the log as its proof.
+
+A delivered record names the delayed one in the property `AEROBEE_DELAYED` (`level-offset`), so the
+log itself knows what was delivered, and a note beside it only says from where on to look. The file
+is one page, big-endian, that holds two notes, the latest and the latest that is known to be on the
+disk:
+
+    magic "AERODLY1" · 0: note · 2048: note
+    a note: position i64 · levels i32 · per level: level i32 · next offset i64 · crc32 u32 of all
+
+A note says: every delivery before `position` of the log is counted in these offsets. It is believed
+only if the log reaches that far, so it never runs ahead of the messages, whatever the disk kept.
+A killed process leaves at most a note that is one commit old, a power cut one that is as old as
+the page on the disk; the deliveries behind it are found in the log.
+"""
+
+import logging
+import mmap
+import re
+import struct
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from aerobee.remoting.record import Property, find_property
+from aerobee.storage.consume_queue import ConsumeQueue
+from aerobee.storage.layout import DELAYED
+from aerobee.storage.log_scan import SCHEDULE_TOPIC, LogScan, Scanned
+from aerobee.storage.segments import Segments
+from aerobee.storage.store import MessageStore
+
+log = logging.getLogger(__name__)
+
+DELIVERED_PROPERTY: Final = "AEROBEE_DELAYED"
+DELIVERED_BYTES_MAX: Final = 48  # of the whole property, separators included
+LEVELS_MAX: Final = 128
+
+MAGIC: Final = b"AERODLY1"
+PAGE_BYTES: Final = 4096
+LATEST_AT: Final = 8
+DURABLE_AT: Final = 2048
+CHUNK_BYTES: Final = 4 << 20
+
+_HEAD: Final = struct.Struct(">qi")
+_LEVEL: Final = struct.Struct(">iq")
+_CRC: Final = struct.Struct(">I")
+_NEEDLE: Final = DELIVERED_PROPERTY.encode() + b"\x01"
+_VALUE: Final = re.compile(r"(\d{1,9})-(\d{1,18})")
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """All deliveries before `position` are counted in `offsets`, by level the next to deliver."""
+
+    position: int
+    offsets: Mapping[int, int] = field(default_factory=dict)
+
+
+def encode_note(note: Note) -> bytes:
+    """Pack a note with its checksum."""
+    data = _HEAD.pack(note.position, len(note.offsets))
+    data += b"".join(_LEVEL.pack(level, offset) for level, offset in note.offsets.items())
+    return data + _CRC.pack(zlib.crc32(data))
+
+
+def decode_note(page: bytes, at: int) -> Note | None:
+    """Unpack the note at byte `at`; None if a single bit is wrong."""
+    position, count = _HEAD.unpack_from(page, at)
+    end = at + _HEAD.size + count * _LEVEL.size
+    if not 0 <= count <= LEVELS_MAX or end + _CRC.size > len(page):
+        return None
+    content = page[at:end]
+    if _CRC.unpack_from(page, end)[0] != zlib.crc32(content):
+        return None
+    return Note(position, dict(_LEVEL.iter_unpack(content[_HEAD.size :])))
+
+
+def delivered_property(level: int, offset: int) -> bytes:
+    """Return what is added to a delivered record: which delayed message it is."""
+    return b"%b%d-%d\x02" % (_NEEDLE, level, offset)
+
+
+class DelayProgress:
+    """By level the offset of the next message to deliver, surviving any kind of stop.
+
+    `recover` is called once, after the store is open; `note` after each commit that delivered
+    something, and now and then while messages wait, so that the log behind the note stays short.
+    """
+
+    def __init__(self, store: MessageStore) -> None:
+        self._store = store
+        self._map: mmap.mmap | None = None
+        self._base = Note(0)  # what the files bore out when the store was opened
+        self._candidate = Note(0)  # becomes the durable note when the disk has its position
+        self.offsets: dict[int, int] = {}
+        self.durable: Mapping[int, int] = {}  # what was delivered for certain, after power loss too
+
+    @property
+    def path(self) -> Path:
+        """The file of the notes."""
+        return self._store.settings.root / DELAYED
+
+    def queue(self, level: int) -> ConsumeQueue | None:
+        """Return the queue in which messages of a level wait, None if none ever did."""
+        return self._store.find_queue(SCHEDULE_TOPIC, level - 1)
+
+    def next_offset(self, level: int) -> int:
+        """Return the offset of the next message to deliver, 0 for a level that is new."""
+        return self.offsets.get(level, 0)
+
+    def waiting(self, level: int) -> int:
+        """Return how many messages of a level are not yet delivered."""
+        queue = self.queue(level)
+        if queue is None:
+            return 0
+        return max(0, queue.max_offset - max(self.next_offset(level), queue.min_offset))
+
+    def recover(self, hint: Mapping[int, int]) -> None:
+        """Find out what was delivered: the notes, the log behind them, and `hint`, the largest.
+
+        The hint is what delayOffset.json says. Offsets beyond a queue, of a store that was
+        replaced, become its end (ScheduleMessageService.correctDelayOffset).
+        """
+        end = self._store.commit_log.committed
+        page = self._store.files.read_all(self.path, PAGE_BYTES)
+        self._base = base = self._believed(page, end)
+        self.offsets = dict(base.offsets)
+        _raise(self.offsets, hint)
+        waiting = any(self.waiting(level) for level in self._levels())
+        if waiting and base.position < end:
+            _raise(self.offsets, self._delivered_since(base.position, end))
+        for level, offset in self.offsets.items():
+            queue = self.queue(level)
+            most = queue.max_offset if queue is not None else 0
+            if offset > most:
+                log.error("delay_offset_corrected level=%d from=%d to=%d", level, offset, most)
+                self.offsets[level] = most
+        if page is not None and not self._store.read_only:
+            self._open()  # an old note must not seem true when the log has grown again
+        self.durable = dict(self.offsets)
+        if waiting:
+            log.info("delay_recovered from=%d to=%d offsets=%s", base.position, end, self.offsets)
+
+    def note(self) -> None:
+        """Note the offsets as of the last commit; the first note makes the file. Raises OSError."""
+        if self._map is None:
+            self._open()
+            return
+        commit_log = self._store.commit_log
+        note = Note(commit_log.committed, dict(self.offsets))
+        self._write(LATEST_AT, note)
+        if commit_log.flushed_position >= self._candidate.position:
+            self._write(DURABLE_AT, self._candidate)
+            self.durable = self._candidate.offsets
+            self._candidate = note
+
+    def close(self) -> None:
+        """Let go of the file; to be called after the store was closed, which flushed everything."""
+        if self._store.commit_log.flushed_position >= self._store.commit_log.committed:
+            self.durable = dict(self.offsets)
+        self._map = None
+
+    def _levels(self) -> list[int]:
+        return [queue_id + 1 for queue_id in self._store.topics().get(SCHEDULE_TOPIC, [])]
+
+    def _believed(self, page: bytes | None, end: int) -> Note:
+        """Return the newest note that the log bears out."""
+        if page is None:
+            return Note(end)  # nothing was ever delivered by us
+        sound: list[Note] = []
+        if len(page) == PAGE_BYTES and page.startswith(MAGIC):
+            notes = (decode_note(page, at) for at in (LATEST_AT, DURABLE_AT))
+            sound = [note for note in notes if note is not None and note.position <= end]
+        begin = self._store.commit_log.begin
+        return max(sound, key=lambda note: note.position, default=Note(begin))
+
+    def _open(self) -> None:
+        """Begin a fresh page; the old one is replaced in one step."""
+        files, commit_log = self._store.files, self._store.commit_log
+        note = Note(commit_log.committed, dict(self.offsets))
+        page = bytearray(PAGE_BYTES)
+        page[: len(MAGIC)] = MAGIC
+        durable = note if commit_log.flushed_position >= note.position else self._base
+        for at, content in ((LATEST_AT, note), (DURABLE_AT, durable)):
+            data = encode_note(content)
+            page[at : at + len(data)] = data
+        fresh = self.path.with_suffix(".tmp")
+        files.remove(fresh)
+        fd = files.open(fresh, create=True)
+        try:
+            files.write(fd, bytes(page), 0)
+            files.sync(fd)
+            self._map = files.map(fd, PAGE_BYTES, write=True)
+        finally:
+            files.close(fd)
+        files.replace(fresh, self.path)
+        files.sync_directory(self.path.parent)
+        self._candidate = note
+
+    def _write(self, at: int, note: Note) -> None:
+        assert self._map is not None
+        data = encode_note(note)
+        self._map[at : at + len(data)] = data
+
+    def _delivered_since(self, begin: int, end: int) -> dict[int, int]:
+        """Return by level one past the last offset that the log between says was delivered."""
+        found: dict[int, int] = {}
+        begin = max(begin, self._store.commit_log.begin)
+        if not _mentions(self._store.segments, begin, end):
+            return found
+        for record in LogScan(self._store.segments, begin, check_crc=False):
+            if record.position >= end:
+                break
+            if _NEEDLE in record.buffer[record.properties_at : record.at + record.size]:
+                delivered = self._delivered(record)
+                if delivered is not None:
+                    level, offset = delivered
+                    found[level] = max(found.get(level, 0), offset + 1)
+        return found
+
+    def _delivered(self, record: Scanned) -> tuple[int, int] | None:
+        """Return level and offset of the delayed message that a record delivered, if it is one."""
+        match = _VALUE.fullmatch(find_property(record.properties, DELIVERED_PROPERTY) or "")
+        if match is None or find_property(record.properties, Property.REAL_TOPIC) != record.topic:
+            return None
+        level, offset = int(match[1]), int(match[2])
+        queue = self.queue(level)
+        if queue is None or not queue.min_offset <= offset < queue.max_offset:
+            return None
+        if queue.entry(offset)[0] >= record.position:
+            return None  # of a queue that was there before
+        return level, offset
+
+
+def _raise(offsets: dict[int, int], others: Mapping[int, int]) -> None:
+    """Take every offset of `others` that is larger."""
+    for level, offset in others.items():
+        if 1 <= level <= LEVELS_MAX:
+            offsets[level] = max(0, offset, offsets.get(level, 0))
+
+
+def _mentions(segments: Segments, begin: int, end: int) -> bool:
+    """Whether the property's name occurs in that stretch of the log at all; 1 GiB takes 0.3 s."""
+    overlap = len(_NEEDLE) - 1
+    at = begin
+    while at < end:
+        segment = segments.find(at)
+        if segment is None:
+            return False
+        until = min(end, segment.end)
+        while at < until:
+            chunk = segment.read(at, min(CHUNK_BYTES, until - at))
+            if not chunk:
+                return False
+            if _NEEDLE in chunk:
+                return True
+            at = until if at + len(chunk) >= until else at + len(chunk) - overlap
+    return False
