@@ -50,9 +50,9 @@ class Holds:
         self._held_max = held_max
         self._held_per_connection_max = held_per_connection_max
         self._call_soon = call_soon
-        self._sweeps: dict[int, set[HeldPull]] = {}
+        self._sweeps: dict[int, dict[HeldPull, None]] = {}  # in the order in which they came
         self._next_sweep = clock_ms() // SWEEP_INTERVAL_MS
-        self._of: dict[Connection, set[HeldPull]] = {}
+        self._of: dict[Connection, dict[HeldPull, None]] = {}
         self._ready: deque[HeldPull] = deque()  # to be served in the turns that follow
         self.count = 0
 
@@ -60,14 +60,14 @@ class Holds:
         """Keep a pull until a message arrives, or for `timeout_ms`; False when too many wait."""
         if self.count >= self._held_max:
             return False
-        of_connection = self._of.setdefault(pull.connection, set())
+        of_connection = self._of.setdefault(pull.connection, {})
         if len(of_connection) >= self._held_per_connection_max:
             return False
         sweep = max((self._clock_ms() + timeout_ms) // SWEEP_INTERVAL_MS, self._next_sweep)
         held = HeldPull(pull, queue, sweep)
         queue.holds[held] = None
-        self._sweeps.setdefault(sweep, set()).add(held)
-        of_connection.add(held)
+        self._sweeps.setdefault(sweep, {})[held] = None
+        of_connection[held] = None
         self.count += 1
         return True
 
@@ -127,7 +127,7 @@ class Holds:
         if connection.closed or self._serve_again(held.pull, held.expired):
             of_connection = self._of.get(connection)
             if of_connection is not None:
-                of_connection.discard(held)
+                of_connection.pop(held, None)
                 if not of_connection:
                     del self._of[connection]
                 self._forget(held)
@@ -138,6 +138,6 @@ class Holds:
         self.count -= 1
         waiting = self._sweeps.get(held.sweep)
         if waiting is not None:
-            waiting.discard(held)
+            waiting.pop(held, None)
             if not waiting:
                 del self._sweeps[held.sweep]

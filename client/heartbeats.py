@@ -67,7 +67,7 @@ class Heartbeats:
             if self._consumers or broker_id == MASTER_ID
         }
         if addresses and (self._consumers or self.producers):
-            await asyncio.gather(*(self._send(address) for address in addresses))
+            await asyncio.gather(*(self._send(address) for address in sorted(addresses)))
 
     async def unregister(
         self, *, producer_group: str | None = None, consumer_group: str | None = None
@@ -77,7 +77,8 @@ class Heartbeats:
             client_id=self._client_id, producer_group=producer_group, consumer_group=consumer_group
         )
         addresses = {at for brokers in self._routes.brokers.values() for at in brokers.values()}
-        await asyncio.gather(*(self._unregister_at(address, header) for address in addresses))
+        leaving = [self._unregister_at(address, header) for address in sorted(addresses)]
+        await asyncio.gather(*leaving)
 
     def offers_handover(self, address: str) -> bool:
         """Whether the broker there keeps queues for their owner until it releases them."""

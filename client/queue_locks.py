@@ -48,7 +48,7 @@ class QueueLocks:
         self, queues: Iterable[MessageQueue]
     ) -> dict[str, list[bodies.MessageQueue]]:
         by_address: dict[str, list[bodies.MessageQueue]] = {}
-        for queue in queues:
+        for queue in sorted(queues):
             try:
                 address = await self._instance.routes.broker_address(queue)
             except AerobeeError as error:

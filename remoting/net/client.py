@@ -188,7 +188,7 @@ class ConnectionPool:
         self.budget.sweep(now_s)
         if now_s - self._silent_since_s >= self.limits.idle_timeout_s / IDLE_LOOKS:
             self._silent_since_s = now_s
-            close_idle({each for each in self.connections.values() if not each.calls_waiting})
+            close_idle([each for each in self.connections.values() if not each.calls_waiting])
         if self.connections:
             self._timer = loop.call_later(self.limits.sweep_interval_s, self._sweep, loop)
 

@@ -57,7 +57,7 @@ class Server:
     ) -> None:
         self.limits = limits
         self.budget = Budget(limits)
-        self.connections: set[Connection] = set()
+        self.connections: dict[Connection, None] = {}  # in the order in which they came
         self.host, self.port = peer_address(listener.getsockname())
         self._factory = factory
         self._listener = listener
@@ -65,7 +65,7 @@ class Server:
         self._context = context
         self._loop = asyncio.get_running_loop()
         self._waiting: dict[socket.socket, asyncio.TimerHandle] = {}  # for their first byte
-        self._opening: set[asyncio.Task[None]] = set()
+        self._opening: dict[asyncio.Task[None], None] = {}
         self._accepted_total = 0
         self._refused_total = 0
         self._closed = False
@@ -203,8 +203,8 @@ class Server:
 
     def _open(self, accepted: socket.socket, context: ssl.SSLContext | None) -> None:
         task = self._loop.create_task(self._connect(accepted, context))
-        self._opening.add(task)
-        task.add_done_callback(self._opening.discard)
+        self._opening[task] = None
+        task.add_done_callback(self._opening.pop)
 
     async def _connect(self, accepted: socket.socket, context: ssl.SSLContext | None) -> None:
         timeout_s = self.limits.handshake_timeout_s if context is not None else None
@@ -221,13 +221,16 @@ class Server:
             raise
         else:
             if not connection.gone:
-                self.connections.add(connection)
+                self.connections[connection] = None
 
     def _make(self) -> Connection:
         connection = self._factory()
         connection.budget = self.budget
-        connection.on_closed.append(self.connections.discard)
+        connection.on_closed.append(self._forget)
         return connection
+
+    def _forget(self, connection: Connection) -> None:
+        self.connections.pop(connection, None)
 
     # --- looking after ---
 

@@ -15,7 +15,7 @@ class Tasks:
     """
 
     def __init__(self) -> None:
-        self._running: set[asyncio.Task[Any]] = set()
+        self._running: dict[asyncio.Task[Any], None] = {}  # in the order of their start
         self._closed = False
 
     def __len__(self) -> int:
@@ -30,7 +30,7 @@ class Tasks:
             work.close()
             return None
         task = asyncio.get_running_loop().create_task(work, name=name)
-        self._running.add(task)
+        self._running[task] = None
         task.add_done_callback(self._ended)
         return task
 
@@ -67,6 +67,6 @@ class Tasks:
                 log.exception("recurring task failed name=%s", name)
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
-        self._running.discard(task)
+        self._running.pop(task, None)
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("task failed name=%s", task.get_name(), exc_info=error)
