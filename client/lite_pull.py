@@ -62,6 +62,7 @@ class LitePullConsumer(GroupMember):
             consume_timestamp_ms=consume_timestamp_ms,
         )
         self.settings = settings or LitePullSettings()
+        self.handover_timeout_ms = self.settings.handover_timeout_ms
         self._given: dict[MessageQueue, ProcessQueue] = {}  # by assign ...
         self._wanted: dict[str, Subscription] = {}  # ... and what of their topics
         self._pulling: dict[MessageQueue, asyncio.Task[Any]] = {}

@@ -6,10 +6,12 @@ from aerobee.client.balance import Averagely, Strategy
 from aerobee.client.errors import InvalidUse
 from aerobee.client.instance import ClientInstance
 from aerobee.client.message import GROUP_CHARACTERS_MAX, MessageQueue, check_name
-from aerobee.client.offsets import ConsumeFrom, GroupOffsets, StartingPoint
+from aerobee.client.offsets import ConsumeFrom, GroupOffsets, OffsetStore, StartingPoint
 from aerobee.client.process_queue import ProcessQueue
+from aerobee.client.queue_locks import QueueLocks
 from aerobee.client.rebalance import Ownership, QueuesChanged
 from aerobee.client.settings import ClientSettings
+from aerobee.client.shares import Sharing
 from aerobee.client.sharing import parse_namesrv, return_instance, share_instance
 from aerobee.client.subscriptions import Subscription
 from aerobee.remoting.bodies import ConsumerData
@@ -19,9 +21,17 @@ HALF_AN_HOUR_MS = 30 * 60 * 1000  # DefaultMQPushConsumer.consumeTimestamp lies 
 
 
 class GroupMember:
-    """A consumer before and while it belongs to a group; the consumers derive from it."""
+    """A consumer before and while it belongs to a group; the consumers derive from it.
+
+    They say by the attributes below what kind of member they are, before the start.
+    """
 
     consume_type = "CONSUME_PASSIVELY"  # or CONSUME_ACTIVELY: told to brokers, changes nothing
+    ordered = False  # True: a queue is taken with its lock in the broker
+    client_rebalance = True  # False: a broker shares the queues out
+    handover_timeout_ms: int | None = None  # how long a queue that is lost waits for its handlers
+    message_model = "CLUSTERING"  # or BROADCASTING: every member has all the queues
+    _offsets: OffsetStore
 
     def __init__(
         self,
@@ -49,6 +59,10 @@ class GroupMember:
         self._leaving = False
 
     @property
+    def _broadcasts(self) -> bool:
+        return self.message_model == "BROADCASTING"
+
+    @property
     def client_id(self) -> str:
         """The id by which brokers know this member; empty before the start and after the end."""
         return self._instance.client_id if self._instance is not None else ""
@@ -68,10 +82,11 @@ class GroupMember:
         return ConsumerData(
             group_name=self.group,
             consume_type=self.consume_type,
-            message_model="CLUSTERING",
+            message_model=self.message_model,
             consume_from_where=self._start.consume_from.value,
             subscription_data_set=[each.body() for each in self._subscriptions.values()],
             unit_mode=False,
+            handover_timeout_millis=None if self._broadcasts else self.handover_timeout_ms,
         )
 
     async def persist_offsets(self) -> None:
@@ -106,16 +121,27 @@ class GroupMember:
         begin: Callable[[MessageQueue, ProcessQueue], None],
         end: Callable[[MessageQueue, ProcessQueue], Awaitable[None]],
         idle_max_ms: int,
+        may_take: Callable[[Iterable[MessageQueue]], Awaitable[set[MessageQueue]]] | None = None,
     ) -> Ownership:
         """Return the ownership by which this member shares the queues of its topics."""
-        ownership = Ownership(
+        self.locks = QueueLocks(instance, self.group, ordered=self.ordered)
+        sharing = Sharing(
             instance,
             self.group,
             self._strategy,
+            broadcasting=self._broadcasts,
+            by_broker=not self.client_rebalance,
+        )
+        ownership = Ownership(
+            instance,
+            self.group,
+            sharing,
             self._subscriptions,
             find_start=lambda queue: self._start.find(queue, self._offsets),
             begin=begin,
             end=end,
+            may_take=may_take,
+            give_up=None if self._broadcasts else self.locks.unlock,
             idle_max_ms=idle_max_ms,
         )
         ownership.on_changed += [self._renew_subscription, *self._queues_changed]

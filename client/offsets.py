@@ -66,6 +66,38 @@ class QueueOffsets:
         return decode_header(OffsetReply, reply.ext).offset
 
 
+class OffsetStore(Protocol):
+    """Where a group's offsets are kept: by the brokers, or by each member for itself."""
+
+    async def newest(self, queue: MessageQueue) -> int:
+        """Return the offset that the queue's next message will get."""
+        ...
+
+    async def oldest(self, queue: MessageQueue) -> int:
+        """Return the offset of the oldest message that can still be read."""
+        ...
+
+    async def at_time(self, queue: MessageQueue, timestamp_ms: int) -> int:
+        """Return the offset of the first message stored at `timestamp_ms` or later."""
+        ...
+
+    async def committed(self, queue: MessageQueue) -> int | None:
+        """Return the committed offset, or None; an error never counts as "none"."""
+        ...
+
+    async def commit(self, queue: MessageQueue, offset: int) -> None:
+        """Store the offset of the next message to consume."""
+        ...
+
+    async def commit_or_log(self, queue: MessageQueue, offset: int) -> None:
+        """Store an offset; a failure is logged."""
+        ...
+
+    async def commit_later(self, offsets: dict[MessageQueue, int]) -> None:
+        """Store offsets without waiting for brokers; failures are logged."""
+        ...
+
+
 class GroupOffsets(QueueOffsets):
     """Committed offsets of one group, kept by the brokers (RemoteBrokerOffsetStore.java)."""
 
@@ -143,7 +175,7 @@ class StartingPoint:
     consume_from: ConsumeFrom = ConsumeFrom.LAST
     timestamp_ms: int = 0
 
-    async def find(self, queue: MessageQueue, offsets: GroupOffsets) -> int:
+    async def find(self, queue: MessageQueue, offsets: OffsetStore) -> int:
         """Return the first offset that the group should pull (RebalancePushImpl.java).
 
         FIRST answers 0 even where older messages are gone: the first pull corrects it.

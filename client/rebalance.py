@@ -3,84 +3,100 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
-from aerobee.client.balance import Strategy
+from aerobee.client.errors import BrokerRefused, RouteMissing
 from aerobee.client.message import MessageQueue
 from aerobee.client.process_queue import ProcessQueue
+from aerobee.client.shares import Share, Sharing
 from aerobee.client.subscriptions import Subscription
+from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.errors import AerobeeError
+from aerobee.remoting.net.tasks import Tasks
 
 if TYPE_CHECKING:
     from aerobee.client.instance import ClientInstance
 
 log = logging.getLogger(__name__)
 
+ASKED_AT_A_TIME: Final = 64  # starting offsets; the others wait in line
+ASK_GAP_S: Final = 0.1  # between two questions for a queue that is not given up yet
+LOCK_RETRY_S: Final = 0.2  # Java's clients ask for refused locks again after 500 ms
+
 QueuesChanged = Callable[[str, list[MessageQueue], list[MessageQueue]], None]
 """Called with (topic, all its queues, ours) after our share has changed."""
 
 
 class Ownership:
-    """The queues that one member of a clustering group owns (RebalanceImpl.java).
+    """The queues that one member of a group owns (RebalanceImpl.java).
 
-    A round has three steps, and the instance lets all its groups finish one before any begins the
-    next: `plan` computes the shares, `release` gives up what is lost, `take` begins what is gained.
-    `find_start` tells where to begin a queue, `begin` starts the work on it, `end` finishes it.
+    A round has three steps: `plan` computes the shares, `release` begins to give up what is lost,
+    `take` begins to gain the rest. Giving up waits for handlers, gaining for releases: first for
+    all those of this client, then, at the broker, for the former owner's. Nothing that is given up
+    ever waits for something that is gained, nor does a round wait for either; so members that wait
+    for each other's queues all get on.
+
+    `find_start` tells where to begin a queue, `begin` starts the work on it, `end` finishes it and
+    stores its offset. `may_take` narrows new queues down to those that may be begun; `give_up`
+    tells the brokers that lost ones are free.
     """
 
     def __init__(
         self,
         instance: "ClientInstance",
         group: str,
-        strategy: Strategy,
+        sharing: Sharing,
         subscriptions: dict[str, Subscription],
         *,
         find_start: Callable[[MessageQueue], Awaitable[int]],
         begin: Callable[[MessageQueue, ProcessQueue], None],
         end: Callable[[MessageQueue, ProcessQueue], Awaitable[None]],
+        may_take: Callable[[Iterable[MessageQueue]], Awaitable[set[MessageQueue]]] | None,
+        give_up: Callable[[Iterable[MessageQueue]], Awaitable[None]] | None,
         idle_max_ms: int,
     ) -> None:
         self.queues: dict[MessageQueue, ProcessQueue] = {}
+        self.ending: dict[MessageQueue, ProcessQueue] = {}  # lost, and not given up yet
         self.on_changed: list[QueuesChanged] = []
         self._instance = instance
         self._group = group
-        self._strategy = strategy
+        self._sharing = sharing
         self._subscriptions = subscriptions
         self._find_start = find_start
         self._begin = begin
         self._end = end
+        self._may_take = may_take
+        self._tell_brokers = give_up
         self._idle_max_s = idle_max_ms / 1000
-        self._shares: dict[str, _Share] = {}
+        self._shares: dict[str, Share] = {}
         self._changed: set[str] = set()  # topics whose queues changed since they were announced
+        self._taking: set[MessageQueue] = set()
+        self._asking = asyncio.Semaphore(ASKED_AT_A_TIME)
+        self._gains = Tasks()
+        self._losses = Tasks()
+        self._ends: set[asyncio.Task[Any]] = set()
+        self._closed = False
+
+    # --- the three steps of a round ---
 
     async def plan(self) -> bool:
         """Compute this member's share of every topic; False if one could not be computed.
 
         A topic without route or member list keeps the queues that it has.
         """
-        self._shares.clear()
-        complete = True
-        for topic in list(self._subscriptions):
-            try:
-                self._shares[topic] = await self._share(topic)
-            except AerobeeError as error:
-                complete = False
-                log.warning("share unknown group=%s topic=%s error=%s", self._group, topic, error)
-        return complete
+        for topic in self._shares.keys() - self._subscriptions.keys():
+            del self._shares[topic]
+        return all(await asyncio.gather(*map(self._plan, list(self._subscriptions))))
 
-    async def release(self) -> None:
-        """End the work on the queues that the plan gives to others, and wait for the ends.
+    def release(self) -> None:
+        """Begin to give up the queues that the plan gives to others.
 
         Queues that nobody pulled for `idle_max_ms` are ended, too: they are taken again.
         """
         now = asyncio.get_running_loop().time()
-        lost = []
-        for queue, process in self.queues.items():
-            share = self._shares.get(queue.topic)
-            if queue.topic not in self._subscriptions or (
-                share is not None and queue not in share.mine
-            ):
-                lost.append(queue)
+        for queue, process in list(self.queues.items()):
+            if not self._wanted(queue):
+                self._lose(queue, give_up=True)
             elif now - process.last_pull > self._idle_max_s:
                 log.error(
                     "queue not pulled for %g s, taking it anew group=%s queue=%s",
@@ -88,97 +104,190 @@ class Ownership:
                     self._group,
                     queue,
                 )
-                lost.append(queue)
-        await self._end_all(lost)
+                self._lose(queue, give_up=False)
 
-    def takes_over(self) -> bool:
-        """Whether the plan gives queues to this member that another one may be leaving now."""
-        return any(
-            len(share.client_ids) > 1 and share.mine - self.queues.keys()
-            for share in self._shares.values()
-        )
+    def take(self) -> None:
+        """Begin to gain the queues that the plan gives to this member."""
+        mine: set[MessageQueue] = set().union(*(share.mine for share in self._shares.values()))
+        if new := {*filter(self._wanted, mine)} - self.queues.keys() - self._taking:
+            self._taking |= new
+            self._gains.start(self._gain(new), "gain queues")
 
-    async def take(self) -> bool:
-        """Begin the work on the queues that the plan gives to this member.
-
-        Returns False if a queue's starting offset could not be found: the next round tries again.
-        """
-        complete = True
-        for topic, share in self._shares.items():
-            for queue in sorted(share.mine - self.queues.keys()):
-                complete &= await self._take_one(queue)
-            if topic in self._changed:
-                self._announce(topic, share)
-        return complete
+    # --- outside of the rounds ---
 
     async def release_all(self) -> None:
-        """End the work on every queue: this member leaves."""
-        await self._end_all(list(self.queues))
+        """Give up every queue, and wait for that: this member leaves."""
+        self._closed = True
+        abandoned = set(self._taking)
+        await self._gains.close()
+        for queue in list(self.queues):
+            self._lose(queue, give_up=True)
+        await self._give_up(abandoned)
+        if self._ends:
+            await asyncio.wait(self._ends)
 
     async def drop(self, queue: MessageQueue) -> None:
         """End the work on one queue that is still ours; the next round takes it again."""
-        await self._end_all([queue] if queue in self.queues else [])
+        if queue in self.queues and (ending := self._lose(queue, give_up=False)) is not None:
+            await asyncio.wait([ending])
 
-    async def _share(self, topic: str) -> "_Share":
-        route = await self._instance.routes.get(topic)
-        client_ids = sorted(await self._instance.members(self._group, route))
-        queues = list(route.read_queues)
-        mine = self._strategy.allocate(self._group, self._instance.client_id, queues, client_ids)
-        return _Share(queues, client_ids, set(mine))
+    # --- planning ---
 
-    async def _take_one(self, queue: MessageQueue) -> bool:
+    async def _plan(self, topic: str) -> bool:
         try:
-            start = await self._find_start(queue)
-        except AerobeeError as error:
-            log.warning("queue not taken group=%s queue=%s error=%s", self._group, queue, error)
+            share = await self._sharing.share(topic)
+        except RouteMissing as error:
+            if topic.startswith("%RETRY%"):
+                return True  # the first message that is sent back creates it
+            log.warning("share unknown group=%s topic=%s error=%s", self._group, topic, error)
             return False
-        process = self.queues[queue] = ProcessQueue(start)
-        self._changed.add(queue.topic)
-        log.info("queue taken group=%s queue=%s offset=%d", self._group, queue, start)
-        self._begin(queue, process)
+        except AerobeeError as error:
+            log.warning("share unknown group=%s topic=%s error=%s", self._group, topic, error)
+            return False
+        except Exception:
+            log.exception(
+                "strategy failed allocateMessageQueueStrategyName=%s group=%s topic=%s",
+                self._sharing.strategy.name,
+                self._group,
+                topic,
+            )
+            return False
+        before = self._shares.get(topic)
+        self._shares[topic] = share
+        if share.mine != (before.mine if before is not None else set()):
+            self._log(topic, share)
         return True
 
-    async def _end_all(self, lost: Iterable[MessageQueue]) -> None:
-        ending = []
-        for queue in lost:
-            process = self.queues.pop(queue)
-            process.drop()
-            self._changed.add(queue.topic)
-            log.info("queue given up group=%s queue=%s", self._group, queue)
-            ending.append(self._end(queue, process))
-        if ending:
-            for outcome in await asyncio.gather(*ending, return_exceptions=True):
-                if isinstance(outcome, Exception):
-                    log.error("ending a queue failed group=%s", self._group, exc_info=outcome)
-
-    def _announce(self, topic: str, share: "_Share") -> None:
-        self._changed.discard(topic)
-        mine = sorted(queue for queue in self.queues if queue.topic == topic)
+    def _log(self, topic: str, share: Share) -> None:
+        """Tell of a new result in the words by which RocketMQ's users find theirs."""
         log.info(
-            "share changed group=%s topic=%s client=%s strategy=%s members=%d queues=%d mine=%s",
+            "queues shared anew: allocateMessageQueueStrategyName=%s, group=%s, topic=%s,"
+            " clientId=%s, mqAllSize=%d, cidAllSize=%d, rebalanceResultSize=%d,"
+            " rebalanceResultSet=%s",
+            self._sharing.strategy.name,
             self._group,
             topic,
             self._instance.client_id,
-            self._strategy.name,
-            len(share.client_ids),
             len(share.queues),
-            [f"{queue.broker_name}:{queue.queue_id}" for queue in mine],
+            len(share.client_ids),
+            len(share.mine),
+            [f"{queue.broker_name}:{queue.queue_id}" for queue in sorted(share.mine)],
         )
+
+    def _wanted(self, queue: MessageQueue) -> bool:
+        """Whether a queue is ours by what is known at this moment."""
+        if self._closed or queue.topic not in self._subscriptions:
+            return False
+        share = self._shares.get(queue.topic)
+        return share is None or queue in share.mine
+
+    # --- losing ---
+
+    def _lose(self, queue: MessageQueue, *, give_up: bool) -> asyncio.Task[Any] | None:
+        process = self.ending[queue] = self.queues.pop(queue)
+        process.drop()
+        self._changed.add(queue.topic)
+        task = self._losses.start(self._finish(queue, process, give_up=give_up), f"end {queue}")
+        if task is not None:
+            self._ends.add(task)
+            task.add_done_callback(self._ends.discard)
+            self._instance.rebalancing.releasing(task)
+        return task
+
+    async def _finish(self, queue: MessageQueue, process: ProcessQueue, *, give_up: bool) -> None:
+        try:
+            await self._end(queue, process)
+        except Exception:
+            log.exception("ending a queue failed group=%s queue=%s", self._group, queue)
+        try:
+            if give_up:
+                await self._give_up([queue])
+                log.info("queue given up group=%s queue=%s", self._group, queue)
+        finally:
+            del self.ending[queue]
+            self._announce(queue.topic)
+
+    async def _give_up(self, queues: Iterable[MessageQueue]) -> None:
+        if self._tell_brokers is not None:
+            await self._tell_brokers(queues)
+
+    # --- gaining ---
+
+    async def _gain(self, queues: set[MessageQueue]) -> None:
+        """Take these queues, as soon as everything that was lost is given up."""
+        await self._instance.rebalancing.released()
+        granted = queues if self._may_take is None else await self._may_take(sorted(queues))
+        if refused := queues - granted:
+            self._taking -= refused
+            self._instance.rebalancing.later(LOCK_RETRY_S)
+            for topic in {queue.topic for queue in refused}:
+                self._announce(topic)
+        await asyncio.gather(*map(self._take, sorted(granted)))
+
+    async def _take(self, queue: MessageQueue) -> None:
+        try:
+            start = await self._start(queue)
+        except AerobeeError as error:
+            log.warning("queue not taken group=%s queue=%s error=%s", self._group, queue, error)
+            self._instance.rebalancing.later()
+        except Exception:
+            log.exception("queue not taken group=%s queue=%s", self._group, queue)
+            self._instance.rebalancing.later()
+        else:
+            if start is None or not self._wanted(queue):
+                await self._give_up([queue])  # the broker may have made it ours in the meantime
+            else:
+                process = self.queues[queue] = ProcessQueue(start)
+                self._changed.add(queue.topic)
+                log.info("queue taken group=%s queue=%s offset=%d", self._group, queue, start)
+                self._begin(queue, process)
+        finally:
+            self._taking.discard(queue)
+            self._announce(queue.topic)
+
+    async def _start(self, queue: MessageQueue) -> int | None:
+        """Return where to begin, once the former owner has released the queue.
+
+        None if the queue has gone to somebody else while we waited.
+        """
+        if self._may_take is None and self._comes_unannounced(queue):
+            await asyncio.sleep(self._instance.settings.takeover_delay_ms / 1000)
+        clock = asyncio.get_running_loop().time
+        while self._wanted(queue):
+            asked = clock()
+            try:
+                async with self._asking:
+                    return await self._find_start(queue)
+            except BrokerRefused as error:
+                if error.code != ResponseCode.HANDOVER_PENDING:
+                    raise
+            await asyncio.sleep(max(0.0, asked + ASK_GAP_S - clock()))
+        return None
+
+    def _comes_unannounced(self, queue: MessageQueue) -> bool:
+        """Whether another member may be storing the queue's offset, and nobody tells us when."""
+        share = self._shares.get(queue.topic)
+        if share is None or self._sharing.broadcasting or len(share.client_ids) == 1:
+            return False
+        address = self._instance.routes.address(queue.broker_name)
+        return address is None or not self._instance.heartbeats.offers_handover(address)
+
+    # --- telling ---
+
+    def _announce(self, topic: str) -> None:
+        """Tell of a change when nothing of the topic is on its way any more."""
+        under_way = (*self.ending, *self._taking)
+        if (
+            self._closed
+            or topic not in self._changed
+            or any(queue.topic == topic for queue in under_way)
+        ):
+            return
+        self._changed.discard(topic)
+        share = self._shares.get(topic)
+        mine = sorted(queue for queue in self.queues if queue.topic == topic)
         for callback in self.on_changed:
             try:
-                callback(topic, list(share.queues), mine)
+                callback(topic, list(share.queues) if share is not None else [], list(mine))
             except Exception:
                 log.exception("on_queues_changed failed group=%s topic=%s", self._group, topic)
-
-
-class _Share:
-    """One topic's queues, the group's members, and what falls to this one."""
-
-    __slots__ = ("client_ids", "mine", "queues")
-
-    def __init__(
-        self, queues: list[MessageQueue], client_ids: list[str], mine: set[MessageQueue]
-    ) -> None:
-        self.queues = queues
-        self.client_ids = client_ids
-        self.mine = mine

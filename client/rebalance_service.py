@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import logging
 from collections import deque
-from typing import Final
+from typing import Any, Final
 
 from aerobee.client.roles import Consumer
 from aerobee.client.settings import ClientSettings
@@ -15,27 +15,49 @@ ROUNDS_PER_GAP: Final = 10  # on request
 
 
 class RebalanceService:
-    """Rounds on request, every 20 s, and every second while queues are missing.
+    """Rounds on request, every 20 s, and every second while shares are unknown.
 
     RebalanceService.java leaves a second between any two rounds; here a few may follow each other,
-    so that a member gives up its queues before another one takes them over.
+    so that a member gives up its queues before another one takes them over. A round begins losses
+    and gains and waits for neither: gains wait for the losses of all groups by `released`.
     """
 
     def __init__(self, settings: ClientSettings, consumers: dict[str, Consumer]) -> None:
         self.joining: set[str] = set()  # groups of which not all brokers have heard yet
         self._consumers = consumers
-        self._takeover_delay_s = settings.takeover_delay_ms / 1000
         self._interval_s = settings.rebalance_interval_ms / 1000
         self._gap_s = settings.rebalance_gap_ms / 1000
         self._wanted = asyncio.Event()
         self._now = asyncio.Event()
         self._round = asyncio.Lock()
+        self._releases: set[asyncio.Task[Any]] = set()
+        self._timer: asyncio.TimerHandle | None = None
 
     def soon(self, *, at_once: bool = False) -> None:
         """Start a round as soon as the gap after the last ones allows, or at once."""
         self._wanted.set()
         if at_once:
             self._now.set()
+
+    def later(self, seconds: float | None = None) -> None:
+        """Start a round after so long (default: the gap), or with one that comes earlier."""
+        loop = asyncio.get_running_loop()
+        due = loop.time() + (self._gap_s if seconds is None else seconds)
+        if self._timer is not None:
+            if loop.time() <= self._timer.when() <= due:
+                return
+            self._timer.cancel()
+        self._timer = loop.call_at(due, self.soon)
+
+    def releasing(self, task: asyncio.Task[Any]) -> None:
+        """Let gains wait for the end of this task, which gives up a queue."""
+        self._releases.add(task)
+        task.add_done_callback(self._releases.discard)
+
+    async def released(self) -> None:
+        """Wait until no group of this client has a queue left that it has lost."""
+        while self._releases:
+            await asyncio.wait(self._releases)
 
     async def leave(self, consumer: Consumer) -> None:
         """Let a consumer give up all its queues; no round hands it another one."""
@@ -70,12 +92,12 @@ class RebalanceService:
                 for consumer in self._consumers.values()
                 if consumer.ownership is not None and consumer.group not in self.joining
             ]
-            planned = [await ownership.plan() for ownership in members]
-            await asyncio.gather(*(ownership.release() for ownership in members))
-            if any(ownership.takes_over() for ownership in members):
-                await asyncio.sleep(self._takeover_delay_s)
-            taken = [await ownership.take() for ownership in members]
-            return all(planned) and all(taken)
+            planned = await asyncio.gather(*(ownership.plan() for ownership in members))
+            for ownership in members:
+                ownership.release()
+            for ownership in members:
+                ownership.take()
+            return all(planned)
 
 
 async def _wait(event: asyncio.Event, seconds: float) -> None:
