@@ -1,0 +1,242 @@
+"""What producers were told, what handlers did, what brokers noted; and what must hold of it.
+
+The ledger sees all processes at once. `violations` judges when a run is over, for only then is it
+known which disturbances there were and what they excuse.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+from simulation.trace import Trace
+
+EXCUSED_FOR_S: Final = 45.0  # after a disturbance its traces may still lead to redelivery
+
+
+class Kind(StrEnum):
+    """What a run must keep."""
+
+    LOST = "nothing acknowledged is lost"
+    TWICE = "nothing is delivered twice without a crash or a time-out"
+    WENT_BACK = "committed offsets never go back"
+    ORDER = "orderly queues are handled in order, by one member at a time"
+    OWNERS = "after quiet, every queue has exactly one owner"
+    SLOW = "no unmodified client waits for an offset longer than it can"
+    ERROR = "no code meets an error that it does not expect"
+
+
+class Violation(NamedTuple):
+    """Something that must not have happened."""
+
+    kind: Kind
+    what: str
+
+    def __str__(self) -> str:
+        return f"[{self.kind.name}] {self.what}"
+
+
+class Place(NamedTuple):
+    """One queue of one broker."""
+
+    topic: str
+    broker: str
+    queue_id: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}/{self.broker}/{self.queue_id}"
+
+
+class Outcome(StrEnum):
+    """How handling a message once ended."""
+
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"  # said so itself, and gets it again
+    GIVEN_UP = "given up"  # cancelled, or its process died
+
+
+@dataclass(slots=True)
+class Attempt:
+    """One handler's work on one message."""
+
+    group: str
+    member: str
+    place: Place
+    offset: int
+    body: bytes
+    began_s: float
+    ended_s: float | None = None
+    outcome: Outcome = Outcome.RUNNING
+
+    def __str__(self) -> str:
+        end = "" if self.ended_s is None else f"-{self.ended_s:.3f}"
+        return f"{self.member} at {self.began_s:.3f}{end} ({self.outcome})"
+
+
+@dataclass(slots=True)
+class Disturbance:
+    """Something that excuses redelivery of what `subject`, a member or a broker, has to do with."""
+
+    subject: str
+    what: str
+    begins_s: float
+    ends_s: float
+
+
+@dataclass(slots=True)
+class Group:
+    """What is demanded of one group, and what was seen of it."""
+
+    name: str
+    topics: tuple[str, ...]
+    orderly: bool = False
+    foreign: bool = False  # with members that do not hand over as ours do: duplicates are theirs
+    done: set[bytes] = field(default_factory=set)
+    attempts: dict[tuple[Place, int], list[Attempt]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
+    running: dict[Place, list[Attempt]] = field(default_factory=lambda: defaultdict(list))
+    furthest: dict[Place, int] = field(default_factory=dict)  # offset after the last one done
+
+
+class Ledger:
+    """The facts of one run; see `violations`."""
+
+    def __init__(self, now_s: Callable[[], float], trace: Trace) -> None:
+        self.groups: dict[str, Group] = {}
+        self.acknowledged: dict[bytes, tuple[Place, int]] = {}
+        self.disturbances: list[Disturbance] = []
+        self.duplicates: list[tuple[Attempt, Attempt]] = []
+        self.broken: list[Violation] = []  # what was wrong the moment it was seen
+        self._now_s = now_s
+        self._trace = trace
+        self._committed: dict[tuple[str, Place], int] = {}
+
+    # --- what is noted ---
+
+    def acknowledge(self, body: bytes, place: Place, offset: int) -> None:
+        """A producer was told that its message is stored."""
+        self.acknowledged[body] = (place, offset)
+
+    def begin(self, group: str, member: str, place: Place, offset: int, body: bytes) -> Attempt:
+        """A handler begins with a message."""
+        seen = self.groups[group]
+        attempt = Attempt(group, member, place, offset, body, self._now_s())
+        for earlier in seen.attempts[place, offset]:
+            if earlier.outcome in (Outcome.DONE, Outcome.RUNNING):
+                self.duplicates.append((earlier, attempt))
+                self._trace.note(f"twice: {group} {place} {offset}: {earlier} and {member}")
+                break
+        if seen.orderly:
+            self._check_order(seen, attempt)
+        seen.attempts[place, offset].append(attempt)
+        seen.running[place].append(attempt)
+        self._trace.count(f"begin {group} {member} {place} {offset}".encode())
+        return attempt
+
+    def end(self, attempt: Attempt, outcome: Outcome) -> None:
+        """A handler has ended, or will never end."""
+        if attempt.outcome is not Outcome.RUNNING:
+            return
+        attempt.outcome, attempt.ended_s = outcome, self._now_s()
+        group = self.groups[attempt.group]
+        group.running[attempt.place].remove(attempt)
+        if outcome is Outcome.DONE:
+            group.done.add(attempt.body)
+            after = attempt.offset + 1
+            group.furthest[attempt.place] = max(group.furthest.get(attempt.place, 0), after)
+        self._trace.count(f"end {attempt} {attempt.place} {attempt.offset}".encode())
+
+    def give_up_all(self, member: str) -> None:
+        """A member's process has died: none of its handlers ends."""
+        for group in self.groups.values():
+            for attempts in group.running.values():
+                for attempt in [each for each in attempts if each.member == member]:
+                    self.end(attempt, Outcome.GIVEN_UP)
+
+    def disturb(self, subject: str, what: str, seconds: float = 0.0) -> None:
+        """Something went wrong at a member or broker, for so long."""
+        now_s = self._now_s()
+        self.disturbances.append(Disturbance(subject, what, now_s, now_s + seconds))
+
+    def commit(self, group: str, place: Place, offset: int) -> None:
+        """A broker has noted a committed offset, or come back with it."""
+        before = self._committed.get((group, place), -1)
+        self._committed[group, place] = offset
+        if offset < before:
+            self.broke(Kind.WENT_BACK, f"{group} {place} from {before} to {offset}")
+
+    def forget_commits(self, broker: str) -> None:
+        """A broker has been killed: it comes back with the offsets that it had saved."""
+        for key in [key for key in self._committed if key[1].broker == broker]:
+            del self._committed[key]
+
+    def committed(self, group: str, place: Place) -> int | None:
+        """Return the offset that was committed last."""
+        return self._committed.get((group, place))
+
+    def late_answer(self, member: str, place: Place, waited_s: float) -> None:
+        """A member that must not be kept waiting has waited for an offset; with a reason?"""
+        began_s = self._now_s() - waited_s
+        if not self._disturbed({member, place.broker}, began_s, self._now_s()):
+            self.broke(Kind.SLOW, f"{member} waited {waited_s:.3f} s for the offset of {place}")
+
+    def broke(self, kind: Kind, what: str) -> None:
+        """Something happened that is wrong whatever comes after it."""
+        violation = Violation(kind, f"at {self._now_s():.3f} s: {what}")
+        self.broken.append(violation)
+        self._trace.note(str(violation))
+
+    # --- what must hold ---
+
+    def violations(self) -> list[Violation]:
+        """Return everything that must not have happened."""
+        found = list(self.broken)
+        for group in self.groups.values():
+            lost = self.unhandled(group)
+            if lost:
+                what = f"{group.name} never handled {len(lost)}: {self._places(lost)}"
+                found.append(Violation(Kind.LOST, what))
+        for earlier, later in self.duplicates:
+            if not self.groups[later.group].foreign and not self._excused(earlier, later):
+                what = f"{later.group} got {later.place} {later.offset}: {earlier} and {later}"
+                found.append(Violation(Kind.TWICE, what))
+        return found
+
+    def unhandled(self, group: Group) -> list[bytes]:
+        """Return the acknowledged messages that a group has not handled with success."""
+        return [
+            body
+            for body, (place, _) in self.acknowledged.items()
+            if place.topic in group.topics and body not in group.done
+        ]
+
+    def _places(self, bodies: Iterable[bytes]) -> str:
+        shown = [f"{self.acknowledged[body][0]}:{self.acknowledged[body][1]}" for body in bodies]
+        return ", ".join(shown[:5]) + (" ..." if len(shown) > 5 else "")
+
+    def _excused(self, earlier: Attempt, later: Attempt) -> bool:
+        """Whether a member that had the message, or its broker, was disturbed at the time."""
+        subjects = {earlier.member, later.member, earlier.place.broker}
+        return self._disturbed(subjects, earlier.began_s, later.began_s)
+
+    def _disturbed(self, subjects: set[str], begin_s: float, end_s: float) -> bool:
+        return any(
+            each.subject in subjects
+            and each.begins_s <= end_s
+            and each.ends_s + EXCUSED_FOR_S >= begin_s
+            for each in self.disturbances
+        )
+
+    def _check_order(self, group: Group, attempt: Attempt) -> None:
+        """One at a time, and none before all that stand before it in the queue are done."""
+        others = group.running[attempt.place]
+        if others:
+            what = f"{attempt} began with {attempt.place} {attempt.offset} while"
+            self.broke(Kind.ORDER, f"{what} {others[0]} works on {others[0].offset}")
+        next_offset = group.furthest.get(attempt.place, 0)
+        if attempt.offset > next_offset:
+            what = f"{attempt} began with {attempt.place} {attempt.offset}"
+            self.broke(Kind.ORDER, f"{what} though {next_offset} is not done")

@@ -1,0 +1,97 @@
+"""What a seed stands for: a cluster, its groups, and what may go wrong in it."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from random import Random
+from typing import Literal
+
+
+class Kind(StrEnum):
+    """How a group consumes."""
+
+    PUSH = "push"
+    LITE = "lite"
+    ORDERLY = "orderly"
+    MIXED = "mixed"  # push members of ours and members that behave as RocketMQ's Java client
+
+
+class Trouble(StrEnum):
+    """What may go wrong besides members that come and leave gracefully."""
+
+    CLIENTS_DIE = "clients die"
+    BROKERS_DIE = "brokers die"
+    BROKERS_RESTART = "brokers restart"
+    NAMESERVERS_DIE = "nameservers die"
+    RESETS = "connections are reset"
+    HALF_OPEN = "connections stay half open"
+    DELAYS = "hosts are cut off for a while"
+    SLOW_HANDLERS = "handlers take longer than a hand-over waits"
+    FAILING_HANDLERS = "handlers fail"
+
+
+@dataclass(frozen=True, slots=True)
+class GroupPlan:
+    """One consumer group."""
+
+    name: str
+    kind: Kind
+    topics: tuple[str, ...]
+    members: int
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One run: `active_s` of coming and going, then quiet."""
+
+    nameservers: int
+    brokers: int
+    flush: Literal["ASYNC_FLUSH", "SYNC_FLUSH"]
+    topics: dict[str, int]  # queues on each broker
+    groups: tuple[GroupPlan, ...]
+    producers: int
+    gap_s: float  # between two messages of a producer
+    troubles: frozenset[Trouble]
+    active_s: float
+    stay_s: float  # how long a member stays, on average
+    grows: bool  # topics get more queues on the way
+
+    def __str__(self) -> str:
+        groups = ", ".join(
+            f"{group.members} {group.kind} in {group.name} of {'+'.join(group.topics)}"
+            for group in self.groups
+        )
+        troubles = ", ".join(sorted(self.troubles)) or "nothing goes wrong"
+        return (
+            f"{self.brokers} brokers {self.flush}, {self.nameservers} nameservers, topics"
+            f" {self.topics}, {self.producers} producers; {groups}; {troubles}"
+        )
+
+
+def draw(seed: int) -> Plan:
+    """Return the plan of a seed; of each four seeds one has no trouble at all."""
+    dice = Random(f"plan {seed}")
+    topics = {f"t{number}": dice.choice((1, 2, 3, 4)) for number in range(dice.choice((1, 2)))}
+    names = tuple(topics)
+    groups = tuple(
+        GroupPlan(
+            name=f"g{number}",
+            kind=dice.choices((Kind.PUSH, Kind.LITE, Kind.MIXED), (4, 3, 2))[0],
+            topics=names if dice.random() < 0.6 else (dice.choice(names),),
+            members=dice.choice((2, 3, 4)),
+        )
+        for number in range(dice.choice((1, 2, 2, 3)))
+    )
+    troubles = [each for each in Trouble if dice.random() < 0.4]
+    return Plan(
+        nameservers=dice.choice((1, 2)),
+        brokers=dice.choice((1, 2, 2)),
+        flush="SYNC_FLUSH" if dice.random() < 0.3 else "ASYNC_FLUSH",
+        topics=topics,
+        groups=groups,
+        producers=dice.choice((1, 2)),
+        gap_s=dice.choice((0.1, 0.2, 0.4)),
+        troubles=frozenset(troubles if seed % 4 else ()),
+        active_s=dice.choice((60.0, 90.0)),
+        stay_s=dice.choice((8.0, 20.0, 40.0)),
+        grows=dice.random() < 0.4,
+    )

@@ -1,0 +1,234 @@
+"""One run from its seed to its verdict: a cluster comes up, lives through its plan, gets quiet.
+
+While it is active, every member has a life of its own (`_come_and_go`) and `Troubles` disturbs
+whom it may. Then everything heals and returns, what was sent must get consumed, and the ledger
+and the owners of the queues are judged.
+"""
+
+import asyncio
+import contextlib
+from collections import Counter
+from collections.abc import Coroutine
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+
+from aerobee.admin.client import AdminClient
+from aerobee.client import ClientSettings
+from aerobee.remoting.errors import AerobeeError
+from simulation import ledger as book
+from simulation.clients import LiteNode, MemberNode, ProducerNode, PushNode, unless_killed
+from simulation.java_member import JavaNode
+from simulation.ledger import Group, Ledger, Place, Violation
+from simulation.plan import Kind, Plan, Trouble, draw
+from simulation.servers import BrokerNode, NamesrvNode, ServerNode
+from simulation.troubles import Troubles
+from simulation.world import World
+
+JOIN_WITHIN_S: Final = 15.0
+AWAY_S: Final = (0.5, 12.0)
+CONSUMED_WITHIN_S: Final = 300.0  # of quiet; failed messages may take turns of their own
+SETTLED_AFTER_S: Final = 70.0  # two heartbeats or route refreshes and a round of rebalancing
+FAILING_SHARE: Final = 0.02
+TOO_LONG_SHARE: Final = 0.003
+
+MEMBERS: Final[dict[Kind, tuple[type[MemberNode], ...]]] = {  # in turn
+    Kind.PUSH: (PushNode,),
+    Kind.LITE: (LiteNode,),
+    Kind.MIXED: (JavaNode, PushNode),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """How a run ended. Two runs of one seed have the same `digest`."""
+
+    seed: int
+    plan: Plan
+    violations: list[Violation]
+    digest: str
+    events: int
+    turns: int
+    virtual_s: float
+    acknowledged: int
+    duplicates: int
+    lines: list[str]
+
+
+def simulate(seed: int, folder: Path, echo: Any = None) -> Verdict:
+    """Run a seed; its files go into `folder`, `echo` gets every line of the trace."""
+    world = World(seed, folder, echo)
+    ledger = Ledger(world.loop.time, world.trace)
+    plan = draw(seed)
+    scenario = Scenario(world, ledger, plan)
+    world.trace.note(str(plan))
+    world.run(scenario.run())
+    for error in world.unexpected:
+        ledger.broken.append(Violation(book.Kind.ERROR, error))
+    return Verdict(
+        seed=seed,
+        plan=plan,
+        violations=ledger.violations(),
+        digest=world.trace.digest(),
+        events=world.trace.events,
+        turns=world.loop.turns,
+        virtual_s=world.loop.time(),
+        acknowledged=len(ledger.acknowledged),
+        duplicates=len(ledger.duplicates),
+        lines=list(world.trace.lines),
+    )
+
+
+class Scenario:
+    """A plan in the making."""
+
+    def __init__(self, world: World, ledger: Ledger, plan: Plan) -> None:
+        self.world = world
+        self.ledger = ledger
+        self.plan = plan
+        self.dice = Random(f"actions {world.seed}")
+        self._queues = dict(plan.topics)
+        namesrvs = [
+            NamesrvNode(world, f"namesrv-{number}", f"10.0.0.{number + 1}")
+            for number in range(plan.nameservers)
+        ]
+        self.namesrv = ";".join(node.address for node in namesrvs)
+        self.brokers = [
+            BrokerNode(
+                world, ledger, f"broker-{letter}", f"10.0.1.{at + 1}", self.namesrv, plan.flush
+            )
+            for at, letter in enumerate("ab"[: plan.brokers])
+        ]
+        self.servers: list[ServerNode] = [*namesrvs, *self.brokers]
+        self.members: list[MemberNode] = []
+        for at, group in enumerate(plan.groups):
+            ledger.groups[group.name] = Group(
+                group.name,
+                group.topics,
+                orderly=group.kind is Kind.ORDERLY,
+                foreign=group.kind is Kind.MIXED,
+            )
+            for number in range(group.members):
+                self.members.append(self._member(group.kind, group.name, at, number))
+        self.producers = [
+            ProducerNode(
+                world, ledger, f"p{number}", f"10.0.9.{number + 1}", self.namesrv,
+                topics=tuple(plan.topics), gap_s=plan.gap_s,
+            )
+            for number in range(plan.producers)
+        ]  # fmt: skip
+
+    def _member(self, kind: Kind, group: str, at: int, number: int) -> MemberNode:
+        kinds = MEMBERS[kind]
+        made = kinds[number % len(kinds)]
+        ip = f"10.0.{2 + at}.{number + 1}"
+        node = made(self.world, self.ledger, group, number, ip, self.namesrv)
+        if Trouble.FAILING_HANDLERS in self.plan.troubles:
+            node.failing = FAILING_SHARE
+        if Trouble.SLOW_HANDLERS in self.plan.troubles:
+            node.too_long = TOO_LONG_SHARE
+        return node
+
+    async def run(self) -> None:
+        """Live through the plan."""
+        for server in self.servers:
+            await server.start()
+        await self._admin(self._make_topics())
+        for producer in self.producers:
+            await producer.start()
+        ends_s = self.world.loop.time() + self.plan.active_s
+        lives = [asyncio.create_task(self._come_and_go(member, ends_s)) for member in self.members]
+        troubles = Troubles(self, ends_s)
+        work = [*lives, asyncio.create_task(troubles.run())]
+        if self.plan.grows:
+            work.append(asyncio.create_task(self._grow(ends_s)))
+        await asyncio.gather(*work)
+        self.world.trace.note("quiet")
+        await self._end()
+
+    # --- the active time ---
+
+    async def _come_and_go(self, member: MemberNode, ends_s: float) -> None:
+        loop, dice = self.world.loop, member.dice
+        await asyncio.sleep(dice.uniform(0, JOIN_WITHIN_S))
+        while True:
+            if not member.up:
+                await unless_killed(member.start())
+            stays_s = dice.expovariate(1 / self.plan.stay_s)
+            if loop.time() + stays_s >= ends_s:
+                return
+            await asyncio.sleep(stays_s)
+            if Trouble.CLIENTS_DIE in self.plan.troubles and dice.random() < 0.5:
+                member.die(dice.choice((0.0, 0.0, dice.uniform(1, 30))))
+            else:
+                await unless_killed(member.leave())
+            if loop.time() >= ends_s:
+                return
+            await asyncio.sleep(dice.uniform(*AWAY_S))
+
+    async def _grow(self, ends_s: float) -> None:
+        """Give a topic more queues, once."""
+        left_s = ends_s - self.world.loop.time()
+        await asyncio.sleep(self.dice.uniform(0.2, 0.6) * left_s)
+        topic = self.dice.choice(list(self._queues))
+        self._queues[topic] += self.dice.choice((1, 2))
+        self.world.trace.note(f"{topic} gets {self._queues[topic]} queues")
+        await self._admin(self._make_topics())
+
+    async def _admin(self, work: Coroutine[Any, Any, None]) -> None:
+        process = self.world.process("admin", "10.0.8.1")
+        await process.call(work, "admin")
+        self.world.kill(process)
+
+    async def _make_topics(self) -> None:
+        settings = ClientSettings(client_ip="10.0.8.1", instance_name="admin")
+        async with AdminClient(self.namesrv, settings=settings) as admin:
+            while True:
+                with contextlib.suppress(AerobeeError):  # a server is down at the moment
+                    if len(await admin.masters()) == len(self.brokers):
+                        for topic, queues in self._queues.items():
+                            await admin.create_topic(topic, queues)
+                        return
+                await asyncio.sleep(2.0)
+
+    # --- the quiet time ---
+
+    async def _end(self) -> None:
+        world = self.world
+        world.network.heal()
+        for server in self.servers:
+            if not server.up:
+                await server.start()
+        for member in self.members:
+            member.failing = member.too_long = 0.0
+        for group in self.plan.groups:
+            mine = [member for member in self.members if member.group == group.name]
+            if not any(member.up for member in mine):
+                await mine[0].start()
+        sent = [await producer.finish(60.0) for producer in self.producers]
+        await world.until(self._all_handled, CONSUMED_WITHIN_S)
+        await asyncio.sleep(SETTLED_AFTER_S)
+        if not all(sent):
+            self.ledger.broke(book.Kind.ERROR, "a send has no outcome")
+        self._check_owners()
+        for server in reversed(self.servers):
+            await server.stop()
+
+    def _all_handled(self) -> bool:
+        return not any(self.ledger.unhandled(group) for group in self.ledger.groups.values())
+
+    def _check_owners(self) -> None:
+        """Every queue of every group has exactly one owner."""
+        for group in self.plan.groups:
+            owners: Counter[Place] = Counter()
+            for member in self.members:
+                if member.group == group.name and member.up:
+                    owners.update(member.owned())
+            for topic in group.topics:
+                for broker in self.brokers:
+                    for queue_id in range(self._queues[topic]):
+                        place = Place(topic, broker.name, queue_id)
+                        if owners[place] != 1:
+                            what = f"{place} of {group.name} has {owners[place]} owners"
+                            self.ledger.broke(book.Kind.OWNERS, what)

@@ -1,0 +1,148 @@
+"""Nameservers and brokers as processes that stop, die and return with their files."""
+
+import asyncio
+from typing import Any, Final, Literal
+
+from aerobee.broker.app import Broker
+from aerobee.broker.offsets import OffsetTable
+from aerobee.broker.settings import BrokerSettings
+from aerobee.namesrv.app import NameServer
+from aerobee.namesrv.settings import NamesrvSettings
+from simulation.ledger import Ledger, Place
+from simulation.process import Process
+from simulation.world import World
+
+NAMESRV_PORT: Final = 9876
+BROKER_PORT: Final = 10911
+
+Flush = Literal["ASYNC_FLUSH", "SYNC_FLUSH"]
+
+
+class ServerNode:
+    """One server that has an address and a folder for good, and a process while it runs."""
+
+    def __init__(self, world: World, name: str, ip: str) -> None:
+        self.world = world
+        self.name = name
+        self.ip = ip
+        self.lives = 0
+        self.process: Process | None = None
+
+    @property
+    def up(self) -> bool:
+        """Whether it runs."""
+        return self.process is not None
+
+    async def start(self) -> None:
+        """Begin a life; serving on return."""
+        self.lives += 1
+        self.process = process = self.world.process(f"{self.name}.{self.lives}", self.ip)
+        self.world.trace.note(f"{process} starts")
+        await process.call(self._serve(), "start")
+
+    async def stop(self) -> None:
+        """End as an operator would end it."""
+        process = self.process
+        if process is None:
+            return
+        self.world.trace.note(f"{process} stops")
+        await process.call(self._leave(), "stop")
+        self.kill()
+
+    def kill(self, *, silent_s: float = 0.0) -> None:
+        """End it without a good-bye; see Network.kill."""
+        process, self.process = self.process, None
+        if process is not None:
+            self.world.kill(process, silent_s=silent_s)
+
+    async def _serve(self) -> None:
+        raise NotImplementedError
+
+    async def _leave(self) -> None:
+        raise NotImplementedError
+
+
+class NamesrvNode(ServerNode):
+    """A nameserver."""
+
+    server: NameServer
+
+    @property
+    def address(self) -> str:
+        """Where it listens."""
+        return f"{self.ip}:{NAMESRV_PORT}"
+
+    async def _serve(self) -> None:
+        settings = NamesrvSettings(
+            listen_port=NAMESRV_PORT, kv_config_path=self.world.folder / self.name / "kv.json"
+        )
+        self.server = NameServer(settings)
+        await self.server.start()
+
+    async def _leave(self) -> None:
+        await self.server.stop()
+
+
+class BrokerNode(ServerNode):
+    """A broker; what it commits for groups is entered into the ledger."""
+
+    broker: Broker
+
+    def __init__(
+        self, world: World, ledger: Ledger, name: str, ip: str, namesrv: str, flush: Flush
+    ) -> None:
+        super().__init__(world, name, ip)
+        self._ledger = ledger
+        self._settings = BrokerSettings(
+            broker_name=name,
+            broker_ip1=ip,
+            listen_port=BROKER_PORT,
+            namesrv_addr=namesrv,
+            http_port=-1,
+            store_path_root_dir=world.folder / name,
+            mapped_file_size_commit_log=256 << 10,
+            mapped_file_size_consume_queue=4000,
+            prepared_bytes=64 << 10,
+            helper_process=False,
+            flush_disk_type=flush,
+            auto_create_topic_enable=False,
+            timer_wheel_enable=False,
+        )
+
+    def kill(self, *, silent_s: float = 0.0) -> None:
+        """End it as kill -9 does: what the kernel has of its files stays."""
+        was_up = self.up
+        super().kill(silent_s=silent_s)
+        if was_up:
+            self.broker.store.abandon()
+
+    async def die(self, silent_s: float) -> None:
+        """Kill it, and expect that it comes back with the offsets that it had saved."""
+        self._ledger.forget_commits(self.name)
+        self.kill(silent_s=silent_s)
+
+    async def _serve(self) -> None:
+        self.broker = Broker(self._settings)
+        await self.broker.start()
+        self._observe(self.broker.context.offsets)
+
+    async def _leave(self) -> None:
+        await self.broker.stop()
+
+    def _observe(self, offsets: OffsetTable) -> None:
+        commit = offsets.commit
+
+        def observed(group: str, topic: str, queue_id: int, *rest: Any, **more: Any) -> None:
+            commit(group, topic, queue_id, *rest, **more)
+            now = offsets.committed(group, topic, queue_id)
+            if now is not None and group in self._ledger.groups:
+                self._ledger.commit(group, Place(topic, self.name, queue_id), now)
+
+        offsets.commit = observed  # type: ignore[method-assign]
+
+
+async def start_all(nodes: list[ServerNode]) -> None:
+    """Start servers one after the other."""
+    for node in nodes:
+        await node.start()
+        await asyncio.sleep(0)

@@ -1,0 +1,160 @@
+"""The judge of the runs is seen to condemn: each invariant once kept and once broken."""
+
+from collections.abc import Callable
+
+import pytest
+
+from simulation.ledger import EXCUSED_FOR_S, Group, Kind, Ledger, Outcome, Place
+from simulation.trace import Trace
+
+PLACE = Place("t", "broker-a", 0)
+
+
+class Clock:
+    """A clock that is set by hand."""
+
+    now_s = 0.0
+
+    def __call__(self) -> float:
+        """Return the time."""
+        return self.now_s
+
+
+@pytest.fixture
+def clock() -> Clock:
+    """The time."""
+    return Clock()
+
+
+@pytest.fixture
+def ledger(clock: Clock) -> Ledger:
+    """A ledger with a group of each kind."""
+    made = Ledger(clock, Trace(clock, None))
+    made.groups = {
+        "g": Group("g", ("t",)),
+        "o": Group("o", ("t",), orderly=True),
+        "f": Group("f", ("t",), foreign=True),
+    }
+    return made
+
+
+def handle(
+    ledger: Ledger, member: str, offset: int, outcome: Outcome = Outcome.DONE, group: str = "g"
+) -> None:
+    """Let a member handle the message at an offset."""
+    ledger.end(ledger.begin(group, member, PLACE, offset, b"%d" % offset), outcome)
+
+
+def kinds(ledger: Ledger) -> list[Kind]:
+    """Name what the ledger finds wrong."""
+    return [violation.kind for violation in ledger.violations()]
+
+
+def test_an_acknowledged_message_must_be_handled(ledger: Ledger) -> None:
+    """Every group of the topic has to be done with it; a failed attempt is not enough."""
+    ledger.acknowledge(b"0", PLACE, 0)
+    for group in ("g", "o"):
+        handle(ledger, "m", 0, group=group)
+    handle(ledger, "m", 0, Outcome.FAILED, group="f")
+    (violation,) = ledger.violations()
+    assert violation.kind is Kind.LOST
+    assert "f never handled 1: t/broker-a/0:0" in violation.what
+    handle(ledger, "m", 0, group="f")
+    assert not ledger.violations()
+
+
+def test_a_message_that_is_done_must_not_come_again(ledger: Ledger) -> None:
+    """Neither after its end nor while it is handled; unless it failed or foreigners are there."""
+    handle(ledger, "m", 0, Outcome.FAILED)
+    handle(ledger, "m", 0)
+    assert not ledger.violations()
+    handle(ledger, "n", 0)
+    assert kinds(ledger) == [Kind.TWICE]
+    ledger.begin("g", "m", PLACE, 1, b"1")
+    ledger.begin("g", "n", PLACE, 1, b"1")
+    assert kinds(ledger) == [Kind.TWICE] * 2
+    handle(ledger, "m", 0, group="f")
+    handle(ledger, "n", 0, group="f")
+    assert kinds(ledger) == [Kind.TWICE] * 2
+
+
+@pytest.mark.parametrize("subject", ["m", "n", "broker-a"])
+def test_a_disturbance_excuses_what_it_touches(ledger: Ledger, clock: Clock, subject: str) -> None:
+    """Both members and the broker count, from the beginning to a while after the end."""
+    ledger.disturb(subject, "died", 10.0)
+    clock.now_s = 10.0 + EXCUSED_FOR_S
+    handle(ledger, "m", 0)
+    handle(ledger, "n", 0)
+    assert not ledger.violations()
+    clock.now_s += 1
+    handle(ledger, "m", 1)
+    handle(ledger, "n", 1)
+    assert kinds(ledger) == [Kind.TWICE]
+
+
+@pytest.mark.parametrize("subject", ["somebody", "broker-b"])
+def test_a_disturbance_excuses_nothing_else(ledger: Ledger, subject: str) -> None:
+    """Trouble elsewhere is no reason."""
+    ledger.disturb(subject, "died", 10.0)
+    handle(ledger, "m", 0)
+    handle(ledger, "n", 0)
+    assert kinds(ledger) == [Kind.TWICE]
+
+
+def test_a_dead_member_has_handled_nothing(ledger: Ledger) -> None:
+    """What it was at when it died may come again."""
+    ledger.begin("g", "m", PLACE, 0, b"0")
+    ledger.give_up_all("m")
+    handle(ledger, "n", 0)
+    assert not ledger.violations()
+
+
+def test_committed_offsets_only_grow(ledger: Ledger) -> None:
+    """Unless their broker was killed and has forgotten."""
+    ledger.commit("g", PLACE, 5)
+    ledger.commit("g", PLACE, 5)
+    ledger.commit("o", PLACE, 3)
+    ledger.forget_commits("broker-a")
+    ledger.commit("g", PLACE, 4)
+    assert not ledger.violations()
+    ledger.commit("g", PLACE, 3)
+    assert kinds(ledger) == [Kind.WENT_BACK]
+
+
+def out_of_order(ledger: Ledger) -> None:
+    """Skip a message."""
+    handle(ledger, "m", 0, group="o")
+    handle(ledger, "m", 2, group="o")
+
+
+def two_at_a_time(ledger: Ledger) -> None:
+    """Begin the next one before the end."""
+    ledger.begin("o", "m", PLACE, 0, b"0")
+    ledger.begin("o", "n", PLACE, 0, b"0")
+
+
+@pytest.mark.parametrize("offend", [out_of_order, two_at_a_time])
+def test_orderly_means_one_after_the_other(
+    ledger: Ledger, offend: Callable[[Ledger], None]
+) -> None:
+    """An orderly group handles a queue in order, one message at a time."""
+    offend(ledger)
+    assert Kind.ORDER in kinds(ledger)
+
+
+def test_order_is_kept_over_failures(ledger: Ledger) -> None:
+    """A message that failed is handled again before the next one."""
+    for offset in range(3):
+        handle(ledger, "m", offset, Outcome.FAILED, group="o")
+        handle(ledger, "n", offset, group="o")
+    assert not ledger.violations()
+
+
+def test_a_late_answer_needs_a_reason(ledger: Ledger, clock: Clock) -> None:
+    """Who must not be kept waiting is not, as long as nothing else is wrong."""
+    ledger.disturb("m", "cut off", 1.0)
+    ledger.late_answer("m", PLACE, 3.0)
+    assert not ledger.violations()
+    clock.now_s = 100.0
+    ledger.late_answer("m", PLACE, 3.0)
+    assert kinds(ledger) == [Kind.SLOW]

@@ -1,0 +1,112 @@
+"""What goes wrong while a run is active, as far as its plan allows."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from random import Random
+from typing import TYPE_CHECKING, Final
+
+from simulation.clients import unless_killed
+from simulation.plan import Trouble
+from simulation.servers import BrokerNode, NamesrvNode, ServerNode
+
+if TYPE_CHECKING:
+    from simulation.scenario import Scenario
+
+GAP_S: Final = 9.0  # between two troubles, on average
+DOWN_S: Final = (0.5, 20.0)
+HALF_OPEN_S: Final = (1.0, 90.0)
+CUT_OFF_S: Final = (0.5, 12.0)
+
+
+class Troubles:
+    """Disturbs servers and connections until `ends_s`; tells the ledger whom."""
+
+    def __init__(self, scenario: "Scenario", ends_s: float) -> None:
+        self._scenario = scenario
+        self._world = scenario.world
+        self._ledger = scenario.ledger
+        self._ends_s = ends_s
+        self._dice = Random(f"troubles {scenario.world.seed}")
+        ways: dict[Trouble, Callable[[], Awaitable[None]]] = {
+            Trouble.BROKERS_DIE: self._kill_broker,
+            Trouble.BROKERS_RESTART: self._restart_broker,
+            Trouble.NAMESERVERS_DIE: self._kill_nameserver,
+            Trouble.RESETS: self._reset,
+            Trouble.HALF_OPEN: self._half_open,
+            Trouble.DELAYS: self._cut_off,
+        }
+        self._ways = [ways[each] for each in Trouble if each in scenario.plan.troubles & set(ways)]
+
+    async def run(self) -> None:
+        """Make trouble until the time is over, and end it."""
+        loop = self._world.loop
+        while self._ways:
+            gap_s = self._dice.expovariate(1 / GAP_S)
+            if loop.time() + gap_s > self._ends_s:
+                return
+            await asyncio.sleep(gap_s)
+            await self._dice.choice(self._ways)()
+
+    async def _kill_broker(self) -> None:
+        node = self._dice.choice(self._scenario.brokers)
+        if node.up:
+            down_s = self._dice.uniform(*DOWN_S)
+            self._disturb(node, "died", down_s)
+            await node.die(self._dice.choice((0.0, 0.0, down_s)))
+            await self._return(node, down_s)
+
+    async def _restart_broker(self) -> None:
+        node = self._dice.choice(self._scenario.brokers)
+        if node.up:
+            down_s = self._dice.uniform(*DOWN_S)
+            self._disturb(node, "restarted", down_s + 10)
+            await unless_killed(node.stop())
+            await self._return(node, down_s)
+
+    async def _kill_nameserver(self) -> None:
+        nodes = [each for each in self._scenario.servers if isinstance(each, NamesrvNode)]
+        node = self._dice.choice(nodes)
+        if node.up:
+            node.kill()
+            await self._return(node, self._dice.uniform(*DOWN_S))
+
+    async def _return(self, node: ServerNode, after_s: float) -> None:
+        await asyncio.sleep(after_s)
+        await node.start()
+
+    async def _reset(self) -> None:
+        wires = list(self._world.network.wires)
+        if wires:
+            wire = self._dice.choice(wires)
+            self._blame(wire.client.process.name, "connection reset")
+            self._world.network.cut(wire)
+
+    async def _half_open(self) -> None:
+        wires = list(self._world.network.wires)
+        if wires:
+            wire = self._dice.choice(wires)
+            alive = self._dice.choice((wire.server, wire.server, wire.client))
+            seconds = self._dice.uniform(*HALF_OPEN_S)
+            self._blame(wire.client.process.name, f"half open for {alive.process}", seconds)
+            self._world.network.leave_half_open(
+                wire, alive, seconds, black_hole=self._dice.random() < 0.5
+            )
+
+    async def _cut_off(self) -> None:
+        """Let nothing get through between a client and a server for a while."""
+        members = [member for member in self._scenario.members if member.process is not None]
+        if members:
+            process = self._dice.choice(members).process
+            assert process is not None
+            server = self._dice.choice(self._scenario.servers)
+            seconds = self._dice.uniform(*CUT_OFF_S)
+            self._blame(process.name, f"cut off from {server.name}", seconds)
+            self._world.network.part(process.ip, server.ip, seconds)
+
+    def _blame(self, process: str, what: str, seconds: float = 0.0) -> None:
+        """Tell the ledger of what befalls a client's process."""
+        self._world.trace.note(f"{process}: {what} {seconds:.1f} s")
+        self._ledger.disturb(process.rpartition(".")[0], what, seconds)
+
+    def _disturb(self, broker: BrokerNode, what: str, seconds: float) -> None:
+        self._ledger.disturb(broker.name, what, seconds)
