@@ -1,7 +1,7 @@
 """Asyncio clients of a RocketMQ or Aerobee cluster: send, be handed messages, or poll for them."""
 
 from aerobee.client.balance import Averagely, AveragelyByCircle, Strategy
-from aerobee.client.concurrently import HandlerStatistics
+from aerobee.client.broadcasting import MessageModel
 from aerobee.client.consume_statistics import TopicStatistics
 from aerobee.client.consumer import PushConsumer, PushStatistics
 from aerobee.client.errors import (
@@ -14,6 +14,7 @@ from aerobee.client.errors import (
     Unavailable,
 )
 from aerobee.client.handlers import ConsumeResult, Later
+from aerobee.client.handling import HandlerStatistics
 from aerobee.client.hooks import (
     ConsumeContext,
     ConsumeHook,
@@ -57,6 +58,7 @@ __all__ = [
     "LitePullConsumer",
     "LitePullSettings",
     "Message",
+    "MessageModel",
     "MessageQueue",
     "Producer",
     "ProducerSettings",

@@ -5,12 +5,14 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from aerobee.client.balance import Strategy
-from aerobee.client.concurrently import HandlerStatistics
+from aerobee.client.broadcasting import MessageModel, lasting_client
 from aerobee.client.consume_statistics import TopicStatistics
 from aerobee.client.consumption import Consumption
 from aerobee.client.errors import InvalidUse
 from aerobee.client.handlers import Handler, as_handler
+from aerobee.client.handling import HandlerStatistics
 from aerobee.client.hooks import ConsumeHook, FilterHook, Hooks
+from aerobee.client.local_offsets import LocalOffsets, offsets_file
 from aerobee.client.membership import GroupMember
 from aerobee.client.message import MessageQueue
 from aerobee.client.offsets import ConsumeFrom
@@ -55,23 +57,34 @@ class PushConsumer(GroupMember):
         strategy: Strategy | None = None,
         consume_from: ConsumeFrom = ConsumeFrom.LAST,
         consume_timestamp_ms: int | None = None,
+        model: MessageModel = MessageModel.CLUSTERING,
+        ordered: bool = False,
         hooks: Sequence[ConsumeHook | FilterHook] = (),
     ) -> None:
         """Describe the consumer; nothing happens before `start`.
 
         `namesrv` is "host:port;host:port" or a sequence. `consume_from` counts only for queues on
         which the group has no offset; `consume_timestamp_ms` (since 1970, default half an hour
-        ago) goes with ConsumeFrom.TIMESTAMP. Raises InvalidMessage for a bad group name.
+        ago) goes with ConsumeFrom.TIMESTAMP. With `ordered` each queue's messages are handled one
+        after the other; with MessageModel.BROADCASTING every member gets every message. Raises
+        InvalidMessage for a bad group name.
         """
+        self.message_model = model.value
+        client = client or ClientSettings()
         super().__init__(
             group,
             namesrv=namesrv,
-            client=client,
+            client=lasting_client(client) if self._broadcasts else client,
             strategy=strategy,
             consume_from=consume_from,
             consume_timestamp_ms=consume_timestamp_ms,
         )
         self.settings = settings or PushSettings()
+        self.ordered = ordered
+        self.handover_timeout_ms = self.settings.handover_timeout_ms
+        self.ordered = ordered and not self._broadcasts  # nobody else could have the queues
+        self.handover_timeout_ms = self.settings.handover_timeout_ms
+        self._in_order = ordered
         self._hooks = Hooks(
             [hook for hook in hooks if isinstance(hook, ConsumeHook)],
             [hook for hook in hooks if isinstance(hook, FilterHook)],
@@ -123,9 +136,14 @@ class PushConsumer(GroupMember):
         """
         if not self._subscriptions:
             raise InvalidUse(f"group {self.group!r} subscribes to nothing; call subscribe first")
-        retries = retry_topic(self.group)
-        self._subscriptions.setdefault(retries, Subscription(retries))
+        if not self._broadcasts:
+            retries = retry_topic(self.group)
+            self._subscriptions.setdefault(retries, Subscription(retries))
         instance = self._instance = await self._share_instance()
+        if self._broadcasts:
+            path = offsets_file(self.settings.offsets_folder, instance.client_id, self.group)
+            timeout_ms = self._client.offset_timeout_ms
+            self._offsets = LocalOffsets(instance, self.group, timeout_ms, path)
         consumption = self._consumption = Consumption(
             instance,
             self.group,
@@ -134,10 +152,18 @@ class PushConsumer(GroupMember):
             self._handlers,
             self._offsets,
             self._hooks,
+            broadcasting=self._broadcasts,
+            ordered=self._in_order,
         )
         consumption.suspended = self._suspended
         idle_max_ms = self.settings.pull.idle_max_ms
-        self.ownership = self._own(instance, consumption.begin, consumption.end, idle_max_ms)
+        self.ownership = self._own(
+            instance,
+            consumption.begin,
+            consumption.end,
+            idle_max_ms,
+            may_take=consumption.locks.take if consumption.locks is not None else None,
+        )
         consumption.ownership = self.ownership
         await instance.add_consumer(self)
 

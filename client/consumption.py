@@ -6,21 +6,26 @@ import logging
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from aerobee.client.broadcasting import drop_failed, drop_spent
 from aerobee.client.commits import EagerCommits
-from aerobee.client.concurrently import HandlerPool, HandlerStatistics
+from aerobee.client.concurrently import HandlerPool
 from aerobee.client.consume_statistics import SAMPLE_INTERVAL_MS, ConsumeStatistics
 from aerobee.client.expiry import Expiry
 from aerobee.client.flow_control import FlowControl
-from aerobee.client.handlers import Answer, Handler, Later
+from aerobee.client.handlers import Handler, Later
+from aerobee.client.handling import HandlerStatistics
 from aerobee.client.hooks import Hooks
+from aerobee.client.lock_keeper import LockKeeper
 from aerobee.client.message import MessageQueue
-from aerobee.client.offsets import GroupOffsets
+from aerobee.client.offsets import OffsetStore
+from aerobee.client.orderly import OrderlyPool
 from aerobee.client.process_queue import ProcessQueue
 from aerobee.client.pull_loop import PullLoop
 from aerobee.client.pulling import Puller
+from aerobee.client.queue_locks import QueueLocks
 from aerobee.client.rebalance import Ownership
 from aerobee.client.received import ReceivedMessage
-from aerobee.client.send_back import CONCURRENT_TIMES_MAX, SendBack
+from aerobee.client.send_back import CONCURRENT_TIMES_MAX, ORDERLY_TIMES_MAX, SendBack
 from aerobee.client.settings import PushSettings
 from aerobee.client.subscriptions import Subscription
 from aerobee.remoting.net.tasks import Tasks
@@ -34,7 +39,8 @@ log = logging.getLogger(__name__)
 class Consumption:
     """Fetches and handles every owned queue from `begin` to `end` (DefaultMQPushConsumerImpl.java).
 
-    It lives from the consumer's start to its end. `ownership` is set before the first `begin`.
+    It lives from the consumer's start to its end. `ownership` is set before the first `begin`;
+    `locks` are there for ordered queues of a clustering group.
     """
 
     ownership: Ownership
@@ -46,11 +52,15 @@ class Consumption:
         settings: PushSettings,
         subscriptions: dict[str, Subscription],
         handlers: dict[str, Handler],
-        offsets: GroupOffsets,
+        offsets: OffsetStore,
         hooks: Hooks,
+        *,
+        broadcasting: bool,
+        ordered: bool,
     ) -> None:
         self.suspended = False
         self.statistics = ConsumeStatistics()
+        self.locks: LockKeeper | None = None
         self._instance = instance
         self._group = group
         self._settings = settings
@@ -58,30 +68,57 @@ class Consumption:
         self._handlers = handlers
         self._offsets = offsets
         self._hooks = hooks
+        self._clustering = not broadcasting
+        self._ordered = ordered
         self._unknown = Handler(self._not_subscribed)
         self._tasks = Tasks()
         self._pulling: dict[MessageQueue, asyncio.Task[Any]] = {}
         self._owned: Counter[str] = Counter()  # queues of each topic
         self._eager = EagerCommits(offsets.commit_or_log) if settings.commit == "each" else None
+        self._pool = self._orderly_pool() if ordered else self._concurrent_pool()
+        self._tasks.every(SAMPLE_INTERVAL_MS, self._sample, "statistics")
+
+    def _concurrent_pool(self) -> HandlerPool:
+        give_back = drop_failed
+        if self._clustering:
+            give_back = self._send_back(CONCURRENT_TIMES_MAX).give_back
+        settled = self._eager.settled if self._eager is not None else None
+        pool = HandlerPool(self._group, self._settings, give_back, self._hooks, settled)
+        if self._clustering:
+            timeout_ms = self._settings.consume_timeout_ms
+            expiry = Expiry(pool.running, give_back, timeout_ms)
+            self._tasks.every(
+                timeout_ms, lambda: expiry.sweep(self.ownership.queues), "expired messages"
+            )
+        return pool
+
+    def _orderly_pool(self) -> OrderlyPool:
+        settings = self._settings
+        give_up = drop_spent
+        if self._clustering:
+            give_up = self._send_back(ORDERLY_TIMES_MAX).send_anew
+            locks = QueueLocks(self._instance, self._group, ordered=True)
+            self.locks = LockKeeper(locks, settings, self._regained)
+            self._tasks.start(self.locks.run(), "locks")
         times_max = settings.max_reconsume_times
-        send_back = SendBack(
-            instance,
-            group,
-            CONCURRENT_TIMES_MAX if times_max < 0 else times_max,
-            settings.send_back_timeout_ms,
-        )
-        self._pool = HandlerPool(
-            group,
-            settings.concurrency,
-            settings.redeliver_delay_ms,
-            send_back.give_back,
-            hooks=hooks,
-            consume_timeout_ms=settings.consume_timeout_ms,
+        return OrderlyPool(
+            self._group,
+            settings,
+            give_up,
+            ORDERLY_TIMES_MAX if times_max < 0 else times_max,
+            self._hooks,
+            locked=self._locked,
             settled=self._eager.settled if self._eager is not None else None,
         )
-        self._expiry = Expiry(self._pool.running, send_back.give_back, settings.consume_timeout_ms)
-        self._tasks.every(settings.consume_timeout_ms, self._expire, "expired messages")
-        self._tasks.every(SAMPLE_INTERVAL_MS, self._sample, "statistics")
+
+    def _send_back(self, times_max: int) -> SendBack:
+        given = self._settings.max_reconsume_times
+        return SendBack(
+            self._instance,
+            self._group,
+            times_max if given < 0 else given,
+            self._settings.send_back_timeout_ms,
+        )
 
     def handled(self) -> HandlerStatistics:
         """Return the counters of the handlers."""
@@ -104,13 +141,23 @@ class Consumption:
         loop = PullLoop(
             queue,
             process,
-            Puller(connections, routes, self._group, queue, pull, hooks=self._hooks),
+            Puller(
+                connections,
+                routes,
+                self._group,
+                queue,
+                pull,
+                commits=self._clustering,
+                hooks=self._hooks,
+            ),
             self._subscriptions[topic],
             pull,
             deliver=self._deliver,
             offset_illegal=self._correct,
-            hold_ms=lambda: pull.suspended_delay_ms if self.suspended else 0,
-            flow=FlowControl(queue, pull, sharers=lambda: self._owned[topic]),
+            hold_ms=lambda: self._hold_ms(queue),
+            flow=FlowControl(
+                queue, pull, sharers=lambda: self._owned[topic], ordered=self._ordered
+            ),
             counters=self.statistics.of(topic),
         )
         pulling = self._tasks.start(loop.run(), f"pull {queue}")
@@ -134,10 +181,37 @@ class Consumption:
                 queue,
                 process.running,
             )
+        ours = not process.released and self._locked(queue)
         process.released = True
         if self._eager is not None:
             self._eager.end(process)
-        await self._offsets.commit_or_log(queue, process.committable)
+        if isinstance(self._pool, OrderlyPool):
+            self._pool.forget(process)
+        if ours:  # else somebody has consumed it after us
+            await self._offsets.commit_or_log(queue, process.committable)
+        if self.locks is not None:
+            self.locks.forget(queue)
+
+    def _hold_ms(self, queue: MessageQueue) -> int:
+        """How long the next pull has to wait, in ms."""
+        if self.suspended:
+            return self._settings.pull.suspended_delay_ms
+        return 0 if self._locked(queue) else self._settings.lock_retry_ms
+
+    def _locked(self, queue: MessageQueue) -> bool:
+        return self.locks is None or self.locks.trusted(queue)
+
+    async def _regained(self, queue: MessageQueue) -> None:
+        """Look whether another member has consumed a queue while its lock was not ours."""
+        process = self.ownership.queues.get(queue)
+        committed = await self._offsets.committed(queue)
+        if process is not None and (committed or 0) > process.committable:
+            log.warning(
+                "queue was consumed by another member group=%s queue=%s", self._group, queue
+            )
+            process.released = True
+            await self.ownership.drop(queue)
+            self._instance.rebalance_soon()
 
     def _deliver(self, process: ProcessQueue, messages: list[ReceivedMessage]) -> None:
         """Hand over what a pull brought; a retry queue holds messages of several topics."""
@@ -159,7 +233,7 @@ class Consumption:
             await self.ownership.drop(queue)
         self._instance.rebalance_soon()
 
-    async def _not_subscribed(self, message: ReceivedMessage) -> Answer:
+    async def _not_subscribed(self, message: ReceivedMessage) -> Later:
         """Give back a message that failed once, and whose topic is subscribed here no more."""
         log.error(
             "no handler for a retried message, giving it back group=%s topic=%s message_id=%s",
@@ -170,9 +244,6 @@ class Consumption:
         return Later()
 
     # --- timers ---
-
-    async def _expire(self) -> None:
-        await self._expiry.sweep(self.ownership.queues)
 
     async def _sample(self) -> None:
         self.statistics.sample()

@@ -5,7 +5,8 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from aerobee.client.concurrently import GiveBack, Running
+from aerobee.client.concurrently import GiveBack
+from aerobee.client.handling import Running
 from aerobee.client.message import MessageQueue
 from aerobee.client.process_queue import ProcessQueue
 from aerobee.client.received import ReceivedMessage

@@ -8,9 +8,11 @@ from support.waiting import until
 from aerobee.client.concurrently import HandlerPool
 from aerobee.client.consume_statistics import TopicCounters
 from aerobee.client.handlers import Handler
+from aerobee.client.hooks import Hooks
 from aerobee.client.message import MessageQueue
 from aerobee.client.process_queue import ProcessQueue
 from aerobee.client.received import ReceivedMessage
+from aerobee.client.settings import PushSettings
 
 QUEUE = MessageQueue("t", "broker-a", 0)
 
@@ -29,7 +31,8 @@ def pool_of(concurrency: int, redeliver_delay_ms: int = 1000) -> HandlerPool:
     async def keep(messages: list[ReceivedMessage], delay_level: int) -> list[ReceivedMessage]:
         return messages
 
-    return HandlerPool("g", concurrency, redeliver_delay_ms, keep)
+    settings = PushSettings(concurrency=concurrency, redeliver_delay_ms=redeliver_delay_ms)
+    return HandlerPool("g", settings, keep, Hooks())
 
 
 def submit(

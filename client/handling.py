@@ -1,0 +1,161 @@
+"""What concurrent and orderly consumption share: the call of a handler, and what it counts."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple, TypeVar
+
+from aerobee.client.consume_statistics import TopicCounters
+from aerobee.client.handlers import Handler, Later, failure
+from aerobee.client.hooks import ConsumeContext, Hooks
+from aerobee.client.process_queue import ProcessQueue
+from aerobee.client.received import ReceivedMessage
+from aerobee.client.settings import PushSettings
+from aerobee.client.workers import Workers
+
+log = logging.getLogger(__name__)
+
+W = TypeVar("W")
+Given = ReceivedMessage | list[ReceivedMessage]
+"""What a handler gets: one message, or for a handler of batches a list."""
+
+
+class HandlerStatistics(NamedTuple):
+    """Counters since the start; `waiting` messages are fetched and their handler has not begun."""
+
+    succeeded: int
+    failed: int
+    running: int
+    waiting: int
+    workers: int
+
+
+class Work:
+    """Messages of one pull that wait for their handler."""
+
+    __slots__ = ("at", "counters", "handler", "messages", "process")
+
+    def __init__(
+        self,
+        process: ProcessQueue,
+        handler: Handler,
+        counters: TopicCounters,
+        messages: list[ReceivedMessage],
+    ) -> None:
+        self.process = process
+        self.handler = handler
+        self.counters = counters
+        self.messages = messages
+        self.at = 0  # the next one to begin
+
+    def next(self) -> Given:
+        """Return what the handler gets next; `at` stays before it."""
+        batch, at = self.handler.batch, self.at
+        return self.messages[at] if batch is None else self.messages[at : at + batch]
+
+
+class Running:
+    """What one worker is doing: what its handler got, and since when."""
+
+    __slots__ = ("given", "process", "since_s")
+
+    def __init__(self) -> None:
+        self.process: ProcessQueue | None = None  # None: nothing
+        self.given: Given = []
+        self.since_s = 0.0
+
+    @property
+    def messages(self) -> list[ReceivedMessage]:
+        """The messages, also where it is only one."""
+        return self.given if isinstance(self.given, list) else [self.given]
+
+
+class Handling(Workers[W]):
+    """Workers that call handlers. `settled` is awaited after each call, with the queue."""
+
+    def __init__(
+        self,
+        group: str,
+        settings: PushSettings,
+        hooks: Hooks,
+        settled: Callable[[ProcessQueue], Awaitable[None]] | None,
+    ) -> None:
+        super().__init__(settings.concurrency)
+        self.running: list[Running] = []  # one for each worker
+        self._group = group
+        self._hooks = hooks if hooks.consume else None
+        self._consume_timeout_ms = settings.consume_timeout_ms
+        self._settled = settled
+        self._clock = asyncio.get_running_loop().time
+        self._succeeded = 0
+        self._failed = 0
+
+    def statistics(self) -> HandlerStatistics:
+        """Return the counters."""
+        running = sum(each.process is not None for each in self.running)
+        return HandlerStatistics(
+            self._succeeded, self._failed, running, self._waiting(), self._count
+        )
+
+    def _waiting(self) -> int:
+        """How many messages no handler has begun."""
+        raise NotImplementedError
+
+    async def _call(self, work: Work, given: Given, running: Running) -> object:
+        """Return what the handler answers; an error that it raises is logged and means later.
+
+        `running.since_s`, when the call began, moves on to when it ended.
+        """
+        try:
+            answer = await (
+                work.handler.call(given)
+                if self._hooks is None
+                else self._call_hooked(self._hooks, work.handler, running)
+            )
+        except (Exception, asyncio.CancelledError) as error:
+            if _cancels_worker(error):
+                raise
+            answer = self._raised(running.messages[0])
+        now = self._clock()
+        work.process.last_handled = now
+        counters = work.counters
+        counters.calls += 1
+        counters.call_s += now - running.since_s
+        running.since_s = now
+        return answer
+
+    def _succeed(self, work: Work, messages: list[ReceivedMessage]) -> None:
+        """Count messages as handled, so that the queue's offset may pass them."""
+        self._succeeded += len(messages)
+        work.counters.succeeded += len(messages)
+        for message in messages:
+            work.process.done(message)
+
+    def _fail(self, work: Work, messages: list[ReceivedMessage]) -> None:
+        self._failed += len(messages)
+        work.counters.failed += len(messages)
+
+    async def _call_hooked(self, hooks: Hooks, handler: Handler, running: Running) -> object:
+        messages = running.messages
+        return await hooks.around(
+            ConsumeContext(self._group, messages[0].queue, messages),
+            handler.call(running.given),
+            lambda answer: failure(answer) is not None,
+            self._consume_timeout_ms,
+        )
+
+    def _raised(self, message: ReceivedMessage) -> Later:
+        log.exception(
+            "handler failed group=%s queue=%s offset=%d message_id=%s",
+            self._group,
+            message.queue,
+            message.queue_offset,
+            message.message_id,
+        )
+        return Later()
+
+
+def _cancels_worker(error: BaseException) -> bool:
+    """Whether it is this task that is cancelled, and not something within the user's handler."""
+    task = asyncio.current_task()
+    return isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling() > 0

@@ -1,0 +1,98 @@
+"""Keeps the locks of the queues that this member consumes in order."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Protocol
+
+from aerobee.client.message import MessageQueue
+from aerobee.client.settings import PushSettings
+
+log = logging.getLogger(__name__)
+
+
+class Locks(Protocol):
+    """Asks brokers for locks (queue_locks.QueueLocks)."""
+
+    async def lock(self, queues: Iterable[MessageQueue]) -> set[MessageQueue]:
+        """Ask for these locks, or for more time with them; return the queues that are ours now."""
+        ...
+
+
+class LockKeeper:
+    """Takes locks, renews them, and tells for how long to trust them (RebalanceImpl.lockAll).
+
+    A lock is trusted for `lock_trusted_ms` after it was asked for; brokers keep it for twice as
+    long, so that nobody else has it while it is trusted here. One that could not be renewed is not
+    trusted any more; it is asked for every `lock_retry_ms`, and when it comes back `regained` is
+    awaited first: somebody else may have gone on meanwhile.
+    """
+
+    def __init__(
+        self,
+        locks: Locks,
+        settings: PushSettings,
+        regained: Callable[[MessageQueue], Awaitable[None]],
+    ) -> None:
+        self._locks = locks
+        self._regained = regained
+        self._interval_s = settings.lock_interval_ms / 1000
+        self._retry_s = settings.lock_retry_ms / 1000
+        self._trusted_s = settings.lock_trusted_ms / 1000
+        self._clock = asyncio.get_running_loop().time
+        self._since: dict[MessageQueue, float] = {}
+        self._refused: set[MessageQueue] = set()
+
+    async def take(self, queues: Iterable[MessageQueue]) -> set[MessageQueue]:
+        """Lock queues that are about to become ours; return those that may be taken."""
+        asked = self._clock()
+        granted = await self._locks.lock(queues)
+        self._since.update(dict.fromkeys(granted, asked))
+        return granted
+
+    def trusted(self, queue: MessageQueue) -> bool:
+        """Whether a queue is locked for us, and nobody else can have it."""
+        since = self._since.get(queue)
+        return since is not None and self._clock() - since <= self._trusted_s
+
+    def since(self, queue: MessageQueue) -> float | None:
+        """When the lock of a queue was asked for last, in the loop's time; None without lock."""
+        return self._since.get(queue)
+
+    def forget(self, queue: MessageQueue) -> None:
+        """Renew the lock of a queue no more: it is not ours any longer."""
+        self._since.pop(queue, None)
+        self._refused.discard(queue)
+
+    async def run(self) -> None:
+        """Renew all locks, again and again."""
+        while True:
+            await asyncio.sleep(
+                min(self._retry_s, self._interval_s) if self._refused else self._interval_s
+            )
+            try:
+                await self.renew()
+            except Exception:  # one failed round must not end the rounds
+                log.exception("renewing locks failed")
+
+    async def renew(self) -> None:
+        """Ask for every lock once."""
+        asked = self._clock()
+        wanted = self._since.keys() | self._refused
+        if not wanted:
+            return
+        granted = await self._locks.lock(wanted)
+        for queue in wanted:
+            if queue not in self._since and queue not in self._refused:
+                continue  # lost while the brokers were asked
+            if queue not in granted:
+                log.warning("lock not renewed queue=%s", queue)
+                self._since.pop(queue, None)
+                self._refused.add(queue)
+            elif queue not in self._refused:
+                self._since[queue] = asked
+            else:
+                await self._regained(queue)
+                if queue in self._refused:  # else the queue was given up
+                    self._refused.discard(queue)
+                    self._since[queue] = asked

@@ -1,0 +1,171 @@
+"""Orderly consumption: each queue's messages one after the other, whatever they answer."""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from aerobee.client.consume_statistics import TopicCounters
+from aerobee.client.handlers import Handler, failure
+from aerobee.client.handling import Handling, Running, Work
+from aerobee.client.hooks import Hooks
+from aerobee.client.message import MessageQueue
+from aerobee.client.process_queue import ProcessQueue
+from aerobee.client.received import ReceivedMessage
+from aerobee.client.settings import PushSettings
+from aerobee.client.workers import TURN_S
+
+SUSPEND_MS_MIN: Final = 10
+SUSPEND_MS_MAX: Final = 30_000
+LOCK_LOOK_MS: Final = 100  # how often a queue with messages looks whether it is locked again
+
+GiveUp = Callable[[ReceivedMessage], Awaitable[bool]]
+"""Gets a message that failed too often; False if it could not be given away."""
+
+
+class Lane:
+    """One queue's messages in their order. At most one worker is in it at a time."""
+
+    __slots__ = ("process", "queue", "scheduled", "works")
+
+    def __init__(self, queue: MessageQueue, process: ProcessQueue) -> None:
+        self.queue = queue
+        self.process = process
+        self.works: deque[Work] = deque()
+        self.scheduled = False  # a worker is in it, or will come
+
+
+class OrderlyPool(Handling[Lane]):
+    """Calls handlers, one at a time for each queue (ConsumeMessageOrderlyService.java).
+
+    A queue whose handler fails rests for a moment and goes on with the same messages; one that has
+    failed `times_max` times is offered to `give_up`. While `locked` says no, nothing is begun. A
+    worker leaves a queue for another one after `continuous_ms_max`.
+    """
+
+    def __init__(
+        self,
+        group: str,
+        settings: PushSettings,
+        give_up: GiveUp,
+        times_max: int,
+        hooks: Hooks,
+        *,
+        locked: Callable[[MessageQueue], bool],
+        settled: Callable[[ProcessQueue], Awaitable[None]] | None = None,
+    ) -> None:
+        super().__init__(group, settings, hooks, settled)
+        self._give_up = give_up
+        self._times_max = times_max
+        self._locked = locked
+        self._suspend_ms = settings.suspend_ms
+        self._continuous_s = settings.continuous_ms_max / 1000
+        self._lanes: dict[ProcessQueue, Lane] = {}
+
+    def submit(
+        self,
+        process: ProcessQueue,
+        handler: Handler,
+        counters: TopicCounters,
+        messages: list[ReceivedMessage],
+    ) -> None:
+        """Let `messages` be handled after those of `process` that came before."""
+        lane = self._lanes.get(process)
+        if lane is None:
+            lane = self._lanes[process] = Lane(messages[0].queue, process)
+        lane.works.append(Work(process, handler, counters, messages))
+        if not lane.scheduled:
+            lane.scheduled = True
+            self._add(lane)
+
+    def forget(self, process: ProcessQueue) -> None:
+        """Let go of a queue that is lost."""
+        self._lanes.pop(process, None)
+
+    def _waiting(self) -> int:
+        return sum(
+            len(work.messages) - work.at for lane in self._lanes.values() for work in lane.works
+        )
+
+    async def _work(self) -> None:
+        ready = self._ready
+        running = Running()
+        self.running.append(running)
+        self._waking = False
+        while True:
+            if not ready:
+                await self._park()
+            lane = ready.popleft()
+            if ready and not self._waking:
+                self._wake()  # this worker may be about to wait
+            rest_ms = await self._run(lane, running)
+            if rest_ms is None:
+                lane.scheduled = False
+            else:
+                self._add_later(lane, rest_ms / 1000)
+
+    async def _run(self, lane: Lane, running: Running) -> int | None:
+        """Handle a queue's messages; return after how many ms to go on, None if there are none."""
+        clock = self._clock
+        began = running.since_s = clock()
+        turn_ends = began + TURN_S
+        while lane.works:
+            if lane.process.dropped:
+                lane.works.clear()
+                break
+            if not self._locked(lane.queue):
+                return LOCK_LOOK_MS
+            if running.since_s - began > self._continuous_s:
+                return SUSPEND_MS_MIN
+            rest_ms = await self._handle(lane, running)
+            if rest_ms is not None:
+                return min(max(rest_ms, SUSPEND_MS_MIN), SUSPEND_MS_MAX)
+            if running.since_s > turn_ends:
+                await asyncio.sleep(0)
+                running.since_s = clock()
+                turn_ends = running.since_s + TURN_S
+        return None
+
+    async def _handle(self, lane: Lane, running: Running) -> int | None:
+        """Call the handler for what is next; return how many ms the queue has to rest, if any."""
+        work = lane.works[0]
+        process = work.process
+        running.process, running.given = process, work.next()
+        messages = running.messages
+        process.running += 1
+        try:
+            later = failure(await self._call(work, running.given, running))
+            succeeded = len(messages) if later is None else max(later.succeeded, 0)
+            self._succeed(work, messages[:succeeded])
+            stay = messages[succeeded:]
+            if stay:
+                self._fail(work, stay)
+                stay = await self._count_failures(process, stay)
+                running.since_s = self._clock()
+            work.messages[work.at : work.at + len(messages)] = stay
+            if work.at == len(work.messages):
+                lane.works.popleft()
+            if self._settled is not None:
+                await self._settled(process)
+        finally:
+            running.process = None
+            process.finished()
+        if not stay:
+            return None
+        if later is None or later.suspend_ms is None:
+            return self._suspend_ms
+        return later.suspend_ms
+
+    async def _count_failures(
+        self, process: ProcessQueue, messages: list[ReceivedMessage]
+    ) -> list[ReceivedMessage]:
+        """Give up what failed too often; return what has to be handled again."""
+        stay = []
+        for message in messages:
+            spent = message.reconsume_times >= self._times_max and not process.released
+            if spent and await self._give_up(message):
+                process.done(message)
+            else:
+                message.reconsume_times += 1
+                stay.append(message)
+        return stay
