@@ -19,6 +19,7 @@ from aerobee.broker.delay import DelayService
 from aerobee.broker.delay_offsets import DelayOffsetTable
 from aerobee.broker.fast_sends import FastSends
 from aerobee.broker.groups import GroupTable
+from aerobee.broker.handover import Handovers
 from aerobee.broker.hold import SWEEP_INTERVAL_MS, Holds
 from aerobee.broker.hooks import Hooks
 from aerobee.broker.live_settings import LiveSettings
@@ -27,9 +28,11 @@ from aerobee.broker.members import Members
 from aerobee.broker.metrics import SAMPLE_INTERVAL_S, Metrics
 from aerobee.broker.offsets import OffsetTable
 from aerobee.broker.pulling import NoPulls, Pull, Pulls
+from aerobee.broker.queue_locks import QueueLocks
 from aerobee.broker.registration import Registration
 from aerobee.broker.routes import FAMILIES
 from aerobee.broker.settings import BrokerSettings
+from aerobee.broker.surroundings import BrokerSurroundings
 from aerobee.broker.system_topics import system_topics
 from aerobee.broker.tick import Tick
 from aerobee.broker.topic_queues import AckStyle, TopicQueues
@@ -179,7 +182,12 @@ class Broker:
     async def _bind(self, port: int, traffic: Callable[[], Traffic]) -> Server:
         def connection() -> Connection:
             made = BrokerConnection(traffic())
-            made.on_closed += (self.context.members.closed, self.context.holds.closed)
+            context = self.context
+            made.on_closed += (
+                context.members.closed,
+                context.handovers.closed,
+                context.holds.closed,
+            )
             return made
 
         settings = self.settings
@@ -211,23 +219,43 @@ class Broker:
             store, queues, appender, tick, wall_clock_ms, loop.call_later, settings.delay_levels_ms
         )
         delays.progress.recover(delay_offsets.load())
+        members = Members(notices, wall_clock_ms, groups.is_read_forbidden, limits)
+        holds = Holds(
+            self._serve_again,
+            steady_clock_ms,
+            settings.held_pulls_max,
+            settings.held_pulls_per_connection_max,
+            loop.call_soon,
+        )
+        locks = QueueLocks(steady_clock_ms, settings.owned_queues_max)
         self.context = Context(
             settings=settings,
             store=store,
             topics=topics,
             groups=groups,
             offsets=offsets,
-            members=Members(notices, wall_clock_ms, groups.is_read_forbidden, limits),
+            members=members,
+            locks=locks,
+            handovers=Handovers(
+                members,
+                BrokerSurroundings(
+                    settings.broker_name,
+                    holds=holds,
+                    queues=queues,
+                    offsets=offsets,
+                    locks=locks,
+                    notices=notices,
+                    members=members,
+                ),
+                clock_ms=steady_clock_ms,
+                later=loop.call_later,
+                wait_ms=lambda: self.settings.handover_wait_millis,
+                queues_max=settings.owned_queues_max,
+            ),
             queues=queues,
             tick=tick,
             appender=appender,
-            holds=Holds(
-                self._serve_again,
-                steady_clock_ms,
-                settings.held_pulls_max,
-                settings.held_pulls_per_connection_max,
-                loop.call_soon,
-            ),
+            holds=holds,
             hooks=Hooks(queues.forget_checks),
             registration=Registration(
                 lambda: self.settings, topics, self._pool, f"{host[0]}:{host[1]}"
@@ -243,6 +271,7 @@ class Broker:
         )
         tick.holds = self.context.holds
         topics.on_changed.append(lambda config: queues.forget_checks())
+        members.watchers.append(self.context.handovers)
         self._build_traffic(loop)
 
     def _build_traffic(self, loop: asyncio.AbstractEventLoop) -> None:

@@ -35,6 +35,12 @@ class ChangeNotices:
         if not waiting:
             self._later(0, lambda: self._send(group))
 
+    def remind(self, group: str, member: Connection) -> None:
+        """Tell one member of a group again, soon."""
+        due = self._due.get(group, [])
+        if member not in due:
+            self(group, [*due, member])
+
     def _send(self, group: str) -> None:
         self._quiet.discard(group)
         members = self._due.pop(group, None)

@@ -11,12 +11,14 @@ if TYPE_CHECKING:
     from aerobee.broker.delay import DelayService
     from aerobee.broker.delay_offsets import DelayOffsetTable
     from aerobee.broker.groups import GroupTable
+    from aerobee.broker.handover import Handovers
     from aerobee.broker.hold import Holds
     from aerobee.broker.hooks import Hooks
     from aerobee.broker.live_settings import LiveSettings
     from aerobee.broker.members import Members
     from aerobee.broker.metrics import Metrics
     from aerobee.broker.offsets import OffsetTable
+    from aerobee.broker.queue_locks import QueueLocks
     from aerobee.broker.registration import Registration
     from aerobee.broker.settings import BrokerSettings
     from aerobee.broker.tick import Tick
@@ -35,6 +37,8 @@ class Context:
     groups: "GroupTable"
     offsets: "OffsetTable"
     members: "Members"
+    locks: "QueueLocks"
+    handovers: "Handovers"
     queues: "TopicQueues"
     tick: "Tick"
     appender: "Appender"

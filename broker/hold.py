@@ -100,6 +100,18 @@ class Holds:
             held.expired = True
         self._serve_some(list(waiting))
 
+    def end(self, queue: TopicQueue, connection: Connection, group: str) -> None:
+        """Answer the pulls of one connection and group that wait on a queue."""
+        over = [
+            held
+            for held in queue.holds
+            if held.pull.connection is connection and held.pull.header.consumer_group == group
+        ]
+        for held in over:
+            held.expired = True
+            del queue.holds[held]
+        self._serve_some(over)
+
     def closed(self, connection: Connection) -> None:
         """Forget the pulls of a connection that is gone, or they take others' room."""
         for held in self._of.pop(connection, ()):

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from aerobee.broker.filters import MessageFilter
 from aerobee.broker.hooks import PullEvent
+from aerobee.broker.owned_queue import QueueKey
 from aerobee.broker.remarks import Forbidden, further_details
 from aerobee.broker.topic_queues import TopicQueue
 from aerobee.remoting.codes import Perm, PullSysFlag, RequestCode, ResponseCode
@@ -96,11 +97,17 @@ class Pulls:
         """
         context, header = self._context, pull.header
         queue, wanted, flags = self._check(pull)
-        if header.sys_flag & PullSysFlag.COMMIT_OFFSET:
+        handovers, key, connection = context.handovers, self._watched(header), pull.connection
+        if header.sys_flag & PullSysFlag.COMMIT_OFFSET and (
+            key is None or handovers.takes_commit(connection, key, header.commit_offset)
+        ):
             context.offsets.commit(
                 header.consumer_group, header.topic, header.queue_id, header.commit_offset
             )
-        result = self._read(pull, queue, wanted)
+        if key is None or handovers.begin_pull(connection, key):
+            result = self._read(pull, queue, wanted)
+        else:
+            result = nothing(queue, pull.offset)
         context.offsets.pulled(
             header.consumer_group, header.topic, header.queue_id, result.next_offset
         )
@@ -118,7 +125,11 @@ class Pulls:
         """Run a held pull once more and answer it; False when it goes on waiting."""
         try:
             queue, wanted, flags = self._check(pull)
-            result = self._read(pull, queue, wanted)
+            key = self._watched(pull.header)
+            if key is None or self._context.handovers.may_pull(pull.connection, key):
+                result = self._read(pull, queue, wanted)
+            else:
+                result = nothing(queue, pull.offset)
             code = reply_code(result.status, pull.offset)
             if not expired and code != ResponseCode.SUCCESS:
                 if result.status is ReadStatus.NO_MATCHED_MESSAGE:
@@ -190,6 +201,13 @@ class Pulls:
             (topic.topic_sys_flag, group.group_sys_flag),
         )
 
+    def _watched(self, header: PullMessageRequest) -> QueueKey | None:
+        """Return the queue of a pull if there is any hand-over that it might have to do with."""
+        handovers = self._context.handovers
+        if not (handovers.watched or handovers.fresh):
+            return None
+        return QueueKey(header.consumer_group, header.topic, header.queue_id)
+
     def _read(self, pull: Pull, queue: TopicQueue, wanted: MessageFilter | None) -> ReadResult:
         self._context.tick.commit_log()  # what this turn appended must be there to be read
         return self._context.store.read(
@@ -233,6 +251,12 @@ class Pulls:
         size = len(payload)
         lengths = (size + 4 + result.bytes).to_bytes(4, "big") + size.to_bytes(4, "big")
         return [lengths, payload, *result.parts]
+
+
+def nothing(queue: TopicQueue, offset: int) -> ReadResult:
+    """Return what a read past the end of a queue finds."""
+    stored = queue.stored
+    return ReadResult(ReadStatus.OFFSET_OVERFLOW_ONE, offset, stored.min_offset, stored.max_offset)
 
 
 def reply_code(status: ReadStatus, offset: int) -> int:

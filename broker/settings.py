@@ -111,6 +111,8 @@ class BrokerSettings(NetSettings):
     client_id_chars_max: int = Field(default=1024, ge=1)  # ours
     memberships_max: int = Field(default=1_000_000, ge=1)  # ours: clients in groups, all together
     subscription_bytes_max: int = Field(default=256 << 20, ge=1 << 10)  # ours: of all clients
+    handover_wait_millis: int = Field(default=2000, ge=0, le=60_000)  # ours: 0 holds nothing
+    owned_queues_max: int = Field(default=500_000, ge=1)  # ours: of all groups; locks likewise
     flush_consumer_offset_interval: Milliseconds = 5000
     consumer_offset_update_version_step: int = Field(default=500, ge=1)
 
@@ -242,7 +244,7 @@ NEEDS_RESTART: Final = frozenset(NetSettings.model_fields) | {
     "broker_cluster_name", "broker_name", "broker_id", "broker_role", "broker_ip1", "broker_ip2",
     "listen_port", "ha_listen_port", "held_pulls_max",
     "held_pulls_per_connection_max", "memberships_max", "subscription_bytes_max",
-    "cluster_topic_enable",
+    "owned_queues_max", "cluster_topic_enable",
     "broker_topic_enable", "trace_topic_enable", "msg_trace_topic_name", "revive_queue_num",
     "timer_wheel_enable", "store_path_root_dir", "store_path_commit_log",
     "mapped_file_size_commit_log", "mapped_file_size_consume_queue", "flush_disk_type",

@@ -16,7 +16,6 @@ UNDEFINED: Final = "RocketMQ defines the number and serves it nowhere"
 TRANSACTION: Final = "transactional messages are not there yet"
 POP: Final = "pop consumption is not there yet"
 LITE: Final = "lite topics are not there yet"
-ORDER: Final = "locks of ordered consumption are not there yet"
 INDEX: Final = "the index of message keys is not there yet"
 REPLY: Final = "request-reply is not there yet"
 ADMIN: Final = "this part of the administration tools is not there yet"
@@ -67,7 +66,6 @@ _BY_REASON: Final[dict[str, tuple[int, ...]]] = {
         Code.REGISTER_MESSAGE_FILTER_CLASS,
     ),
     TRANSACTION: (Code.END_TRANSACTION, Code.RESUME_CHECK_HALF_MESSAGE),
-    ORDER: (Code.LOCK_BATCH_MQ, Code.UNLOCK_BATCH_MQ),
     INDEX: (Code.QUERY_MESSAGE,),
     REPLY: (Code.SEND_REPLY_MESSAGE, Code.SEND_REPLY_MESSAGE_V2),
     TIMER: (

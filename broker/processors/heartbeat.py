@@ -96,7 +96,8 @@ def _join(ctx: Context, request: Request[NoHeader], data: HeartbeatData) -> Repl
             )
     for producer in data.producer_data_set:
         ctx.members.register_producer(client, producer.group_name)
-    return Reply(HeartbeatReply(is_sub_change=changed), ext=_offer(request))
+    reply = HeartbeatReply(is_sub_change=changed, handover=_holds_queues(ctx, data) or None)
+    return Reply(reply, ext=_offer(request))
 
 
 @routes.on(RequestCode.UNREGISTER_CLIENT, UnregisterClientRequest)
@@ -114,6 +115,7 @@ def unregister_client(ctx: Context, request: Request[UnregisterClientRequest]) -
 def consumer_list(ctx: Context, request: Request[ConsumerListRequest]) -> Outcome:
     """List the clients among which a group's queues are to be shared."""
     group = request.header.consumer_group
+    ctx.handovers.asked_members(request.connection, group)
     client_ids = ctx.members.client_ids(group)
     if not client_ids:
         raise RequestError(ResponseCode.SYSTEM_ERROR, f"no consumer for this group, {group}")
@@ -184,6 +186,13 @@ async def _join_when_known(
     if request.connection.closed:
         return None  # gone meanwhile: nobody would take it out of the registries again
     return _join(ctx, request, data)
+
+
+def _holds_queues(ctx: Context, data: HeartbeatData) -> bool:
+    """Whether to tell a client that its queues are held until it gives them up; ours alone ask."""
+    return ctx.settings.handover_wait_millis > 0 and any(
+        consumer.handover_timeout_millis is not None for consumer in data.consumer_data_set
+    )
 
 
 def _offer(request: Request[NoHeader]) -> dict[str, str]:

@@ -1,6 +1,10 @@
 """Offsets: where groups stopped, where queues begin and end: 14, 15, 29, 30, 31 and 32."""
 
+from functools import partial
+from typing import Final
+
 from aerobee.broker.context import Context
+from aerobee.broker.owned_queue import QueueKey, Verdict
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.errors import RequestError
 from aerobee.remoting.headers.offsets import (
@@ -13,21 +17,49 @@ from aerobee.remoting.headers.offsets import (
     TimestampReply,
     UpdateConsumerOffsetRequest,
 )
-from aerobee.remoting.net.routes import Outcome, Reply, Request, Routes
+from aerobee.remoting.net.routes import Outcome, Reply, Request, Routes, answer, failure
 from aerobee.storage.consume_queue import ConsumeQueue
 
 routes: Routes[Context] = Routes("offsets")
 
+PENDING: Final = Reply(
+    code=ResponseCode.HANDOVER_PENDING,
+    remark="the owner of the queue has not given it up yet, ask again",
+)
+
 
 @routes.on(RequestCode.QUERY_CONSUMER_OFFSET, QueryConsumerOffsetRequest)
 def query_consumer_offset(ctx: Context, request: Request[QueryConsumerOffsetRequest]) -> Outcome:
-    """Tell a group where it stopped in one queue.
+    """Tell a group where it stopped in one queue, when the queue's owner has given it up.
 
     A group that never committed is told 0 where the queue still has its first message at hand, so
     that it misses nothing of a fresh topic; elsewhere, or with setZeroIfNotFound=false, it learns
     that there is no offset and decides by its ConsumeFromWhere.
     """
     header = request.header
+    topic = ctx.topics.get(header.topic)
+    if topic is not None and 0 <= header.queue_id < topic.read_queue_nums:
+        key = QueueKey(header.consumer_group, header.topic, header.queue_id)
+        verdict = ctx.handovers.ask(request.connection, key, partial(_answer_later, ctx, request))
+        if verdict is None:
+            return None
+    return _offset(ctx, header)
+
+
+def _answer_later(
+    ctx: Context, request: Request[QueryConsumerOffsetRequest], verdict: Verdict
+) -> None:
+    """Answer a request that had to wait."""
+    outcome: Outcome = PENDING
+    if verdict is Verdict.OFFSET:
+        try:
+            outcome = _offset(ctx, request.header)
+        except RequestError as error:
+            outcome = failure(request.command, error)
+    answer(request.connection, request.command, outcome)
+
+
+def _offset(ctx: Context, header: QueryConsumerOffsetRequest) -> Outcome:
     offset = ctx.offsets.committed(header.consumer_group, header.topic, header.queue_id)
     if offset is not None and offset >= 0:
         return OffsetReply(offset=offset)
@@ -59,8 +91,11 @@ def update_consumer_offset(ctx: Context, request: Request[UpdateConsumerOffsetRe
         raise RequestError(
             ResponseCode.INVALID_PARAMETER, f"topic {topic} has no queue {header.queue_id}"
         )  # RocketMQ takes any number, and keeps it for ever
-    remote = request.connection.remote
-    ctx.offsets.commit(group, topic, header.queue_id, header.commit_offset, remote)
+    key = QueueKey(group, topic, header.queue_id)
+    if ctx.handovers.takes_commit(request.connection, key, header.commit_offset):
+        remote = request.connection.remote
+        ctx.offsets.commit(group, topic, header.queue_id, header.commit_offset, remote)
+        ctx.handovers.committed(request.connection, key)
     return Reply()
 
 

@@ -1,0 +1,303 @@
+"""Hand-over without duplicates: nobody gets a queue's offset before its owner has given it up.
+
+What members do is told here; `queue_owners` moves queues, HANDOVER.md draws the states.
+"""
+
+import logging
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from aerobee.broker.members import Members
+from aerobee.broker.owned_queue import Holder, OwnedQueue, QueueKey, Timer, Verdict
+from aerobee.broker.queue_owners import STALLED_MS, Later, QueueOwners, Surroundings
+from aerobee.broker.release_signs import ReleaseSigns
+from aerobee.remoting.net.connection import Connection
+
+log = logging.getLogger(__name__)
+
+LINGER_MS: Final = 500  # in which a member that has left may still commit (Go does it last)
+ADOPTION_MS: Final = 60_000  # in which pulls of a connection that is new show what it owns
+TIMEOUT_MS_MAX: Final = 600_000  # of a member's hand-over time-out: others wait for it
+ASKS_PER_CONNECTION_MAX: Final = 10_000
+
+
+class Handovers:
+    """Lets requests for a queue's offset wait for its owner; tells whose pulls and commits count.
+
+    Of pulls, `begin_pull`, `may_pull` and `takes_commit` need be asked only while there is anybody
+    in `watched` or in `fresh`. `wait_ms` is handoverWaitMillis, 0 where nothing is to be held;
+    `queues_max` how many queues may have an owner: more are handed over as RocketMQ does it.
+
+    Invariants: every ask is answered within `wait_ms`; commits are taken of one owner alone among
+    those that own a queue or did; who has left is in no table.
+    """
+
+    def __init__(
+        self,
+        members: Members,
+        around: Surroundings,
+        *,
+        clock_ms: Callable[[], int],
+        later: Later,
+        wait_ms: Callable[[], int],
+        queues_max: int,
+    ) -> None:
+        self._members = members
+        self._around = around
+        self._clock_ms = clock_ms
+        self._later = later
+        self._wait_ms = wait_ms
+        self._queues_max = queues_max
+        self.fresh: dict[Connection, Timer] = {}
+        self._signs = ReleaseSigns(clock_ms)
+        self._owners = QueueOwners(around, clock_ms, later, wait_ms)
+        self._queues = self._owners.queues
+        self.watched = self._owners.watched
+        self.given = self._owners.given
+        self.commits_ignored = 0
+
+    @property
+    def owned(self) -> int:
+        """How many queues have an owner, or had one that is still there."""
+        return len(self._queues)
+
+    @property
+    def waiting(self) -> int:
+        """How many requests wait for an owner."""
+        return sum(map(len, self._owners.asks.values()))
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is remembered of anybody."""
+        tables = (self._queues, self._owners.of, self._owners.asks, self.watched, self.fresh)
+        return not any(tables) and not len(self._signs)
+
+    def owner(self, key: QueueKey) -> Holder | None:
+        """Return who owns a queue."""
+        queue = self._queues.get(key)
+        return queue.owner if queue is not None else None
+
+    # --- what members do ---
+
+    def ask(
+        self, connection: Connection, key: QueueKey, answer: Callable[[Verdict], None]
+    ) -> Verdict | None:
+        """A connection asks for a queue's offset (14); None when `answer` will be called later."""
+        holder = self._holder(connection, key)
+        if holder is None or not self._wait_ms():
+            return Verdict.OFFSET
+        queue = self._queues.get(key)
+        if queue is None:
+            if len(self._queues) >= self._queues_max:
+                return Verdict.OFFSET
+            queue = self._queues[key] = OwnedQueue(key)
+        if queue.is_owned_by(connection):
+            queue.let_go_in, queue.let_go_for_good, queue.leaving = 0, False, False
+            return Verdict.OFFSET
+        why = self._free(queue, holder)
+        if why:
+            self._owners.give(queue, holder, why)
+            return Verdict.OFFSET
+        if len(self._owners.asks.get(connection, ())) >= ASKS_PER_CONNECTION_MAX:
+            return Verdict.OFFSET
+        self._owners.put_on_hold(queue, holder, answer)
+        return None
+
+    def release(self, connection: Connection, keys: Iterable[QueueKey]) -> None:
+        """A connection gives queues up (42)."""
+        for key in keys:
+            queue = self._queues.get(key)
+            if queue is None:
+                continue
+            if queue.is_owned_by(connection):
+                self._owners.vacate(queue, "released")
+            elif queue.formers.pop(connection, None) is not None:
+                self._owners.link(queue, connection)
+            self._around.end_pulls(connection, key)
+
+    def takes_commit(self, connection: Connection, key: QueueKey, offset: int) -> bool:
+        """Whether a commit counts: not a former owner's, nor one that goes back behind others'."""
+        queue = self._queues.get(key)
+        if queue is None:
+            return True
+        if queue.is_owned_by(connection):
+            if offset >= queue.floor:
+                if queue.floor:
+                    queue.floor = 0
+                    self._owners.link(queue, connection)
+                return True
+        elif connection not in queue.formers:
+            return True
+        self.commits_ignored += 1
+        log.info(
+            "commit_ignored group=%s topic=%s queue=%d offset=%d remote=%s",
+            *key,
+            offset,
+            connection.remote,
+        )
+        return False
+
+    def committed(self, connection: Connection, key: QueueKey) -> None:
+        """A commit of its own (15) was taken: it may be the last one before a queue is given up."""
+        queue = self._queues.get(key)
+        if queue is None or not queue.is_owned_by(connection):
+            return
+        if queue.leaving:
+            self._owners.vacate(queue, "left", former=True)
+            return
+        queue.let_go_for_good = False
+        queue.committed_in = self._signs.change(key.group)
+        if self._signs.has_asked(connection, key.group) and self._gives_signs(queue):
+            queue.let_go_in = queue.committed_in
+            self._owners.let_go(queue)
+
+    def asked_members(self, connection: Connection, group: str) -> None:
+        """A connection asks who is in a group (38), as members do that are about to rebalance."""
+        members = self._members.group(group)
+        if members is not None and connection in members.members:
+            self._signs.asked(connection, group)
+
+    # --- pulls ---
+
+    def begin_pull(self, connection: Connection, key: QueueKey) -> bool:
+        """A watched connection's pull has come; False if it must wait as on an empty queue."""
+        queue = self._queues.get(key)
+        if queue is None:
+            if connection in self.fresh:
+                self._adopt(connection, key)
+            return True
+        if queue.is_owned_by(connection):
+            assert queue.owner is not None
+            queue.owner.pulled_ms = self._clock_ms()
+            return not queue.contested
+        former = queue.formers.get(connection)
+        if former is None:
+            return True
+        if queue.owner is None and queue.renewal is None:
+            self._owners.regain(queue, former)
+            return True
+        self._owners.look_later(queue, STALLED_MS)
+        return False
+
+    def may_pull(self, connection: Connection, key: QueueKey) -> bool:
+        """Whether a pull that waited may read now."""
+        queue = self._queues.get(key)
+        if queue is None:
+            return True
+        if queue.is_owned_by(connection):
+            return not queue.contested
+        return connection not in queue.formers
+
+    # --- who comes and goes (members.Watcher) ---
+
+    def joined(self, connection: Connection, group: str) -> None:
+        """Look at a new connection's pulls for a while.
+
+        A client whose connection was cut, or whose broker was started again, goes on pulling and
+        does not ask for its offsets anew.
+        """
+        for queue in self._owners.owned_by(connection, group):
+            queue.leaving = False
+        if connection in self.fresh:
+            self.fresh[connection].cancel()
+        self.fresh[connection] = self._later(
+            ADOPTION_MS / 1000, lambda: self.fresh.pop(connection, None)
+        )
+
+    def left(self, connection: Connection, group: str) -> None:
+        """Wait a little for the last commits of a member that has left."""
+        self._signs.left(connection, group)
+        for queue in list(self._owners.of.get(connection, {}).values()):
+            if queue.key.group == group:
+                for ask in self._owners.withdraw(queue, connection):
+                    ask.answer(Verdict.OFFSET)
+        leaving = self._owners.owned_by(connection, group)
+        for queue in leaving:
+            queue.leaving = True
+        if leaving:
+            self._later(LINGER_MS / 1000, lambda: self._linger_over(connection, group))
+
+    def changed(self, group: str) -> None:
+        """A group shares its queues anew: signs that were given before do not count."""
+        if self._members.group(group) is None:
+            self._signs.gone(group)
+        else:
+            self._signs.changed(group)
+
+    def rebalanced(self, connection: Connection, group: str, topics: list[str]) -> None:
+        """A member's heartbeat brought newer versions: its queues of `topics` are others now."""
+        change = self._signs.change(group)
+        asked = self._signs.has_asked(connection, group)
+        for queue in self._owners.owned_by(connection, group):
+            if queue.key.topic not in topics or not self._gives_signs(queue):
+                continue
+            if queue.let_go_in == change:
+                queue.let_go_for_good = True
+            elif queue.committed_in == change or (
+                asked and self._around.committed(queue.key) is None
+            ):
+                queue.let_go_in = change
+                self._owners.let_go(queue)
+
+    def closed(self, connection: Connection) -> None:
+        """Forget a connection that is gone: what it owned is anybody's."""
+        if connection in self.fresh:
+            self.fresh.pop(connection).cancel()
+        for queue in list(self._owners.of.get(connection, {}).values()):
+            queue.formers.pop(connection, None)
+            self._owners.withdraw(queue, connection)
+            if queue.is_owned_by(connection):
+                self._owners.vacate(queue, "closed")
+
+    # --- what this is made of ---
+
+    def _holder(self, connection: Connection, key: QueueKey) -> Holder | None:
+        """Return a connection as owner of a queue, None if it is one of those who never are."""
+        group = self._members.group(key.group)
+        member = group.members.get(connection) if group is not None else None
+        if member is None or not member.shares(key.topic):
+            return None
+        timeout_ms = member.handover_timeout_ms
+        if timeout_ms is not None:
+            timeout_ms = min(max(timeout_ms, 0), TIMEOUT_MS_MAX)
+        return Holder(connection, member.client.client_id, timeout_ms)
+
+    def _free(self, queue: OwnedQueue, holder: Holder) -> str:
+        """Return why somebody may have a queue at once, "" if its owner has to be waited for."""
+        owner = queue.owner
+        if owner is None:
+            return "free"
+        if owner.client_id == holder.client_id:
+            return "reconnected"
+        if queue.overdue:
+            return "overdue"
+        self._signs.expect(queue.key.group)
+        if queue.has_let_go(self._signs.change(queue.key.group)):
+            return "let go"
+        if self._owners.waits_for(owner, holder):
+            return "deadlock"
+        return ""
+
+    def _gives_signs(self, queue: OwnedQueue) -> bool:
+        """Whether an owner's commits and heartbeats say that it gives a queue up.
+
+        Those of ours do not, and those who consume in order do not: both unlock it (42).
+        """
+        owner = queue.owner
+        return (
+            owner is not None
+            and owner.timeout_ms is None
+            and self._around.locked_by(queue.key) != owner.client_id
+        )
+
+    def _adopt(self, connection: Connection, key: QueueKey) -> None:
+        """Let a member own a queue that it pulls, and nobody owns."""
+        holder = self._holder(connection, key)
+        if holder is not None and self._wait_ms() and len(self._queues) < self._queues_max:
+            queue = self._queues[key] = OwnedQueue(key)
+            self._owners.give(queue, holder, "free")
+
+    def _linger_over(self, connection: Connection, group: str) -> None:
+        for queue in self._owners.owned_by(connection, group):
+            if queue.leaving:
+                self._owners.vacate(queue, "left", former=True)

@@ -1,0 +1,76 @@
+"""Which client consumes which queue in order: leases of 60 s, by group (RebalanceLockManager)."""
+
+import logging
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from aerobee.remoting.bodies import MessageQueue
+
+log = logging.getLogger(__name__)
+
+LEASE_MS: Final = 60_000  # rocketmq.broker.rebalance.lockMaxLiveTime
+SWEEP_MS: Final = 60_000
+
+
+class QueueLocks:
+    """Locks of queues; one that is not renewed for LEASE_MS is anybody's.
+
+    A lock belongs to a client id, whatever connection asks: a client that reconnects keeps its own.
+    `locks_max` bounds what clients can put here; past it nothing new is locked.
+    """
+
+    def __init__(self, clock_ms: Callable[[], int], locks_max: int) -> None:
+        self._clock_ms = clock_ms
+        self._locks_max = locks_max
+        self._locks: dict[tuple[str, MessageQueue], tuple[str, int]] = {}  # client id, renewed at
+        self._swept_ms = clock_ms()
+
+    def __len__(self) -> int:
+        return len(self._locks)
+
+    def lock(
+        self, group: str, client_id: str, queues: Iterable[MessageQueue]
+    ) -> list[MessageQueue]:
+        """Lock queues, or renew their locks; return those that the client holds now."""
+        now_ms = self._clock_ms()
+        self._sweep(now_ms)
+        held = []
+        for queue in dict.fromkeys(queues):
+            holder = self.holder(group, queue)
+            known = (group, queue) in self._locks
+            if holder not in (None, client_id) or (
+                not known and len(self._locks) >= self._locks_max
+            ):
+                continue
+            self._locks[group, queue] = client_id, now_ms
+            held.append(queue)
+        return held
+
+    def unlock(self, group: str, client_id: str, queues: Iterable[MessageQueue]) -> None:
+        """Give up the locks that the client holds; others' stay."""
+        for queue in queues:
+            known = self._locks.get((group, queue))
+            if known is not None and known[0] == client_id:
+                del self._locks[group, queue]
+            elif known is not None:
+                log.warning(
+                    "unlock_refused group=%s queue=%s holder=%s client=%s",
+                    group,
+                    queue,
+                    known[0],
+                    client_id,
+                )
+
+    def holder(self, group: str, queue: MessageQueue) -> str | None:
+        """Return the client that holds a queue's lock."""
+        client_id, renewed_ms = self._locks.get((group, queue), (None, 0))
+        return client_id if self._clock_ms() - renewed_ms <= LEASE_MS else None
+
+    def _sweep(self, now_ms: int) -> None:
+        """Forget locks that have ended; who asks next would find them so anyway."""
+        if now_ms - self._swept_ms < SWEEP_MS:
+            return
+        self._swept_ms = now_ms
+        for key, (_, renewed_ms) in list(self._locks.items()):
+            if now_ms - renewed_ms > LEASE_MS:
+                del self._locks[key]
