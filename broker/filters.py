@@ -1,19 +1,22 @@
-"""Which messages a subscription wants: tag expressions, as the broker sees them.
+"""Which messages a subscription wants: tag expressions and SQL92, as the broker sees them.
 
-The broker compares hashes only, so two tags with one hash both pass; the client compares the text
-(FilterAPI, ExpressionMessageFilter). Expressions of other types (SQL92) are refused before they
-come here, as RocketMQ does with enablePropertyFilter=false.
+Of tags the broker compares hashes only, so two tags with one hash both pass; the client compares
+the text. SQL92 it decides alone (FilterAPI, ExpressionMessageFilter, ConsumerFilterManager).
 """
 
-from collections.abc import Iterable
-from typing import Final
+import logging
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.errors import RequestError
 from aerobee.remoting.tags import java_string_hash
 
-MessageFilter = frozenset[int]
-"""The tag hashes that a pull wants; no filter at all (None) wants every message."""
+if TYPE_CHECKING:
+    from aerobee.broker.sql92.expression import Expression
+
+log = logging.getLogger(__name__)
 
 ALL: Final = "*"
 TAG: Final = "TAG"
@@ -21,14 +24,95 @@ SQL92: Final = "SQL92"
 _SEPARATOR: Final = "||"
 
 
+class SqlFilter:
+    """An expression that decides by a message's properties; compiled when it is first needed.
+
+    So a heartbeat with a thousand of them costs nothing before somebody pulls, and the parser is
+    imported by the first of all.
+    """
+
+    __slots__ = ("_compiled", "_problem", "expression", "expression_type")
+
+    def __init__(self, expression: str, expression_type: str) -> None:
+        self.expression = expression
+        self.expression_type = expression_type
+        self._compiled: Expression | None = None
+        self._problem: str | None = None
+
+    def same(self, other: "SqlFilter") -> bool:
+        """Whether another filter would decide alike."""
+        return (self.expression == other.expression) and (
+            self.expression_type == other.expression_type
+        )
+
+    def problem(self) -> str | None:
+        """Compile, and say what is wrong with the expression, if anything."""
+        if self._compiled is None and self._problem is None:
+            self._compile()
+        return self._problem
+
+    def scan(self) -> Callable[[memoryview], bool | None]:
+        """Return what a read asks of each record; None means that its time is up."""
+        from aerobee.broker.sql92.scan import scan
+
+        assert self._compiled is not None, "problem() was asked before"
+        return scan(self._compiled)
+
+    def _compile(self) -> None:
+        if self.expression_type != SQL92:
+            self._problem = f"there is no filter of type {self.expression_type}"
+            return
+        from aerobee.broker.sql92.errors import ExpressionError
+        from aerobee.broker.sql92.expression import Expression
+
+        try:
+            self._compiled = Expression(self.expression)
+        except ExpressionError as error:
+            self._problem = str(error)
+            log.warning("filter_refused expression=%.200r error=%s", self.expression, error)
+
+
+MessageFilter: TypeAlias = frozenset[int] | SqlFilter
+"""The tag hashes that a pull wants, or an expression; no filter (None) wants every message."""
+
+
+class SqlFilters:
+    """The latest expressions that pulls and checks brought with them, so that each compiles once.
+
+    Holds at most `chars_max` characters of expressions, each of which counts for some more.
+    """
+
+    def __init__(self, chars_max: int = 256 << 10) -> None:
+        self._chars_max = chars_max
+        self._chars = 0
+        self._known: OrderedDict[tuple[str, str], SqlFilter] = OrderedDict()
+
+    def get(self, expression: str, expression_type: str) -> SqlFilter:
+        """Return the filter of an expression, made when it is new."""
+        key = (expression, expression_type)
+        known = self._known.get(key)
+        if known is not None:
+            self._known.move_to_end(key)
+            return known
+        made = self._known[key] = SqlFilter(expression, expression_type)
+        self._chars += _weight(made)
+        while self._chars > self._chars_max and len(self._known) > 1:
+            _, oldest = self._known.popitem(last=False)
+            self._chars -= _weight(oldest)
+        return made
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+
 def is_tag_type(expression_type: str | None) -> bool:
     """Whether an expression is a list of tags; no type at all means that it is."""
     return not expression_type or expression_type == TAG  # ExpressionType.isTagType
 
 
-def check_expression_type(expression_type: str | None) -> None:
-    """Refuse expressions that the broker cannot evaluate, as with enablePropertyFilter=false."""
-    if not is_tag_type(expression_type):
+def check_property_filter(expression_type: str, *, enabled: bool) -> None:
+    """Refuse expressions over properties where enablePropertyFilter is false, as by default."""
+    if not enabled:
         raise RequestError(
             ResponseCode.SYSTEM_ERROR,
             f"The broker does not support consumer to filter message by {expression_type}",
@@ -50,12 +134,17 @@ def parse_tags(expression: str | None) -> frozenset[str] | None:
     return frozenset(filter(None, (part.strip() for part in parts)))
 
 
-def tag_hashes(tags: Iterable[str]) -> MessageFilter:
+def tag_hashes(tags: Iterable[str]) -> frozenset[int]:
     """Return the hashes by which the ConsumeQueue knows these tags."""
     return frozenset(map(java_string_hash, tags))
 
 
-def wanted_hashes(expression: str | None) -> MessageFilter | None:
+def wanted_hashes(expression: str | None) -> frozenset[int] | None:
     """Return the hashes that a tag expression wants, or None when it wants every message."""
     tags = parse_tags(expression)
     return None if tags is None else tag_hashes(tags)
+
+
+def _weight(kept: SqlFilter) -> int:
+    """Count a remembered filter; its own objects are worth some characters too."""
+    return 200 + len(kept.expression) + len(kept.expression_type)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from aerobee.broker.consumer_group import Wish
+from aerobee.broker.filters import is_tag_type
 from aerobee.remoting.bodies import SubscriptionData
 from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.errors import RequestError
@@ -12,6 +13,7 @@ from aerobee.remoting.errors import RequestError
 SUBSCRIPTION_BYTES: Final = 1_000  # of memory, beside its text
 WISH_BYTES: Final = 150  # of memory: one member's version of a subscription, beside its text
 TAG_BYTES: Final = 100  # of memory: the tag, its hash, and the hash in the filter
+COMPILED_BYTES_PER_CHAR: Final = 250  # of an SQL92 expression once it is compiled
 
 
 @dataclass(slots=True)
@@ -71,7 +73,10 @@ def size(subscription: SubscriptionData) -> int:
     text = (
         len(subscription.topic) + len(subscription.sub_string) + len(subscription.expression_type)
     )
-    return SUBSCRIPTION_BYTES + 4 * text + TAG_BYTES * tags + sum(map(len, subscription.tags_set))
+    size = SUBSCRIPTION_BYTES + 4 * text + TAG_BYTES * tags + sum(map(len, subscription.tags_set))
+    if not is_tag_type(subscription.expression_type):
+        size += COMPILED_BYTES_PER_CHAR * len(subscription.sub_string)
+    return size
 
 
 def wish_size(wish: Wish) -> int:

@@ -14,7 +14,8 @@ from typing import Final, Protocol
 from aerobee.broker.consumer_group import BROADCASTING, Client, ConsumerGroup, Member
 from aerobee.broker.filters import (
     MessageFilter,
-    check_expression_type,
+    SqlFilter,
+    SqlFilters,
     is_tag_type,
     wanted_hashes,
 )
@@ -66,6 +67,7 @@ class Members:
         self._is_forbidden = is_forbidden
         self.limits = limits or MemberLimits()
         self.watchers: list[Watcher] = []
+        self._brought = SqlFilters()  # by pulls, not by heartbeats
         self._consumers: dict[str, ConsumerGroup] = {}
         self._producers: dict[str, dict[Connection, Member]] = {}
         self._fingerprints: dict[str, int] = {}  # of each group's latest heartbeat
@@ -213,15 +215,16 @@ class Members:
     def filter_for_pull(
         self, config: SubscriptionGroupConfig, header: PullMessageRequest
     ) -> MessageFilter | None:
-        """Return the tag hashes that a pull wants, None for every message.
+        """Return what a pull wants, None for every message; SQL92 has yet to be compiled.
 
         A pull with the subscription flag brings its expression, any other one relies on its group's
-        heartbeats. Raises RequestError with the codes of PullMessageProcessor: 23 for an expression
-        that cannot be parsed, 24 for an unknown group or topic, 16 for what is not allowed, 25 when
-        the client's subscription is newer than the one known here, 1 for expressions not of tags.
+        heartbeats. Raises RequestError with the codes of PullMessageProcessor: 23 for tags that
+        cannot be parsed, 24 for an unknown group or topic, 16 for what is not allowed, 25 when the
+        client's subscription is newer than the one known here.
         """
         if header.sys_flag & PullSysFlag.SUBSCRIPTION:
-            check_expression_type(header.expression_type)
+            if header.expression_type and not is_tag_type(header.expression_type):
+                return self._brought.get(header.subscription or "", header.expression_type)
             return wanted_hashes(header.subscription)
         group = self._consumers.get(header.consumer_group)
         if group is None:
@@ -251,7 +254,6 @@ class Members:
             raise RequestError(
                 ResponseCode.SUBSCRIPTION_NOT_LATEST, "the consumer's subscription not latest"
             )
-        check_expression_type(subscription.expression_type)
         return group.filters[header.topic]
 
     def _join(self, group: ConsumerGroup, client: Client) -> bool:
@@ -311,7 +313,8 @@ class Members:
                     self.limits.drop(known)
                 changed |= known is None
                 group.subscriptions[subscription.topic] = subscription
-                group.filters[subscription.topic] = _filter_of(subscription)
+                known_filter = group.filters.get(subscription.topic)
+                group.filters[subscription.topic] = _filter_of(subscription, known_filter)
         for topic in [topic for topic in group.subscriptions if topic not in topics]:
             self.limits.drop(group.subscriptions.pop(topic))
             del group.filters[topic]
@@ -341,13 +344,25 @@ class Members:
             self._notify(group.name, list(group.members))
 
 
-def _filter_of(subscription: SubscriptionData) -> MessageFilter | None:
-    """Return the hashes a subscription wants; the client's own where it sent them."""
-    if not is_tag_type(subscription.expression_type) or subscription.sub_string in ("", "*"):
+def _filter_of(
+    subscription: SubscriptionData, known: MessageFilter | None
+) -> MessageFilter | None:
+    """Return what a subscription wants; hashes are the client's own where it sent them.
+
+    An expression that has not changed stays compiled. In class filter mode, of which nothing but
+    the flag is left, RocketMQ's broker filters nothing.
+    """
+    expression, expression_type = subscription.sub_string, subscription.expression_type
+    if subscription.class_filter_mode:
+        return None
+    if not is_tag_type(expression_type):
+        made = SqlFilter(expression, expression_type)
+        return known if isinstance(known, SqlFilter) and known.same(made) else made
+    if expression in ("", "*"):
         return None
     if subscription.code_set:
         return frozenset(subscription.code_set)
     try:
-        return wanted_hashes(subscription.sub_string)
+        return wanted_hashes(expression)
     except RequestError:
         return frozenset()  # separators only: it wants nothing, and the heartbeat is not refused

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Final, Protocol
 
-from aerobee.broker.filters import MessageFilter
+from aerobee.broker.filters import MessageFilter, SqlFilter, check_property_filter
 from aerobee.broker.hooks import PullEvent
 from aerobee.broker.owned_queue import QueueKey
 from aerobee.broker.remarks import Forbidden, further_details
@@ -195,11 +195,29 @@ class Pulls:
                 f"consumer:[/{pull.connection.remote}]",
             )
         wanted = context.members.filter_for_pull(group, header)
+        if isinstance(wanted, SqlFilter):
+            self._check_expression(wanted, header)
         return (
             context.queues.get(header.topic, header.queue_id),
             wanted,
             (topic.topic_sys_flag, group.group_sys_flag),
         )
+
+    def _check_expression(self, wanted: SqlFilter, header: PullMessageRequest) -> None:
+        """Refuse an expression that cannot be compiled, and any where none is allowed."""
+        brought = header.sys_flag & PullSysFlag.SUBSCRIPTION
+        if not brought and wanted.problem() is not None:
+            raise RequestError(
+                ResponseCode.FILTER_DATA_NOT_EXIST,
+                "The broker's consumer filter data is not exist!Your expression may be wrong!",
+            )
+        enabled = self._context.settings.enable_property_filter
+        check_property_filter(wanted.expression_type, enabled=enabled)
+        if wanted.problem() is not None:
+            raise RequestError(
+                ResponseCode.SUBSCRIPTION_PARSE_FAILED,
+                f"parse the consumer's subscription failed, {wanted.problem()}",
+            )
 
     def _watched(self, header: PullMessageRequest) -> QueueKey | None:
         """Return the queue of a pull if there is any hand-over that it might have to do with."""
@@ -210,12 +228,17 @@ class Pulls:
 
     def _read(self, pull: Pull, queue: TopicQueue, wanted: MessageFilter | None) -> ReadResult:
         self._context.tick.commit_log()  # what this turn appended must be there to be read
+        accept = None
+        if isinstance(wanted, SqlFilter):
+            accept = wanted.scan()
+            wanted = None
         return self._context.store.read(
             queue.stored,
             pull.offset,
             min(pull.header.max_msg_nums, self._count_max),
             self._bytes_max,
             wanted,
+            accept,
         )
 
     def _reply(

@@ -13,7 +13,8 @@ from aerobee.storage.queue_files import BLANK_SIZE
 from aerobee.storage.settings import StoreSettings
 
 TagHashes: TypeAlias = frozenset[int]
-Accept: TypeAlias = Callable[[memoryview], bool]
+Accept: TypeAlias = Callable[[memoryview], bool | None]
+"""Decides by a whole record whether it is wanted; None ends the read before it."""
 
 READ_BYTES_LEAST: Final = 100  # a smaller wish counts as this
 READ_BYTES_MAX: Final = 128 << 20
@@ -211,7 +212,7 @@ class _Gather:
         self.status = ReadStatus.NO_MATCHED_MESSAGE
 
     def add(self, position: int, size: int, accept: Accept | None) -> bool:
-        """Take one record; False if it has to wait for the next read."""
+        """Take one record, or pass over it; False if it has to wait for the next read."""
         if self.count and (self.count >= self._messages_max or self.bytes + size > self._bytes_max):
             return False
         if position < self._removed_until:
@@ -222,8 +223,8 @@ class _Gather:
                 self.status = ReadStatus.MESSAGE_WAS_REMOVING
             self._removed_until = max(position + 1, self._log.begin)
             return True
-        if accept is not None and not accept(view):
-            return True
+        if accept is not None and not (accepted := accept(view)):
+            return accepted is not None
         if position == self._run_end and (
             longer := self._log.view(self._run_begin, position + size - self._run_begin)
         ):

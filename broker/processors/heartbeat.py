@@ -7,13 +7,14 @@ from typing import Any, Final
 
 from aerobee.broker.consumer_group import Client
 from aerobee.broker.context import Context
-from aerobee.broker.filters import check_expression_type
+from aerobee.broker.filters import SqlFilter, check_property_filter, is_tag_type
 from aerobee.broker.names import retry_topic
 from aerobee.remoting.bodies import (
     CheckClientConfig,
     ConsumerData,
     ConsumerListReply,
     HeartbeatData,
+    SubscriptionData,
     SubscriptionGroupConfig,
     TopicConfig,
     decode_body,
@@ -128,8 +129,18 @@ def check_client_config(ctx: Context, request: Request[NoHeader]) -> Outcome:
     if request.command.body:
         checked = decode_body(CheckClientConfig, request.command.body)
         if checked.subscription_data is not None:
-            check_expression_type(checked.subscription_data.expression_type)
+            _check_expression(ctx, checked.subscription_data)
     return Reply()
+
+
+def _check_expression(ctx: Context, subscription: SubscriptionData) -> None:
+    expression_type = subscription.expression_type
+    if is_tag_type(expression_type):
+        return
+    check_property_filter(expression_type, enabled=ctx.settings.enable_property_filter)
+    problem = SqlFilter(subscription.sub_string, expression_type).problem()
+    if problem is not None:
+        raise RequestError(ResponseCode.SUBSCRIPTION_PARSE_FAILED, problem)
 
 
 def _check_size(ctx: Context, data: HeartbeatData) -> None:

@@ -6,7 +6,7 @@ EvaluationError where Java's evaluation fails, and the message is then not wante
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final, TypeAlias
 
@@ -16,6 +16,7 @@ Value: TypeAlias = bytes | int | float | bool | None
 Evaluate: TypeAlias = Callable[[bytes], Value]
 
 DEPTH_MAX: Final = 100  # of parts in parts: each is a call in a call when the expression runs
+LOOKUPS_MAX: Final = 1000  # of properties: each may have to walk through 32 KiB of them
 
 _SEPARATOR: Final = b"\x02"
 _ASSIGN: Final = b"\x01"
@@ -51,6 +52,7 @@ class Term:
     text: str  # as an error message shows it
     value: Value = None  # of a constant
     depth: int = 1
+    lookups: int = 0  # of properties, when nothing is decided early
 
     @property
     def is_condition(self) -> bool:
@@ -65,34 +67,37 @@ def constant(kind: Kind, value: Value, text: str) -> Term:
 
 def property_named(name: str) -> Term:
     """Make a property; it gives None where a message has none of that name, or an empty one."""
-    return Term(Kind.TEXT, Role.PROPERTY, _finder(name), name)
+    return Term(Kind.TEXT, Role.PROPERTY, _finder(name), name, lookups=1)
 
 
 def condition(evaluate: Evaluate, *parts: Term) -> Term:
-    """Make a condition of other parts."""
-    return Term(Kind.BOOL, Role.CONDITION, evaluate, "a condition", depth=_deeper(parts))
+    """Make a condition of other parts; raises ExpressionError where that is too much."""
+    return _made_of(parts, Term(Kind.BOOL, Role.CONDITION, evaluate, "a condition"))
 
 
 def negation(part: Term) -> Term:
     """Make minus something; unknown for everything but numbers."""
-    inner, depth = part.evaluate, _deeper((part,))
+    inner, text = part.evaluate, f"-{part.text}"
     if part.kind in (Kind.INT32, Kind.INT64, Kind.DOUBLE):
         value = inner(b"")
         assert isinstance(value, int | float), "numbers are constants, or minus constants"
         negated = -value
-        return Term(part.kind, Role.NEGATION, lambda _: negated, f"-{part.text}", depth=depth)
+        return _made_of((part,), Term(part.kind, Role.NEGATION, lambda _: negated, text))
 
     def evaluate(properties: bytes) -> None:
         inner(properties)  # may fail, and then so does this
 
-    return Term(Kind.NOTHING, Role.NEGATION, evaluate, f"-{part.text}", depth=depth)
+    return _made_of((part,), Term(Kind.NOTHING, Role.NEGATION, evaluate, text))
 
 
-def _deeper(parts: tuple[Term, ...]) -> int:
+def _made_of(parts: tuple[Term, ...], whole: Term) -> Term:
     depth = 1 + max(part.depth for part in parts)
     if depth > DEPTH_MAX:
         raise ExpressionError(f"nested deeper than {DEPTH_MAX}")
-    return depth
+    lookups = sum(part.lookups for part in parts)
+    if lookups > LOOKUPS_MAX:
+        raise ExpressionError(f"more than {LOOKUPS_MAX} look-ups of properties")
+    return replace(whole, depth=depth, lookups=lookups)
 
 
 def _finder(name: str) -> Evaluate:

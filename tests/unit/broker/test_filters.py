@@ -2,7 +2,14 @@
 
 import pytest
 
-from aerobee.broker.filters import check_expression_type, is_tag_type, parse_tags, wanted_hashes
+from aerobee.broker.filters import (
+    SqlFilter,
+    SqlFilters,
+    check_property_filter,
+    is_tag_type,
+    parse_tags,
+    wanted_hashes,
+)
 from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.errors import RequestError
 from aerobee.remoting.tags import java_string_hash
@@ -49,11 +56,32 @@ def test_wanted_are_java_hashes() -> None:
     )
 
 
-def test_other_languages_are_refused_in_rocketmqs_words() -> None:
-    """SQL92 is answered as with enablePropertyFilter=false; a missing type means tags."""
+def test_properties_decide_only_where_that_is_allowed() -> None:
+    """RocketMQ's words while enablePropertyFilter is false; a missing type means tags."""
     assert is_tag_type(None) and is_tag_type("") and is_tag_type("TAG")
-    check_expression_type("TAG")
+    check_property_filter("SQL92", enabled=True)
     with pytest.raises(RequestError) as refused:
-        check_expression_type("SQL92")
+        check_property_filter("SQL92", enabled=False)
     assert refused.value.code == ResponseCode.SYSTEM_ERROR
     assert refused.value.remark == "The broker does not support consumer to filter message by SQL92"
+
+
+def test_a_filter_says_what_is_wrong_with_it() -> None:
+    """The first question compiles; a type that nobody knows is a mistake as well."""
+    assert SqlFilter("a > 1", "SQL92").problem() is None
+    assert SqlFilter("a > 'x'", "SQL92").problem() == "Value ''x'' cannot be compared."
+    assert SqlFilter("a > 1", "SQL99").problem() == "there is no filter of type SQL99"
+
+
+def test_filters_of_pulls_are_remembered_within_bounds() -> None:
+    """One filter for one text, and the oldest texts go."""
+    filters = SqlFilters(chars_max=1000)
+    first = filters.get("a > 1", "SQL92")
+    assert filters.get("a > 1", "SQL92") is first
+    assert filters.get("a > 1", "SQL99") is not first
+    for number in range(50):
+        filters.get(f"a > {number + 10}", "SQL92")
+    assert 1 <= len(filters) <= 5
+    assert filters.get("a > 1", "SQL92") is not first
+    long = filters.get("a" * 5000, "SQL92")
+    assert len(filters) == 1 and filters.get("a" * 5000, "SQL92") is long

@@ -7,6 +7,7 @@ import pytest
 from support.fake_connection import FakeConnection
 
 from aerobee.broker.consumer_group import Client
+from aerobee.broker.filters import SqlFilter
 from aerobee.broker.members import Members
 from aerobee.remoting.bodies import ConsumerData, SubscriptionData, SubscriptionGroupConfig
 from aerobee.remoting.codes import PullSysFlag, ResponseCode
@@ -217,10 +218,8 @@ def test_a_pull_may_bring_its_own_expression() -> None:
         ({"consumer_group": "nobody"}, GROUP, ResponseCode.SUBSCRIPTION_NOT_EXIST),
         ({"topic": "other"}, GROUP, ResponseCode.SUBSCRIPTION_NOT_EXIST),
         ({"sub_version": 2}, GROUP, ResponseCode.SUBSCRIPTION_NOT_LATEST),
-        ({"topic": "sql"}, GROUP, ResponseCode.SYSTEM_ERROR),
         ({"topic": "closed"}, GROUP, ResponseCode.NO_PERMISSION),
         ({"sys_flag": 4, "subscription": "||"}, GROUP, ResponseCode.SUBSCRIPTION_PARSE_FAILED),
-        ({"sys_flag": 4, "expression_type": "SQL92"}, GROUP, ResponseCode.SYSTEM_ERROR),
     ],
 )
 def test_pulls_that_are_refused(
@@ -234,7 +233,6 @@ def test_pulls_that_are_refused(
         subscription_data_set=[
             subscription("t"),
             subscription("closed"),
-            subscription("sql=a > 1", kind="SQL92"),
         ],
     )
     client = Client(connection, "c1", 0, 513)
@@ -242,6 +240,45 @@ def test_pulls_that_are_refused(
     with pytest.raises(RequestError) as refused:
         world.members.filter_for_pull(group, pull(**fields))
     assert refused.value.code == code
+
+
+def test_an_expression_is_kept_until_it_changes() -> None:
+    """Members of a group send the same one with ever higher versions: it is compiled once."""
+    world, connection = World(), FakeConnection()
+    client = Client(connection, "c1", 0, 513)
+
+    def wanted(expression: str, version: int) -> object:
+        known = SubscriptionData(
+            topic="t", sub_string=expression, expression_type="SQL92", sub_version=version
+        )
+        data = ConsumerData(group_name="g", subscription_data_set=[known])
+        world.members.register_consumer(client, data, notified=True)
+        return world.members.filter_for_pull(GROUP, pull())
+
+    first = wanted("a > 1", 1)
+    assert isinstance(first, SqlFilter) and first.problem() is None
+    assert wanted("a > 1", 2) is first
+    other = wanted("a > 2", 3)
+    assert isinstance(other, SqlFilter) and other is not first
+    assert wanted("a > 1", 2) is other, "an older version changes nothing"
+
+
+def test_a_pull_may_bring_an_expression() -> None:
+    """The same text is the same filter."""
+    world = World()
+    fields = {"sys_flag": PullSysFlag.SUBSCRIPTION, "expression_type": "SQL92"}
+    first = world.members.filter_for_pull(GROUP, pull(**fields, subscription="a > 1"))
+    assert isinstance(first, SqlFilter)
+    assert world.members.filter_for_pull(GROUP, pull(**fields, subscription="a > 1")) is first
+
+
+def test_class_filters_are_the_clients_affair() -> None:
+    """Such a subscription gets every message, as from RocketMQ's broker."""
+    world, client = World(), Client(FakeConnection(), "c1", 0, 513)
+    known = SubscriptionData(topic="t", sub_string="a", class_filter_mode=True, sub_version=1)
+    data = ConsumerData(group_name="g", subscription_data_set=[known])
+    world.members.register_consumer(client, data, notified=True)
+    assert world.members.filter_for_pull(GROUP, pull()) is None
 
 
 def test_broadcasting_can_be_forbidden() -> None:
