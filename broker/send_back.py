@@ -30,6 +30,7 @@ log = logging.getLogger(__name__)
 
 V3_4_9: Final = 121  # from this client version on its maxReconsumeTimes counts
 DLQ_QUEUES: Final = 1
+INT32_MAX: Final = 2**31 - 1
 AT_ONCE: Final = "-1"  # the DELAY of what a client sent to the retry topic once too often
 
 
@@ -100,9 +101,10 @@ def destination(
         origin = header.origin_topic or ""
         buried(ctx, group, origin if ctx.topics.get(origin) else record.topic, properties)
     else:
-        level = level or retry_level(config, times, ctx.delays.levels_ms)
-        properties[Property.DELAY] = str(level)
-    return Destination(topic, queue_id, is_new, properties, times + 1)
+        levels_ms = ctx.delays.levels_ms
+        level = level or retry_level(config, times, levels_ms)
+        properties[Property.DELAY] = str(min(level, len(levels_ms)))
+    return Destination(topic, queue_id, is_new, properties, min(times + 1, INT32_MAX))
 
 
 def retry_topic_of(
