@@ -1,5 +1,6 @@
 """Hand-overs asked of a real broker over real sockets: what members of every kind are answered."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -8,9 +9,9 @@ from support.live_broker import LiveBroker, live_broker
 from support.members import RawMember, offset_of
 from support.waiting import until
 
-from aerobee.remoting.codes import RequestCode
+from aerobee.remoting.codes import RequestCode, ResponseCode
 
-WAIT_MS = 400  # short, for tests that see the deadline pass
+WAIT_MS = 600  # short, for tests that see the deadline pass
 
 
 @pytest.fixture
@@ -44,3 +45,166 @@ async def test_the_offset_waits_for_the_owners_last_commit(live: LiveBroker) -> 
         await old.commit(0)
         assert live.broker.context.offsets.committed("G", "T", 0) == 1
         assert live.broker.context.handovers.commits_ignored == 1
+
+
+async def test_a_member_of_ours_is_told_to_ask_again(live: LiveBroker) -> None:
+    """Until the owner unlocks the queue; its commits in between count."""
+    old, new = await joined(live, "c1", 60_000), await joined(live, "c2", 60_000)
+    async with old, new:
+        assert (await old.beat()).ext["AEROBEE_HANDOVER"] == "true"
+        await old.start_of()
+        pending = await new.start_of()
+        assert pending.code == ResponseCode.HANDOVER_PENDING
+        asked = new.starting()
+        await until(lambda: live.broker.context.handovers.waiting == 1)
+        await old.members()
+        await old.commit(1)
+        assert not asked.done()
+        await old.unlock(0)
+        assert offset_of(await asked) == 1
+
+
+async def test_others_get_an_offset_at_the_deadline(live: LiveBroker) -> None:
+    """Never an error, not even where there is no offset: that is code 22."""
+    old, new = await joined(live, "c1", 60_000), await joined(live, "c2")
+    async with old, new:
+        await old.start_of(0)
+        await old.start_of(1)
+        assert offset_of(await new.start_of(0)) == 0
+        assert (await new.start_of(1)).code == ResponseCode.QUERY_NOT_FOUND
+        assert dict(live.broker.context.handovers.given) == {"deadline": 2}
+
+
+async def test_an_owner_of_ours_has_its_own_time(live: LiveBroker) -> None:
+    """After that the queue is given away, and its commits count no more."""
+    old, new = await joined(live, "c1", 200), await joined(live, "c2", 60_000)
+    async with old, new:
+        await old.start_of()
+        reply = await new.start_of()
+        while reply.code == ResponseCode.HANDOVER_PENDING:
+            reply = await new.start_of()
+        assert offset_of(reply) == 0
+        await old.commit(1)
+        assert live.broker.context.offsets.committed("G", "T", 0) is None
+        assert dict(live.broker.context.handovers.given) == {"overdue": 1}
+
+
+async def test_an_owner_that_dies_is_not_waited_for(live: LiveBroker) -> None:
+    """Its connection ends: the queue is given to who asks."""
+    old, new = await joined(live, "c1", 60_000), await joined(live, "c2", 60_000)
+    async with new:
+        await old.start_of()
+        await old.commit(1)
+        asked = new.starting()
+        await until(lambda: live.broker.context.handovers.waiting == 1)
+        await old.close()
+        assert offset_of(await asked) == 1
+    await until(lambda: live.broker.context.handovers.is_empty, what="the tables to be empty")
+
+
+async def test_the_last_commit_of_a_member_that_left_counts(live: LiveBroker) -> None:
+    """Go unregisters first and commits after it."""
+    old, new = await joined(live, "c1"), await joined(live, "c2")
+    async with old, new:
+        await old.start_of(0)
+        await old.start_of(1)
+        await old.leave()
+        asked, other = new.starting(0), new.starting(1)
+        await until(lambda: live.broker.context.handovers.waiting == 2)
+        await old.commit(1)
+        assert offset_of(await asked) == 1
+        assert not other.done()
+        assert (await other).code == ResponseCode.QUERY_NOT_FOUND
+        assert dict(live.broker.context.handovers.given) == {"left": 2}
+
+
+async def test_two_that_wait_for_each_other_do_not(live: LiveBroker) -> None:
+    """Java rebalances in one thread: who waits for one queue cannot give up another."""
+    one, two = await joined(live, "c1"), await joined(live, "c2")
+    async with one, two:
+        await one.start_of(0)
+        await two.start_of(1)
+        first = one.starting(1)
+        await until(lambda: live.broker.context.handovers.waiting == 1)
+        await two.start_of(0)
+        assert dict(live.broker.context.handovers.given) == {"deadlock": 1}
+        await two.members()
+        await two.commit(0, 1)
+        assert offset_of(await first) == 0
+        assert dict(live.broker.context.handovers.given) == {"deadlock": 1, "let go": 1}
+
+
+async def test_pulls_of_an_owner_wait_while_somebody_asks(live: LiveBroker) -> None:
+    """As on an empty queue; they go on when nobody asks any more."""
+    old, new = await joined(live, "c1", 60_000), await joined(live, "c2", 60_000)
+    async with old:
+        await old.start_of()
+        assert (await old.pull(0)).code == ResponseCode.SUCCESS
+        asked = new.starting()
+        await until(lambda: live.broker.context.handovers.waiting == 1)
+        assert (await old.pull(0)).code == ResponseCode.PULL_NOT_FOUND
+        held = asyncio.create_task(old.pull(0, suspend_ms=60_000))
+        await until(lambda: live.broker.context.holds.count == 1)
+        asked.cancel()
+        await new.close()
+        assert (await held).code == ResponseCode.SUCCESS
+
+
+async def test_who_still_pulls_owns_the_queue_again(live: LiveBroker) -> None:
+    """A member that for a moment saw itself alone takes everything, and gives it up again."""
+    old, new = await joined(live, "c1"), await joined(live, "c2", 60_000)
+    async with old, new:
+        await old.start_of()
+        held = asyncio.create_task(old.pull(1, suspend_ms=60_000))
+        await until(lambda: live.broker.context.holds.count == 1)
+        reply = await new.start_of()
+        while reply.code == ResponseCode.HANDOVER_PENDING:
+            reply = await new.start_of()
+        assert (await held).code == ResponseCode.PULL_NOT_FOUND
+        held = asyncio.create_task(old.pull(0, suspend_ms=60_000, commit=0))
+        await until(lambda: live.broker.context.holds.count == 1)
+        await new.commit(1)
+        await new.unlock(0)
+        assert (await held).code == ResponseCode.SUCCESS
+        await old.commit(0)
+        assert live.broker.context.offsets.committed("G", "T", 0) == 1
+        await old.commit(1)
+        await old.commit(0)  # it has been where the others were: from here on it may go back
+        assert live.broker.context.offsets.committed("G", "T", 0) == 0
+
+
+async def test_those_who_share_no_queues_are_never_held(live: LiveBroker) -> None:
+    """Tools, pull consumers, members with given queues, those that broadcast."""
+    owner = await joined(live, "c1", 60_000)
+    async with owner:
+        await owner.start_of()
+        for version, topics, model in (
+            (0, ("T",), "CLUSTERING"),
+            (1, ("U",), "CLUSTERING"),
+            (1, ("T",), "BROADCASTING"),
+        ):
+            async with RawMember(live.broker.port, "c2") as other:
+                other.version = version
+                await other.beat(*topics, model=model)
+                assert offset_of(await other.start_of()) == 0
+                await other.commit(1)
+                assert live.broker.context.offsets.committed("G", "T", 0) == 1
+                await owner.commit(0)
+        await live.ask(
+            RequestCode.UPDATE_CONSUMER_OFFSET,
+            {"consumerGroup": "G", "topic": "T", "queueId": 0, "commitOffset": 1},
+        )
+        assert live.broker.context.offsets.committed("G", "T", 0) == 1
+        assert live.broker.context.handovers.given == {}
+
+
+async def test_zero_turns_holding_off(tmp_path: Path) -> None:
+    """Everything is as with RocketMQ then."""
+    async with live_broker(tmp_path, handover_wait_millis=0) as live:
+        await live.ask(RequestCode.SEND_MESSAGE_V2, dict.fromkeys("abcdefgh", "0") | {"b": "T"})
+        old, new = await joined(live, "c1", 60_000), await joined(live, "c2", 60_000)
+        async with old, new:
+            assert "AEROBEE_HANDOVER" not in (await old.beat()).ext
+            await old.start_of()
+            await new.start_of()
+            assert live.broker.context.handovers.owned == 0
