@@ -12,16 +12,19 @@ from aerobee.client.errors import InvalidUse
 from aerobee.client.handlers import Handler, as_handler
 from aerobee.client.handling import HandlerStatistics
 from aerobee.client.hooks import ConsumeHook, FilterHook, Hooks
+from aerobee.client.inspection import describe, handle_directly
 from aerobee.client.local_offsets import LocalOffsets, offsets_file
 from aerobee.client.membership import GroupMember
 from aerobee.client.message import MessageQueue
 from aerobee.client.offsets import ConsumeFrom
 from aerobee.client.process_queue import QueueStatistics
 from aerobee.client.rebalance import QueuesChanged
+from aerobee.client.received import ReceivedMessage
 from aerobee.client.send_back import retry_topic
 from aerobee.client.settings import ClientSettings, PushSettings
 from aerobee.client.sharing import return_instance
 from aerobee.client.subscriptions import Subscription, parse_subscription
+from aerobee.remoting.bodies import ConsumeDirectlyResult, ConsumerRunningInfo
 
 
 class PushStatistics(NamedTuple):
@@ -80,8 +83,6 @@ class PushConsumer(GroupMember):
             consume_timestamp_ms=consume_timestamp_ms,
         )
         self.settings = settings or PushSettings()
-        self.ordered = ordered
-        self.handover_timeout_ms = self.settings.handover_timeout_ms
         self.ordered = ordered and not self._broadcasts  # nobody else could have the queues
         self.handover_timeout_ms = self.settings.handover_timeout_ms
         self._in_order = ordered
@@ -114,7 +115,7 @@ class PushConsumer(GroupMember):
         if self._instance is not None:
             raise InvalidUse("subscribe before the consumer is started")
         self._subscriptions[topic] = parse_subscription(topic, tags, sql)
-        self._handlers[topic] = as_handler(handler, batch or self.settings.batch)
+        self._handlers[topic] = as_handler(handler, self.settings.batch if batch is None else batch)
 
     def on_queues_changed(self, callback: QueuesChanged) -> None:
         """Call `callback(topic, all_queues, my_queues)` when our share of a topic changed."""
@@ -220,6 +221,43 @@ class PushConsumer(GroupMember):
         queues = {at: process.statistics() for at, process in self.ownership.queues.items()}
         topics = self._consumption.statistics.read()
         return PushStatistics(self._consumption.handled(), queues, topics)
+
+    def running_info(self) -> ConsumerRunningInfo:
+        """Describe this consumer to an operator (GET_CONSUMER_RUNNING_INFO); raises InvalidUse."""
+        instance = self._started()
+        assert self._consumption is not None and self.ownership is not None
+        settings = self.settings
+        properties = {
+            "PROP_NAMESERVER_ADDR": ";".join(self._namesrv),
+            "PROP_CONSUME_TYPE": self.consume_type,
+            "PROP_CONSUMEORDERLY": str(self._in_order).lower(),
+            "PROP_THREADPOOL_CORE_SIZE": str(settings.concurrency),
+            "PROP_CONSUMER_START_TIMESTAMP": str(self._consumption.started_ms),
+            "PROP_CLIENT_VERSION": "V5_5_0",
+            "consumerGroup": self.group,
+            "messageModel": self.message_model,
+            "consumeFromWhere": self._start.consume_from.value,
+            "clientIP": instance.client_id.partition("@")[0],
+            "consumeThreadMax": str(settings.concurrency),
+            "pullBatchSize": str(settings.pull.batch_messages),
+            "consumeMessageBatchMaxSize": str(settings.batch or 1),
+            "maxReconsumeTimes": str(settings.max_reconsume_times),
+        }
+        return describe(
+            self.ownership.queues,
+            self._subscriptions.values(),
+            self._consumption.statistics,
+            self._consumption.locks,
+            properties,
+        )
+
+    async def consume_directly(self, message: ReceivedMessage) -> ConsumeDirectlyResult:
+        """Give a message to its handler now, at an operator's wish (CONSUME_MESSAGE_DIRECTLY).
+
+        Whatever comes of it, no offset moves and nothing is sent back.
+        """
+        handler = self._handlers.get(message.topic)
+        return await handle_directly(handler, message, ordered=self._in_order)
 
     # --- what the instance asks ---
 

@@ -28,6 +28,7 @@ from aerobee.client.received import ReceivedMessage
 from aerobee.client.send_back import CONCURRENT_TIMES_MAX, ORDERLY_TIMES_MAX, SendBack
 from aerobee.client.settings import PushSettings
 from aerobee.client.subscriptions import Subscription
+from aerobee.remoting.clocks import wall_clock_ms
 from aerobee.remoting.net.tasks import Tasks
 
 if TYPE_CHECKING:
@@ -59,6 +60,7 @@ class Consumption:
         ordered: bool,
     ) -> None:
         self.suspended = False
+        self.started_ms = wall_clock_ms()
         self.statistics = ConsumeStatistics()
         self.locks: LockKeeper | None = None
         self._instance = instance

@@ -1,0 +1,37 @@
+"""Calls that look and take nothing: on connections on which this client is no member."""
+
+from aerobee.client.connections import Connections
+from aerobee.client.message import MessageQueue
+from aerobee.client.route_cache import RouteCache
+from aerobee.client.settings import ClientSettings
+from aerobee.remoting.command import Command
+from aerobee.remoting.headers._fields import Header, encode_header
+from aerobee.remoting.net.client import refuse_requests
+
+
+class Inspection:
+    """Reaches brokers as a stranger to all groups, as tools do.
+
+    A member that asks for the offset of a queue asks for the queue: the broker makes its owner give
+    it up. Who only wants to know asks from here.
+    """
+
+    def __init__(self, routes: RouteCache, settings: ClientSettings) -> None:
+        self._routes = routes
+        self._connections = Connections(settings, refuse_requests)
+
+    async def call_broker(
+        self, queue: MessageQueue, code: int, header: Header, timeout_ms: int
+    ) -> Command:
+        """Call the master of the queue's broker; raises BrokerRefused, Unavailable."""
+        address = await self._routes.broker_address(queue)
+        return await self._connections.request(address, code, header, timeout_ms=timeout_ms)
+
+    async def tell_broker(self, queue: MessageQueue, code: int, header: Header) -> None:
+        """Send a one-way request to the master of the queue's broker; raises Unavailable."""
+        address = await self._routes.broker_address(queue)
+        await self._connections.oneway(address, code, encode_header(header))
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._connections.close()
