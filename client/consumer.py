@@ -12,7 +12,6 @@ from aerobee.client.errors import InvalidUse
 from aerobee.client.handlers import Handler, as_handler
 from aerobee.client.handling import HandlerStatistics
 from aerobee.client.hooks import ConsumeHook, FilterHook, Hooks
-from aerobee.client.inspection import describe, handle_directly
 from aerobee.client.local_offsets import LocalOffsets, offsets_file
 from aerobee.client.membership import GroupMember
 from aerobee.client.message import MessageQueue
@@ -20,6 +19,7 @@ from aerobee.client.offsets import ConsumeFrom
 from aerobee.client.process_queue import QueueStatistics
 from aerobee.client.rebalance import QueuesChanged
 from aerobee.client.received import ReceivedMessage
+from aerobee.client.running_info import describe, handle_directly
 from aerobee.client.send_back import retry_topic
 from aerobee.client.settings import ClientSettings, PushSettings
 from aerobee.client.sharing import return_instance
