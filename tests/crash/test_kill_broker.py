@@ -7,7 +7,6 @@ that a broker that dies here loses nothing that a client was told is stored.
 import asyncio
 import os
 import random
-import signal
 import subprocess
 import sys
 import time
@@ -16,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from support.brokers import pull_command, send_command
-from support.interop.processes import free_port
+from support.killed_broker import KilledBroker
 from support.raw_peer import RawPeer
 from support.waiting import until
 
@@ -30,49 +29,6 @@ OUTSTANDING = 64
 QUEUES = 4
 
 Placed = dict[tuple[int, int], bytes]  # (queue, offset) to body
-
-
-class Process:
-    """A broker as a child process on a store that outlives it."""
-
-    def __init__(self, root: Path, flush: str) -> None:
-        self.root = root
-        self.port = free_port(also_below=2)
-        self.store = root / "store"
-        self.config = root / "broker.conf"
-        self.config.write_text(
-            f"brokerIP1=127.0.0.1\nlistenPort={self.port}\nstorePathRootDir={self.store}\n"
-            f"httpPort=-1\nmappedFileSizeCommitLog=4194304\nflushDiskType={flush}\n"
-            "mappedFileSizeConsumeQueue=60000\n"
-        )
-        self.child: subprocess.Popen[str] | None = None
-        self.seconds_to_serve = 0.0
-
-    def start(self) -> None:
-        """Start and wait for the line that says it serves."""
-        begun = time.monotonic()
-        self.child = subprocess.Popen(
-            [sys.executable, "-m", "aerobee.broker", "-c", str(self.config)],
-            stdout=subprocess.PIPE,
-            stderr=(self.root / "broker.log").open("a"),
-            text=True,
-        )
-        assert self.child.stdout is not None
-        line = self.child.stdout.readline()
-        self.seconds_to_serve = time.monotonic() - begun
-        assert "serves on" in line, (self.root / "broker.log").read_text()[-2000:]
-
-    def kill(self) -> None:
-        """End it without a chance to do anything."""
-        assert self.child is not None
-        self.child.send_signal(signal.SIGKILL)
-        self.child.wait()
-
-    def stop(self) -> int:
-        """End it as an operator would; return its exit code."""
-        assert self.child is not None
-        self.child.send_signal(signal.SIGTERM)
-        return self.child.wait(30)
 
 
 async def send_until_dead(port: int, round_number: int, acknowledged: Placed) -> None:
@@ -142,7 +98,7 @@ async def test_nothing_acknowledged_is_lost(tmp_path: Path, flush: str) -> None:
     seed = int(os.environ.get("KILL_SEED", str(time.time_ns() % 1_000_000)))
     print(f"KILL_SEED={seed}")
     dice = random.Random(seed)
-    process = Process(tmp_path, flush)
+    process = KilledBroker(tmp_path, flush)
     acknowledged: Placed = {}
     for round_number in range(ROUNDS):
         process.start()
