@@ -9,7 +9,7 @@ import msgspec
 
 from aerobee.broker.topic_queues import TopicQueue
 from aerobee.remoting.codes import ResponseCode
-from aerobee.remoting.frame import LENGTH_BYTES, decode_payload, encode_frame
+from aerobee.remoting.frame import FrameReader, encode_frame
 from aerobee.remoting.net.connection import Connection
 from aerobee.storage.errors import StoreError
 from aerobee.storage.store import MessageStore
@@ -54,7 +54,7 @@ class Tick:
         self.schedule()
 
     def acknowledge(self, connection: Connection, frames: Acks) -> None:
-        """Queue replies to sends; `frames` alternates length prefix and header."""
+        """Queue replies to sends: frames, which may be in pieces or several in one."""
         self._acks.append((connection, frames))
         self.schedule()
 
@@ -117,9 +117,7 @@ def refuse_acks(acks: list[tuple[Connection, Acks]]) -> None:
 
 
 def recoded(frames: Acks, code: int) -> Acks:
-    """Give acknowledgements, length prefix and header in turn, another code."""
-    rewritten: Acks = []
-    for words, payload in zip(frames[::2], frames[1::2], strict=True):
-        acknowledgement = decode_payload(words[LENGTH_BYTES:] + payload)
-        rewritten.append(encode_frame(msgspec.structs.replace(acknowledgement, code=code)))
-    return rewritten
+    """Give acknowledgements another code."""
+    reader = FrameReader()
+    reader.feed(b"".join(frames))
+    return [encode_frame(msgspec.structs.replace(ack, code=code)) for ack in reader]

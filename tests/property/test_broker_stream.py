@@ -12,12 +12,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.brokers import pull_command, running_broker, send_command
 from support.waiting import until
+from support.wire import connect, feed
 
 from aerobee.broker.app import Broker
-from aerobee.broker.connection import BrokerConnection
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.command import Command
-from aerobee.remoting.frame import FrameReader, encode_frame
+from aerobee.remoting.frame import encode_frame
 from aerobee.remoting.record import iter_records
 
 QUICK = settings(
@@ -26,51 +26,6 @@ QUICK = settings(
 
 
 FIRST = b"what made the topic"
-
-
-class Wire(asyncio.Transport):
-    """A transport that keeps what is written."""
-
-    def __init__(self) -> None:
-        super().__init__({"peername": ("127.0.0.1", 5555)})
-        self.written = bytearray()
-        self.ended = False
-        self.paused = False
-
-    def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Keep it."""
-        self.written += data
-
-    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        """Nothing is ever buffered."""
-
-    def get_write_buffer_size(self) -> int:
-        """Nothing is ever buffered."""
-        return 0
-
-    def is_closing(self) -> bool:
-        """Whether the broker has had enough."""
-        return self.ended
-
-    def pause_reading(self) -> None:
-        """The broker wants no more for now."""
-        self.paused = True
-
-    def resume_reading(self) -> None:
-        """The broker goes on."""
-        self.paused = False
-
-    def close(self) -> None:
-        """The broker closes."""
-        self.ended = True
-
-    abort = close
-
-    def replies(self) -> list[Command]:
-        """Decode what was written."""
-        reader = FrameReader()
-        reader.feed(bytes(self.written))
-        return list(reader)
 
 
 def with_broker(test: Callable[[Broker], Coroutine[Any, Any, None]]) -> None:
@@ -85,28 +40,6 @@ def with_broker(test: Callable[[Broker], Coroutine[Any, Any, None]]) -> None:
                 await test(broker)
 
     asyncio.run(run())
-
-
-def connect(broker: Broker) -> tuple[BrokerConnection, Wire]:
-    """Attach a connection whose other end is the test."""
-    connection, wire = BrokerConnection(broker._traffic), Wire()
-    connection.connection_made(wire)
-    return connection, wire
-
-
-async def feed(connection: BrokerConnection, wire: Wire, pieces: list[bytes]) -> None:
-    """Deliver pieces as a socket would, letting the loop turn between them."""
-    for piece in pieces:
-        for _ in range(1000):
-            if not wire.paused or wire.ended:
-                break
-            await asyncio.sleep(0)
-        if wire.ended:
-            return
-        connection.data_received(piece)
-        await asyncio.sleep(0)
-    for _ in range(3):
-        await asyncio.sleep(0)
 
 
 commands = st.one_of(
