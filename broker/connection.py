@@ -81,11 +81,18 @@ class BrokerConnection(Connection):
 
     def _serve(self, data: bytes, acks: list[bytes], replies: Frames) -> int:
         """Serve frame after frame; return where the first one starts that is not complete."""
-        send = self.traffic.sends.send
+        sends = self.traffic.sends
+        send, serve_run = sends.send, sends.serve_run
         stamp, stamp_flag = self.stamp.at(self.traffic.now_ms()), self.stamp.sys_flag
         end_of_data, frame_bytes_max = len(data), self.limits.frame_bytes_max
-        at = 0
-        for _ in range(self.limits.frames_per_turn_max):
+        at, turns = 0, self.limits.frames_per_turn_max
+        while turns:
+            if serve_run is not None:
+                at, run = serve_run(data, at, turns, frame_bytes_max, stamp, stamp_flag, acks)
+                turns -= run
+                if not turns:
+                    break
+            turns -= 1
             if end_of_data - at < WORDS_BYTES:
                 return at
             length, word = unpack_words(data, at)
@@ -97,23 +104,16 @@ class BrokerConnection(Connection):
             header_at = at + WORDS_BYTES
             header_end = header_at + (word & 0xFF_FFFF)
             if header_end <= end:
-                header = data[header_at:header_end]
+                header, body = data[header_at:header_end], data[header_end:end]
                 try:
                     # as nearly all clients write it; the codec byte of JSON is 0
                     if word < HEADER_BYTES_MAX and header.startswith(PLAIN_SEND):
                         whole = decode_json_send(header)
-                        if not whole.flag and send(
-                            whole.extFields,
-                            whole.opaque,
-                            data[header_end:end],
-                            stamp,
-                            stamp_flag,
-                            acks,
-                        ):
+                        fields, opaque = whole.extFields, whole.opaque
+                        if not whole.flag and send(fields, opaque, body, stamp, stamp_flag, acks):
                             at = end
                             continue
                     else:
-                        body = data[header_end:end]
                         served = self._fast(word >> 24, header, body, stamp, acks, replies)
                 except LogBusy:
                     if not self.overdue:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from aerobee.broker.acceleration import serve_run
 from aerobee.broker.appending import Message
 from aerobee.broker.envelopes import SendFields
 from aerobee.broker.stored_message import broker_properties
@@ -61,6 +62,7 @@ class FastSends:
         self._suffix = format_properties(
             broker_properties(settings.region_id, settings.trace_on, settings.broker_cluster_name)
         ).encode()
+        self.serve_run = serve_run(context, self._suffix)  # many at once, where that is compiled
 
     def send(
         self,

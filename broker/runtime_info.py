@@ -8,6 +8,7 @@ Tools parse many of them as numbers, so every key is there; where this broker ha
 import shutil
 from typing import Final
 
+from aerobee.broker.acceleration import description
 from aerobee.broker.context import Context
 
 VERSION: Final = "V5_5_0"
@@ -30,6 +31,7 @@ def _times(ctx: Context) -> dict[str, str]:
             f"[ {days} days, {hours % 24} hours, {minutes % 60} minutes, {seconds % 60} seconds ]"
         ),
         "startAcceptSendRequestTimeStamp": str(ctx.settings.start_accept_send_request_time_stamp),
+        "sendsServedBy": description(wanted=ctx.settings.compiled_sends),  # ours
     }
 
 

@@ -42,6 +42,7 @@ class TopicQueue:
         "arrived_bytes",
         "batch_ack",
         "holds",
+        "lane",
         "name",
         "queue_id",
         "start_offset",
@@ -54,6 +55,7 @@ class TopicQueue:
         self.stored = stored
         self.start_offset = stored.max_offset  # what was there before this process: not "in"
         self.arrived_bytes = 0
+        self.lane: object = None  # what compiled code keeps of this queue
         self.holds: dict[HeldPull, None] = {}  # in the order they came
         trace = "true" if style.trace_on else "false"
         text = ACK % (style.region, trace, style.store_host_hex, queue_id, VERSION)

@@ -171,6 +171,20 @@ class CommitLog:
         self.position = end
         return position
 
+    @property
+    def limit(self) -> int:
+        """How far records may reach that are appended without asking for room; -1: nowhere."""
+        return self._limit
+
+    def append_packed(self, records: bytes) -> None:
+        """Add records that are packed already, whose entries are in their queues.
+
+        They start at `position` and end at `limit` at most, else the log is destroyed: this is for
+        compiled code that does what `append` does.
+        """
+        self._parts.append(records)
+        self.position += len(records)
+
     def require(self, count: int) -> None:
         """Raise as `append` would unless `count` bytes of records can be appended right away."""
         if self.position + count > self._limit:

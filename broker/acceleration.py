@@ -1,0 +1,67 @@
+"""Which code serves plain sends: the compiled one where it was built and is wanted, else Python.
+
+`aerobee.broker.compiled.plain_sends` exists after a build with a C compiler. It does what
+`FastSends.send` does, for all frames of a socket read at once; `FastSends` remains the definition
+of what is done, and serves what the compiled code declines.
+"""
+
+from typing import TYPE_CHECKING, Protocol
+
+try:
+    from aerobee.broker.compiled.plain_sends import PlainSends
+except ImportError:  # no compiler where this was installed, or another Python
+    PlainSends = None  # type: ignore[assignment,misc]
+
+if TYPE_CHECKING:
+    from aerobee.broker.context import Context
+
+
+class ServeRun(Protocol):
+    """Serves the plain sends that stand at `at`, up to `frames_max`, until it declines one.
+
+    Returns where it stopped and how many it has served. What it appended is in the log, and the
+    acknowledgements, some whole frames in each item, are in `acks`. It raises nothing that the log
+    raises: where there is no room it declines.
+    """
+
+    def __call__(
+        self,
+        data: bytes,
+        at: int,
+        frames_max: int,
+        frame_bytes_max: int,
+        stamp: bytes,
+        stamp_flag: int,
+        acks: list[bytes],
+        /,
+    ) -> tuple[int, int]:
+        """Serve; see the class."""
+
+
+def serve_run(context: "Context", suffix: bytes) -> ServeRun | None:
+    """Return the compiled way to serve plain sends, None where there is none.
+
+    `suffix` is what the broker adds to the properties of each message.
+    """
+    if PlainSends is None or not context.settings.compiled_sends:
+        return None
+    sends = PlainSends(
+        context.queues.fast,
+        context.store.commit_log,
+        context.tick,
+        suffix,
+        min(context.settings.max_message_size, context.store.settings.message_bytes_max),
+    )
+    return sends.serve
+
+
+def is_compiled() -> bool:
+    """Say whether there is compiled code to serve sends."""
+    return PlainSends is not None
+
+
+def description(*, wanted: bool) -> str:
+    """Say which code serves plain sends; `wanted` is the setting."""
+    if not is_compiled():
+        return "Python, since nothing was compiled when Aerobee was installed"
+    return "compiled code" if wanted else "Python, as compiledSends=false says"

@@ -1,0 +1,1 @@
+"""Code that is compiled where it can be; each part has its definition in Python elsewhere."""

@@ -1,0 +1,67 @@
+# Writing numbers and texts into memory, for plain_sends.pyx. The caller has made room.
+
+ctypedef const unsigned char* Bytes
+
+cdef enum:
+    NUMBER_BYTES_MAX = 20  # a decimal of 64 bits with its sign
+    POSITION_BYTES = 16  # a hexadecimal of 64 bits
+
+
+cdef inline uint32_t word_at(Bytes at) noexcept nogil:
+    """Read four bytes, the highest first."""
+    return <uint32_t>at[0] << 24 | <uint32_t>at[1] << 16 | <uint32_t>at[2] << 8 | at[3]
+
+
+cdef inline unsigned char* put16(unsigned char* to, uint32_t value) noexcept nogil:
+    """Write the low two bytes, the higher first; return what is behind them."""
+    to[0], to[1] = value >> 8 & 0xFF, value & 0xFF
+    return to + 2
+
+
+cdef inline unsigned char* put32(unsigned char* to, uint32_t value) noexcept nogil:
+    """Write four bytes."""
+    return put16(put16(to, value >> 16), value)
+
+
+cdef inline unsigned char* put64(unsigned char* to, uint64_t value) noexcept nogil:
+    """Write eight bytes."""
+    return put32(put32(to, <uint32_t>(value >> 32)), <uint32_t>value)
+
+
+cdef inline unsigned char* put_bytes(
+    unsigned char* to, Bytes begin, Py_ssize_t size
+) noexcept nogil:
+    """Copy bytes."""
+    memcpy(to, begin, size)
+    return to + size
+
+
+cdef inline unsigned char* put_text(unsigned char* to, bytes text) noexcept:
+    """Copy a bytes object."""
+    return put_bytes(to, <Bytes>PyBytes_AS_STRING(text), PyBytes_GET_SIZE(text))
+
+
+cdef inline unsigned char* put_decimal(unsigned char* to, int64_t value) noexcept nogil:
+    """Write a number as `%d` does."""
+    cdef unsigned char[NUMBER_BYTES_MAX] digits
+    cdef int at = NUMBER_BYTES_MAX
+    cdef uint64_t rest = <uint64_t>value
+    if value < 0:
+        to[0] = c"-"
+        to += 1
+        rest = 0 - rest
+    while True:
+        at -= 1
+        digits[at] = c"0" + rest % 10
+        rest //= 10
+        if not rest:
+            return put_bytes(to, digits + at, NUMBER_BYTES_MAX - at)
+
+
+cdef inline unsigned char* put_hex(unsigned char* to, uint64_t value) noexcept nogil:
+    """Write a number as `%016X` does."""
+    cdef int shift
+    for shift in range(60, -4, -4):
+        to[0] = b"0123456789ABCDEF"[value >> shift & 15]
+        to += 1
+    return to

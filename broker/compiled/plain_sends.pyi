@@ -1,0 +1,28 @@
+"""Types of the compiled module; see plain_sends.pyx."""
+
+from aerobee.broker.tick import Tick
+from aerobee.broker.topic_queues import TopicQueue
+from aerobee.storage.commit_log import CommitLog
+
+class PlainSends:
+    """Serves the plain sends at the start of what was read."""
+
+    def __init__(
+        self,
+        fast: dict[str, list[TopicQueue]],
+        log: CommitLog,
+        tick: Tick,
+        suffix: bytes,
+        body_bytes_max: int,
+    ) -> None: ...
+    def serve(
+        self,
+        data: bytes,
+        at: int,
+        frames_max: int,
+        frame_bytes_max: int,
+        stamp: bytes,
+        stamp_flag: int,
+        acks: list[bytes],
+    ) -> tuple[int, int]:
+        """Serve frames from `at` on; return where the first is that is not served, and how many."""

@@ -1,0 +1,334 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+"""Plain sends served by compiled code: what fast_sends.py does, for a run of frames at once.
+
+`fast_sends.py` says what happens and why; here is the same done to bytes, without an object for
+each frame. Whatever is not accepted here is served there, so this code may decline at will, but
+what it does must be what is done there, to the byte (tests/property/test_compiled_sends.py).
+
+No length that a peer has sent is used before it was compared with what is there, and nothing is
+written before room for the most that it can take was made.
+"""
+
+cimport cython
+from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
+from cpython.memoryview cimport PyMemoryView_FromMemory
+from cpython.ref cimport Py_XDECREF, PyObject
+from cpython.unicode cimport PyUnicode_DecodeASCII
+from libc.stdint cimport INT32_MAX, INT32_MIN, int32_t, int64_t, uint32_t, uint64_t
+from libc.string cimport memchr, memcmp, memcpy, memset
+
+from isal.isal_zlib import crc32
+
+cdef extern from "Python.h":
+    enum:
+        PyBUF_READ
+    PyObject* new_bytes "PyBytes_FromStringAndSize"(const char*, Py_ssize_t) except NULL
+    char* bytes_begin "PyBytes_AS_STRING"(PyObject*)
+    int resize_bytes "_PyBytes_Resize"(PyObject**, Py_ssize_t) except -1
+
+cdef enum:
+    LENGTH_BYTES = 4
+    WORDS_BYTES = 8  # frame length, then codec and header length
+    HEADER_BYTES_MAX = 4 << 20  # as in remoting/frame.py; so the codec is JSON, which is 0
+    FIXED_BYTES = 54  # of a record, as in commit_log.py
+    ENTRY_BYTES = 20  # of a queue
+    NAME_SEPARATOR = 1
+    PROPERTY_SEPARATOR = 2
+    PROPERTIES_BYTES_MAX = 32_767
+    SPARE_BYTES = 16_384  # what the records of a read may take more than their frames, at first
+
+include "packing.pxi"
+include "send_header.pxi"
+include "properties.pxi"
+
+
+cdef enum Outcome:
+    SERVED
+    DECLINED
+    FULL  # try again after what is packed has been handed over
+
+
+@cython.final
+cdef class Block:
+    """Memory that grows at its end and leaves as a bytes object."""
+
+    cdef PyObject* memory
+    cdef Py_ssize_t size, room
+
+    cdef bint has_room(self, Py_ssize_t wanted, Py_ssize_t first_room) except -1:
+        """Say whether so much fits; a new block gets `first_room`, which is enough."""
+        if self.memory == NULL:
+            self.memory = new_bytes(NULL, first_room)
+            self.room = first_room
+        return self.room - self.size >= wanted
+
+    cdef inline unsigned char* end(self) noexcept:
+        return <unsigned char*>bytes_begin(self.memory) + self.size
+
+    cdef bytes take(self):
+        """Return what was written and begin anew."""
+        resize_bytes(&self.memory, self.size)
+        taken = <bytes><object>self.memory
+        self.drop()
+        return taken
+
+    cdef void drop(self) noexcept:
+        Py_XDECREF(self.memory)
+        self.memory = NULL
+        self.size = 0
+
+    def __dealloc__(self):
+        self.drop()
+
+
+@cython.final
+cdef class Lane:
+    """The end of one queue while messages are put there; the queue itself is told afterwards."""
+
+    cdef object stored
+    cdef bytes prefix, ack_begin, ack_offset, ack_key, ack_opaque, ack_end
+    cdef Py_ssize_t ack_bytes_max  # without the unique key
+    cdef uint32_t magic
+    cdef int32_t queue_id
+    cdef int64_t offset, limit, base, arrived_bytes
+    cdef Py_buffer entries
+    cdef bint loaded
+
+    def __cinit__(self, queue):
+        stored = self.stored = queue.stored
+        self.prefix = stored.prefix
+        self.magic = stored.magic
+        self.queue_id = stored.queue_id
+        self.ack_begin, rest = queue.ack.split(b"%016X")
+        self.ack_offset, middle, self.ack_end = rest.split(b"%d")
+        self.ack_key, self.ack_opaque = middle.split(b"%b")
+        self.ack_bytes_max = WORDS_BYTES + len(queue.ack) + POSITION_BYTES + 2 * NUMBER_BYTES_MAX
+
+    cdef int load(self) except -1:
+        """Look where the queue ends."""
+        stored = self.stored
+        self.arrived_bytes = 0
+        self.offset = stored.max_offset
+        self.base = stored.base
+        PyObject_GetBuffer(stored.buffer, &self.entries, PyBUF_SIMPLE | PyBUF_WRITABLE)
+        self.loaded = True
+        self.limit = min(<int64_t>stored.limit, self.base + self.entries.len // ENTRY_BYTES)
+        return 0
+
+    cdef void release(self) noexcept:
+        """Let the queue's memory go."""
+        if self.loaded:
+            PyBuffer_Release(&self.entries)
+            self.loaded = False
+
+    def __dealloc__(self):
+        self.release()
+
+
+@cython.final
+cdef class PlainSends:
+    """Serves the plain sends at the start of what was read."""
+
+    cdef dict fast
+    cdef object log, tick
+    cdef bytes suffix, stamp
+    cdef int stamp_flag
+    cdef Py_ssize_t body_bytes_max
+    cdef list used  # queues whose lanes are loaded, which they are during `serve` alone
+    cdef int64_t position, limit
+    cdef Block records, acks
+
+    def __cinit__(self, dict fast, log, tick, bytes suffix, Py_ssize_t body_bytes_max):
+        self.fast, self.log, self.tick = fast, log, tick
+        self.suffix, self.body_bytes_max = suffix, body_bytes_max
+        self.used = []
+        self.records, self.acks = Block(), Block()
+
+    def serve(
+        self,
+        bytes data not None,
+        Py_ssize_t at,
+        Py_ssize_t frames_max,
+        Py_ssize_t frame_bytes_max,
+        bytes stamp not None,
+        int stamp_flag,
+        list acks not None,
+    ):
+        """Serve frames from `at` on; return where the first is that is not served, and how many."""
+        cdef Py_ssize_t frames = 0, length
+        cdef Bytes begin = <Bytes>PyBytes_AS_STRING(data), frame
+        cdef Py_ssize_t end = PyBytes_GET_SIZE(data)
+        cdef Outcome outcome
+        if not 0 <= at <= end:
+            raise ValueError("outside of what was read")
+        self.stamp, self.stamp_flag = stamp, stamp_flag
+        try:
+            while frames < frames_max and end - at >= WORDS_BYTES:
+                frame = begin + at
+                length = word_at(frame)
+                if length > end - at - LENGTH_BYTES or length > frame_bytes_max:
+                    break  # not complete, or refused
+                outcome = self.serve_frame(frame, length, end - at)
+                if outcome == FULL:
+                    self.hand_over(acks)
+                    continue
+                if outcome == DECLINED:
+                    break
+                at += LENGTH_BYTES + length
+                frames += 1
+            if self.used:
+                self.hand_over(acks)
+        finally:
+            if self.used:
+                self.abandon()
+        return at, frames
+
+    cdef Outcome serve_frame(
+        self, Bytes frame, Py_ssize_t length, Py_ssize_t left
+    ) except? FULL:
+        """Pack one message; `left` bytes were read from `frame` on, `length` of them are its."""
+        cdef SendHeader header
+        cdef Lane lane
+        cdef uint32_t word = word_at(frame + LENGTH_BYTES)
+        cdef Py_ssize_t body_bytes = length - LENGTH_BYTES - <Py_ssize_t>word
+        cdef Py_ssize_t size_max, ack_bytes_max
+        if word >= HEADER_BYTES_MAX or not 0 < body_bytes <= self.body_bytes_max:
+            return DECLINED
+        frame += WORDS_BYTES
+        if not read_header(&header, frame, frame + word):
+            return DECLINED
+        lane = self.lane(&header)
+        if lane is None or not lane.base <= lane.offset < lane.limit:
+            return DECLINED
+        size_max = self.head_bytes(lane, body_bytes)
+        size_max += 2 + header.properties_bytes + 1 + PyBytes_GET_SIZE(self.suffix)
+        ack_bytes_max = lane.ack_bytes_max + header.properties_bytes
+        if not self.records.has_room(size_max, size_max + left + SPARE_BYTES):
+            return FULL
+        if not self.acks.has_room(ack_bytes_max, ack_bytes_max + left // 2 + SPARE_BYTES):
+            return FULL
+        return self.pack(lane, &header, frame + word, body_bytes)
+
+    cdef Lane lane(self, SendHeader* header):
+        """Return where a message goes, None if its topic's checks have not passed."""
+        queues = self.fast.get(
+            PyUnicode_DecodeASCII(<const char*>header.topic, header.topic_bytes, NULL)
+        )
+        if queues is None or not 0 <= header.queue_id < len(<list?>queues):
+            return None
+        queue = (<list>queues)[header.queue_id]
+        held = queue.lane
+        if held is None:
+            held = queue.lane = Lane(queue)
+        cdef Lane lane = <Lane?>held
+        if not lane.loaded:
+            if not self.used:
+                self.position, self.limit = self.log.position, self.log.limit
+            self.used.append(queue)
+            lane.load()
+        return lane
+
+    cdef inline Py_ssize_t head_bytes(self, Lane lane, Py_ssize_t body_bytes) noexcept:
+        """Return the size of a record without its properties and their length."""
+        return (
+            FIXED_BYTES - 2
+            + PyBytes_GET_SIZE(self.stamp)
+            + body_bytes
+            + PyBytes_GET_SIZE(lane.prefix)
+        )
+
+    cdef Outcome pack(
+        self, Lane lane, SendHeader* header, Bytes body, Py_ssize_t body_bytes
+    ) except? FULL:
+        """Write record, entry and acknowledgement; they count from when all of them are there."""
+        cdef Properties properties
+        cdef unsigned char* record = self.records.end()
+        cdef unsigned char* tail = record + self.head_bytes(lane, body_bytes)
+        cdef Py_ssize_t tail_bytes, size
+        cdef uint32_t crc
+        if not put_properties(
+            &properties,
+            tail + 2,
+            header.properties,
+            header.properties + header.properties_bytes,
+        ):
+            return DECLINED
+        tail_bytes = properties.size + PyBytes_GET_SIZE(self.suffix)
+        size = tail + 2 + tail_bytes - record
+        if (
+            tail_bytes > PROPERTIES_BYTES_MAX
+            or size > INT32_MAX
+            or size > self.limit - self.position
+        ):
+            return DECLINED
+        crc = crc32(PyMemoryView_FromMemory(<char*>body, body_bytes, PyBUF_READ))
+        put_text(put16(tail, tail_bytes) + properties.size, self.suffix)
+        self.put_head(record, lane, header, crc, body, body_bytes, size)
+        self.put_entry(lane, size, properties.tags_code)
+        self.acks.size += self.put_ack(lane, &properties, header.opaque)
+        self.records.size += size
+        self.position += size
+        lane.offset += 1
+        lane.arrived_bytes += size
+        return SERVED
+
+    cdef void put_head(
+        self,
+        unsigned char* to,
+        Lane lane,
+        SendHeader* header,
+        uint32_t crc,
+        Bytes body,
+        Py_ssize_t body_bytes,
+        Py_ssize_t size,
+    ) noexcept:
+        """Write a record up to its topic (CommitLog.append)."""
+        to = put32(put32(to, size), lane.magic)
+        to = put32(put32(to, crc & 0x7FFF_FFFF), lane.queue_id)
+        to = put64(put32(to, <uint32_t>header.flag), lane.offset)
+        to = put32(put64(to, self.position), <uint32_t>(header.sys_flag | self.stamp_flag))
+        to = put32(put_text(put64(to, header.born_timestamp), self.stamp), body_bytes)
+        put_text(put_bytes(to, body, body_bytes), lane.prefix)
+
+    cdef void put_entry(self, Lane lane, Py_ssize_t size, int32_t tags_code) noexcept:
+        """Write the entry into the queue, where it is beyond the end until the queue is told."""
+        cdef unsigned char* to = <unsigned char*>lane.entries.buf
+        to += (lane.offset - lane.base) * ENTRY_BYTES
+        put64(put32(put64(to, self.position), size), <uint64_t><int64_t>tags_code)
+
+    cdef Py_ssize_t put_ack(self, Lane lane, Properties* properties, int64_t opaque) noexcept:
+        """Write the acknowledgement; return its size."""
+        cdef unsigned char* begin = self.acks.end()
+        cdef unsigned char* to = put_text(begin + WORDS_BYTES, lane.ack_begin)
+        to = put_text(put_hex(to, self.position), lane.ack_offset)
+        to = put_text(put_decimal(to, lane.offset), lane.ack_key)
+        to = put_text(put_bytes(to, properties.key, properties.key_bytes), lane.ack_opaque)
+        to = put_text(put_decimal(to, opaque), lane.ack_end)
+        put32(put32(begin, to - begin - LENGTH_BYTES), to - begin - WORDS_BYTES)
+        return to - begin
+
+    cdef int hand_over(self, list acks) except -1:
+        """Give the log its records and the queues their ends."""
+        cdef Lane lane
+        if self.records.size:
+            self.log.append_packed(self.records.take())
+            for queue in self.used:
+                lane = <Lane>queue.lane
+                if lane.arrived_bytes:
+                    lane.stored.max_offset = lane.offset
+                    queue.arrived_bytes += lane.arrived_bytes
+                    if queue.holds:
+                        self.tick.woken.append(queue)
+            acks.append(self.acks.take())
+        self.abandon()
+        return 0
+
+    cdef int abandon(self) except -1:
+        """Forget what is packed and not handed over."""
+        for queue in self.used:
+            (<Lane>queue.lane).release()
+        self.used.clear()
+        self.records.drop()
+        self.acks.drop()
+        return 0

@@ -1,0 +1,115 @@
+# Taking the properties of a plain send out of its header, for plain_sends.pyx.
+
+cdef struct Properties:
+    Py_ssize_t size
+    Bytes key  # the value of UNIQ_KEY
+    Py_ssize_t key_bytes
+    int32_t tags_code  # Java's hash of the value of TAGS, 0 without
+
+
+cdef inline bint ends_with(
+    Bytes begin, Bytes end, const char* word, Py_ssize_t size
+) noexcept nogil:
+    """Say whether the bytes before `end` are a word."""
+    return end - begin >= size and memcmp(end - size, word, size) == 0
+
+
+cdef inline bint is_unusual(Bytes begin, Bytes end, unsigned char byte) noexcept nogil:
+    """Say whether a word ends, or goes on, with this byte that a plain send does not have.
+
+    They are DEL, TRAN_ and POP_CK, wherever they stand; POP_ alone is declined, too.
+    """
+    if byte == c"L":
+        return ends_with(begin, end, "DE", 2)
+    return ends_with(begin, end, "TRAN", 4) or ends_with(begin, end, "POP", 3)
+
+
+cdef inline int hex_digit(unsigned char digit) noexcept nogil:
+    """Return the value of a hexadecimal digit, -1 for anything else."""
+    if c"0" <= digit <= c"9":
+        return digit - c"0"
+    digit |= 0x20
+    return digit - c"a" + 10 if c"a" <= digit <= c"f" else -1
+
+
+cdef inline int escape(Bytes at, Bytes end, unsigned char* value) noexcept nogil:
+    """Read an escape of an ASCII character; return how long it is, 0 for any other."""
+    cdef int high, low
+    if end - at < 2:
+        return 0
+    if at[1] == c'"' or at[1] == c"\\" or at[1] == c"/":
+        value[0] = at[1]
+        return 2
+    if at[1] != c"u" or end - at < 6 or at[2] != c"0" or at[3] != c"0":
+        return 0
+    high, low = hex_digit(at[4]), hex_digit(at[5])
+    if not 0 <= high < 8 or low < 0:
+        return 0
+    value[0] = high << 4 | low
+    return 6
+
+
+cdef inline bint is_alnum(Bytes at, Py_ssize_t size) noexcept nogil:
+    """Say what bytes.isalnum says."""
+    cdef Py_ssize_t place
+    for place in range(size):
+        if not (
+            c"0" <= at[place] <= c"9" or c"A" <= at[place] <= c"Z" or c"a" <= at[place] <= c"z"
+        ):
+            return False
+    return size > 0
+
+
+cdef inline bint at_name(Bytes begin, Bytes end, Py_ssize_t size) noexcept nogil:
+    """Say whether the last `size` bytes are a whole name, not the end of a longer one."""
+    return end - begin == size or (end - size - 1)[0] == PROPERTY_SEPARATOR
+
+
+cdef bint put_properties(
+    Properties* found, unsigned char* to, Bytes at, Bytes end
+) noexcept nogil:
+    """Write the properties without their escapes; False where they are not those of a plain send.
+
+    `to` has room for `end - at + 1` bytes: a separator is added where the last one is missing.
+    """
+    cdef unsigned char* begin = to
+    cdef unsigned char byte = 0
+    cdef Bytes key = NULL, tags = NULL
+    cdef int kind, escape_bytes
+    cdef uint32_t tags_code = 0
+    while at < end:
+        byte = at[0]
+        kind = KIND[byte]
+        if kind == SPECIAL:
+            escape_bytes = escape(at, end, &byte) if byte == c"\\" else 0
+            if not escape_bytes or KIND[byte] == WATCHED:
+                return False
+            at += escape_bytes
+            if byte == NAME_SEPARATOR:  # of several with one name, the first counts
+                if key == NULL and ends_with(begin, to, "UNIQ_KEY", 8):
+                    if not at_name(begin, to, 8):
+                        return False
+                    key = to + 1
+                elif tags == NULL and ends_with(begin, to, "TAGS", 4):
+                    if not at_name(begin, to, 4):
+                        return False
+                    tags = to + 1
+        else:
+            if kind == WATCHED and is_unusual(begin, to, byte):
+                return False
+            at += 1
+        to[0] = byte
+        to += 1
+    if key == NULL:
+        return False
+    if byte != PROPERTY_SEPARATOR:
+        to[0] = PROPERTY_SEPARATOR
+        to += 1
+    found.size = to - begin
+    found.key = key
+    found.key_bytes = <Bytes>memchr(key, PROPERTY_SEPARATOR, to - key) - key
+    while tags != NULL and tags[0] != PROPERTY_SEPARATOR:
+        tags_code = 31 * tags_code + tags[0]
+        tags += 1
+    found.tags_code = <int32_t>tags_code
+    return is_alnum(key, found.key_bytes)

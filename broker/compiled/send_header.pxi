@@ -1,0 +1,229 @@
+# Reading the JSON header of a send from its bytes, for plain_sends.pyx.
+#
+# A header is read here only in the form in which clients write it: no white space between tokens,
+# printable ASCII in strings, numbers without leading zeros, no name twice among those looked at.
+# Everything else returns False, and the caller declines the frame. So whatever is accepted here
+# means to msgspec, and to any other reader of JSON, what it means here.
+#
+# `at` is where to read, `end` is behind the last byte of the header. No byte is read before it was
+# compared with `end`.
+
+cdef enum:
+    PLAIN = 0  # stands for itself in a string
+    SPECIAL = 1  # quote, backslash, control character or not ASCII
+    WATCHED = 2  # plain, but may end a word that makes a message unusual, see properties.pxi
+
+cdef enum:  # outer names, as bits
+    CODE = 1
+    OPAQUE = 2
+    FLAG = 4
+    FIELDS = 8
+
+cdef enum:
+    SEND_MESSAGE_V2 = 310
+    REQUIRED_FIELDS = 0xFF  # a to h
+    DIGITS_MAX = 18  # always fit in 64 bits
+    UNUSUAL_SYS_FLAGS = ~(0x1 | 0x2 | 0x700)  # as in fast_sends.py
+
+cdef unsigned char[256] KIND  # of each byte within a string
+
+cdef int _byte
+for _byte in range(256):
+    KIND[_byte] = PLAIN if 0x20 <= _byte < 0x7F else SPECIAL
+KIND[c'"'] = KIND[c'\\'] = SPECIAL
+KIND[c"L"] = KIND[c"_"] = WATCHED
+
+cdef struct SendHeader:
+    int64_t opaque
+    int64_t queue_id
+    int64_t sys_flag
+    int64_t born_timestamp
+    int64_t flag
+    Bytes topic
+    Py_ssize_t topic_bytes
+    Bytes properties  # still with their escapes
+    Py_ssize_t properties_bytes  # 0 without any
+
+
+cdef inline Bytes string_end(Bytes at, Bytes end) noexcept nogil:
+    """Return where the closing quote of a string without escapes is, NULL if there is none."""
+    while at < end:
+        if KIND[at[0]] == SPECIAL:
+            return at if at[0] == c'"' else NULL
+        at += 1
+    return NULL
+
+
+cdef inline Bytes escaped_string_end(Bytes at, Bytes end) noexcept nogil:
+    """Return where the closing quote of a string is that may have escapes, NULL without one."""
+    cdef Bytes quote = at
+    cdef Bytes before
+    while True:
+        quote = <Bytes>memchr(quote, c'"', end - quote)
+        if quote == NULL:
+            return NULL
+        before = quote
+        while before > at and (before - 1)[0] == c"\\":
+            before -= 1
+        if not (quote - before) & 1:
+            return quote
+        quote += 1
+
+
+cdef inline Bytes number_end(Bytes at, Bytes end, int64_t* value) noexcept nogil:
+    """Read an integer; return where it ends, NULL where it is none of the usual form."""
+    cdef bint negative = at < end and at[0] == c"-"
+    cdef Bytes begin
+    cdef int64_t found = 0
+    at += negative
+    begin = at
+    while at < end and c"0" <= at[0] <= c"9":
+        if at - begin == DIGITS_MAX:
+            return NULL
+        found = found * 10 + (at[0] - c"0")
+        at += 1
+    if at == begin or (begin[0] == c"0" and (negative or at - begin > 1)):
+        return NULL
+    value[0] = -found if negative else found
+    return at
+
+
+cdef inline bint is_number(Bytes at, Bytes end, int64_t* value) noexcept nogil:
+    """Read a string's text that is an integer and nothing else."""
+    return number_end(at, end, value) == end
+
+
+cdef inline bint is_text(Bytes at, Bytes end, const char* text, Py_ssize_t size) noexcept nogil:
+    return end - at == size and memcmp(at, text, size) == 0
+
+
+cdef inline bint take_field(
+    SendHeader* header, unsigned char name, Bytes at, Bytes end
+) noexcept nogil:
+    """Read the value of one field; False where its value is not the usual one."""
+    cdef int64_t number = 0
+    if name == c"b":
+        header.topic, header.topic_bytes = at, end - at
+    elif name == c"d":
+        return is_number(at, end, &number)
+    elif name == c"e":
+        return is_number(at, end, &header.queue_id)
+    elif name == c"f":
+        return is_number(at, end, &header.sys_flag) and not header.sys_flag & UNUSUAL_SYS_FLAGS
+    elif name == c"g":
+        return is_number(at, end, &header.born_timestamp)
+    elif name == c"h":
+        return is_number(at, end, &header.flag) and INT32_MIN <= header.flag <= INT32_MAX
+    elif name == c"i":
+        header.properties, header.properties_bytes = at, end - at
+    elif name == c"j":
+        return is_text(at, end, "0", 1)
+    elif name == c"m":
+        return is_text(at, end, "false", 5)
+    return True
+
+
+cdef Bytes fields_end(SendHeader* header, Bytes at, Bytes end) noexcept nogil:
+    """Read extFields from behind its brace; return what is behind its last brace, or NULL."""
+    cdef Bytes name, name_end, value_end
+    cdef unsigned int seen = 0, bit
+    while True:
+        if at >= end or at[0] != c'"':
+            return NULL
+        name = at + 1
+        name_end = string_end(name, end)
+        if name_end == NULL or end - name_end < 3 or name_end[1] != c":" or name_end[2] != c'"':
+            return NULL
+        at = name_end + 3
+        if name_end - name == 1 and c"a" <= name[0] <= c"z":
+            bit = 1 << (name[0] - c"a")
+            if seen & bit:
+                return NULL
+            seen |= bit
+            value_end = (escaped_string_end if name[0] == c"i" else string_end)(at, end)
+            if value_end == NULL or not take_field(header, name[0], at, value_end):
+                return NULL
+        else:
+            value_end = string_end(at, end)
+            if value_end == NULL:
+                return NULL
+        at = value_end + 1
+        if at >= end:
+            return NULL
+        if at[0] == c"}":
+            return at + 1 if seen & REQUIRED_FIELDS == REQUIRED_FIELDS else NULL
+        if at[0] != c",":
+            return NULL
+        at += 1
+
+
+cdef Bytes other_value_end(Bytes at, Bytes end) noexcept nogil:
+    """Return what is behind a value that nobody looks at: a string, an integer or null."""
+    cdef int64_t number = 0
+    cdef Bytes quote
+    if at >= end:
+        return NULL
+    if at[0] == c'"':
+        quote = string_end(at + 1, end)
+        return quote + 1 if quote != NULL else NULL
+    if at[0] == c"n":
+        return at + 4 if end - at >= 4 and memcmp(at, "null", 4) == 0 else NULL
+    return number_end(at, end, &number)
+
+
+cdef inline unsigned int outer_bit(Bytes name, Bytes end) noexcept nogil:
+    """Return the bit of an outer name that is looked at, 0 for any other."""
+    if is_text(name, end, "code", 4):
+        return CODE
+    if is_text(name, end, "opaque", 6):
+        return OPAQUE
+    if is_text(name, end, "flag", 4):
+        return FLAG
+    if is_text(name, end, "extFields", 9):
+        return FIELDS
+    return 0
+
+
+cdef bint read_header(SendHeader* header, Bytes at, Bytes end) noexcept nogil:
+    """Read a whole header; False unless it is a SEND_MESSAGE_V2 of the usual form."""
+    cdef Bytes name, name_end
+    cdef int64_t number
+    cdef unsigned int seen = 0, bit
+    memset(header, 0, sizeof(SendHeader))
+    header.properties = at
+    if at >= end or at[0] != c"{":
+        return False
+    while True:
+        at += 1
+        if at >= end or at[0] != c'"':
+            return False
+        name = at + 1
+        name_end = string_end(name, end)
+        if name_end == NULL or end - name_end < 3 or name_end[1] != c":":
+            return False
+        at = name_end + 2
+        bit = outer_bit(name, name_end)
+        if seen & bit:
+            return False
+        seen |= bit
+        if bit == FIELDS:
+            at = fields_end(header, at + 1, end) if at[0] == c"{" else NULL
+        elif bit == OPAQUE:
+            at = number_end(at, end, &header.opaque)
+        elif bit:
+            number = 0
+            at = number_end(at, end, &number)
+            if number != (SEND_MESSAGE_V2 if bit == CODE else 0):
+                return False
+        else:
+            at = other_value_end(at, end)
+        if at == NULL or at >= end:
+            return False
+        if at[0] == c"}":
+            break
+        if at[0] != c",":
+            return False
+    at += 1
+    while at < end and (at[0] == c"\n" or at[0] == c" "):  # a line feed of C++ clients
+        at += 1
+    return at == end and seen & (CODE | FIELDS) == (CODE | FIELDS)

@@ -1,0 +1,215 @@
+"""Compiled sends against the Python that defines them: same log, same queues, same replies."""
+
+import itertools
+import json
+import os
+import random
+import struct
+from collections.abc import Iterator
+from typing import Any, Final
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from support.brokers import pull_command, send_command
+from support.golden.frames import load_frame
+from support.source_tree import ROOT
+from support.twin_brokers import TwinBrokers
+
+from aerobee.broker.acceleration import is_compiled
+from aerobee.remoting.codes import RequestCode
+from aerobee.remoting.frame import encode_frame
+
+pytestmark = pytest.mark.skipif(not is_compiled(), reason="built without a C compiler")
+
+MUTATIONS: Final = int(os.environ.get("COMPILED_SENDS_MUTATIONS", "4000"))
+THOROUGH: Final = settings(
+    max_examples=400, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True
+)
+
+
+@pytest.fixture(scope="module")
+def twins() -> Iterator[TwinBrokers]:
+    """Run a pair whose log rolls and whose queues are extended often."""
+    with pytest.MonkeyPatch.context() as monkeypatch, TwinBrokers(monkeypatch) as pair:
+        yield pair
+
+
+def frame(header: bytes, body: bytes, lie: int = 0, codec: int = 0) -> bytes:
+    """Join header and body; `lie` is what the header's length is wrong by."""
+    word = codec << 24 | max(0, len(header) + lie)
+    return struct.pack(">II", 4 + len(header) + len(body), word) + header + body
+
+
+def header(fields: dict[str, Any], **outer: Any) -> dict[str, Any]:
+    """Return a send's header as a value, fields in the order of the Java client."""
+    return {
+        "code": 310,
+        "extFields": fields,
+        "flag": 0,
+        "language": "JAVA",
+        "opaque": 7,
+        "serializeTypeCurrentRPC": "JSON",
+        "version": 513,
+        **outer,
+    }
+
+
+def compact(value: Any, *, ascii_only: bool = True) -> bytes:
+    """Write JSON as clients do: no white space."""
+    text = json.dumps(value, separators=(",", ":"), ensure_ascii=ascii_only)
+    return text.encode("utf-8", "surrogatepass")
+
+
+USUAL: Final = send_command(properties="KEYS\x01k1\x02UNIQ_KEY\x01AB01\x02TAGS\x01TagA\x02").ext
+
+words = st.sampled_from(
+    ["UNIQ_KEY", "TAGS", "KEYS", "WAIT", "DELAY", "MODEL", "TRAN_MSG", "POP_CK", "POP_X", "XTAGS",
+     "MY_UNIQ_KEY", "", "DEL", "L", "_", "TRAN", "PGROUP", "INNER_NUM"]
+)  # fmt: skip
+values = st.one_of(
+    st.sampled_from(["A1", "TagA", "true", "", "0", "a b", 'q"uote', "back\\slash", "a/b", "é",
+                     "\u4e2d", "\x00", "\x7f", "\t", "\ud800", "\U0001f600", "x" * 70]),
+    st.text(alphabet="AZaz09_L-\x01\x02", max_size=8),
+)  # fmt: skip
+properties = st.one_of(
+    st.lists(st.tuples(words, values), max_size=5).map(
+        lambda pairs: "".join(f"{name}\x01{value}\x02" for name, value in pairs)
+    ),
+    st.text(alphabet="UNIQ_KEY\x01\x02TAGSDEL", max_size=40),
+    st.sampled_from(["x" * 32_600, "UNIQ_KEY\x01A\x02X\x01" + "y" * 32_690]),
+).flatmap(
+    lambda text: st.sampled_from([text, f"UNIQ_KEY\x01K7\x02{text}", text.removesuffix("\x02")])
+)
+numbers = st.sampled_from(
+    ["0", "1", "2", "3", "4", "-1", "-0", "01", "+1", "", " 1", "1.0", "1e3", "true", "false", "x",
+     "7", "256", "1792", "16", "2147483647", "2147483648", "-2147483648", "-2147483649", "9" * 18,
+     "9" * 19, "9223372036854775807", "9223372036854775808", "9" * 40, None, 0, 1, False, True]
+)  # fmt: skip
+letters = st.sampled_from("abcdefghijklmnz")
+changes = st.lists(
+    st.one_of(
+        st.tuples(st.just("i"), properties),
+        st.tuples(letters, numbers),
+        st.tuples(st.sampled_from(["b", "a", "c", "n"]), st.sampled_from(["T", "U", "é", "t\\u"])),
+        st.tuples(st.sampled_from(["zone", "é", "aa", "k\\"]), values),
+    ),
+    max_size=3,
+)
+one_property_string = st.tuples(st.just("i"), properties).map(lambda change: [change])
+outers: st.SearchStrategy[dict[str, Any]] = st.dictionaries(
+    st.sampled_from(["code", "opaque", "flag", "remark", "language", "version", "extFields", "x"]),
+    st.one_of(
+        st.sampled_from([310, 0, 1, 2, -1, None, "", "0", "310", "a\nb", 1.5, True, {}, []]),
+        st.sampled_from([2**31, -(2**31), 10**17, 10**18, 2**63, 2**70]),
+    ),
+    max_size=1,
+)
+
+
+@st.composite
+def sends(draw: st.DrawFn) -> bytes:
+    """Draw a send, most often with something unusual about it."""
+    fields: dict[str, Any] = {**USUAL, "e": draw(st.sampled_from("0123"))}
+    for name, value in draw(st.one_of(st.just([]), one_property_string, changes)):
+        fields[name] = value
+    if not draw(st.integers(0, 9)):
+        fields.pop(draw(letters), None)
+    if draw(st.booleans()):
+        fields = dict(draw(st.permutations(list(fields.items()))))
+    whole = header(fields, **draw(st.one_of(st.just({}), st.just({}), outers)))
+    if draw(st.booleans()):
+        whole = dict(draw(st.permutations(list(whole.items()))))
+    text = compact(whole, ascii_only=draw(st.booleans()))
+    text += draw(st.sampled_from([b""] * 6 + [b"\n", b" \n", b"x", b"\x00", b"}"]))
+    body = draw(st.one_of(st.binary(max_size=200), st.sampled_from([bytes(5000), b"x" * 1024])))
+    return frame(text, body, draw(st.sampled_from([0] * 30 + [-1, 1, 300, 1 << 23])),
+                 draw(st.sampled_from([0] * 30 + [1, 2, 9])))  # fmt: skip
+
+
+others = st.one_of(
+    st.builds(pull_command, st.integers(0, 3)).map(encode_frame),
+    st.builds(send_command, st.binary(min_size=1, max_size=50)).map(encode_frame),
+    st.builds(send_command, code=st.just(RequestCode.SEND_BATCH_MESSAGE)).map(encode_frame),
+    st.binary(max_size=30),
+    st.sampled_from([b"\x00\x00\x00\x00", b"\xff\xff\xff\xff", b"\x7f\xff\xff\xff\x00"]),
+)
+
+
+def cut(data: bytes, cuts: list[int]) -> list[bytes]:
+    """Split a stream as a network may."""
+    places = [0, *itertools.accumulate(cuts), len(data)]
+    return [data[begin:end] for begin, end in itertools.pairwise(places)]
+
+
+@THOROUGH
+@given(
+    frames=st.lists(st.one_of(sends(), sends(), others), min_size=1, max_size=12),
+    cuts=st.lists(st.integers(1, 3000), max_size=8),
+)
+def test_compiled_and_python_do_the_same(
+    twins: TwinBrokers, frames: list[bytes], cuts: list[int]
+) -> None:
+    """For any stream of sends, usual, unusual and hostile, however it is split."""
+    compiled, python = twins.exchange(cut(b"".join(frames), cuts))
+    assert compiled == python
+
+
+@pytest.mark.parametrize("client", ["java-5.5.0", "java-4.9.8"])
+def test_what_java_clients_send_is_not_declined(twins: TwinBrokers, client: str) -> None:
+    """A recorded frame is served by the compiled code."""
+    recorded = ROOT / f"tests/golden/frames/{client}-produces/SEND_MESSAGE_V2-request.hex"
+    data = load_frame(recorded).frame
+    before = twins.compiled_frames
+    compiled, python = twins.exchange([data * 5])
+    assert compiled == python
+    assert twins.compiled_frames - before == 5
+
+
+@pytest.mark.parametrize("tail", [b"", b"\n"])
+@pytest.mark.parametrize("order", [sorted, lambda names: sorted(names, reverse=True), list])
+def test_any_order_of_names_is_not_declined(twins: TwinBrokers, order: Any, tail: bytes) -> None:
+    """Clients in Go, C++ and JavaScript write the same names in other orders."""
+    fields = {name: USUAL[name] for name in order(USUAL)}
+    whole = header(fields, remark=None)
+    text = compact({name: whole[name] for name in order(whole)}) + tail
+    before = twins.compiled_frames
+    compiled, python = twins.exchange([frame(text, b"body")])
+    assert compiled == python
+    assert twins.compiled_frames - before == 1
+
+
+def mutated(rng: random.Random, data: bytes) -> bytes:
+    """Change a few bytes: overwrite, insert, cut out, repeat."""
+    changed = bytearray(data)
+    for _ in range(rng.choice((1, 1, 2, 5))):
+        at = rng.randrange(len(changed) + 1)
+        kind = rng.randrange(4)
+        if kind == 0 and at < len(changed):
+            changed[at] = rng.choice((rng.randrange(256), *b'"\\{}:,0L_\x00\xff'))
+        elif kind == 1:
+            changed[at:at] = rng.randbytes(rng.choice((1, 1, 3, 40)))
+        elif kind == 2:
+            del changed[at : at + rng.choice((1, 1, 4, 200))]
+        else:
+            changed[at:at] = changed[at : at + rng.choice((2, 20, 300))]
+    return bytes(changed)
+
+
+def test_mutated_frames_harm_nobody(twins: TwinBrokers) -> None:
+    """Many thousand streams with wrong bytes: the compiled code does what Python does."""
+    seed = int(os.environ.get("COMPILED_SENDS_SEED", random.randrange(1 << 32)))
+    print(f"COMPILED_SENDS_SEED={seed}")
+    rng = random.Random(seed)
+    before = twins.compiled_frames
+    usual = [
+        frame(compact(header({**USUAL, "e": str(number % 4)}, opaque=number)), bytes(number * 30))
+        for number in range(1, 5)
+    ]
+    for number in range(MUTATIONS):
+        rng.shuffle(usual)
+        data = b"".join(mutated(rng, one) if rng.random() < 0.5 else one for one in usual)
+        pieces = [data] if rng.random() < 0.8 else cut(data, [rng.randrange(1, len(data) + 1)])
+        compiled, python = twins.exchange(pieces)
+        assert compiled == python, f"seed {seed}, stream {number}"
+    assert twins.compiled_frames - before > MUTATIONS, "most frames are not hit, and not declined"
