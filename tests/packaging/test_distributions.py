@@ -1,5 +1,8 @@
 """The wheel and the sdist hold every module, and nothing that should not travel."""
 
+import importlib.machinery
+import os
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -9,15 +12,36 @@ from pathlib import Path
 import pytest
 from support.source_tree import ROOT, committed_files, name, packages, project
 
+COMPILED = f"aerobee/broker/compiled/plain_sends{importlib.machinery.EXTENSION_SUFFIXES[0]}"
+
+
+def build(out: Path, *options: str, **environment: str) -> str:
+    """Build from the tree without a network; return what was printed."""
+    command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(out), str(ROOT)]
+    done = subprocess.run(
+        [*command, *options],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build an sdist from the tree and a wheel from that sdist, without a network."""
+    """Build an sdist from the tree and a wheel from that sdist."""
     out = tmp_path_factory.mktemp("dist")
-    build = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(out), str(ROOT)]
-    done = subprocess.run(build, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+    build(out)
     return out
+
+
+def wheel_files(folder: Path) -> set[str]:
+    """Name what a wheel installs."""
+    (wheel,) = folder.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        return {file for file in archive.namelist() if ".dist-info/" not in file}
 
 
 def packaged_files() -> set[str]:
@@ -29,11 +53,42 @@ def test_the_wheel_holds_every_module(built: Path) -> None:
     """Each file of the folders is installed below `aerobee/`, and no other file is."""
     (wheel,) = built.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
-        names = {file for file in archive.namelist() if ".dist-info/" not in file}
         entries = archive.read(f"aerobee-{version()}.dist-info/entry_points.txt").decode()
-    assert names == {f"aerobee/{file}" for file in packaged_files()}
+    assert wheel_files(built) - {COMPILED} == {f"aerobee/{file}" for file in packaged_files()}
     assert "[pytest11]" in entries
     assert "aerobee = aerobee.cli.main:main" in entries
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
+def test_the_wheel_holds_compiled_code_that_works(built: Path, tmp_path: Path) -> None:
+    """With a compiler the wheel is made for this platform, and its module can be imported."""
+    (wheel,) = built.glob("*.whl")
+    assert not wheel.name.endswith("none-any.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(tmp_path)
+    show = "import aerobee.broker.compiled.plain_sends as found; print(found.__file__)"
+    done = subprocess.run(
+        [sys.executable, "-c", show],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout.strip() == str(tmp_path / COMPILED), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("environment", "reason"),
+    [({"CC": "false"}, "not compiled, Python does the same"), ({"AEROBEE_COMPILE": "0"}, "")],
+)
+def test_a_wheel_without_compiled_code_is_for_any_platform(
+    tmp_path: Path, environment: dict[str, str], reason: str
+) -> None:
+    """Without a compiler that works, or where it is not wanted, everything is there in Python."""
+    assert reason in build(tmp_path, "--wheel", **environment)
+    (wheel,) = tmp_path.glob("*.whl")
+    assert wheel.name.endswith("-py3-none-any.whl")
+    assert wheel_files(tmp_path) == {f"aerobee/{file}" for file in packaged_files()}
 
 
 def test_the_sdist_holds_the_project(built: Path) -> None:
@@ -42,7 +97,13 @@ def test_the_sdist_holds_the_project(built: Path) -> None:
     with tarfile.open(sdist) as archive:
         names = {file.partition("/")[2] for file in archive.getnames()}
     assert packaged_files() <= names
-    assert {"README.md", "LICENSE", "Makefile", "requirements.lock", "deploy/dev_links.py"} <= names
+    assert {
+        "README.md",
+        "LICENSE",
+        "Makefile",
+        "requirements.lock",
+        "deploy/build_hook.py",
+    } <= names
     assert any(file.startswith("tests/") for file in names)
     assert not any(file.startswith((".venv/", ".dev/", "build/")) for file in names)
 
