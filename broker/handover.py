@@ -201,7 +201,7 @@ class Handovers:
         if connection in self.fresh:
             self.fresh[connection].cancel()
         self.fresh[connection] = self._later(
-            ADOPTION_MS / 1000, lambda: self.fresh.pop(connection, None)
+            ADOPTION_MS / 1000, lambda: self._no_longer_fresh(connection)
         )
 
     def left(self, connection: Connection, group: str) -> None:
@@ -296,6 +296,9 @@ class Handovers:
         if holder is not None and self._wait_ms() and len(self._queues) < self._queues_max:
             queue = self._queues[key] = OwnedQueue(key)
             self._owners.give(queue, holder, "free")
+
+    def _no_longer_fresh(self, connection: Connection) -> None:
+        del self.fresh[connection]
 
     def _linger_over(self, connection: Connection, group: str) -> None:
         for queue in self._owners.owned_by(connection, group):

@@ -1,0 +1,259 @@
+"""Hand-overs under any order of joins, departures, deaths, asks, commits and pulls."""
+
+from dataclasses import dataclass
+
+from hypothesis import assume, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from support.fake_connection import FakeConnection
+from support.virtual_time import VirtualTime
+
+from aerobee.broker.consumer_group import Client
+from aerobee.broker.handover import Handovers
+from aerobee.broker.members import Members
+from aerobee.broker.owned_queue import QueueKey, Verdict
+from aerobee.broker.queue_owners import Surroundings
+from aerobee.remoting.bodies import ConsumerData, SubscriptionData
+from aerobee.remoting.net.connection import Connection
+
+WAIT_MS = 2000
+TIMEOUT_MS = 7000
+CLIENTS = 4  # the latter half are ours
+NUMBERS = st.integers(min_value=0, max_value=CLIENTS - 1)
+QUEUES = st.sampled_from([QueueKey("g", "t", 0), QueueKey("g", "t", 1)])
+PATIENCE_MS = 30_000  # in which a member that pulls alone must come to read
+
+
+@dataclass(eq=False)
+class Asked:
+    """One request for an offset, as its sender sees it."""
+
+    connection: FakeConnection
+    key: QueueKey
+    came_ms: int
+    verdict: Verdict | None = None
+
+
+class FakeSurroundings(Surroundings):
+    """Offsets and waiting pulls in tables."""
+
+    def __init__(self) -> None:
+        self.offsets: dict[QueueKey, int] = {}
+        self.locks: dict[QueueKey, str] = {}
+        self.pulls: dict[tuple[Connection, QueueKey], None] = {}
+        self.read: set[tuple[Connection, QueueKey]] = set()
+        self.handovers: Handovers
+
+    def committed(self, key: QueueKey) -> int | None:
+        """Return the committed offset."""
+        return self.offsets.get(key)
+
+    def locked_by(self, key: QueueKey) -> str | None:
+        """Return who has locked the queue."""
+        return self.locks.get(key)
+
+    def tell(self, connection: Connection, key: QueueKey) -> None:
+        """Owners of queues are alive."""
+        assert not connection.closed
+
+    def wake_pulls(self, key: QueueKey) -> None:
+        """Let those read that may."""
+        for connection, other in list(self.pulls):
+            if other == key and self.handovers.may_pull(connection, key):
+                del self.pulls[connection, key]
+                self.read.add((connection, key))
+
+    def end_pulls(self, connection: Connection, key: QueueKey) -> None:
+        """Answer the waiting pull with nothing."""
+        self.pulls.pop((connection, key), None)
+
+    def holds_pull(self, connection: Connection, key: QueueKey) -> bool:
+        """Whether a pull waits."""
+        return (connection, key) in self.pulls
+
+
+class HandoverMachine(RuleBasedStateMachine):
+    """Four clients in one group; `given` are those who got a queue and have not released it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.time = VirtualTime()
+        self.around = FakeSurroundings()
+        self.members = Members(lambda group, told: None, self.time.clock_ms)
+        self.handovers = self.around.handovers = Handovers(
+            self.members,
+            self.around,
+            clock_ms=self.time.clock_ms,
+            later=self.time.later,
+            wait_ms=lambda: WAIT_MS,
+            queues_max=100,
+        )
+        self.members.watchers.append(self.handovers)
+        self.lives = [0] * CLIENTS
+        self.connections = [self.connect(number) for number in range(CLIENTS)]
+        self.versions = [1] * CLIENTS
+        self.asked: list[Asked] = []
+        self.given: dict[QueueKey, set[Connection]] = {}
+
+    def connect(self, number: int) -> FakeConnection:
+        """Return the connection of a client's next life."""
+        self.lives[number] += 1
+        return FakeConnection(f"10.0.0.{number}:{self.lives[number]}")
+
+    def is_member(self, number: int) -> bool:
+        """Whether a client is in the group."""
+        group = self.members.group("g")
+        return group is not None and self.connections[number] in group.members
+
+    def answered(self, asked: Asked, verdict: Verdict) -> None:
+        """Take an answer: ours may be told to wait, others never."""
+        if asked.connection.closed:
+            return  # nobody reads it
+        asked.verdict = verdict
+        self.asked.remove(asked)
+        number = self.connections.index(asked.connection)
+        assert verdict is Verdict.OFFSET or number >= CLIENTS // 2
+        owner = self.handovers.owner(asked.key)
+        if verdict is Verdict.OFFSET and owner is not None:
+            if owner.connection is asked.connection:
+                self.given.setdefault(asked.key, set()).add(asked.connection)
+            else:
+                assert not self.is_member(number), "a member got an offset and not the queue"
+
+    @initialize(number=NUMBERS, other=NUMBERS)
+    def begin(self, number: int, other: int) -> None:
+        """Everybody joins, and two of them own a queue each."""
+        for client in range(CLIENTS):
+            self.beat(client, newer=False)
+        self.ask(number, QueueKey("g", "t", 0))
+        self.ask(other, QueueKey("g", "t", 1))
+
+    @rule(number=NUMBERS, newer=st.booleans())
+    def beat(self, number: int, newer: bool) -> None:
+        """Join, stay, or tell that the queues have changed."""
+        self.versions[number] += newer
+        data = ConsumerData(
+            group_name="g",
+            subscription_data_set=[SubscriptionData(topic="t", sub_version=self.versions[number])],
+            handover_timeout_millis=TIMEOUT_MS if number >= CLIENTS // 2 else None,
+        )
+        client = Client(self.connections[number], f"c{number}", 0, 513)
+        self.members.register_consumer(client, data, notified=True)
+
+    @rule(number=NUMBERS)
+    def leave(self, number: int) -> None:
+        """Leave the group and stay connected."""
+        self.members.unregister_consumer(self.connections[number], "g")
+
+    @rule(number=NUMBERS)
+    def die(self, number: int) -> None:
+        """The connection ends; the client comes back with another one, which is no member."""
+        connection = self.connections[number]
+        connection.closed = True
+        self.asked = [asked for asked in self.asked if asked.connection is not connection]
+        self.members.closed(connection)
+        self.handovers.closed(connection)
+        for held in [held for held in self.around.pulls if held[0] is connection]:
+            del self.around.pulls[held]
+        for owners in self.given.values():
+            owners.discard(connection)
+        self.connections[number] = self.connect(number)
+
+    @rule(number=NUMBERS, key=QUEUES)
+    def ask(self, number: int, key: QueueKey) -> None:
+        """Ask for the offset, one at a time for each queue."""
+        connection = self.connections[number]
+        assume(not any(a.connection is connection and a.key == key for a in self.asked))
+        asked = Asked(connection, key, self.time.now_ms)
+        self.asked.append(asked)
+        verdict = self.handovers.ask(connection, key, lambda late: self.answered(asked, late))
+        if verdict is not None:
+            self.answered(asked, verdict)
+
+    @rule(number=NUMBERS)
+    def ask_members(self, number: int) -> None:
+        """Begin to rebalance."""
+        self.handovers.asked_members(self.connections[number], "g")
+
+    @rule(number=NUMBERS, key=QUEUES)
+    def commit(self, number: int, key: QueueKey) -> None:
+        """Of those who got the queue, the owner's commit counts and nobody else's."""
+        connection = self.connections[number]
+        owner = self.handovers.owner(key)
+        offset = self.around.offsets.get(key, 0) + 1
+        taken = self.handovers.takes_commit(connection, key, offset)
+        if connection in self.given.get(key, ()):
+            assert taken is (owner is not None and owner.connection is connection)
+        if taken:
+            self.around.offsets[key] = offset
+            self.handovers.committed(connection, key)
+
+    @rule(number=NUMBERS, key=QUEUES)
+    def unlock(self, number: int, key: QueueKey) -> None:
+        """Give a queue up, or a claim to it."""
+        connection = self.connections[number]
+        self.handovers.release(connection, [key])
+        self.given.get(key, set()).discard(connection)
+
+    @rule(number=NUMBERS, key=QUEUES)
+    def pull(self, number: int, key: QueueKey) -> None:
+        """Pull; the pull waits where it may not read."""
+        self.reads(number, key)
+
+    def reads(self, number: int, key: QueueKey) -> bool:
+        """Pull unless a pull waits already; return whether it may read."""
+        connection = self.connections[number]
+        if (connection, key) in self.around.pulls:
+            return (connection, key) in self.around.read
+        if self.handovers.begin_pull(connection, key):
+            owner = self.handovers.owner(key)
+            if owner is not None and owner.connection is connection:
+                self.given.setdefault(key, set()).add(connection)
+            return True
+        self.around.pulls[connection, key] = None
+        return False
+
+    @rule(ms=st.sampled_from([1, 300, 700, 2500, 9000, 40_000]))
+    def wait(self, ms: int) -> None:
+        """Let time pass."""
+        self.time.advance(ms)
+
+    @precondition(lambda self: self.given)
+    @rule(number=NUMBERS, key=QUEUES)
+    def is_not_starved(self, number: int, key: QueueKey) -> None:
+        """A member that pulls reads, once nobody else pulls or asks."""
+        assume(self.is_member(number) and self.connections[number] in self.given.get(key, ()))
+        connection = self.connections[number]
+        self.around.pulls.clear()
+        for _ in range(PATIENCE_MS // 500):
+            self.around.read.clear()
+            if self.reads(number, key):
+                return
+            self.time.advance(500)
+            if (connection, key) in self.around.read:
+                return
+        raise AssertionError(f"{connection.remote} pulls {key} in vain")
+
+    @invariant()
+    def every_ask_is_answered_in_time(self) -> None:
+        """Nobody waits longer than a Go client does."""
+        assert all(self.time.now_ms - asked.came_ms < WAIT_MS for asked in self.asked)
+
+    @invariant()
+    def nobody_owns_from_the_grave(self) -> None:
+        """Owners are connected."""
+        for key in (QueueKey("g", "t", 0), QueueKey("g", "t", 1)):
+            owner = self.handovers.owner(key)
+            assert owner is None or not owner.connection.closed
+
+    def teardown(self) -> None:
+        """When everybody has gone, nothing is left of them, and nothing is to come."""
+        for number in range(CLIENTS):
+            self.die(number)
+        assert self.handovers.is_empty
+        self.time.advance(1000)
+        assert self.handovers.is_empty and not self.time.pending
+
+
+TestHandovers = HandoverMachine.TestCase
+TestHandovers.settings = settings(max_examples=100, stateful_step_count=60, deadline=None)
