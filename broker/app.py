@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from aerobee.broker.appending import Appender
+from aerobee.broker.broadcast_offsets import BroadcastOffsets
 from aerobee.broker.change_notices import ChangeNotices
 from aerobee.broker.connection import BrokerConnection
 from aerobee.broker.context import Context
@@ -252,6 +253,7 @@ class Broker:
                 wait_ms=lambda: self.settings.handover_wait_millis,
                 queues_max=settings.owned_queues_max,
             ),
+            broadcasts=BroadcastOffsets(members, offsets, store, wall_clock_ms),
             queues=queues,
             tick=tick,
             appender=appender,

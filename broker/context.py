@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     import asyncio
 
     from aerobee.broker.appending import Appender
+    from aerobee.broker.broadcast_offsets import BroadcastOffsets
     from aerobee.broker.delay import DelayService
     from aerobee.broker.delay_offsets import DelayOffsetTable
     from aerobee.broker.groups import GroupTable
@@ -39,6 +40,7 @@ class Context:
     members: "Members"
     locks: "QueueLocks"
     handovers: "Handovers"
+    broadcasts: "BroadcastOffsets"
     queues: "TopicQueues"
     tick: "Tick"
     appender: "Appender"

@@ -2,12 +2,14 @@
 
 from typing import TYPE_CHECKING, Final, Protocol
 
-from aerobee.broker.filters import MessageFilter, SqlFilter, check_property_filter
+from aerobee.broker.broadcast_offsets import BroadcastOffsets
+from aerobee.broker.filters import MessageFilter, SqlFilter
 from aerobee.broker.hooks import PullEvent
 from aerobee.broker.owned_queue import QueueKey
-from aerobee.broker.remarks import Forbidden, further_details
+from aerobee.broker.pull_checks import PullChecks
 from aerobee.broker.topic_queues import TopicQueue
-from aerobee.remoting.codes import Perm, PullSysFlag, RequestCode, ResponseCode
+from aerobee.remoting.bodies import SubscriptionGroupConfig, TopicConfig
+from aerobee.remoting.codes import PullSysFlag, ResponseCode
 from aerobee.remoting.command import FLAG_RESPONSE, VERSION, Codec, Command
 from aerobee.remoting.errors import RequestError
 from aerobee.remoting.frame import encode_frame
@@ -19,11 +21,12 @@ from aerobee.storage.reading import ReadResult, ReadStatus
 if TYPE_CHECKING:
     from aerobee.broker.context import Context
 
+MASTER_ID: Final = 0
 HELD_MS_MAX: Final = 10 * 60 * 1000  # a client may not park a pull for longer
 
 FOUND: Final = (
     b'{"code":%d,"extFields":{"groupSysFlag":"%d","maxOffset":"%d","minOffset":"%d",'
-    b'"nextBeginOffset":"%d","suggestWhichBrokerId":"0","topicSysFlag":"%d"},"flag":1,'
+    b'"nextBeginOffset":"%d","suggestWhichBrokerId":"%d","topicSysFlag":"%d"},"flag":1,'
     b'"language":"JAVA","opaque":%d,"remark":"%b","serializeTypeCurrentRPC":"JSON",'
     b'"version":' + str(VERSION).encode() + b"}"
 )
@@ -39,6 +42,7 @@ CODES: Final = {
     ReadStatus.OFFSET_OVERFLOW_ONE: ResponseCode.PULL_NOT_FOUND,
     ReadStatus.OFFSET_OVERFLOW_BADLY: ResponseCode.PULL_OFFSET_MOVED,
     ReadStatus.OFFSET_TOO_SMALL: ResponseCode.PULL_OFFSET_MOVED,
+    ReadStatus.OFFSET_RESET: ResponseCode.PULL_OFFSET_MOVED,
 }
 
 
@@ -87,8 +91,11 @@ class Pulls:
     def __init__(self, context: "Context") -> None:
         self._context = context
         settings = context.settings
+        self._check = PullChecks(context).check
         self._count_max = settings.max_transfer_count_on_message_in_memory
         self._bytes_max = settings.max_transfer_bytes_on_message_in_memory
+        self._slave_read = settings.slave_read_enable
+        self._broadcasts = context.broadcasts if settings.enable_broadcast_offset_store else None
 
     def serve(self, pull: Pull) -> list[bytes | memoryview] | None:
         """Answer a pull that has just arrived; None when it is held.
@@ -96,7 +103,7 @@ class Pulls:
         Raises RequestError with the code of the first check that fails.
         """
         context, header = self._context, pull.header
-        queue, wanted, flags = self._check(pull)
+        queue, wanted, topic, group = self._check(pull.connection, header, pull.request_code)
         handovers, key, connection = context.handovers, self._watched(header), pull.connection
         if header.sys_flag & PullSysFlag.COMMIT_OFFSET and (
             key is None or handovers.takes_commit(connection, key, header.commit_offset)
@@ -104,14 +111,20 @@ class Pulls:
             context.offsets.commit(
                 header.consumer_group, header.topic, header.queue_id, header.commit_offset
             )
-        if key is None or handovers.begin_pull(connection, key):
-            result = self._read(pull, queue, wanted)
-        else:
-            result = nothing(queue, pull.offset)
+        broadcasts = self._broadcasts if context.broadcasts.concerns(header) else None
+        result = self._sent_on(pull, queue, broadcasts) if broadcasts is not None else None
+        if result is None:
+            if key is None or handovers.begin_pull(connection, key):
+                result = self._read(pull, queue, wanted)
+            else:
+                result = nothing(queue, pull.offset)
         context.offsets.pulled(
             header.consumer_group, header.topic, header.queue_id, result.next_offset
         )
         code = reply_code(result.status, header.queue_offset)
+        if broadcasts is not None:
+            moved = code == ResponseCode.PULL_OFFSET_MOVED
+            broadcasts.pulled(connection, header, result.next_offset if moved else None)
         if code == ResponseCode.PULL_NOT_FOUND and header.sys_flag & PullSysFlag.SUSPEND:
             timeout_ms = header.suspend_timeout_millis
             if not context.settings.long_polling_enable:
@@ -119,12 +132,18 @@ class Pulls:
             if not context.holds.hold(pull, queue, min(max(timeout_ms, 0), HELD_MS_MAX)):
                 raise RequestError(ResponseCode.SYSTEM_BUSY, "too many pulls wait in this broker")
             return None
-        return self._reply(pull, code, result, flags)
+        return self._reply(pull, code, queue, result, topic, group)
 
     def serve_again(self, pull: Pull, expired: bool) -> bool:
-        """Run a held pull once more and answer it; False when it goes on waiting."""
+        """Run a held pull once more and answer it; False when it goes on waiting.
+
+        Where more arrived than one read looks at, and nothing of it was wanted so far, the client
+        is told to go on.
+        """
         try:
-            queue, wanted, flags = self._check(pull)
+            queue, wanted, topic, group = self._check(
+                pull.connection, pull.header, pull.request_code
+            )
             key = self._watched(pull.header)
             if key is None or self._context.handovers.may_pull(pull.connection, key):
                 result = self._read(pull, queue, wanted)
@@ -132,92 +151,30 @@ class Pulls:
                 result = nothing(queue, pull.offset)
             code = reply_code(result.status, pull.offset)
             if not expired and code != ResponseCode.SUCCESS:
-                if result.status is ReadStatus.NO_MATCHED_MESSAGE:
+                if result.next_offset >= result.max_offset and (
+                    result.status is ReadStatus.NO_MATCHED_MESSAGE
+                ):
                     pull.offset = result.next_offset
                     return False
                 if code == ResponseCode.PULL_NOT_FOUND:
                     return False
             if code == ResponseCode.PULL_NOT_FOUND and pull.offset != pull.header.queue_offset:
                 code = ResponseCode.PULL_RETRY_IMMEDIATELY  # unwanted messages were passed over
-            frames = self._reply(pull, code, result, flags)
+            frames = self._reply(pull, code, queue, result, topic, group)
         except RequestError as error:
             frames = refusal(pull, error)
         pull.connection.write(b"".join(frames))
         return True
 
-    def _check(self, pull: Pull) -> tuple[TopicQueue, MessageFilter | None, tuple[int, int]]:
-        """Run RocketMQ's checks in its order; return queue, filter, flags of topic, group."""
-        context, header = self._context, pull.header
-        settings = context.settings
-        if not settings.broker_permission & Perm.READ:
-            raise RequestError(
-                ResponseCode.NO_PERMISSION,
-                f"the broker[{settings.broker_ip1}] pulling message is forbidden",
-                Forbidden.BROKER,
-            )
-        if (
-            pull.request_code == RequestCode.LITE_PULL_MESSAGE
-            and not settings.lite_pull_message_enable
-        ):
-            raise RequestError(
-                ResponseCode.NO_PERMISSION,
-                f"the broker[{settings.broker_ip1}] for lite pull consumer is forbidden",
-            )
-        group = context.groups.find(header.consumer_group)
-        if group is None:
-            raise RequestError(
-                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
-                further_details(f"subscription group [{header.consumer_group}] does not exist, "),
-            )
-        if not group.consume_enable:
-            raise RequestError(
-                ResponseCode.NO_PERMISSION,
-                f"subscription group no permission, {header.consumer_group}",
-                Forbidden.GROUP,
-            )
-        topic = context.topics.get(header.topic)
-        if topic is None:
-            raise RequestError(
-                ResponseCode.TOPIC_NOT_EXIST,
-                further_details(f"topic[{header.topic}] not exist, apply first please! "),
-            )
-        if not topic.perm & Perm.READ:
-            raise RequestError(
-                ResponseCode.NO_PERMISSION,
-                f"the topic[{header.topic}] pulling message is forbidden",
-                Forbidden.TOPIC,
-            )
-        if not 0 <= header.queue_id < topic.read_queue_nums:
-            raise RequestError(
-                ResponseCode.INVALID_PARAMETER,
-                f"queueId[{header.queue_id}] is illegal, topic:[{header.topic}] "
-                f"topicConfig.readQueueNums:[{topic.read_queue_nums}] "
-                f"consumer:[/{pull.connection.remote}]",
-            )
-        wanted = context.members.filter_for_pull(group, header)
-        if isinstance(wanted, SqlFilter):
-            self._check_expression(wanted, header)
-        return (
-            context.queues.get(header.topic, header.queue_id),
-            wanted,
-            (topic.topic_sys_flag, group.group_sys_flag),
-        )
-
-    def _check_expression(self, wanted: SqlFilter, header: PullMessageRequest) -> None:
-        """Refuse an expression that cannot be compiled, and any where none is allowed."""
-        brought = header.sys_flag & PullSysFlag.SUBSCRIPTION
-        if not brought and wanted.problem() is not None:
-            raise RequestError(
-                ResponseCode.FILTER_DATA_NOT_EXIST,
-                "The broker's consumer filter data is not exist!Your expression may be wrong!",
-            )
-        enabled = self._context.settings.enable_property_filter
-        check_property_filter(wanted.expression_type, enabled=enabled)
-        if wanted.problem() is not None:
-            raise RequestError(
-                ResponseCode.SUBSCRIPTION_PARSE_FAILED,
-                f"parse the consumer's subscription failed, {wanted.problem()}",
-            )
+    def _sent_on(
+        self, pull: Pull, queue: TopicQueue, broadcasts: BroadcastOffsets
+    ) -> ReadResult | None:
+        """Return the answer to a broadcasting client that has to begin elsewhere, else None."""
+        offset = broadcasts.initial(pull.connection, pull.header)
+        if offset is None:
+            return None
+        stored = queue.stored
+        return ReadResult(ReadStatus.OFFSET_RESET, offset, stored.min_offset, stored.max_offset)
 
     def _watched(self, header: PullMessageRequest) -> QueueKey | None:
         """Return the queue of a pull if there is any hand-over that it might have to do with."""
@@ -232,17 +189,26 @@ class Pulls:
         if isinstance(wanted, SqlFilter):
             accept = wanted.scan()
             wanted = None
+        header, bytes_max = pull.header, self._bytes_max
+        if header.max_msg_bytes is not None and header.max_msg_bytes < bytes_max:
+            bytes_max = header.max_msg_bytes  # the client's wish, of which RocketMQ knows nothing
         return self._context.store.read(
             queue.stored,
             pull.offset,
-            min(pull.header.max_msg_nums, self._count_max),
-            self._bytes_max,
+            min(header.max_msg_nums, self._count_max),
+            bytes_max,
             wanted,
             accept,
         )
 
     def _reply(
-        self, pull: Pull, code: int, result: ReadResult, flags: tuple[int, int]
+        self,
+        pull: Pull,
+        code: int,
+        queue: TopicQueue,
+        result: ReadResult,
+        topic: TopicConfig,
+        group: SubscriptionGroupConfig,
     ) -> list[bytes | memoryview]:
         context, header = self._context, pull.header
         context.metrics.pulled(header.topic, header.consumer_group, result.count, result.bytes)
@@ -259,14 +225,17 @@ class Pulls:
             )
             for hook in context.hooks.after_pull:
                 hook(event)
+        broker_id = self._suggested(queue, result, group) if self._slave_read else MASTER_ID
+        flags = topic.topic_sys_flag, group.group_sys_flag
         if pull.codec != Codec.JSON:
-            return [encoded_reply(pull, code, result, flags)]
+            return [encoded_reply(pull, code, result, flags, broker_id)]
         payload = FOUND % (
             code,
             flags[1],
             result.max_offset,
             result.min_offset,
             result.next_offset,
+            broker_id,
             flags[0],
             pull.opaque,
             result.status.name.encode(),
@@ -274,6 +243,22 @@ class Pulls:
         size = len(payload)
         lengths = (size + 4 + result.bytes).to_bytes(4, "big") + size.to_bytes(4, "big")
         return [lengths, payload, *result.parts]
+
+    def _suggested(
+        self, queue: TopicQueue, result: ReadResult, group: SubscriptionGroupConfig
+    ) -> int:
+        """Choose from which broker of its set a group should pull on, with slaveReadEnable.
+
+        From its slow one, as the group's configuration names it, where what was looked at last is
+        too old to be in memory.
+        """
+        last = result.next_offset - 1
+        looked = result.status in (ReadStatus.FOUND, ReadStatus.NO_MATCHED_MESSAGE)
+        if looked and queue.stored.min_offset <= last < queue.stored.max_offset:
+            position = queue.stored.entry(last)[0]
+            if not self._context.store.in_memory(position):
+                return group.which_broker_when_consume_slowly
+        return group.broker_id
 
 
 def nothing(queue: TopicQueue, offset: int) -> ReadResult:
@@ -292,10 +277,12 @@ def reply_code(status: ReadStatus, offset: int) -> int:
     return CODES[status]
 
 
-def encoded_reply(pull: Pull, code: int, result: ReadResult, flags: tuple[int, int]) -> bytes:
+def encoded_reply(
+    pull: Pull, code: int, result: ReadResult, flags: tuple[int, int], broker_id: int
+) -> bytes:
     """Encode a pull reply for a peer whose headers are not JSON."""
     header = PullMessageReply(
-        suggest_which_broker_id=0,
+        suggest_which_broker_id=broker_id,
         next_begin_offset=result.next_offset,
         min_offset=result.min_offset,
         max_offset=result.max_offset,

@@ -1,0 +1,128 @@
+"""The checks that every pull passes, in RocketMQ's order (PullMessageProcessor.processRequest)."""
+
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from aerobee.broker.filters import MessageFilter, SqlFilter, check_property_filter
+from aerobee.broker.names import SYSTEM_GROUP_PREFIX
+from aerobee.broker.remarks import Forbidden, further_details
+from aerobee.broker.topic_queues import TopicQueue
+from aerobee.remoting.bodies import SubscriptionGroupConfig, TopicConfig
+from aerobee.remoting.codes import Perm, PullSysFlag, RequestCode, ResponseCode
+from aerobee.remoting.errors import RequestError
+from aerobee.remoting.headers.pull import PullMessageRequest
+from aerobee.remoting.net.connection import Connection
+
+if TYPE_CHECKING:
+    from aerobee.broker.context import Context
+
+ACTIVELY: Final = "CONSUME_ACTIVELY"
+NEVER_REJECTED: Final = frozenset(
+    {
+        "DEFAULT_CONSUMER", "TOOLS_CONSUMER", "SCHEDULE_CONSUMER", "FILTERSRV_CONSUMER",
+        "__MONITOR_CONSUMER", "SELF_TEST_C_GROUP", "CID_ONS-HTTP-PROXY", "CID_ONSAPI_PERMISSION",
+        "CID_ONSAPI_OWNER", "CID_ONSAPI_PULL",
+    }
+)  # fmt: skip
+"""Groups that may always pull, like those of the system (MixAll.isSysConsumerGroupPullMessage)."""
+
+Allowed: TypeAlias = tuple[TopicQueue, MessageFilter | None, TopicConfig, SubscriptionGroupConfig]
+
+
+class PullChecks:
+    """Says what a pull may read, or why it may not."""
+
+    def __init__(self, context: "Context") -> None:
+        self._context = context
+        self._settings = context.settings
+
+    def check(
+        self, connection: Connection, header: PullMessageRequest, request_code: int
+    ) -> Allowed:
+        """Return the queue, the filter, and the configurations of topic and group.
+
+        Raises RequestError with the code of the first check that fails.
+        """
+        context, settings = self._context, self._settings
+        if not settings.broker_permission & Perm.READ:
+            raise RequestError(
+                ResponseCode.NO_PERMISSION,
+                f"the broker[{settings.broker_ip1}] pulling message is forbidden",
+                Forbidden.BROKER,
+            )
+        if request_code == RequestCode.LITE_PULL_MESSAGE and not settings.lite_pull_message_enable:
+            raise RequestError(
+                ResponseCode.NO_PERMISSION,
+                f"the broker[{settings.broker_ip1}] for lite pull consumer is forbidden",
+                Forbidden.BROKER,
+            )
+        group = context.groups.find(header.consumer_group)
+        if group is None:
+            raise RequestError(
+                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
+                further_details(f"subscription group [{header.consumer_group}] does not exist, "),
+            )
+        if not group.consume_enable:
+            raise RequestError(
+                ResponseCode.NO_PERMISSION,
+                f"subscription group no permission, {header.consumer_group}",
+                Forbidden.GROUP,
+            )
+        topic = self._readable(connection, header)
+        wanted = context.members.filter_for_pull(group, header)
+        if isinstance(wanted, SqlFilter):
+            self._check_expression(wanted, header)
+        if settings.reject_pull_consumer_enable:
+            self._check_member(connection, header.consumer_group)
+        return context.queues.get(header.topic, header.queue_id), wanted, topic, group
+
+    def _readable(self, connection: Connection, header: PullMessageRequest) -> TopicConfig:
+        topic = self._context.topics.get(header.topic)
+        if topic is None:
+            raise RequestError(
+                ResponseCode.TOPIC_NOT_EXIST,
+                further_details(f"topic[{header.topic}] not exist, apply first please! "),
+            )
+        if not topic.perm & Perm.READ:
+            raise RequestError(
+                ResponseCode.NO_PERMISSION,
+                f"the topic[{header.topic}] pulling message is forbidden",
+                Forbidden.TOPIC,
+            )
+        if not 0 <= header.queue_id < topic.read_queue_nums:
+            raise RequestError(
+                ResponseCode.INVALID_PARAMETER,
+                f"queueId[{header.queue_id}] is illegal, topic:[{header.topic}] "
+                f"topicConfig.readQueueNums:[{topic.read_queue_nums}] "
+                f"consumer:[/{connection.remote}]",
+            )
+        return topic
+
+    def _check_expression(self, wanted: SqlFilter, header: PullMessageRequest) -> None:
+        """Refuse an expression that cannot be compiled, and any where none is allowed."""
+        brought = header.sys_flag & PullSysFlag.SUBSCRIPTION
+        if not brought and wanted.problem() is not None:
+            raise RequestError(
+                ResponseCode.FILTER_DATA_NOT_EXIST,
+                "The broker's consumer filter data is not exist!Your expression may be wrong!",
+            )
+        check_property_filter(wanted.expression_type, enabled=self._settings.enable_property_filter)
+        if wanted.problem() is not None:
+            raise RequestError(
+                ResponseCode.SUBSCRIPTION_PARSE_FAILED,
+                f"parse the consumer's subscription failed, {wanted.problem()}",
+            )
+
+    def _check_member(self, connection: Connection, name: str) -> None:
+        """Refuse those who pull on their own account where only push consumers may."""
+        group = self._context.members.group(name)
+        if group is not None and group.consume_type != ACTIVELY:
+            return
+        system = name in NEVER_REJECTED or name.startswith(SYSTEM_GROUP_PREFIX)
+        if (group is None or connection not in group.members) and not system:
+            raise RequestError(
+                ResponseCode.SUBSCRIPTION_NOT_EXIST,
+                further_details(
+                    "the consumer's group info not exist, or the pull consumer is rejected by "
+                    "server."
+                ),
+            )
