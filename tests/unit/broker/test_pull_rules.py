@@ -2,6 +2,7 @@
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -36,7 +37,7 @@ async def fill(broker: Broker, count: int, tag: str = "TagA", body_bytes: int = 
             assert (await producer.read()).code == ResponseCode.SUCCESS
 
 
-async def beat(peer: RawPeer, **fields: str) -> None:
+async def beat(peer: RawPeer, **fields: Any) -> None:
     """Send a heartbeat of group G, client c1."""
     subscription = SubscriptionData(topic="T", sub_string="*", sub_version=1)
     consumer = ConsumerData(group_name="G", subscription_data_set=[subscription], **fields)
