@@ -1,14 +1,15 @@
-"""What an unmodified Java client does as a member of a group, as far as its broker can see.
+"""What an unmodified Java client does as a member of groups, as far as its broker can see.
 
-It knows nothing of hand-overs: it rebalances topic by topic, drops the queues that it loses,
-commits them one-way while their handlers may still run, and begins what it gains with one query of
-the offset. Source: RebalanceImpl, RemoteBrokerOffsetStore, DefaultMQPushConsumerImpl of 5.5.0.
+It knows nothing of hand-overs: one thread rebalances group by group and topic by topic, drops the
+queues that are lost, commits them one-way while their handlers may still run, and begins what is
+gained with one query of the offset each, which it waits for.
+Source: RebalanceImpl, RemoteBrokerOffsetStore, DefaultMQPushConsumerImpl of 5.5.0.
 """
 
 import asyncio
 import contextlib
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final
 
 from aerobee.client import MessageQueue
 from aerobee.client.balance import Averagely
@@ -30,8 +31,8 @@ from aerobee.remoting.errors import AerobeeError
 from aerobee.remoting.net.client import ConnectionPool, refuse_requests
 from aerobee.remoting.net.connection import Connection
 from aerobee.remoting.net.tasks import Tasks
-from simulation.clients import MemberNode
 from simulation.ledger import Kind, Outcome, Place
+from simulation.members import Member, place_of
 
 HEARTBEAT_S: Final = 30.0
 REBALANCE_S: Final = 20.0
@@ -48,25 +49,31 @@ ON_THE_WAY_S: Final = 1.7  # two slow pieces
 class OwnedQueue:
     """A queue that it pulls, and how far it is done with it (ProcessQueue.java)."""
 
-    def __init__(self, offset: int) -> None:
+    def __init__(self, group: str, queue: MessageQueue, offset: int) -> None:
+        self.group = group
+        self.queue = queue
         self.next_offset = offset
         self.done_before = offset
         self.dropped = False
 
+    def fields(self, **more: object) -> dict[str, str]:
+        """Return the header fields of a request about the queue."""
+        return queue_fields(self.group, self.queue, **more)
 
-class JavaNode(MemberNode):
-    """A member that speaks as RocketMQ's Java client does."""
+
+class JavaMember(Member):
+    """One client instance of RocketMQ's, with a push consumer in each of its groups."""
 
     async def join(self) -> None:
         """Heartbeat, rebalance, and go on with both."""
         self._stopping = False
         self._tasks = Tasks()
-        self._queues: dict[MessageQueue, OwnedQueue] = {}
+        self._queues: dict[tuple[str, MessageQueue], OwnedQueue] = {}
         self._routes: dict[str, TopicRoute] = {}
         self._masters: dict[str, str] = {}  # of every broker that a route ever named
         self._round = asyncio.Lock()
-        self._client_id = f"{self.ip}@{self.lives}#java"
-        self._sub_version = wall_clock_ms()
+        self._client_id = f"{self.host.ip}@{self.host.lives}#java"
+        self._sub_versions = dict.fromkeys(self.groups, wall_clock_ms())
         self._pool = ConnectionPool(self._asked)
         self._wanted = asyncio.Event()
         await self._find_routes()
@@ -87,18 +94,23 @@ class JavaNode(MemberNode):
             for owned in self._queues.values():
                 owned.dropped = True
             await self._persist_all()
-            ext = {"clientID": self._client_id, "consumerGroup": self.group}
-            for address in self._brokers():
-                await self._try(address, RequestCode.UNREGISTER_CLIENT, ext)
+            for group in self.groups:
+                ext = {"clientID": self._client_id, "consumerGroup": group}
+                for address in sorted(self._masters.values()):
+                    await self._try(address, RequestCode.UNREGISTER_CLIENT, ext)
         await self._pool.close()
 
-    def owned(self) -> list[Place]:
+    def topics(self, group: str) -> tuple[str, ...]:
+        """Return what a group subscribes to, its retry topic included."""
+        return (*super().topics(group), f"%RETRY%{group}")
+
+    def owned(self, group: str) -> list[Place]:
         """Return the queues that it pulls."""
-        return [Place(at.topic, at.broker_name, at.queue_id) for at in self._queues]
+        return [place_of(queue) for name, queue in self._queues if name == group]
 
     # --- timers and requests ---
 
-    async def _repeat(self, interval_s: float, work: Any) -> None:
+    async def _repeat(self, interval_s: float, work: Callable[[], Awaitable[None]]) -> None:
         while not self._stopping:
             await asyncio.sleep(interval_s)
             await work()
@@ -125,8 +137,9 @@ class JavaNode(MemberNode):
             return None
 
     async def _find_routes(self) -> None:
-        for topic in self.topics:
-            for address in self.namesrv.split(";"):
+        topics = {topic: None for group in self.groups for topic in self.topics(group)}
+        for topic in topics:
+            for address in self.host.namesrv.split(";"):
                 ext = {"topic": topic, "acceptStandardJsonOnly": "true"}
                 reply = await self._try(address, RequestCode.GET_ROUTEINFO_BY_TOPIC, ext)
                 if reply is not None and reply.code == ResponseCode.SUCCESS:
@@ -136,24 +149,22 @@ class JavaNode(MemberNode):
                         self._masters[name] = addresses[MASTER_ID]
                     break
 
-    def _brokers(self) -> list[str]:
-        return sorted(self._masters.values())
-
-    def _address(self, queue: MessageQueue) -> str:
-        return self._masters[queue.broker_name]
-
     async def _heartbeat(self) -> None:
-        subscriptions = [
-            SubscriptionData(topic=topic, sub_string="*", sub_version=self._sub_version)
-            for topic in self.topics
+        consumers = [
+            ConsumerData(
+                group_name=group,
+                consume_from_where="CONSUME_FROM_FIRST_OFFSET",
+                subscription_data_set=[
+                    SubscriptionData(
+                        topic=topic, sub_string="*", sub_version=self._sub_versions[group]
+                    )
+                    for topic in self.topics(group)
+                ],
+            )
+            for group in self.groups
         ]
-        consumer = ConsumerData(
-            group_name=self.group,
-            consume_from_where="CONSUME_FROM_FIRST_OFFSET",
-            subscription_data_set=subscriptions,
-        )
-        data = HeartbeatData(client_id=self._client_id, consumer_data_set=[consumer])
-        for address in self._brokers():
+        data = HeartbeatData(client_id=self._client_id, consumer_data_set=consumers)
+        for address in sorted(self._masters.values()):
             await self._try(address, RequestCode.HEART_BEAT, body=encode_body(data))
 
     # --- sharing queues ---
@@ -165,89 +176,82 @@ class JavaNode(MemberNode):
                     await self._wanted.wait()
             self._wanted.clear()
             async with self._round:
-                for topic in self.topics:
-                    if not self._stopping and topic in self._routes:
-                        await self._share(topic)
+                for group in self.groups:
+                    for topic in self.topics(group):
+                        if not self._stopping and topic in self._routes:
+                            await self._share(group, topic)
 
-    async def _share(self, topic: str) -> None:
+    async def _share(self, group: str, topic: str) -> None:
         route = self._routes[topic]
         address = self.dice.choice([ids[MASTER_ID] for ids in route.brokers.values()])
-        ext = {"consumerGroup": self.group}
+        ext = {"consumerGroup": group}
         reply = await self._try(address, RequestCode.GET_CONSUMER_LIST_BY_GROUP, ext)
         if reply is None or reply.code != ResponseCode.SUCCESS:
             return
         members = sorted(decode_body(ConsumerListReply, reply.body).consumer_id_list)
-        mine = Averagely().allocate(self.group, self._client_id, route.read_queues, members)
+        mine = Averagely().allocate(group, self._client_id, route.read_queues, members)
         changed = False
-        for queue in [each for each in self._queues if each.topic == topic and each not in mine]:
-            owned = self._queues.pop(queue)
-            owned.dropped = changed = True
-            await self._persist(queue, owned)
+        for owned in list(self._queues.values()):
+            queue = owned.queue
+            if owned.group == group and queue.topic == topic and queue not in mine:
+                del self._queues[group, queue]
+                owned.dropped = changed = True
+                await self._persist(owned)
         for queue in mine:
-            if queue not in self._queues:
-                offset = await self._offset(queue)
+            if (group, queue) not in self._queues:
+                offset = await self._offset(group, queue)
                 if offset is not None:
                     changed = True
-                    self._queues[queue] = owned = OwnedQueue(offset)
-                    self._tasks.start(self._pull(queue, owned))
+                    self._queues[group, queue] = owned = OwnedQueue(group, queue, offset)
+                    self._tasks.start(self._pull(owned))
         if changed:  # MessageQueueChanged: a newer version tells the brokers
-            self._sub_version = max(wall_clock_ms(), self._sub_version + 1)
+            self._sub_versions[group] = max(wall_clock_ms(), self._sub_versions[group] + 1)
             await self._heartbeat()
 
-    async def _offset(self, queue: MessageQueue) -> int | None:
+    async def _offset(self, group: str, queue: MessageQueue) -> int | None:
         """Ask where to begin; 22 means at the first message, no answer that it is tried again."""
         loop = asyncio.get_running_loop()
         asked_s = loop.time()
-        reply = await self._try(
-            self._address(queue), RequestCode.QUERY_CONSUMER_OFFSET, self._of(queue), b"", OFFSET_S
-        )
+        address, fields = self._masters[queue.broker_name], queue_fields(group, queue)
+        reply = await self._try(address, RequestCode.QUERY_CONSUMER_OFFSET, fields, b"", OFFSET_S)
         waited_s = loop.time() - asked_s
+        if waited_s > ANSWERED_WITHIN_S + ON_THE_WAY_S:
+            self.ledger.late_answer(self.host.name, place_of(queue), waited_s)
         if reply is None:
             return None
-        if waited_s > ANSWERED_WITHIN_S + ON_THE_WAY_S:
-            place = Place(queue.topic, queue.broker_name, queue.queue_id)
-            self.ledger.late_answer(self.name, place, waited_s)
         if reply.code == ResponseCode.SUCCESS:
             return int(reply.ext["offset"])
         if reply.code != ResponseCode.QUERY_NOT_FOUND:
-            self.ledger.broke(Kind.SLOW, f"{self.name} asked 14, answer {reply.code}")
+            what = f"{self.host.name} asked for the offset of {place_of(queue)}"
+            self.ledger.broke(Kind.SLOW, f"{what}, and was answered {reply.code}")
         return 0
 
-    def _of(self, queue: MessageQueue, **more: object) -> dict[str, str]:
-        fields = {"consumerGroup": self.group, "topic": queue.topic, "queueId": queue.queue_id}
-        return {key: str(value) for key, value in (fields | more).items()}
-
     async def _persist_all(self) -> None:
-        for queue, owned in list(self._queues.items()):
-            await self._persist(queue, owned)
+        for owned in list(self._queues.values()):
+            await self._persist(owned)
 
-    async def _persist(self, queue: MessageQueue, owned: OwnedQueue) -> None:
-        ext = self._of(queue, commitOffset=owned.done_before)
-        try:
-            await self._pool.oneway(
-                self._address(queue), Command(RequestCode.UPDATE_CONSUMER_OFFSET, ext)
-            )
-        except AerobeeError:
-            return
+    async def _persist(self, owned: OwnedQueue) -> None:
+        ext = owned.fields(commitOffset=owned.done_before)
+        address = self._masters[owned.queue.broker_name]
+        with contextlib.suppress(AerobeeError):
+            await self._pool.oneway(address, Command(RequestCode.UPDATE_CONSUMER_OFFSET, ext))
 
     # --- consuming ---
 
-    async def _pull(self, queue: MessageQueue, owned: OwnedQueue) -> None:
+    async def _pull(self, owned: OwnedQueue) -> None:
         while not owned.dropped:
             flags = PullSysFlag.SUSPEND | (PullSysFlag.COMMIT_OFFSET if owned.done_before else 0)
-            ext = self._of(
-                queue,
+            ext = owned.fields(
                 queueOffset=owned.next_offset,
                 maxMsgNums=32,
                 sysFlag=flags,
                 commitOffset=owned.done_before,
                 suspendTimeoutMillis=15_000,
-                subVersion=self._sub_version,
+                subVersion=self._sub_versions[owned.group],
                 expressionType="TAG",
             )
-            reply = await self._try(
-                self._address(queue), RequestCode.PULL_MESSAGE, ext, b"", PULL_S
-            )
+            address = self._masters[owned.queue.broker_name]
+            reply = await self._try(address, RequestCode.PULL_MESSAGE, ext, b"", PULL_S)
             if owned.dropped:
                 return
             if reply is None or "nextBeginOffset" not in reply.ext:
@@ -257,14 +261,20 @@ class JavaNode(MemberNode):
             if reply.code == ResponseCode.PULL_OFFSET_MOVED:
                 owned.done_before = owned.next_offset
             if reply.code == ResponseCode.SUCCESS:
-                await self._handle(owned, decode_messages(bytes(reply.body), queue))
+                await self._handle(owned, decode_messages(bytes(reply.body), owned.queue))
 
     async def _handle(self, owned: OwnedQueue, messages: list[ReceivedMessage]) -> None:
         """Handle one after the other; what is under way at the drop is not counted."""
         for message in messages:
             if owned.dropped:
                 return
-            attempt = self.attempt(message)
+            attempt = self.attempt(owned.group, message)
             await asyncio.sleep(self.work_s())
             self.ledger.end(attempt, Outcome.DONE)
             owned.done_before = message.queue_offset + 1
+
+
+def queue_fields(group: str, queue: MessageQueue, **more: object) -> dict[str, str]:
+    """Return the header fields of a request about one queue of a group."""
+    fields = {"consumerGroup": group, "topic": queue.topic, "queueId": queue.queue_id}
+    return {key: str(value) for key, value in (fields | more).items()}

@@ -77,12 +77,17 @@ class Attempt:
 
 @dataclass(slots=True)
 class Disturbance:
-    """Something that excuses redelivery of what `subject`, a member or a broker, has to do with."""
+    """Something that excuses redelivery of what `subject`, a member or a broker, has to do with.
+
+    `order` tells that it excuses two members at an orderly queue, too: a broker that forgets its
+    locks, a handler that does not end in time. Trouble of connections does not: locks outlive them.
+    """
 
     subject: str
     what: str
     begins_s: float
     ends_s: float
+    order: bool
 
 
 @dataclass(slots=True)
@@ -156,17 +161,19 @@ class Ledger:
                 for attempt in [each for each in attempts if each.member == member]:
                     self.end(attempt, Outcome.GIVEN_UP)
 
-    def disturb(self, subject: str, what: str, seconds: float = 0.0) -> None:
+    def disturb(
+        self, subject: str, what: str, seconds: float = 0.0, *, order: bool = False
+    ) -> None:
         """Something went wrong at a member or broker, for so long."""
         now_s = self._now_s()
-        self.disturbances.append(Disturbance(subject, what, now_s, now_s + seconds))
+        self.disturbances.append(Disturbance(subject, what, now_s, now_s + seconds, order))
 
-    def commit(self, group: str, place: Place, offset: int) -> None:
-        """A broker has noted a committed offset, or come back with it."""
+    def commit(self, group: str, place: Place, offset: int, remote: str = "") -> None:
+        """A broker has noted an offset that somebody committed."""
         before = self._committed.get((group, place), -1)
         self._committed[group, place] = offset
         if offset < before:
-            self.broke(Kind.WENT_BACK, f"{group} {place} from {before} to {offset}")
+            self.broke(Kind.WENT_BACK, f"{group} {place} from {before} to {offset} by {remote}")
 
     def forget_commits(self, broker: str) -> None:
         """A broker has been killed: it comes back with the offsets that it had saved."""
@@ -222,9 +229,12 @@ class Ledger:
         subjects = {earlier.member, later.member, earlier.place.broker}
         return self._disturbed(subjects, earlier.began_s, later.began_s)
 
-    def _disturbed(self, subjects: set[str], begin_s: float, end_s: float) -> bool:
+    def _disturbed(
+        self, subjects: set[str], begin_s: float, end_s: float, *, order: bool = False
+    ) -> bool:
         return any(
             each.subject in subjects
+            and each.order >= order
             and each.begins_s <= end_s
             and each.ends_s + EXCUSED_FOR_S >= begin_s
             for each in self.disturbances
@@ -232,11 +242,15 @@ class Ledger:
 
     def _check_order(self, group: Group, attempt: Attempt) -> None:
         """One at a time, and none before all that stand before it in the queue are done."""
-        others = group.running[attempt.place]
+        what = f"{attempt} began with {attempt.place} {attempt.offset}"
+        others = [each for each in group.running[attempt.place] if not self._may_overlap(each)]
         if others:
-            what = f"{attempt} began with {attempt.place} {attempt.offset} while"
-            self.broke(Kind.ORDER, f"{what} {others[0]} works on {others[0].offset}")
+            self.broke(Kind.ORDER, f"{what} while {others[0]} works on {others[0].offset}")
         next_offset = group.furthest.get(attempt.place, 0)
         if attempt.offset > next_offset:
-            what = f"{attempt} began with {attempt.place} {attempt.offset}"
             self.broke(Kind.ORDER, f"{what} though {next_offset} is not done")
+
+    def _may_overlap(self, running: Attempt) -> bool:
+        """Whether a handler that still runs need not have hindered the next one."""
+        subjects = {running.member, running.place.broker}
+        return self._disturbed(subjects, running.began_s, self._now_s(), order=True)

@@ -54,6 +54,7 @@ class Plan:
     active_s: float
     stay_s: float  # how long a member stays, on average
     grows: bool  # topics get more queues on the way
+    shared: bool  # a process has a member of each group
 
     def __str__(self) -> str:
         groups = ", ".join(
@@ -63,7 +64,8 @@ class Plan:
         troubles = ", ".join(sorted(self.troubles)) or "nothing goes wrong"
         return (
             f"{self.brokers} brokers {self.flush}, {self.nameservers} nameservers, topics"
-            f" {self.topics}, {self.producers} producers; {groups}; {troubles}"
+            f" {self.topics}, {self.producers} producers; {groups}"
+            f"{', each process in all groups' * self.shared}; {troubles}"
         )
 
 
@@ -75,7 +77,7 @@ def draw(seed: int) -> Plan:
     groups = tuple(
         GroupPlan(
             name=f"g{number}",
-            kind=dice.choices((Kind.PUSH, Kind.LITE, Kind.MIXED), (4, 3, 2))[0],
+            kind=dice.choices(tuple(Kind), (4, 3, 3, 3))[0],
             topics=names if dice.random() < 0.6 else (dice.choice(names),),
             members=dice.choice((2, 3, 4)),
         )
@@ -94,4 +96,5 @@ def draw(seed: int) -> Plan:
         active_s=dice.choice((60.0, 90.0)),
         stay_s=dice.choice((8.0, 20.0, 40.0)),
         grows=dice.random() < 0.4,
+        shared=dice.random() < 0.3,
     )

@@ -18,9 +18,10 @@ from aerobee.admin.client import AdminClient
 from aerobee.client import ClientSettings
 from aerobee.remoting.errors import AerobeeError
 from simulation import ledger as book
-from simulation.clients import LiteNode, MemberNode, ProducerNode, PushNode, unless_killed
-from simulation.java_member import JavaNode
+from simulation.clients import HostNode, ProducerNode, unless_killed
+from simulation.java_member import JavaMember
 from simulation.ledger import Group, Ledger, Place, Violation
+from simulation.members import LiteMember, Member, OrderlyMember, PushMember
 from simulation.plan import Kind, Plan, Trouble, draw
 from simulation.servers import BrokerNode, NamesrvNode, ServerNode
 from simulation.troubles import Troubles
@@ -33,10 +34,11 @@ SETTLED_AFTER_S: Final = 70.0  # two heartbeats or route refreshes and a round o
 FAILING_SHARE: Final = 0.02
 TOO_LONG_SHARE: Final = 0.003
 
-MEMBERS: Final[dict[Kind, tuple[type[MemberNode], ...]]] = {  # in turn
-    Kind.PUSH: (PushNode,),
-    Kind.LITE: (LiteNode,),
-    Kind.MIXED: (JavaNode, PushNode),
+MEMBERS: Final[dict[Kind, tuple[type[Member], ...]]] = {  # in turn
+    Kind.PUSH: (PushMember,),
+    Kind.LITE: (LiteMember,),
+    Kind.ORDERLY: (OrderlyMember,),
+    Kind.MIXED: (JavaMember, PushMember),
 }
 
 
@@ -101,34 +103,47 @@ class Scenario:
             for at, letter in enumerate("ab"[: plan.brokers])
         ]
         self.servers: list[ServerNode] = [*namesrvs, *self.brokers]
-        self.members: list[MemberNode] = []
-        for at, group in enumerate(plan.groups):
+        for group in plan.groups:
             ledger.groups[group.name] = Group(
                 group.name,
                 group.topics,
                 orderly=group.kind is Kind.ORDERLY,
                 foreign=group.kind is Kind.MIXED,
             )
-            for number in range(group.members):
-                self.members.append(self._member(group.kind, group.name, at, number))
-        self.producers = [
-            ProducerNode(
-                world, ledger, f"p{number}", f"10.0.9.{number + 1}", self.namesrv,
-                topics=tuple(plan.topics), gap_s=plan.gap_s,
-            )
-            for number in range(plan.producers)
-        ]  # fmt: skip
+        self.hosts = self._make_hosts()
+        self.producers = [self._make_producer(number) for number in range(plan.producers)]
 
-    def _member(self, kind: Kind, group: str, at: int, number: int) -> MemberNode:
-        kinds = MEMBERS[kind]
-        made = kinds[number % len(kinds)]
-        ip = f"10.0.{2 + at}.{number + 1}"
-        node = made(self.world, self.ledger, group, number, ip, self.namesrv)
-        if Trouble.FAILING_HANDLERS in self.plan.troubles:
-            node.failing = FAILING_SHARE
-        if Trouble.SLOW_HANDLERS in self.plan.troubles:
-            node.too_long = TOO_LONG_SHARE
-        return node
+    def _make_hosts(self) -> list[HostNode]:
+        """Make a process for every member, or for each number one that is in all groups."""
+        groups: dict[tuple[str, type[Member]], list[str]] = {}
+        for group in self.plan.groups:
+            for number in range(group.members):
+                kinds = MEMBERS[group.kind]
+                kind = kinds[number % len(kinds)]
+                java = "java-" if kind is JavaMember else ""
+                name = f"{java}all-{number}" if self.plan.shared else f"{group.name}-{number}"
+                groups.setdefault((name, kind), []).append(group.name)
+        hosts: dict[str, HostNode] = {}
+        for (name, kind), names in groups.items():
+            if name not in hosts:
+                ip = f"10.0.2.{len(hosts) + 1}"
+                hosts[name] = HostNode(self.world, self.ledger, name, ip, self.namesrv)
+                hosts[name].members = []
+            members = [kind(hosts[name], *names)] if kind is JavaMember else []
+            hosts[name].members += members or [kind(hosts[name], each) for each in names]
+        for host in hosts.values():
+            for member in host.members:
+                if Trouble.FAILING_HANDLERS in self.plan.troubles:
+                    member.failing = FAILING_SHARE
+                if Trouble.SLOW_HANDLERS in self.plan.troubles:
+                    member.too_long = TOO_LONG_SHARE
+        return list(hosts.values())
+
+    def _make_producer(self, number: int) -> ProducerNode:
+        ip = f"10.0.9.{number + 1}"
+        producer = ProducerNode(self.world, self.ledger, f"p{number}", ip, self.namesrv)
+        producer.topics, producer.gap_s = tuple(self.plan.topics), self.plan.gap_s
+        return producer
 
     async def run(self) -> None:
         """Live through the plan."""
@@ -136,9 +151,9 @@ class Scenario:
             await server.start()
         await self._admin(self._make_topics())
         for producer in self.producers:
-            await producer.start()
+            producer.start()
         ends_s = self.world.loop.time() + self.plan.active_s
-        lives = [asyncio.create_task(self._come_and_go(member, ends_s)) for member in self.members]
+        lives = [asyncio.create_task(self._come_and_go(host, ends_s)) for host in self.hosts]
         troubles = Troubles(self, ends_s)
         work = [*lives, asyncio.create_task(troubles.run())]
         if self.plan.grows:
@@ -149,20 +164,20 @@ class Scenario:
 
     # --- the active time ---
 
-    async def _come_and_go(self, member: MemberNode, ends_s: float) -> None:
-        loop, dice = self.world.loop, member.dice
+    async def _come_and_go(self, host: HostNode, ends_s: float) -> None:
+        loop, dice = self.world.loop, host.dice
         await asyncio.sleep(dice.uniform(0, JOIN_WITHIN_S))
         while True:
-            if not member.up:
-                await unless_killed(member.start())
+            if not host.up:
+                await unless_killed(host.start())
             stays_s = dice.expovariate(1 / self.plan.stay_s)
             if loop.time() + stays_s >= ends_s:
                 return
             await asyncio.sleep(stays_s)
             if Trouble.CLIENTS_DIE in self.plan.troubles and dice.random() < 0.5:
-                member.die(dice.choice((0.0, 0.0, dice.uniform(1, 30))))
+                host.die(dice.choice((0.0, 0.0, dice.uniform(1, 30))))
             else:
-                await unless_killed(member.leave())
+                await unless_killed(host.leave())
             if loop.time() >= ends_s:
                 return
             await asyncio.sleep(dice.uniform(*AWAY_S))
@@ -200,11 +215,12 @@ class Scenario:
         for server in self.servers:
             if not server.up:
                 await server.start()
-        for member in self.members:
-            member.failing = member.too_long = 0.0
+        for host in self.hosts:
+            for member in host.members:
+                member.failing = member.too_long = 0.0
         for group in self.plan.groups:
-            mine = [member for member in self.members if member.group == group.name]
-            if not any(member.up for member in mine):
+            mine = [host for host, _ in self._members(group.name)]
+            if not any(host.up for host in mine):
                 await mine[0].start()
         sent = [await producer.finish(60.0) for producer in self.producers]
         await world.until(self._all_handled, CONSUMED_WITHIN_S)
@@ -215,6 +231,10 @@ class Scenario:
         for server in reversed(self.servers):
             await server.stop()
 
+    def _members(self, group: str) -> list[tuple[HostNode, Member]]:
+        members = [(host, member) for host in self.hosts for member in host.members]
+        return [(host, member) for host, member in members if group in member.groups]
+
     def _all_handled(self) -> bool:
         return not any(self.ledger.unhandled(group) for group in self.ledger.groups.values())
 
@@ -222,9 +242,9 @@ class Scenario:
         """Every queue of every group has exactly one owner."""
         for group in self.plan.groups:
             owners: Counter[Place] = Counter()
-            for member in self.members:
-                if member.group == group.name and member.up:
-                    owners.update(member.owned())
+            for host, member in self._members(group.name):
+                if host.up:
+                    owners.update(member.owned(group.name))
             for topic in group.topics:
                 for broker in self.brokers:
                     for queue_id in range(self._queues[topic]):

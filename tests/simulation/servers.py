@@ -132,11 +132,13 @@ class BrokerNode(ServerNode):
     def _observe(self, offsets: OffsetTable) -> None:
         commit = offsets.commit
 
-        def observed(group: str, topic: str, queue_id: int, *rest: Any, **more: Any) -> None:
-            commit(group, topic, queue_id, *rest, **more)
+        def observed(
+            group: str, topic: str, queue_id: int, offset: int, remote: str = "", **more: Any
+        ) -> None:
+            commit(group, topic, queue_id, offset, remote, **more)
             now = offsets.committed(group, topic, queue_id)
             if now is not None and group in self._ledger.groups:
-                self._ledger.commit(group, Place(topic, self.name, queue_id), now)
+                self._ledger.commit(group, Place(topic, self.name, queue_id), now, remote)
 
         offsets.commit = observed  # type: ignore[method-assign]
 

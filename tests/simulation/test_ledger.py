@@ -142,6 +142,19 @@ def test_orderly_means_one_after_the_other(
     assert Kind.ORDER in kinds(ledger)
 
 
+@pytest.mark.parametrize("subject", ["m", "broker-a"])
+def test_two_at_a_time_are_excused_by_lost_locks_alone(ledger: Ledger, subject: str) -> None:
+    """A cut connection is no reason; a broker's death or a handler without end is."""
+    ledger.disturb(subject, "half open", 100.0)
+    two_at_a_time(ledger)
+    assert kinds(ledger) == [Kind.ORDER]
+    ledger.give_up_all("m")
+    ledger.give_up_all("n")
+    ledger.disturb(subject, "died", 100.0, order=True)
+    two_at_a_time(ledger)
+    assert kinds(ledger) == [Kind.ORDER]
+
+
 def test_order_is_kept_over_failures(ledger: Ledger) -> None:
     """A message that failed is handled again before the next one."""
     for offset in range(3):

@@ -94,10 +94,9 @@ class Troubles:
 
     async def _cut_off(self) -> None:
         """Let nothing get through between a client and a server for a while."""
-        members = [member for member in self._scenario.members if member.process is not None]
-        if members:
-            process = self._dice.choice(members).process
-            assert process is not None
+        processes = [host.process for host in self._scenario.hosts if host.process is not None]
+        if processes:
+            process = self._dice.choice(processes)
             server = self._dice.choice(self._scenario.servers)
             seconds = self._dice.uniform(*CUT_OFF_S)
             self._blame(process.name, f"cut off from {server.name}", seconds)
@@ -109,4 +108,4 @@ class Troubles:
         self._ledger.disturb(process.rpartition(".")[0], what, seconds)
 
     def _disturb(self, broker: BrokerNode, what: str, seconds: float) -> None:
-        self._ledger.disturb(broker.name, what, seconds)
+        self._ledger.disturb(broker.name, what, seconds, order=True)

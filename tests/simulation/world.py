@@ -50,6 +50,7 @@ class World:
         self.trace = Trace(self.loop.time, echo)
         self.network = Network(self.loop, Random(f"network {seed}"), self.trace)
         self.unexpected: list[str] = []
+        self._over = False
         self._processes: list[Process] = []
         self._dead_tasks: list[asyncio.Task[Any]] = []  # or asyncio complains of their ends
 
@@ -62,7 +63,8 @@ class World:
             try:
                 return self.loop.run_until_complete(scenario)
             finally:
-                self._bury()
+                self._over = True
+                self.loop.run_until_complete(self._bury())
                 self.loop.close()
 
     def process(self, name: str, ip: str) -> Process:
@@ -88,22 +90,32 @@ class World:
         return True
 
     def _note_unexpected(self, what: str) -> None:
+        if self._over:
+            return  # the dead are being buried
         self.trace.note(f"unexpected: {what}")
         self.unexpected.append(what)
 
     def _failed(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         self._note_unexpected(f"{context.get('message')}: {context.get('exception')!r}")
 
-    def _bury(self) -> None:
-        """End what is left of every process, unseen by any other."""
+    async def _bury(self) -> None:
+        """End what is left of every process, unseen by any other and unheard."""
+        self.loop.set_exception_handler(lambda loop, context: None)
         for process in self._processes:
-            process.alive = False
-        for task in asyncio.all_tasks(self.loop):
-            task._log_destroy_pending = False  # type: ignore[attr-defined]
-            coroutine = task.get_coro()
-            assert coroutine is not None
-            with contextlib.suppress(Exception):  # it wants to wait for something once more
-                coroutine.close()
+            process.died()
+            self.loop.silence(process)
+        for process in self._processes:
+            buried: set[asyncio.Task[Any]] = set()
+            while left := [
+                each for each in process.tasks if each not in buried and not each.done()
+            ]:
+                for task in left:  # closing one may make another, which never begins
+                    buried.add(task)
+                    task._log_destroy_pending = False  # type: ignore[attr-defined]
+                    coroutine = task.get_coro()
+                    assert coroutine is not None
+                    with contextlib.suppress(Exception):  # it wants to wait for something more
+                        process.context.copy().run(coroutine.close)
 
 
 @contextlib.contextmanager

@@ -1,0 +1,158 @@
+"""Members of consumer groups: our consumers, and handlers that take their time and fail."""
+
+import asyncio
+from typing import Final
+
+from aerobee.client import (
+    ConsumeFrom,
+    LitePullConsumer,
+    MessageQueue,
+    PushConsumer,
+    ReceivedMessage,
+)
+from simulation.clients import HostNode
+from simulation.ledger import Attempt, Outcome, Place
+from simulation.world import HandlerFails
+
+QUICK_S: Final = 0.05  # most handlers take at most so long
+LONG_SHARE: Final = 0.005
+LONG_S: Final = (1.0, 6.0)
+TOO_LONG_S: Final = (11.0, 14.0)  # more than a hand-over waits for
+
+
+class Member:
+    """A host's part in its groups. `failing` and `too_long` are shares of its handlers' calls."""
+
+    def __init__(self, host: HostNode, *groups: str) -> None:
+        self.host = host
+        self.groups = groups
+        self.dice = host.dice
+        self.ledger = host.ledger
+        self.failing = self.too_long = 0.0
+
+    async def join(self) -> None:
+        """Start to consume; runs in the host's process."""
+        raise NotImplementedError
+
+    async def close(self) -> None:
+        """Leave gracefully; runs in the host's process."""
+        raise NotImplementedError
+
+    def owned(self, group: str) -> list[Place]:
+        """Return the queues that it owns in one of its groups."""
+        raise NotImplementedError
+
+    def topics(self, group: str) -> tuple[str, ...]:
+        """Return what a group subscribes to."""
+        return self.ledger.groups[group].topics
+
+    def attempt(self, group: str, message: ReceivedMessage) -> Attempt:
+        """Note that a handler begins with a message."""
+        at = place_of(message.queue)
+        return self.ledger.begin(
+            group, self.host.name, at, message.queue_offset, bytes(message.body)
+        )
+
+    def work_s(self) -> float:
+        """Draw how long a handler takes."""
+        dice = self.dice.random()
+        if dice < self.too_long:
+            what = "a handler takes too long"
+            self.ledger.disturb(self.host.name, what, TOO_LONG_S[1], order=True)
+            return self.dice.uniform(*TOO_LONG_S)
+        if dice > 1 - LONG_SHARE:
+            return self.dice.uniform(*LONG_S)
+        return self.dice.uniform(0, QUICK_S)
+
+
+class PushMember(Member):
+    """A push consumer of one group."""
+
+    consumer: PushConsumer
+    ordered = False
+
+    async def join(self) -> None:
+        """Subscribe and start."""
+        (group,) = self.groups
+        self.consumer = PushConsumer(
+            group,
+            namesrv=self.host.namesrv,
+            client=self.host.settings(),
+            consume_from=ConsumeFrom.FIRST,
+            ordered=self.ordered,
+        )
+        for topic in self.topics(group):
+            self.consumer.subscribe(topic, self.handle)
+        await self.consumer.start()
+
+    async def close(self) -> None:
+        """Close."""
+        await self.consumer.close()
+
+    def owned(self, group: str) -> list[Place]:
+        """Return the queues that it owns."""
+        return [place_of(queue) for queue in self.consumer.queues()]
+
+    async def handle(self, message: ReceivedMessage) -> None:
+        """Handle a message: take some time, fail now and then."""
+        attempt = self.attempt(self.groups[0], message)
+        try:
+            await asyncio.sleep(self.work_s())
+        except asyncio.CancelledError:
+            self.ledger.disturb(self.host.name, "a handler was cancelled")
+            self.ledger.end(attempt, Outcome.GIVEN_UP)
+            raise
+        if self.dice.random() < self.failing:
+            self.ledger.end(attempt, Outcome.FAILED)
+            raise HandlerFails
+        self.ledger.end(attempt, Outcome.DONE)
+
+
+class OrderlyMember(PushMember):
+    """A push consumer that handles each queue in order."""
+
+    ordered = True
+
+
+class LiteMember(Member):
+    """A lite pull consumer of one group, and the program that polls it."""
+
+    consumer: LitePullConsumer
+    _polling: "asyncio.Task[None]"
+
+    async def join(self) -> None:
+        """Subscribe, start, poll."""
+        (group,) = self.groups
+        self._leaving = False
+        self.consumer = LitePullConsumer(
+            group,
+            namesrv=self.host.namesrv,
+            client=self.host.settings(),
+            consume_from=ConsumeFrom.FIRST,
+        )
+        for topic in self.topics(group):
+            self.consumer.subscribe(topic)
+        await self.consumer.start()
+        self._polling = asyncio.ensure_future(self._poll(group))
+
+    async def close(self) -> None:
+        """Finish the batch at hand, then close."""
+        self._leaving = True
+        await self._polling
+        await self.consumer.close()
+
+    def owned(self, group: str) -> list[Place]:
+        """Return the queues that it owns."""
+        return [place_of(queue) for queue in self.consumer.assignment()]
+
+    async def _poll(self, group: str) -> None:
+        while not self._leaving:
+            batch = [self.attempt(group, message) for message in await self.consumer.poll(1000)]
+            await asyncio.sleep(sum(self.work_s() for _ in batch) / 2)
+            for attempt in batch:
+                self.ledger.end(attempt, Outcome.DONE)
+
+
+def place_of(queue: MessageQueue) -> Place:
+    """Return a client's queue as the ledger names it."""
+    return Place(queue.topic, queue.broker_name, queue.queue_id)
