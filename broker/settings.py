@@ -103,11 +103,10 @@ class BrokerSettings(NetSettings):
     held_pulls_max: int = Field(default=200_000, ge=1)  # ours: pulls that wait for a message
     held_pulls_per_connection_max: int = Field(default=20_000, ge=1)  # ours
     reject_pull_consumer_enable: bool = False
-
+    enable_property_filter: bool = False  # SQL92
     slave_read_enable: bool = False
     enable_broadcast_offset_store: bool = True
 
-    enable_property_filter: bool = False  # SQL92
     # Members and offsets
     channel_expired_timeout: Milliseconds = 120_000
     notify_consumer_ids_changed_enable: bool = True
