@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 
 from aerobee.client.consume_statistics import TopicCounters
 from aerobee.client.handlers import Handler, failure
-from aerobee.client.handling import Given, Handling, Running, Work
+from aerobee.client.handling import Handling, Running, Work
 from aerobee.client.hooks import Hooks
 from aerobee.client.process_queue import ProcessQueue
 from aerobee.client.received import ReceivedMessage
@@ -65,8 +65,7 @@ class HandlerPool(Handling[Work]):
             if work.process.dropped:
                 ready.popleft()
                 continue
-            given = work.next()
-            work.at += len(given) if isinstance(given, list) else 1
+            given = work.take()
             if work.at == len(work.messages):
                 ready.popleft()
             if ready and not self._waking:
@@ -77,34 +76,16 @@ class HandlerPool(Handling[Work]):
                 running.since_s = clock()
                 turn_ends = running.since_s + TURN_S
 
-    async def _handle(self, work: Work, given: Given, running: Running) -> None:
-        """Call the handler and see to what it answers."""
-        process = work.process
-        running.process, running.given = process, given
-        process.running += 1
-        try:
-            answer = await self._call(work, given, running)
-            if answer is None and not isinstance(given, list):
-                self._succeeded += 1
-                work.counters.succeeded += 1
-                process.done(given)
-            else:
-                await self._settle(work, running.messages, answer)
-                running.since_s = self._clock()
-            if self._settled is not None:
-                await self._settled(process)
-        finally:
-            running.process = None
-            process.finished()
-
-    async def _settle(self, work: Work, messages: list[ReceivedMessage], answer: object) -> None:
-        """Count what succeeded as done, and give back the others."""
+    async def _settle(
+        self, work: Work, messages: list[ReceivedMessage], answer: object
+    ) -> int | None:
+        """Count what succeeded as done, and give back the others; the queue never rests."""
         process, later = work.process, failure(answer)
         succeeded = len(messages) if later is None else max(later.succeeded, 0)
         self._succeed(work, messages[:succeeded])
         rest = messages[succeeded:]
         if later is None or not rest:
-            return
+            return None
         self._fail(work, rest)
         # what the cleaner has given back, or the next owner has got, is not given back again
         rest = [] if process.released else [each for each in rest if process.holds(each)]
@@ -117,3 +98,4 @@ class HandlerPool(Handling[Work]):
                 message.reconsume_times += 1
             redelivery = Work(process, work.handler, work.counters, again)
             self._add_later(redelivery, self._redeliver_delay_s)
+        return None

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from abc import abstractmethod
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple, TypeVar
 
@@ -48,10 +49,15 @@ class Work:
         self.messages = messages
         self.at = 0  # the next one to begin
 
-    def next(self) -> Given:
-        """Return what the handler gets next; `at` stays before it."""
+    def take(self) -> Given:
+        """Return what the handler gets next."""
         batch, at = self.handler.batch, self.at
-        return self.messages[at] if batch is None else self.messages[at : at + batch]
+        if batch is None:
+            self.at = at + 1
+            return self.messages[at]
+        given = self.messages[at : at + batch]
+        self.at = at + len(given)
+        return given
 
 
 class Running:
@@ -97,32 +103,54 @@ class Handling(Workers[W]):
             self._succeeded, self._failed, running, self._waiting(), self._count
         )
 
+    async def _handle(self, work: Work, given: Given, running: Running) -> int | None:
+        """Call the handler and see to what it answers; return what `_settle` returns, or None.
+
+        An error that it raises is logged and means later. `running.since_s`, when the call began,
+        moves on to when all that ended.
+        """
+        process, counters = work.process, work.counters
+        running.process, running.given = process, given
+        process.running += 1
+        rest_ms = None
+        try:
+            try:
+                answer = await (
+                    work.handler.call(given)
+                    if self._hooks is None
+                    else self._call_hooked(self._hooks, work.handler, running)
+                )
+            except (Exception, asyncio.CancelledError) as error:
+                if _cancels_worker(error):
+                    raise
+                answer = self._raised(running.messages[0])
+            now = self._clock()
+            counters.calls += 1
+            counters.call_s += now - running.since_s
+            running.since_s = process.last_handled = now
+            if answer is None and work.handler.batch is None:
+                self._succeeded += 1
+                counters.succeeded += 1
+                process.done(given)  # type: ignore[arg-type]  # one message
+            else:
+                rest_ms = await self._settle(work, running.messages, answer)
+                running.since_s = self._clock()
+            if self._settled is not None:
+                await self._settled(process)
+            return rest_ms
+        finally:
+            running.process = None
+            process.finished()
+
+    @abstractmethod
+    async def _settle(
+        self, work: Work, messages: list[ReceivedMessage], answer: object
+    ) -> int | None:
+        """Do with messages as their handler answered; return for how many ms the queue rests."""
+
+    @abstractmethod
     def _waiting(self) -> int:
         """How many messages no handler has begun."""
-        raise NotImplementedError
-
-    async def _call(self, work: Work, given: Given, running: Running) -> object:
-        """Return what the handler answers; an error that it raises is logged and means later.
-
-        `running.since_s`, when the call began, moves on to when it ended.
-        """
-        try:
-            answer = await (
-                work.handler.call(given)
-                if self._hooks is None
-                else self._call_hooked(self._hooks, work.handler, running)
-            )
-        except (Exception, asyncio.CancelledError) as error:
-            if _cancels_worker(error):
-                raise
-            answer = self._raised(running.messages[0])
-        now = self._clock()
-        work.process.last_handled = now
-        counters = work.counters
-        counters.calls += 1
-        counters.call_s += now - running.since_s
-        running.since_s = now
-        return answer
 
     def _succeed(self, work: Work, messages: list[ReceivedMessage]) -> None:
         """Count messages as handled, so that the queue's offset may pass them."""

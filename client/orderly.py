@@ -117,7 +117,10 @@ class OrderlyPool(Handling[Lane]):
                 return LOCK_LOOK_MS
             if running.since_s - began > self._continuous_s:
                 return SUSPEND_MS_MIN
-            rest_ms = await self._handle(lane, running)
+            work = lane.works[0]
+            rest_ms = await self._handle(work, work.take(), running)
+            if work.at == len(work.messages):
+                lane.works.popleft()
             if rest_ms is not None:
                 return min(max(rest_ms, SUSPEND_MS_MIN), SUSPEND_MS_MAX)
             if running.since_s > turn_ends:
@@ -126,35 +129,23 @@ class OrderlyPool(Handling[Lane]):
                 turn_ends = running.since_s + TURN_S
         return None
 
-    async def _handle(self, lane: Lane, running: Running) -> int | None:
-        """Call the handler for what is next; return how many ms the queue has to rest, if any."""
-        work = lane.works[0]
-        process = work.process
-        running.process, running.given = process, work.next()
-        messages = running.messages
-        process.running += 1
-        try:
-            later = failure(await self._call(work, running.given, running))
-            succeeded = len(messages) if later is None else max(later.succeeded, 0)
-            self._succeed(work, messages[:succeeded])
-            stay = messages[succeeded:]
-            if stay:
-                self._fail(work, stay)
-                stay = await self._count_failures(process, stay)
-                running.since_s = self._clock()
-            work.messages[work.at : work.at + len(messages)] = stay
-            if work.at == len(work.messages):
-                lane.works.popleft()
-            if self._settled is not None:
-                await self._settled(process)
-        finally:
-            running.process = None
-            process.finished()
+    async def _settle(
+        self, work: Work, messages: list[ReceivedMessage], answer: object
+    ) -> int | None:
+        """Put what failed back to where it was."""
+        later = failure(answer)
+        succeeded = len(messages) if later is None else max(later.succeeded, 0)
+        self._succeed(work, messages[:succeeded])
+        failed = messages[succeeded:]
+        if later is None or not failed:
+            return None
+        self._fail(work, failed)
+        stay = await self._count_failures(work.process, failed)
+        work.at -= len(stay)
+        work.messages[work.at : work.at + len(stay)] = stay
         if not stay:
             return None
-        if later is None or later.suspend_ms is None:
-            return self._suspend_ms
-        return later.suspend_ms
+        return self._suspend_ms if later.suspend_ms is None else later.suspend_ms
 
     async def _count_failures(
         self, process: ProcessQueue, messages: list[ReceivedMessage]
