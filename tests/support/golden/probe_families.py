@@ -17,6 +17,7 @@ from support.golden.probes import (
     topic,
     variants,
 )
+from support.golden.retry_probes import RETRIES
 
 TOO_LONG: Final = "t" * 128
 
@@ -332,4 +333,5 @@ FAMILIES: Final[dict[str, list[Probe]]] = {
             brokerId=0,
         ),
     ],
+    "retries": RETRIES,
 }
