@@ -23,6 +23,7 @@ class QueueLocks:
         self._clock_ms = clock_ms
         self._locks_max = locks_max
         self._locks: dict[tuple[str, MessageQueue], tuple[str, int]] = {}  # client id, renewed at
+        self._renewed: dict[str, int] = {}  # by group, when any lock of it was taken or renewed
         self._swept_ms = clock_ms()
 
     def __len__(self) -> int:
@@ -44,7 +45,18 @@ class QueueLocks:
                 continue
             self._locks[group, queue] = client_id, now_ms
             held.append(queue)
+        if held:
+            self._renewed[group] = now_ms
         return held
+
+    def is_ordered(self, group: str) -> bool:
+        """Whether a group consumes in order: it has locked a queue in the last LEASE_MS.
+
+        RocketMQ counts locks that are not expired (isLockAllExpired); a group that has just given
+        up its last lock is still one that consumes in order.
+        """
+        renewed_ms = self._renewed.get(group)
+        return renewed_ms is not None and self._clock_ms() - renewed_ms <= LEASE_MS
 
     def unlock(self, group: str, client_id: str, queues: Iterable[MessageQueue]) -> None:
         """Give up the locks that the client holds; others' stay."""
@@ -74,3 +86,6 @@ class QueueLocks:
         for key, (_, renewed_ms) in list(self._locks.items()):
             if now_ms - renewed_ms > LEASE_MS:
                 del self._locks[key]
+        for group, renewed_ms in list(self._renewed.items()):
+            if now_ms - renewed_ms > LEASE_MS:
+                del self._renewed[group]

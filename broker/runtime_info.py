@@ -17,7 +17,7 @@ POOLS: Final = ("send", "pull", "litePull", "query", "ack")
 
 def runtime_info(ctx: Context) -> dict[str, str]:
     """Return the broker's state as strings, under RocketMQ's keys."""
-    return {**_times(ctx), **_messages(ctx), **_store(ctx), **_absent_parts()}
+    return {**_times(ctx), **_messages(ctx), **_store(ctx), **_delays(ctx), **_absent_parts()}
 
 
 def _times(ctx: Context) -> dict[str, str]:
@@ -77,6 +77,14 @@ def _store(ctx: Context) -> dict[str, str]:
         ),
         "remainHowManyDataToFlush": _human(statistics.unflushed_bytes),
         "remainHowManyDataToCommit": _human(0),
+    }
+
+
+def _delays(ctx: Context) -> dict[str, str]:
+    """Next offset to deliver and end of the queue of every delay level that was used."""
+    return {
+        f"scheduleMessageOffset_{level}": f"{offset},{end}"
+        for level, (offset, end) in ctx.delays.waiting().items()
     }
 
 

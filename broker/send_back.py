@@ -146,13 +146,15 @@ def instead_of_retry(
 ) -> tuple[AnySend, TopicConfig, bool] | None:
     """Return where a message to a retry topic goes that was tried often enough, None otherwise.
 
-    That is the header of a send to the dead letters, their topic, and whether it is new. Raises
-    RequestError (26) for a group that is not allowed.
+    That is the header of a send to the dead letters, their topic, and whether it is new. A group
+    that consumes in order sends only what it has given up. Raises RequestError (26) for a group
+    that is not allowed.
     """
     group = header.topic.removeprefix(RETRY_PREFIX)
     config = group_config(ctx, group)
     times = header.reconsume_times or 0
-    if times <= tries_max(config, header.max_reconsume_times, version):
+    allowed = tries_max(config, header.max_reconsume_times, version)
+    if times <= allowed and not ctx.locks.is_ordered(group):
         return None
     topic, is_new = dead_letter_topic(ctx, group)
     properties = parse_properties(header.properties or "") | {Property.DELAY: AT_ONCE}

@@ -231,6 +231,27 @@ async def test_what_they_send_too_often_goes_to_the_dead_letters(
     assert reply.code == ResponseCode.INVALID_PARAMETER
 
 
+async def test_what_ordered_groups_give_up_goes_to_the_dead_letters(peer: RawPeer) -> None:
+    """A consumer in order tries in place; what it sends to the retry topic it has given up."""
+    queue = {"topic": "T", "brokerName": "broker-a", "queueId": 0}
+    body = {"consumerGroup": "g", "clientId": "c", "onlyThisBroker": False, "mqSet": [queue]}
+    code = RequestCode.LOCK_BATCH_MQ
+    await peer.request(Command(code=code, body=json.dumps(body).encode(), opaque=next_opaque()))
+    await send(peer, topic="%RETRY%g", properties=RETRY + "DELAY\x013\x02", j="1", l="16")
+    assert len(await pull(peer, "%DLQ%g")) == 1
+    await send(peer, topic="%RETRY%other", properties=RETRY, j="1", l="16")
+    assert len(await pull(peer, "%RETRY%other")) == 1
+
+
+async def test_a_delay_is_seen_on_topics_that_are_served_fast(peer: RawPeer) -> None:
+    """Plain messages of a topic take a short way, which a delayed one must not."""
+    await send(peer)
+    await send(peer)
+    await send(peer, properties="UNIQ_KEY\x01A\x02DELAY\x012\x02")
+    assert len(await pull(peer, "T")) == 2
+    assert len(await pull(peer, SCHEDULE, 1)) == 1
+
+
 async def test_progress_can_be_asked_for(peer: RawPeer) -> None:
     """In the shape of delayOffset.json, with bare numbers as keys."""
     await send(peer, properties="UNIQ_KEY\x01A\x02DELAY\x011\x02")
@@ -238,6 +259,8 @@ async def test_progress_can_be_asked_for(peer: RawPeer) -> None:
     command = Command(code=RequestCode.GET_ALL_DELAY_OFFSET, opaque=next_opaque())
     reply = await peer.request(command)
     assert b'"offsetTable":{1:1}}' in bytes(reply.body)
+    reply = await peer.request(Command(code=RequestCode.GET_BROKER_RUNTIME_INFO, opaque=7))
+    assert json.loads(bytes(reply.body))["table"]["scheduleMessageOffset_1"] == "1,1"
 
 
 async def test_progress_survives_a_restart(tmp_path: Path) -> None:
