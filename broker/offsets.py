@@ -44,6 +44,7 @@ class OffsetTable:
         self._encoded: dict[str, bytes] = {}
         self._stale: set[str] = set()  # keys whose encoded form is missing or old
         self._commits = 0
+        self.resets: dict[tuple[str, str, int], int] = {}  # by group, topic and queue: not yet told
         self.data_version = DataVersion(timestamp=now_ms())
         self.file = TableFile(folder / "consumerOffset.json", self.encode)
         self.file.mark()
@@ -66,7 +67,12 @@ class OffsetTable:
         return dict(self._table.get(topic + SEPARATOR + group, {}))
 
     def commit(self, group: str, topic: str, queue_id: int, offset: int, remote: str = "") -> None:
-        """Remember that a group has consumed everything before `offset`, even if that goes back."""
+        """Remember that a group has consumed everything before `offset`, even if that goes back.
+
+        A commit is ignored while its queue's consumer does not know yet of a reset.
+        """
+        if self.resets and (group, topic, queue_id) in self.resets:
+            return
         key = topic + SEPARATOR + group
         queues = self._table.get(key)
         if queues is None:
@@ -85,6 +91,16 @@ class OffsetTable:
             )
         queues[queue_id] = offset
         self._changed(key)
+
+    def reset(self, group: str, topic: str, queue_id: int, offset: int) -> None:
+        """Let a group go on at `offset`, from its next pull on (assignResetOffset)."""
+        self.resets.pop((group, topic, queue_id), None)
+        self.commit(group, topic, queue_id, offset)
+        self.resets[group, topic, queue_id] = offset
+
+    def take_reset(self, group: str, topic: str, queue_id: int) -> int | None:
+        """Return where a group has to go on, once: it is told now (queryThenEraseResetOffset)."""
+        return self.resets.pop((group, topic, queue_id), None)
 
     def pulled(self, group: str, topic: str, queue_id: int, offset: int) -> None:
         """Remember where a group pulls, for those who watch its progress."""
@@ -169,6 +185,9 @@ class OffsetTable:
                 yield topic, group
 
     def _delete(self, doomed: Callable[[str, str], bool]) -> None:
+        for group, topic, queue_id in list(self.resets):
+            if doomed(topic, group):
+                del self.resets[group, topic, queue_id]
         for table in (self._table, self._pulled):
             for key in list(table):
                 topic, _, group = key.partition(SEPARATOR)

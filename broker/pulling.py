@@ -173,8 +173,7 @@ class Pulls:
         offset = broadcasts.initial(pull.connection, pull.header)
         if offset is None:
             return None
-        stored = queue.stored
-        return ReadResult(ReadStatus.OFFSET_RESET, offset, stored.min_offset, stored.max_offset)
+        return moved(queue, offset)
 
     def _watched(self, header: PullMessageRequest) -> QueueKey | None:
         """Return the queue of a pull if there is any hand-over that it might have to do with."""
@@ -184,6 +183,11 @@ class Pulls:
         return QueueKey(header.consumer_group, header.topic, header.queue_id)
 
     def _read(self, pull: Pull, queue: TopicQueue, wanted: MessageFilter | None) -> ReadResult:
+        header, offsets = pull.header, self._context.offsets
+        if offsets.resets:
+            offset = offsets.take_reset(header.consumer_group, header.topic, header.queue_id)
+            if offset is not None:
+                return moved(queue, offset)
         self._context.tick.commit_log()  # what this turn appended must be there to be read
         accept = None
         if isinstance(wanted, SqlFilter):
@@ -259,6 +263,12 @@ class Pulls:
             if not self._context.store.in_memory(position):
                 return group.which_broker_when_consume_slowly
         return group.broker_id
+
+
+def moved(queue: TopicQueue, offset: int) -> ReadResult:
+    """Return what sends a client elsewhere in the queue."""
+    stored = queue.stored
+    return ReadResult(ReadStatus.OFFSET_RESET, offset, stored.min_offset, stored.max_offset)
 
 
 def nothing(queue: TopicQueue, offset: int) -> ReadResult:

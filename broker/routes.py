@@ -11,6 +11,7 @@ from aerobee.broker.processors import (
     locks,
     offsets,
     query,
+    resets,
     send,
     send_back,
     topics,
@@ -27,6 +28,7 @@ FAMILIES: Final[tuple[Routes[Context], ...]] = (
     topics.routes,
     groups.routes,
     query.routes,
+    resets.routes,
     admin.routes,
     inspection.routes,
 )

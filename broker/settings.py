@@ -117,6 +117,7 @@ class BrokerSettings(NetSettings):
     subscription_bytes_max: int = Field(default=256 << 20, ge=1 << 10)  # ours: of all clients
     handover_wait_millis: int = Field(default=2000, ge=0, le=60_000)  # ours: 0 holds nothing
     owned_queues_max: int = Field(default=500_000, ge=1)  # ours: of all groups; locks likewise
+    use_server_side_reset_offset: bool = True  # false: consumers are told (220), and must be online
     flush_consumer_offset_interval: Milliseconds = 5000
     consumer_offset_update_version_step: int = Field(default=500, ge=1)
 

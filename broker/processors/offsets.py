@@ -91,6 +91,8 @@ def update_consumer_offset(ctx: Context, request: Request[UpdateConsumerOffsetRe
         raise RequestError(
             ResponseCode.INVALID_PARAMETER, f"topic {topic} has no queue {header.queue_id}"
         )  # RocketMQ takes any number, and keeps it for ever
+    if (group, topic, header.queue_id) in ctx.offsets.resets:
+        return Reply(remark="Offset has been previously reset")
     key = QueueKey(group, topic, header.queue_id)
     if ctx.handovers.takes_commit(request.connection, key, header.commit_offset):
         remote = request.connection.remote

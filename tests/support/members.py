@@ -12,8 +12,9 @@ from aerobee.remoting.bodies import (
     encode_body,
 )
 from aerobee.remoting.codes import PullSysFlag, RequestCode, ResponseCode
-from aerobee.remoting.command import Command
+from aerobee.remoting.command import VERSION, Command, Language
 from aerobee.remoting.net.client import ConnectionPool
+from aerobee.remoting.net.connection import Handler
 
 GROUP = "G"
 TOPIC = "T"
@@ -23,7 +24,13 @@ class RawMember:
     """A client of one group: `timeout_ms` is that of a member of ours, None of any other."""
 
     def __init__(
-        self, port: int, client_id: str, *, group: str = GROUP, timeout_ms: int | None = None
+        self,
+        port: int,
+        client_id: str,
+        *,
+        group: str = GROUP,
+        timeout_ms: int | None = None,
+        handler: Handler | None = None,
     ) -> None:
         self.client_id = client_id
         self.group = group
@@ -31,7 +38,11 @@ class RawMember:
         self.told: list[Command] = []
         self.version = 1
         self._address = f"127.0.0.1:{port}"
-        self._pool = ConnectionPool(lambda connection, command: self.told.append(command))
+        self.language = Language.JAVA
+        self.version_number = VERSION
+        self._pool = ConnectionPool(
+            handler or (lambda connection, command: self.told.append(command))
+        )
 
     async def __aenter__(self) -> Self:
         return self
@@ -46,7 +57,8 @@ class RawMember:
     async def ask(self, code: int, body: bytes = b"", **fields: Any) -> Command:
         """Send one request."""
         ext = {key: str(value) for key, value in fields.items()}
-        return await self._pool.call(self._address, Command(code=code, ext=ext, body=body), 15.0)
+        command = Command(code, ext, body, language=self.language, version=self.version_number)
+        return await self._pool.call(self._address, command, 15.0)
 
     async def beat(self, *topics: str, newer: bool = False, model: str = "CLUSTERING") -> Command:
         """Send a heartbeat with subscriptions, by default to topic T."""
