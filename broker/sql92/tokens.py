@@ -12,7 +12,6 @@ from lark import Token
 
 from aerobee.broker.sql92.errors import ExpressionError
 
-BLANKS: Final = " \t\n\r\f"
 KEYWORDS: Final = frozenset(
     {
         "NOT", "AND", "OR", "BETWEEN", "IN", "TRUE", "FALSE", "NULL", "IS", "CONTAINS",
@@ -35,7 +34,7 @@ SIGNS: Final = {
 _EXPONENT: Final = r"[eE][+-]?[0-9]+"
 _TOKEN: Final = re.compile(
     rf"""
-    (?P<BLANK>   [ \t\n\r\f]+ | --[^\n\r]*(?:\r\n|\n|\r) | /\*(?s:.*?)\*/ )
+    (?P<BLANK>   [ \t\n\r\f]+ | /\*(?s:.*?)\*/ )
   | (?P<FLOAT>   [0-9]+\.[0-9]*(?:{_EXPONENT})? | \.[0-9]+(?:{_EXPONENT})? | [0-9]+{_EXPONENT} )
   | (?P<DECIMAL> 0 | [1-9][0-9]*[lL]? )
   | (?P<STRING>  '(?:''|[^'])*' )
@@ -44,6 +43,7 @@ _TOKEN: Final = re.compile(
     """,
     re.VERBOSE,
 )
+_LINE_END: Final = re.compile(r"\r\n|\n|\r")
 
 
 def tokens(expression: str) -> Iterator[Token]:
@@ -52,7 +52,13 @@ def tokens(expression: str) -> Iterator[Token]:
     A token's type is the name of its keyword or sign, or DECIMAL, FLOAT, STRING, ID.
     """
     at, end = 0, len(expression)
+    last_line_at = max(expression.rfind("\n"), expression.rfind("\r"))  # or each dash would look
     while at < end:
+        if at < last_line_at and expression.startswith("--", at):
+            line_end = _LINE_END.search(expression, at)
+            assert line_end is not None, "one was found from the other side"
+            at = line_end.end()
+            continue
         found = _TOKEN.match(expression, at)
         if found is None:
             raise ExpressionError(f"Lexical error at {place(expression, at)}: {expression[at]!r}")
