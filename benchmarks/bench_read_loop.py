@@ -2,15 +2,17 @@
 
     python -m benchmarks.bench_read_loop [--passes N]
 
-The cost of a message depends on how many share a read; the columns of frames show it.
+The cost of a message depends on how many share a read, and on whether compiled code serves them
+or Python; both are measured, in turn, where compiled code was built.
 """
 
 import argparse
 import asyncio
 import tempfile
-from functools import partial
+from contextlib import AsyncExitStack
 from pathlib import Path
 
+from aerobee.broker.acceleration import is_compiled
 from benchmarks.messages import QUEUES, TOPIC, send_frame
 from benchmarks.offline import OfflineConnection, offline_connection
 from benchmarks.timing import Case, best, print_best
@@ -33,15 +35,21 @@ def sends(connection: OfflineConnection, frames: int, body_bytes: int) -> Case:
 
 
 async def measure(passes: int) -> dict[str, float]:
-    """Return microseconds per message by the kind of read."""
-    with tempfile.TemporaryDirectory() as folder:
-        async with offline_connection(Path(folder)) as connection:
-            kinds = [(frames, size) for size in (1024, 128) for frames in (1, 8, 64)]
-            cases = {
-                f"{size} B, {frames} per read": partial(sends, connection)(frames, size)
-                for frames, size in kinds
-            }
-            return best(cases, passes)
+    """Return microseconds per message by the kind of read and the code that serves it."""
+    ways = {"Python": False} | ({"compiled": True} if is_compiled() else {})
+    async with AsyncExitStack() as exits:
+        connections = {}
+        for way, compiled in ways.items():
+            folder = Path(exits.enter_context(tempfile.TemporaryDirectory()))
+            offline = offline_connection(folder, compiled=compiled)
+            connections[way] = await exits.enter_async_context(offline)
+        cases = {
+            f"{size} B, {frames} per read, {way}": sends(connection, frames, size)
+            for size in (1024, 128)
+            for frames in (1, 8, 64)
+            for way, connection in connections.items()
+        }
+        return best(cases, passes)
 
 
 def main() -> None:

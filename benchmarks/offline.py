@@ -70,9 +70,12 @@ class OfflineConnection:
 
 @asynccontextmanager
 async def offline_connection(
-    folder: Path, log_bytes: int = 512 << 20
+    folder: Path, log_bytes: int = 512 << 20, *, compiled: bool = True
 ) -> AsyncIterator[OfflineConnection]:
-    """Start a broker whose log is ready for `log_bytes`; the topic exists and takes messages."""
+    """Start a broker whose log is ready for `log_bytes`; the topic exists and takes messages.
+
+    `compiled` says whether compiled code, where there is some, serves sends.
+    """
     values: dict[str, Any] = {
         "store_path_root_dir": folder,
         "listen_port": 0,
@@ -81,6 +84,7 @@ async def offline_connection(
         "http_port": -1,
         "helper_process": False,
         "prepared_bytes": log_bytes,
+        "compiled_sends": compiled,
     }
     broker = Broker(BrokerSettings(**values))
     await broker.start()

@@ -344,9 +344,7 @@ class Members:
             self._notify(group.name, list(group.members))
 
 
-def _filter_of(
-    subscription: SubscriptionData, known: MessageFilter | None
-) -> MessageFilter | None:
+def _filter_of(subscription: SubscriptionData, known: MessageFilter | None) -> MessageFilter | None:
     """Return what a subscription wants; hashes are the client's own where it sent them.
 
     An expression that has not changed stays compiled. In class filter mode, of which nothing but
