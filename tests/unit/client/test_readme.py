@@ -25,9 +25,11 @@ async def test_the_examples_run(cluster: FakeCluster) -> None:
     """Sending, being handed and polling, one after the other."""
     examples = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
     programs = [each.replace("127.0.0.1:9876", cluster.namesrv) for each in examples]
-    assert len(programs) == 3
+    assert len(programs) == 4
     assert re.fullmatch(r"SEND_OK \d \d\n", await run(programs[0]))
     printed = await run(programs[1])
     assert "orders new b'one'" in printed
     assert "orders paid b'two'" in printed
-    assert re.fullmatch(r"True\n\d \d+\n", await run(programs[2]))
+    billed = await run(programs[2])
+    assert "b'two' 0" in billed and "b'two' 1" in billed
+    assert re.fullmatch(r"True\n\d \d+\n", await run(programs[3]))
