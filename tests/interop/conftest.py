@@ -9,6 +9,7 @@ import pytest
 from support.interop import peers, toolchain
 from support.interop.aerobee_server import Aerobee
 from support.interop.cluster import Cluster
+from support.interop.meeting import SETTINGS, Meeting
 from support.interop.peers import Peer
 from support.interop.rocketmq_server import RocketMQ
 
@@ -63,3 +64,17 @@ def server(server_kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     finally:
         for log in sorted(Path(cluster.directory).glob("*.log")):
             sys.stderr.write(f"--- {log.name}\n{log.read_text(errors='replace')[-2000:]}\n")
+
+
+@pytest.fixture(scope="session", params=["rocketmq", "aerobee"])
+def meeting(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Meeting]:
+    """Each server in turn with SQL92 and short delays, and the peer programs that met it."""
+    if request.param == "rocketmq" and "java" in toolchain.given_up():
+        pytest.skip(f"java is left out by {toolchain.WITHOUT_VARIABLE}")
+    directory = tmp_path_factory.mktemp(f"meeting-{request.param}")
+    with SERVERS[request.param](directory, settings=SETTINGS) as cluster:
+        with Meeting(cluster) as meeting:
+            yield meeting
+        cluster.stop()

@@ -47,6 +47,8 @@ class Received:
     msg_id: str
     queue_id: int
     queue_offset: int
+    reconsume_times: int = 0
+    at_ms: float = 0.0  # since 1970, by the peer's clock
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +177,7 @@ class Consumer:
                 if fields.get("event") == "started":
                     self._started = True
                 else:
-                    self.received.append(_received(fields))
+                    self.received.append(received_message(fields))
                 self._changed.notify_all()
         with self._changed:
             self._changed.notify_all()
@@ -193,10 +195,12 @@ class Consumer:
                 self._changed.wait(min(left, 0.5))
 
 
-def _received(fields: dict[str, Any]) -> Received:
+def received_message(fields: dict[str, Any]) -> Received:
+    """Return the message that a line of a peer program tells of."""
     content = Content(fields["tags"] or "", fields["keys"] or "", base64.b64decode(fields["body"]))
     place = (int(fields["queueId"]), int(fields["queueOffset"]))
-    return Received(content, fields["topic"], fields["msgId"], *place)
+    times, at_ms = fields.get("reconsumeTimes", 0), fields.get("at", 0.0)
+    return Received(content, fields["topic"], fields["msgId"], *place, times, at_ms)
 
 
 def _java(client: str, main: str = "Peer") -> Callable[[], list[str]]:
@@ -205,7 +209,9 @@ def _java(client: str, main: str = "Peer") -> Callable[[], list[str]]:
         # small and quick to start: the program lives a few seconds beside others
         options = ["-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
         home = f"-Duser.home={toolchain.cache_dir() / 'home'}"
-        return [toolchain.tool("java"), *options, home, "-cp", path, main]
+        # a client that misses the wake-up of its start otherwise shares queues 20 s later
+        rebalance = "-Drocketmq.client.rebalance.waitInterval=2000"
+        return [toolchain.tool("java"), *options, home, rebalance, "-cp", path, main]
 
     return command
 
@@ -218,10 +224,19 @@ def _cpp() -> list[str]:
     return [sys.executable, str(toolchain.PEERS / "cpp_python" / "peer.py")]
 
 
-def _cpp_environment() -> dict[str, str]:
+def _home() -> dict[str, str]:
+    """Keep logs and local offsets out of the user's home."""
     home = toolchain.cache_dir() / "home"
     home.mkdir(exist_ok=True)
-    return {"PYTHONPATH": str(toolchain.cpp_packages()), "HOME": str(home)}
+    return {"HOME": str(home)}
+
+
+def _cpp_environment() -> dict[str, str]:
+    return {"PYTHONPATH": str(toolchain.cpp_packages())} | _home()
+
+
+def _ours() -> list[str]:
+    return [sys.executable, str(toolchain.PEERS / "aerobee" / "peer.py")]
 
 
 def _node() -> list[str]:
@@ -230,8 +245,10 @@ def _node() -> list[str]:
 
 JAVA_5: Final = Peer("java-5.5.0", "java", _java("client-5.5.0"), batches=True)
 ADMIN: Final = Peer("java-5.5.0-admin", "java", _java("client-5.5.0", "Admin"))
+RESET: Final = Peer("java-5.5.0-reset", "java", _java("client-5.5.0", "Reset"))
 JAVA_4: Final = Peer("java-4.9.8", "java", _java("client-4.9.8"), batches=True)
-GO: Final = Peer("go-2.1.2", "go", _go, batches=True, hashes_utf16=False)
+GO: Final = Peer("go-2.1.2", "go", _go, batches=True, hashes_utf16=False, environment=_home)
 CPP: Final = Peer("cpp-python-0.4.4", "cpp", _cpp, environment=_cpp_environment)
-NODE: Final = Peer("node-ali-ons-3.12.0", "node", _node, creates_topics=False)
+NODE: Final = Peer("node-ali-ons-3.12.0", "node", _node, creates_topics=False, environment=_home)
+OURS: Final = Peer("aerobee", "python", _ours, environment=_home)
 ALL: Final = (JAVA_5, JAVA_4, GO, CPP, NODE)

@@ -3,6 +3,7 @@
 The record layout is RocketMQ's CommitLog record (MessageDecoder.java).
 """
 
+import json
 import struct
 import time
 import zlib
@@ -48,6 +49,20 @@ def create_topic(
     }
     with RawClient(broker) as client:
         answer = client.call(17, fields)
+    assert answer.code == 0, answer
+
+
+def create_group(client: RawClient, group: str, retries_max: int = 16) -> None:
+    """Create a subscription group with one retry queue by request code 200."""
+    config = {
+        "groupName": group,
+        "retryMaxTimes": retries_max,
+        "retryQueueNums": 1,
+        "consumeEnable": True,
+        "consumeBroadcastEnable": True,
+        "consumeFromMinEnable": True,
+    }
+    answer = client.call(200, body=json.dumps(config).encode())
     assert answer.code == 0, answer
 
 

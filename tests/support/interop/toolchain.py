@@ -91,7 +91,11 @@ def java_classes(client: str) -> Path:
 
 def go_program() -> Path:
     """Build the Go peer and return its executable."""
-    sources = [PEERS / "go" / name for name in ("main.go", "go.mod", "go.sum")]
+    sources = [
+        *sorted((PEERS / "go").glob("*.go")),
+        PEERS / "go" / "go.mod",
+        PEERS / "go" / "go.sum",
+    ]
     target = cache_dir() / "go-peer"
     with _stamped(target, sources) as stale:
         if stale:

@@ -1,14 +1,17 @@
 """The C++ peer: librocketmq through its Python binding, one JSON object a line.
 
-Sends what its standard input lists, or prints what it receives.
+Sends what its standard input lists, prints what it receives, or obeys commands.
 """
 
 import base64
 import json
+import re
 import sys
 import threading
+import time
 
-from rocketmq.client import Message, Producer, PushConsumer
+from rocketmq.client import Message, MessageModel, Producer, PushConsumer, RecvMessage
+from rocketmq.ffi import dll
 
 printing = threading.Lock()
 
@@ -46,7 +49,7 @@ def consume(namesrv, topic, group, expression):
     consumer.shutdown()
 
 
-def received(message):
+def received(message, **more):
     print_line(
         body=base64.b64encode(message.body).decode(),
         topic=message.topic,
@@ -55,7 +58,162 @@ def received(message):
         msgId=message.id,
         queueId=message.queue_id,
         queueOffset=message.queue_offset,
+        reconsumeTimes=message.reconsume_times,
+        at=time.time() * 1000,
+        **more,
     )
 
 
-{"produce": produce, "consume": consume}[sys.argv[1]](*sys.argv[2:])
+class Session:
+    """Commands from standard input, one a line, each answered by one line."""
+
+    def __init__(self, namesrv):
+        self.namesrv = namesrv
+        self.members = {}
+        self.sender = None
+
+    def run(self):
+        print_line(event="started")
+        for line in sys.stdin:
+            word, *pairs = line.rstrip("\n").split("\t")
+            fields = dict(pair.split("=", 1) for pair in pairs)
+            try:
+                print_line(done=word, **(getattr(self, word)(fields) or {}))
+            except Exception as error:  # noqa: BLE001 - whatever it is, who asked must hear it
+                print_line(failed=repr(error))
+        for member in self.members.values():
+            member.shutdown()
+        if self.sender is not None:
+            self.sender.shutdown()
+
+    def open(self, fields):
+        member = PushConsumer(
+            fields["group"],
+            orderly=fields["kind"] == "orderly",
+            message_model=(
+                MessageModel.BROADCASTING
+                if fields["kind"] == "broadcast"
+                else MessageModel.CLUSTERING
+            ),
+        )
+        member.set_namesrv_addr(self.namesrv)
+        member.set_instance_name(fields["instance"])
+        member.set_message_batch_max_size(1)  # else one failure is the whole batch's
+        if "threads" in fields:
+            member.set_thread_count(int(fields["threads"]))
+        if fields["kind"] == "meter":
+            handler = Meter(fields)
+        else:
+            handler = self.handler(fields["name"], fields["kind"] == "orderly")
+        for topic in fields["topics"].split(","):
+            dll.Subscribe(member._handle, topic.encode(), fields.get("tags", "*").encode())
+        # the binding's own callback turns every failure into a success
+        member._register_callback(lambda _, message: int(not handler(RecvMessage(message))))
+        member.start()
+        self.members[fields["name"]] = member
+
+    def handler(self, name, orderly):
+        tries = {}  # in order, the client does not count how often a message failed
+
+        def handle(message):
+            received(message, consumer=name)
+            body, place = message.body, (message.queue_id, message.queue_offset)
+            tries[place] = tries.get(place, -1) + 1
+            if millis := number(body, b"take="):
+                time.sleep(millis / 1000)
+            failed = tries[place] if orderly else message.reconsume_times
+            return failed >= number(body, b"fail=")
+
+        return handle
+
+    def close(self, fields):
+        self.members.pop(fields["name"]).shutdown()
+
+    def producer(self):
+        if self.sender is None:
+            self.sender = Producer("session-producer")
+            self.sender.set_namesrv_addr(self.namesrv)
+            self.sender.start()
+        return self.sender
+
+    def send(self, fields):
+        message = Message(fields["topic"])
+        message.set_tags(fields["tags"])
+        message.set_keys(fields["keys"])
+        message.set_body(base64.b64decode(fields["body"]))
+        for key, value in fields.items():
+            if key.startswith("p."):
+                message.set_property(key[2:], value)
+        if "level" in fields:
+            message.set_delay_time_level(int(fields["level"]))
+        result = self.producer().send_sync(message)
+        return {"status": "SEND_OK" if result.status == 0 else result.status.name}
+
+    def blast(self, fields):
+        return blast(self.producer(), fields)
+
+
+def number(body, word):
+    """The number behind a word of the body, 0 if the word is not there."""
+    found = re.search(word + rb"(\d+)", body)
+    return int(found[1]) if found else 0
+
+
+def blast(producer, fields):
+    """Send `count` messages of `size` bytes, one after the other in `inflight` threads."""
+    count, inflight = int(fields["count"]), int(fields["inflight"])
+    gap_s = 1 / int(fields["rate"]) if "rate" in fields else 0
+    rest = b"x" * (int(fields["size"]) - 16)
+    numbers = iter(range(count))
+    began = time.perf_counter()
+
+    def send():
+        for at in numbers:
+            wait = began + at * gap_s - time.perf_counter()
+            if wait > 0:
+                time.sleep(wait)
+            message = Message(fields["topic"])
+            message.set_tags("TagA")
+            message.set_keys("key")
+            message.set_body(b"%d" % (time.time_ns() // 1000) + rest)
+            producer.send_sync(message)
+
+    threads = [threading.Thread(target=send) for _ in range(inflight)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return {"seconds": time.perf_counter() - began}
+
+
+class Meter:
+    """A handler that counts and prints one line when it has had as many messages as told."""
+
+    def __init__(self, fields):
+        self.name = fields["name"]
+        self.count = int(fields["count"])
+        self.latencies = []
+        self.began = 0.0
+
+    def __call__(self, message):
+        if not self.latencies:
+            self.began = time.perf_counter()
+        self.latencies.append(time.time_ns() // 1000 - int(message.body[:16]))
+        if len(self.latencies) == self.count:
+            seconds = time.perf_counter() - self.began
+            ranked = sorted(self.latencies)
+            print_line(
+                consumer=self.name,
+                event="counted",
+                seconds=seconds,
+                p50Micros=ranked[self.count // 2],
+                p99Micros=ranked[int(self.count * 0.99)],
+            )
+        return True
+
+
+def session(namesrv):
+    Session(namesrv).run()
+
+
+{"produce": produce, "consume": consume, "session": session}[sys.argv[1]](*sys.argv[2:])

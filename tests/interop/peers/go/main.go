@@ -12,6 +12,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"time"
 
 	rocketmq "github.com/apache/rocketmq-client-go/v2"
 	"github.com/apache/rocketmq-client-go/v2/consumer"
@@ -31,6 +32,9 @@ func main() {
 }
 
 func run(args []string) error {
+	if args[0] == "session" {
+		return runSession(args[1])
+	}
 	namesrv, topic, group := args[1], args[2], args[3]
 	switch args[0] {
 	case "produce":
@@ -121,28 +125,38 @@ func readMessages(topic string) ([]*primitive.Message, error) {
 }
 
 func printSent(result *primitive.SendResult) {
+	printLine(sent(result))
+}
+
+func sent(result *primitive.SendResult) map[string]any {
 	status := "SEND_OK"
 	if result.Status != primitive.SendOK {
 		status = fmt.Sprintf("status %d", result.Status)
 	}
-	printLine(map[string]any{
+	return map[string]any{
 		"status":      status,
 		"msgId":       result.MsgID,
 		"queueId":     result.MessageQueue.QueueId,
 		"queueOffset": result.QueueOffset,
-	})
+	}
 }
 
 func printReceived(message *primitive.MessageExt) {
-	printLine(map[string]any{
-		"body":        base64.StdEncoding.EncodeToString(message.Body),
-		"topic":       message.Topic,
-		"tags":        message.GetTags(),
-		"keys":        message.GetKeys(),
-		"msgId":       message.MsgId,
-		"queueId":     message.Queue.QueueId,
-		"queueOffset": message.QueueOffset,
-	})
+	printLine(received(message))
+}
+
+func received(message *primitive.MessageExt) map[string]any {
+	return map[string]any{
+		"body":           base64.StdEncoding.EncodeToString(message.Body),
+		"topic":          message.Topic,
+		"tags":           message.GetTags(),
+		"keys":           message.GetKeys(),
+		"msgId":          message.MsgId,
+		"queueId":        message.Queue.QueueId,
+		"queueOffset":    message.QueueOffset,
+		"reconsumeTimes": message.ReconsumeTimes,
+		"at":             time.Now().UnixMilli(),
+	}
 }
 
 func printLine(fields map[string]any) {

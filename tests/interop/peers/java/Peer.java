@@ -20,10 +20,15 @@ import org.apache.rocketmq.common.message.MessageExt;
  * line. The same source is compiled against client 4.9.8 and 5.5.0.
  */
 public class Peer {
+    static final int ROUTES_MILLIS = 2000; // a start that misses a route would cost 30 s
     static final PrintStream OUT = new PrintStream(new java.io.FileOutputStream(java.io.FileDescriptor.out), true);
 
     public static void main(String[] args) throws Exception {
         String namesrv = args[1];
+        if (args[0].equals("session")) {
+            new Session(namesrv).run();
+            System.exit(0);
+        }
         String topic = args[2];
         String group = args[3];
         switch (args[0]) {
@@ -124,11 +129,17 @@ public class Peer {
     }
 
     static void printReceived(MessageExt message) {
+        OUT.println(received(message, ""));
+    }
+
+    static String received(MessageExt message, String more) {
         String body = Base64.getEncoder().encodeToString(message.getBody());
-        OUT.println("{\"body\":" + quoted(body) + ",\"topic\":" + quoted(message.getTopic())
+        return "{\"body\":" + quoted(body) + ",\"topic\":" + quoted(message.getTopic())
             + ",\"tags\":" + quoted(message.getTags()) + ",\"keys\":" + quoted(message.getKeys())
             + ",\"msgId\":" + quoted(message.getMsgId()) + ",\"queueId\":" + message.getQueueId()
-            + ",\"queueOffset\":" + message.getQueueOffset() + "}");
+            + ",\"queueOffset\":" + message.getQueueOffset()
+            + ",\"reconsumeTimes\":" + message.getReconsumeTimes()
+            + ",\"at\":" + System.currentTimeMillis() + more + "}";
     }
 
     static String quoted(String text) {

@@ -17,6 +17,20 @@ function printLine(fields) {
   process.stdout.write(JSON.stringify(fields) + '\n');
 }
 
+function received(message) {
+  return {
+    body: message.body.toString('base64'),
+    topic: message.topic,
+    tags: message.tags,
+    keys: message.keys,
+    msgId: message.msgId,
+    queueId: message.queueId,
+    queueOffset: Number(message.queueOffset),
+    reconsumeTimes: message.reconsumeTimes,
+    at: Date.now(),
+  };
+}
+
 async function produce(namesrv, topic, group) {
   const producer = new Producer(options(namesrv, { producerGroup: group }));
   producer.on('error', error => console.error(error));
@@ -43,15 +57,7 @@ async function consume(namesrv, topic, group, expression) {
   }));
   consumer.on('error', error => console.error(error));
   consumer.subscribe(topic, expression, async message => {
-    printLine({
-      body: message.body.toString('base64'),
-      topic: message.topic,
-      tags: message.tags,
-      keys: message.keys,
-      msgId: message.msgId,
-      queueId: message.queueId,
-      queueOffset: Number(message.queueOffset),
-    });
+    printLine(received(message));
   });
   await consumer.ready();
   printLine({ event: 'started' });
@@ -60,8 +66,92 @@ async function consume(namesrv, topic, group, expression) {
   await consumer.close();
 }
 
+// Commands from standard input, one a line, each answered by one line.
+class Session {
+  constructor(namesrv) {
+    this.namesrv = namesrv;
+    this.members = new Map();
+    this.sender = null;
+  }
+
+  async run() {
+    printLine({ event: 'started' });
+    for await (const line of readline.createInterface({ input: process.stdin })) {
+      const [ word, ...pairs ] = line.split('\t');
+      const fields = Object.fromEntries(pairs.map(pair => {
+        const at = pair.indexOf('=');
+        return [ pair.slice(0, at), pair.slice(at + 1) ];
+      }));
+      try {
+        printLine({ done: word, ...await this[word](fields) });
+      } catch (error) {
+        printLine({ failed: String(error) });
+      }
+    }
+    for (const member of this.members.values()) await member.close();
+    if (this.sender) await this.sender.close();
+  }
+
+  async open(fields) {
+    const member = new Consumer(options(this.namesrv, {
+      consumerGroup: fields.group,
+      consumeFromWhere: 'CONSUME_FROM_FIRST_OFFSET',
+      instanceName: fields.instance,
+      isBroadcast: fields.kind === 'broadcast',
+      parallelConsumeLimit: Number(fields.threads || 1),
+      ...(fields.retries ? { maxReconsumeTimes: Number(fields.retries) } : {}),
+    }));
+    member.on('error', error => console.error(error));
+    for (const topic of fields.topics.split(',')) {
+      member.subscribe(topic, fields.tags || '*', async message => handle(fields.name, message));
+    }
+    await member.ready();
+    this.members.set(fields.name, member);
+  }
+
+  async close(fields) {
+    const member = this.members.get(fields.name);
+    this.members.delete(fields.name);
+    await member.close();
+  }
+
+  async send(fields) {
+    if (!this.sender) {
+      this.sender = new Producer(options(this.namesrv, { producerGroup: 'session-producer' }));
+      this.sender.on('error', error => console.error(error));
+      await this.sender.ready();
+    }
+    const message = new Message(fields.topic, fields.tags, Buffer.from(fields.body, 'base64'));
+    message.keys = [ fields.keys ];
+    for (const [ key, value ] of Object.entries(fields)) {
+      if (key.startsWith('p.')) message.properties[key.slice(2)] = value;
+    }
+    if (fields.level) message.delayTimeLevel = Number(fields.level);
+    const result = await this.sender.send(message);
+    return { status: result.sendStatus };
+  }
+}
+
+async function handle(name, message) {
+  printLine({ ...received(message), consumer: name });
+  const body = message.body.toString();
+  const millis = number(body, /take=(\d+)/);
+  if (millis) await new Promise(resolve => setTimeout(resolve, millis));
+  // what a handler returns is not looked at when the message has come again
+  if (message.reconsumeTimes < number(body, /fail=(\d+)/)) throw new Error('as told');
+}
+
+function number(body, pattern) {
+  const found = pattern.exec(body);
+  return found ? Number(found[1]) : 0;
+}
+
+function session(namesrv) {
+  return new Session(namesrv).run();
+}
+
 const [ command, ...rest ] = process.argv.slice(2);
-({ produce, consume })[command](...rest)
+({ produce, consume, session })[command](...rest)
   .then(() => process.exit(0))
   .catch(error => {
     console.error(error);
