@@ -13,27 +13,22 @@ from typing import TYPE_CHECKING, Final
 
 from aerobee.broker.appending import Appender
 from aerobee.broker.broadcast_offsets import BroadcastOffsets
-from aerobee.broker.change_notices import ChangeNotices
 from aerobee.broker.connection import BrokerConnection
 from aerobee.broker.context import Context
 from aerobee.broker.delay import DelayService
 from aerobee.broker.delay_offsets import DelayOffsetTable
 from aerobee.broker.fast_sends import FastSends
 from aerobee.broker.groups import GroupTable
-from aerobee.broker.handover import Handovers
 from aerobee.broker.hold import SWEEP_INTERVAL_MS, Holds
 from aerobee.broker.hooks import Hooks
 from aerobee.broker.live_settings import LiveSettings
-from aerobee.broker.member_limits import MemberLimits
-from aerobee.broker.members import Members
+from aerobee.broker.member_parts import follow_members
 from aerobee.broker.metrics import SAMPLE_INTERVAL_S, Metrics
 from aerobee.broker.offsets import OffsetTable
 from aerobee.broker.pulling import NoPulls, Pull, Pulls
-from aerobee.broker.queue_locks import QueueLocks
 from aerobee.broker.registration import Registration
 from aerobee.broker.routes import FAMILIES
 from aerobee.broker.settings import BrokerSettings
-from aerobee.broker.surroundings import BrokerSurroundings
 from aerobee.broker.system_topics import system_topics
 from aerobee.broker.tick import Tick
 from aerobee.broker.topic_queues import AckStyle, TopicQueues
@@ -210,17 +205,12 @@ class Broker:
         tick = Tick(loop, store)
         style = AckStyle(settings.region_id, settings.trace_on, store_host.hex().upper())
         queues = TopicQueues(store, style)
-        notices = ChangeNotices(
-            loop.call_later, lambda: self.settings.notify_consumer_ids_changed_enable
-        )
-        limits = MemberLimits(settings.memberships_max, settings.subscription_bytes_max)
         appender = Appender(store, tick)
         delay_offsets = DelayOffsetTable(wall_clock_ms, settings.config_dir)
         delays = DelayService(
             store, queues, appender, tick, wall_clock_ms, loop.call_later, settings.delay_levels_ms
         )
         delays.progress.recover(delay_offsets.load())
-        members = Members(notices, wall_clock_ms, groups.is_read_forbidden, limits)
         holds = Holds(
             self._serve_again,
             steady_clock_ms,
@@ -228,32 +218,17 @@ class Broker:
             settings.held_pulls_per_connection_max,
             loop.call_soon,
         )
-        locks = QueueLocks(steady_clock_ms, settings.owned_queues_max)
+        parts = follow_members(loop, lambda: self.settings, topics, groups, offsets, queues, holds)
         self.context = Context(
             settings=settings,
             store=store,
             topics=topics,
             groups=groups,
             offsets=offsets,
-            members=members,
-            locks=locks,
-            handovers=Handovers(
-                members,
-                BrokerSurroundings(
-                    settings.broker_name,
-                    holds=holds,
-                    queues=queues,
-                    offsets=offsets,
-                    locks=locks,
-                    notices=notices,
-                    members=members,
-                ),
-                clock_ms=steady_clock_ms,
-                later=loop.call_later,
-                wait_ms=lambda: self.settings.handover_wait_millis,
-                queues_max=settings.owned_queues_max,
-            ),
-            broadcasts=BroadcastOffsets(members, offsets, store, wall_clock_ms),
+            members=parts.members,
+            locks=parts.locks,
+            handovers=parts.handovers,
+            broadcasts=BroadcastOffsets(parts.members, offsets, store, wall_clock_ms),
             queues=queues,
             tick=tick,
             appender=appender,
@@ -273,7 +248,6 @@ class Broker:
         )
         tick.holds = self.context.holds
         topics.on_changed.append(lambda config: queues.forget_checks())
-        members.watchers.append(self.context.handovers)
         self._build_traffic(loop)
 
     def _build_traffic(self, loop: asyncio.AbstractEventLoop) -> None:

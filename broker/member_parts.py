@@ -1,0 +1,71 @@
+"""The parts of a broker that follow its consumers, made and connected."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from aerobee.broker.change_notices import ChangeNotices
+from aerobee.broker.groups import GroupTable
+from aerobee.broker.handover import Handovers
+from aerobee.broker.hold import Holds
+from aerobee.broker.member_limits import MemberLimits
+from aerobee.broker.members import Members
+from aerobee.broker.offsets import OffsetTable
+from aerobee.broker.queue_locks import QueueLocks
+from aerobee.broker.settings import BrokerSettings
+from aerobee.broker.surroundings import BrokerSurroundings
+from aerobee.broker.topic_queues import TopicQueues
+from aerobee.broker.topics import TopicTable
+from aerobee.remoting.bodies import TopicConfig
+from aerobee.remoting.clocks import steady_clock_ms, wall_clock_ms
+
+
+@dataclass(frozen=True, slots=True)
+class MemberParts:
+    """Who is there, and who has which queue."""
+
+    members: Members
+    locks: QueueLocks
+    handovers: Handovers
+
+
+def follow_members(
+    loop: asyncio.AbstractEventLoop,
+    settings: Callable[[], BrokerSettings],
+    topics: TopicTable,
+    groups: GroupTable,
+    offsets: OffsetTable,
+    queues: TopicQueues,
+    holds: Holds,
+) -> MemberParts:
+    """Make the registries of members, locks and owners; `settings` returns the present ones."""
+    first = settings()
+    notices = ChangeNotices(loop.call_later, lambda: settings().notify_consumer_ids_changed_enable)
+    limits = MemberLimits(first.memberships_max, first.subscription_bytes_max)
+    members = Members(notices, wall_clock_ms, groups.is_read_forbidden, limits)
+    locks = QueueLocks(steady_clock_ms, first.owned_queues_max)
+    around = BrokerSurroundings(
+        first.broker_name,
+        holds=holds,
+        queues=queues,
+        offsets=offsets,
+        locks=locks,
+        notices=notices,
+        members=members,
+    )
+    handovers = Handovers(
+        members,
+        around,
+        clock_ms=steady_clock_ms,
+        later=loop.call_later,
+        wait_ms=lambda: settings().handover_wait_millis,
+        queues_max=first.owned_queues_max,
+    )
+    members.watchers.append(handovers)
+
+    def topic_changed(config: TopicConfig) -> None:
+        for group in members.groups_of_topic(config.topic_name):
+            handovers.changed(group)
+
+    topics.on_changed.append(topic_changed)
+    return MemberParts(members, locks, handovers)
