@@ -9,7 +9,7 @@ from aerobee.client.broadcasting import MessageModel, lasting_client
 from aerobee.client.consume_statistics import TopicStatistics
 from aerobee.client.consumption import Consumption
 from aerobee.client.errors import InvalidUse
-from aerobee.client.handlers import Handler, as_handler
+from aerobee.client.handlers import Handler, HandlerThreads, as_handler
 from aerobee.client.handling import HandlerStatistics
 from aerobee.client.hooks import ConsumeHook, FilterHook, Hooks
 from aerobee.client.local_offsets import LocalOffsets, offsets_file
@@ -90,6 +90,7 @@ class PushConsumer(GroupMember):
             [hook for hook in hooks if isinstance(hook, ConsumeHook)],
             [hook for hook in hooks if isinstance(hook, FilterHook)],
         )
+        self._threads = HandlerThreads(self.settings.concurrency, f"{group}-handler")
         self._handlers: dict[str, Handler] = {}
         self._consumption: Consumption | None = None
         self._suspended = False
@@ -115,7 +116,8 @@ class PushConsumer(GroupMember):
         if self._instance is not None:
             raise InvalidUse("subscribe before the consumer is started")
         self._subscriptions[topic] = parse_subscription(topic, tags, sql)
-        self._handlers[topic] = as_handler(handler, self.settings.batch if batch is None else batch)
+        batch = self.settings.batch if batch is None else batch
+        self._handlers[topic] = as_handler(handler, batch, self._threads)
 
     def on_queues_changed(self, callback: QueuesChanged) -> None:
         """Call `callback(topic, all_queues, my_queues)` when our share of a topic changed."""
@@ -183,6 +185,7 @@ class PushConsumer(GroupMember):
             self._instance, self._leaving = None, False
             if self._consumption is not None:
                 await self._consumption.close()
+            self._threads.close()
             await return_instance(instance, self.group)
 
     async def __aenter__(self) -> Self:
@@ -263,10 +266,8 @@ class PushConsumer(GroupMember):
 
     async def persist_offsets(self) -> None:
         """Store the offsets of all the owned queues, without waiting for answers."""
-        if self.ownership is not None:
-            await self._offsets.commit_later(
-                {queue: process.committable for queue, process in self.ownership.queues.items()}
-            )
+        if self._consumption is not None:
+            await self._offsets.commit_later(self._consumption.offsets())
 
     def _suspend(self, suspended: bool) -> None:
         self._suspended = suspended

@@ -126,6 +126,14 @@ class Consumption:
         """Return the counters of the handlers."""
         return self._pool.statistics()
 
+    def offsets(self) -> dict[MessageQueue, int]:
+        """Return what may be committed now: nothing of queues that others may have."""
+        return {
+            queue: process.committable
+            for queue, process in self.ownership.queues.items()
+            if self._locked(queue)
+        }
+
     async def close(self) -> None:
         """Stop at once what still runs."""
         await self._pool.close()

@@ -1,9 +1,11 @@
 """What users hand over to have their messages handled, and what it may answer."""
 
 import asyncio
+import contextvars
 import enum
 import inspect
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,7 +48,35 @@ class Handler:
     batch: int | None = None
 
 
-def as_handler(function: Callable[[Any], object], batch: int | None = None) -> Handler:
+class HandlerThreads:
+    """Up to `size` threads for the handlers that are plain functions, made when they are needed.
+
+    asyncio's own threads would be fewer than the handlers that may run, and belong to everybody.
+    """
+
+    def __init__(self, size: int, name: str) -> None:
+        self._size = size
+        self._name = name
+        self._pool: ThreadPoolExecutor | None = None
+
+    async def call(self, function: Callable[[Any], object], given: Any) -> object:
+        """Run a function in one of the threads, in the caller's context."""
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(self._size, thread_name_prefix=self._name)
+        context = contextvars.copy_context()
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._pool, context.run, function, given)
+
+    def close(self) -> None:
+        """Let the threads end; a function that still runs is not stopped, nor waited for."""
+        if self._pool is not None:
+            self._pool.shutdown(wait=False, cancel_futures=True)
+            self._pool = None
+
+
+def as_handler(
+    function: Callable[[Any], object], batch: int | None, threads: HandlerThreads
+) -> Handler:
     """Return a handler: `function` itself if it is async, else the function run in a thread.
 
     Raises InvalidUse for a batch that is not 1 to 1,024 (DefaultMQPushConsumerImpl.checkConfig).
@@ -59,7 +89,7 @@ def as_handler(function: Callable[[Any], object], batch: int | None = None) -> H
         return Handler(function, batch)  # type: ignore[arg-type]
 
     async def in_thread(given: Any) -> object:
-        return await asyncio.to_thread(function, given)
+        return await threads.call(function, given)
 
     return Handler(in_thread, batch)
 

@@ -1,6 +1,7 @@
 """A push consumer handles each message, commits what is done, and shares queues with others."""
 
 import asyncio
+import threading
 
 import pytest
 from support.consumers import Seen, consumer, fill
@@ -123,17 +124,22 @@ async def test_handlers_run_side_by_side_up_to_the_limit(cluster: FakeCluster) -
 
 
 async def test_plain_functions_run_in_threads(cluster: FakeCluster) -> None:
-    """They may block without holding up the loop."""
-    import threading
-
+    """As many at a time as may run; they may block without holding up the loop."""
     cluster.create("t", 1)
-    fill(cluster, "t", 4)
-    threads: list[int] = []
+    fill(cluster, "t", 40)
+    together = threading.Barrier(20, timeout=10)
+    threads: set[str] = set()
+
+    def handle(message: ReceivedMessage) -> None:
+        together.wait()
+        threads.add(threading.current_thread().name)
+
     member = PushConsumer("g", namesrv=cluster.namesrv, consume_from=ConsumeFrom.FIRST)
-    member.subscribe("t", lambda message: threads.append(threading.get_ident()))
+    member.subscribe("t", handle)
     async with member:
-        await until(lambda: len(threads) == 4)
-    assert threading.get_ident() not in threads
+        await until(lambda: member.statistics().handlers.succeeded == 40)
+    assert len(threads) == 20
+    assert all(name.startswith("g-handler") for name in threads)
 
 
 async def test_closing_waits_for_handlers_and_commits_them(cluster: FakeCluster) -> None:
