@@ -36,8 +36,11 @@ class Fetched:
 
     async def take_batch(self, seconds: float) -> list[ReceivedMessage]:
         """Hand out the next batch; empty when there is none in time, or after `close`."""
-        if not await self._available(seconds):
-            return []
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + seconds
+        while not await self._available(deadline - loop.time()):
+            if self._closed or loop.time() >= deadline:
+                return []
         process, messages = self._batches.popleft()
         self._hand(process, messages)
         return list(messages)
@@ -56,15 +59,17 @@ class Fetched:
         self._hand(process, [message])
         return message
 
+    def count_handed(self) -> None:
+        """What was handed out may be committed as consumed."""
+        if self._handed_of is not None:
+            for message in self._handed:
+                self._handed_of.done(message)
+            self._handed = []
+
     def all_done(self) -> None:
-        """What was handed out is consumed."""
-        process = self._handed_of
-        if process is None:
-            return
-        for message in self._handed:
-            process.done(message)
-        self._handed, self._handed_of = [], None
-        process.finished()
+        """What was handed out is consumed, and its queue may go to somebody else."""
+        self.count_handed()
+        self.forget_handed()
 
     def done_before(self, process: ProcessQueue, offset: int) -> None:
         """What was handed out of one queue, up to `offset`, is consumed."""
@@ -98,11 +103,18 @@ class Fetched:
         process.running += 1
 
     async def _available(self, seconds: float | None) -> bool:
+        self._leave_out_dropped()
         if not self._batches and not self._closed and (seconds is None or seconds > 0):
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiters.append(waiter)
             await asyncio.wait([waiter], timeout=seconds)
+            self._leave_out_dropped()
         return bool(self._batches) and not self._closed
+
+    def _leave_out_dropped(self) -> None:
+        """Forget batches of queues that were lost since they came."""
+        while self._batches and self._batches[0][0].dropped:
+            self.messages -= len(self._batches.popleft()[1])
 
     def _wake(self) -> None:
         for waiter in self._waiters:

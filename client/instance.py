@@ -2,6 +2,7 @@
 
 import logging
 
+from aerobee.client.aside import Aside
 from aerobee.client.client_id import make_client_id
 from aerobee.client.connections import Connections
 from aerobee.client.errors import RouteMissing
@@ -47,6 +48,7 @@ class ClientInstance:
         self.connections = Connections(settings, dispatch)
         self.routes = RouteCache(self.connections, namesrv)
         self.routes.on_changed.append(self._route_changed)
+        self.aside = Aside(self.routes, settings)
         self.rebalancing = RebalanceService(settings, self.consumers)
         self.heartbeats = Heartbeats(
             self.client_id,
@@ -69,6 +71,7 @@ class ClientInstance:
     async def close(self) -> None:
         """Stop the timers and close the connections."""
         await self._tasks.close()
+        await self.aside.close()
         await self.connections.close()
 
     # --- who is here ---

@@ -1,24 +1,31 @@
 """A consumer that the user polls: its queues are shared with the group, or given."""
 
-import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from aerobee.client.balance import Strategy
-from aerobee.client.errors import InvalidUse
+from aerobee.client.broadcasting import MessageModel, lasting_client
+from aerobee.client.errors import BrokerRefused, InvalidUse
 from aerobee.client.fetched import Fetched
+from aerobee.client.hooks import FilterHook, Hooks
+from aerobee.client.instance import ClientInstance
+from aerobee.client.lite_queues import LiteQueues
+from aerobee.client.local_offsets import LocalOffsets, offsets_file
 from aerobee.client.membership import GroupMember
 from aerobee.client.message import MessageQueue
-from aerobee.client.offsets import ConsumeFrom
-from aerobee.client.process_queue import ProcessQueue, QueueStatistics
-from aerobee.client.pull_loop import PullLoop
-from aerobee.client.pulling import Puller
+from aerobee.client.offsets import ConsumeFrom, GroupOffsets
+from aerobee.client.process_queue import QueueStatistics
+from aerobee.client.rebalance import Ownership
 from aerobee.client.received import ReceivedMessage
 from aerobee.client.settings import ClientSettings, LitePullSettings
-from aerobee.client.sharing import return_instance
+from aerobee.client.sharing import claim_group, return_instance
 from aerobee.client.subscriptions import Subscription, parse_subscription
+from aerobee.client.topic_watch import TopicWatch
 from aerobee.remoting.net.tasks import Tasks
+
+log = logging.getLogger(__name__)
 
 
 class LitePullConsumer(GroupMember):
@@ -33,7 +40,9 @@ class LitePullConsumer(GroupMember):
     With `subscribe` the group shares the queues; with `assign` this consumer reads the queues it
     is given and is no member of the group. A polled batch counts as consumed when `poll` is called
     again, when `commit` is, or on a clean exit; with `async for` a message does when the next one
-    is asked for. So what was not consumed in a crash comes again, and nothing is skipped.
+    is asked for. So what was not consumed in a crash comes again, and nothing is skipped. A queue
+    that goes to another member goes when its polled batch is consumed, at the latest after
+    `LitePullSettings.handover_timeout_ms`.
     """
 
     consume_type = "CONSUME_ACTIVELY"
@@ -48,103 +57,133 @@ class LitePullConsumer(GroupMember):
         strategy: Strategy | None = None,
         consume_from: ConsumeFrom = ConsumeFrom.LAST,
         consume_timestamp_ms: int | None = None,
+        model: MessageModel = MessageModel.CLUSTERING,
+        hooks: Sequence[FilterHook] = (),
     ) -> None:
         """Describe the consumer; nothing happens before `start`.
 
         The arguments are those of PushConsumer. Raises InvalidMessage for a bad group name.
         """
+        self.message_model = model.value
+        client = client or ClientSettings()
         super().__init__(
             group,
             namesrv=namesrv,
-            client=client,
+            client=lasting_client(client) if self._broadcasts else client,
             strategy=strategy,
             consume_from=consume_from,
             consume_timestamp_ms=consume_timestamp_ms,
         )
         self.settings = settings or LitePullSettings()
         self.handover_timeout_ms = self.settings.handover_timeout_ms
-        self._given: dict[MessageQueue, ProcessQueue] = {}  # by assign ...
-        self._wanted: dict[str, Subscription] = {}  # ... and what of their topics
-        self._pulling: dict[MessageQueue, asyncio.Task[Any]] = {}
-        self._paused: set[MessageQueue] = set()
+        self._hooks = Hooks([], list(hooks))
+        self._given_topics: dict[str, Subscription] = {}
+        self._given_first: set[MessageQueue] | None = None  # by `assign` before the start
         self._fetched = Fetched()
+        self._watch = TopicWatch()
 
     # --- what to read ---
 
     def subscribe(self, topic: str, *, tags: str = "*", sql: str | None = None) -> None:
         """Share the topic's queues with the group's other members.
 
-        `tags` ("a || b") or an SQL92 expression select messages. Raises InvalidUse after the
-        start, or when queues were assigned.
+        `tags` ("a || b") or an SQL92 expression select messages. While the consumer runs, the
+        queues come a moment later, and another expression counts from the next pulls on. Raises
+        InvalidUse when queues were assigned.
         """
-        if self._instance is not None:
-            raise InvalidUse("subscribe before the consumer is started")
-        self._subscriptions[topic] = parse_subscription(topic, tags, sql)
+        if self._given_topics:
+            raise InvalidUse("subscribe and assign exclude each other; queues are assigned")
+        subscription = parse_subscription(topic, tags, sql)
+        if self._instance is None:
+            self._subscriptions[topic] = subscription
+            return
+        instance = self._started()
+        if self.ownership is None:
+            claim_group(instance, self.group)
+            self._subscriptions[topic] = subscription
+            self.ownership = self._queues.ownership = self._share_queues(instance)
+        elif (known := self._subscriptions.get(topic)) is not None:
+            if known.change(subscription):
+                self._queues.pull_anew(topic)
+        else:
+            self._subscriptions[topic] = subscription
+        self._tasks.start(self._follow(instance, subscription), f"subscribe {topic}")
 
-    async def assign(self, queues: Iterable[MessageQueue], *, tags: str = "*") -> None:
+    def unsubscribe(self, topic: str) -> None:
+        """Read the topic no longer: what is fetched of it is not handed out any more.
+
+        Its queues go to the other members. A topic that is not subscribed is no error.
+        """
+        self._subscriptions.pop(topic, None)
+        if self._instance is not None and self.ownership is not None:
+            self.ownership.release()
+            self._instance.heartbeat_soon()
+
+    async def assign(
+        self, queues: Iterable[MessageQueue], *, tags: str = "*", sql: str | None = None
+    ) -> None:
         """Read exactly these queues, whoever else reads them; replaces what was assigned before.
 
-        Each begins at the group's committed offset, else where `consume_from` says. Raises
-        InvalidUse when a topic is subscribed, or before the start; Unavailable and BrokerRefused
-        if a starting offset cannot be found.
+        Each begins at the group's committed offset, else where `consume_from` says. `tags` or
+        `sql` select messages of all their topics. Raises InvalidUse when a topic is subscribed;
+        Unavailable and BrokerRefused if a starting offset cannot be found.
         """
-        instance = self._started()
-        if self.ownership is not None:
+        if self._subscriptions or self.ownership is not None:
             raise InvalidUse("subscribe and assign exclude each other; this consumer subscribes")
         wanted = set(queues)
-        for queue in [queue for queue in self._given if queue not in wanted]:
-            process = self._given.pop(queue)
-            process.drop()
-            await self._end(queue, process)
-        for queue in sorted(wanted):
-            self._wanted[queue.topic] = parse_subscription(queue.topic, tags)
-            instance.keep_route(queue.topic)
-            if queue not in self._given:
-                start = await self._start.find(queue, self._offsets)
-                self._given[queue] = ProcessQueue(start)
-                self._begin(queue, self._given[queue])
+        given = {queue.topic: parse_subscription(queue.topic, tags, sql) for queue in wanted}
+        for topic, subscription in given.items():
+            known = self._given_topics.setdefault(topic, subscription)
+            if known.change(subscription) and self._instance is not None:
+                self._queues.pull_anew(topic)
+        if self._instance is None:
+            self._given_first = wanted
+            return
+        self._started()
+        await self._assign(wanted)
 
     # --- life ---
 
     async def start(self) -> None:
         """Connect; with subscriptions, join the group.
 
-        Raises InvalidUse when started already, BrokerRefused for a bad SQL92 expression.
+        Raises InvalidUse when started already, BrokerRefused for a bad SQL92 expression; after an
+        `assign`, what that raises.
         """
         instance = self._instance = await self._share_instance()
         self._tasks = Tasks()
+        if self._broadcasts:
+            path = offsets_file(self.settings.offsets_folder, instance.client_id, self.group)
+            timeout_ms = self._client.offset_timeout_ms
+            self._offsets = LocalOffsets(instance, self.group, timeout_ms, path)
+        self._queues = LiteQueues(
+            instance,
+            self.group,
+            self.settings,
+            self._offsets,
+            self._fetched,
+            self._hooks,
+            self._wanted_of,
+        )
+        await self._watch.start(instance)
         if self.settings.auto_commit:
-            self._tasks.every(
-                self.settings.auto_commit_interval_ms, self._commit_later, "auto-commit"
-            )
+            interval_ms = self.settings.auto_commit_interval_ms
+            self._tasks.every(interval_ms, self._queues.commit_later, "auto-commit")
         if self._subscriptions:
-            idle_max_ms = self.settings.pull.idle_max_ms
-            self.ownership = self._own(instance, self._begin, self._end, idle_max_ms)
+            self.ownership = self._queues.ownership = self._share_queues(instance)
             await instance.add_consumer(self)
+        elif self._given_first is not None:
+            try:
+                await self._assign(self._given_first)
+            except BaseException:
+                await self._leave()
+                raise
 
     async def close(self) -> None:
         """Stop; with auto-commit, what was handed out counts as consumed and is committed."""
         if self.settings.auto_commit:
             self._fetched.all_done()
         await self._leave()
-
-    async def _leave(self) -> None:
-        instance = self._instance
-        if instance is None or self._leaving:
-            return
-        self._leaving = True
-        subscribed = self.ownership is not None
-        self._fetched.close()
-        try:
-            if subscribed:
-                await instance.leave(self)
-            for queue, process in self._given.items():
-                process.drop()
-                await self._end(queue, process)
-        finally:
-            self._instance, self._leaving = None, False
-            await self._tasks.close()
-            await return_instance(instance, self.group if subscribed else None)
 
     async def __aenter__(self) -> Self:
         """Start."""
@@ -197,32 +236,34 @@ class LitePullConsumer(GroupMember):
         Raises InvalidUse if the queue is not assigned or the offset outside of what the broker
         has; Unavailable, BrokerRefused.
         """
-        self._process(queue)
+        self._read(queue)
         oldest = await self._offsets.oldest(queue)
         newest = await self._offsets.newest(queue)
         if not oldest <= offset <= newest:
             raise InvalidUse(
                 f"cannot seek {queue} to offset {offset}: the broker has {oldest} to {newest}"
             )
-        self._restart(queue, offset)
+        self._queues.restart(queue, offset)
 
     async def seek_to_begin(self, queue: MessageQueue) -> None:
         """Go on at the oldest message that the broker has."""
-        self._process(queue)
-        self._restart(queue, await self._offsets.oldest(queue))
+        self._read(queue)
+        self._queues.restart(queue, await self._offsets.oldest(queue))
 
     async def seek_to_end(self, queue: MessageQueue) -> None:
         """Go on with the next message that arrives."""
-        self._process(queue)
-        self._restart(queue, await self._offsets.newest(queue))
+        self._read(queue)
+        self._queues.restart(queue, await self._offsets.newest(queue))
 
     def pause(self, queues: Iterable[MessageQueue]) -> None:
-        """Fetch nothing more of these queues until `resume`."""
-        self._paused.update(queues)
+        """Fetch nothing more of these queues until `resume`, or until they are lost."""
+        self._started()
+        self._queues.paused.update(queues)
 
     def resume(self, queues: Iterable[MessageQueue]) -> None:
         """Fetch these queues again, at the latest a second from now."""
-        self._paused.difference_update(queues)
+        self._started()
+        self._queues.paused.difference_update(queues)
 
     # --- offsets ---
 
@@ -233,108 +274,87 @@ class LitePullConsumer(GroupMember):
         stored. With: these (each the offset of the next message to consume), for assigned queues.
         Raises InvalidUse, Unavailable, BrokerRefused.
         """
-        if offsets is None:
-            self._fetched.all_done()
-            offsets = {queue: process.committable for queue, process in self._queues().items()}
-        else:
-            for queue, offset in offsets.items():
-                self._fetched.done_before(self._process(queue), offset)
-        for queue, offset in offsets.items():
-            await self._offsets.commit(queue, offset)
+        self._started()
+        await self._queues.commit(offsets)
 
     async def committed(self, queue: MessageQueue) -> int | None:
         """Return the group's committed offset as the broker has it; None if it has none."""
-        self._started()
-        return await self._offsets.committed(queue)
+        instance = self._started()
+        if self.ownership is None or self._broadcasts or queue in self.ownership.queues:
+            return await self._offsets.committed(queue)
+        timeout_ms = self._client.offset_timeout_ms
+        return await GroupOffsets(instance.aside, self.group, timeout_ms).committed(queue)
 
     async def offset_for_timestamp(self, queue: MessageQueue, timestamp_ms: int) -> int:
         """Return the offset of the first message stored at `timestamp_ms` (since 1970) or later."""
         self._started()
         return await self._offsets.at_time(queue, timestamp_ms)
 
+    # --- looking in ---
+
     async def fetch_queues(self, topic: str) -> list[MessageQueue]:
         """Return the queues of `topic` that can be read; raises RouteMissing, Unavailable."""
         return list((await self._started().routes.get(topic)).read_queues)
 
-    # --- looking in ---
+    def on_topic_queues_changed(
+        self, topic: str, callback: Callable[[str, list[MessageQueue]], None]
+    ) -> None:
+        """Call `callback(topic, queues)` when the topic has other queues than before.
+
+        It need not be subscribed; another callback for the topic replaces the first. Routes are
+        looked up every `ClientSettings.route_interval_ms` (TopicMessageQueueChangeListener.java).
+        """
+        self._watch.add(topic, callback)
 
     def assignment(self) -> list[MessageQueue]:
         """Return the queues that are read at the moment, sorted."""
-        return sorted(self._queues())
+        return sorted(self._queues.all()) if self._instance is not None else []
 
     def statistics(self) -> dict[MessageQueue, QueueStatistics]:
         """Return the state of each queue that is read."""
-        return {queue: process.statistics() for queue, process in self._queues().items()}
+        return self._queues.statistics() if self._instance is not None else {}
 
-    # --- queues ---
+    # --- within ---
 
-    def _queues(self) -> dict[MessageQueue, ProcessQueue]:
-        return self.ownership.queues if self.ownership is not None else self._given
-
-    def _process(self, queue: MessageQueue) -> ProcessQueue:
+    def _read(self, queue: MessageQueue) -> None:
         self._started()
-        process = self._queues().get(queue)
-        if process is None:
-            raise InvalidUse(
-                f"{queue} is not assigned to this consumer; another member of the group may have"
-                " taken it over"
-            )
-        return process
+        self._queues.of(queue)
 
-    def _begin(self, queue: MessageQueue, process: ProcessQueue) -> None:
-        assert self._instance is not None
-        instance, pull = self._instance, self.settings.pull
-        loop = PullLoop(
-            queue,
-            process,
-            Puller(instance.connections, instance.routes, self.group, queue, pull, lite=True),
-            self._subscriptions.get(queue.topic) or self._wanted[queue.topic],
-            pull,
-            deliver=self._fetched.add,
-            offset_illegal=self._correct,
-            hold_ms=lambda: self._hold_ms(queue),
-        )
-        pulling = self._tasks.start(loop.run(), f"pull {queue}")
-        if pulling is not None:
-            self._pulling[queue] = pulling
+    def _wanted_of(self, topic: str) -> Subscription:
+        return self._subscriptions.get(topic) or self._given_topics[topic]
 
-    def _hold_ms(self, queue: MessageQueue) -> int:
-        """How long the next pull has to wait: for a resume, or until some messages are polled."""
-        if queue in self._paused:
-            return self.settings.pull.suspended_delay_ms
-        if self._fetched.messages > self.settings.fetched_messages_max:
-            return self.settings.pull.flow_control_delay_ms
-        return 0
+    def _share_queues(self, instance: ClientInstance) -> Ownership:
+        queues, idle_max_ms = self._queues, self.settings.pull.idle_max_ms
+        return self._own(instance, queues.begin, queues.end, idle_max_ms)
 
-    def _stop_pulling(self, queue: MessageQueue) -> None:
-        pulling = self._pulling.pop(queue, None)
-        if pulling is not None and pulling is not asyncio.current_task():
-            pulling.cancel()
+    async def _follow(self, instance: ClientInstance, subscription: Subscription) -> None:
+        """Tell the brokers of a subscription that came late, then share its topic's queues."""
+        try:
+            await instance.check_subscription(self.group, subscription)
+        except BrokerRefused as error:
+            log.error("subscription refused group=%s error=%s", self.group, error)
+        await instance.add_consumer(self)
 
-    async def _end(self, queue: MessageQueue, process: ProcessQueue) -> None:
-        """Let the batch that the user works on end, then store the offset, with auto-commit."""
-        self._stop_pulling(queue)
-        self._fetched.discard(process)
-        await process.wait_idle(self.settings.handover_timeout_ms / 1000)
-        if self.settings.auto_commit:
-            await self._offsets.commit_or_log(queue, process.committable)
+    async def _assign(self, wanted: set[MessageQueue]) -> None:
+        instance = self._started()
+        given = self._queues.given
+        await self._queues.take_away([queue for queue in given if queue not in wanted])
+        for queue in sorted(wanted - given.keys()):
+            instance.keep_route(queue.topic)
+            self._queues.give(queue, await self._start.find(queue, self._offsets))
 
-    def _restart(self, queue: MessageQueue, offset: int) -> None:
-        """Read `queue` from `offset` on, with nothing left of what was fetched before."""
-        queues = self._queues()
-        process = queues.get(queue)
-        if process is None:
-            return  # lost meanwhile
-        process.drop()
-        self._stop_pulling(queue)
-        self._fetched.discard(process)
-        queues[queue] = ProcessQueue(offset)
-        self._begin(queue, queues[queue])
-
-    async def _correct(self, queue: MessageQueue, offset: int) -> None:
-        self._restart(queue, offset)
-
-    async def _commit_later(self) -> None:
-        await self._offsets.commit_later(
-            {queue: process.committable for queue, process in self._queues().items()}
-        )
+    async def _leave(self) -> None:
+        instance = self._instance
+        if instance is None or self._leaving:
+            return
+        self._leaving = True
+        self._fetched.close()
+        self._watch.stop()
+        try:
+            if self.ownership is not None:
+                await instance.leave(self)
+            await self._queues.close()
+        finally:
+            self._instance, self._leaving = None, False
+            await self._tasks.close()
+            await return_instance(instance, self.group if self.ownership is not None else None)

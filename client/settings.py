@@ -110,6 +110,7 @@ class LitePullSettings:
     poll_timeout_ms: int = 5_000
     fetched_messages_max: int = 10_000  # pullThresholdForAll: fetched and not yet polled
     handover_timeout_ms: int = 10_000  # how long a queue that is given up waits for its batch
+    offsets_folder: str = ""  # of broadcasting: empty for ~/.rocketmq_offsets, as RocketMQ's
     pull: PullSettings = field(
         default_factory=lambda: PullSettings(
             batch_messages=10, batch_bytes=2**31 - 1, suspend_ms=20_000

@@ -58,6 +58,16 @@ def share_instance(
     return instance
 
 
+def claim_group(instance: ClientInstance, group: str) -> None:
+    """Let an instance that is in use get a member of a group; raises InvalidUse for a second."""
+    if group in instance.groups:
+        raise InvalidUse(
+            f"consumer group {group!r} has a consumer in this process already; give this one"
+            " another instance_name, or subscribe before its start"
+        )
+    instance.groups.add(group)
+
+
 async def return_instance(instance: ClientInstance, consumer_group: str | None = None) -> None:
     """Give an instance back; the last user closes it."""
     instance.users -= 1

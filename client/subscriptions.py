@@ -44,6 +44,16 @@ class Subscription:
             return messages
         return [message for message in messages if message.tags in wanted]
 
+    def change(self, other: "Subscription") -> bool:
+        """Want from now on what `other` wants; False if that is the same."""
+        if (other.expression, other.expression_type) == (self.expression, self.expression_type):
+            return False
+        self.expression, self.expression_type = other.expression, other.expression_type
+        self.tags = other.tags
+        self.renew()
+        self.first_version = self.version
+        return True
+
     def renew(self) -> None:
         """Take a higher version."""
         self.version = max(wall_clock_ms(), self.version + 1)

@@ -275,5 +275,11 @@ async def test_subscribe_and_assign_exclude_each_other(cluster: FakeCluster) -> 
     async with member:
         with pytest.raises(InvalidUse, match="exclude each other"):
             await member.assign([A0])
-        with pytest.raises(InvalidUse, match="before the consumer is started"):
-            member.subscribe("u")
+    async with consumer(cluster) as other:
+        await other.assign([A0])
+        with pytest.raises(InvalidUse, match="exclude each other"):
+            other.subscribe("t")
+    unstarted = consumer(cluster)
+    await unstarted.assign([A0])
+    with pytest.raises(InvalidUse, match="exclude each other"):
+        unstarted.subscribe("t")

@@ -9,7 +9,7 @@ from aerobee.remoting.headers._fields import Header, encode_header
 from aerobee.remoting.net.client import refuse_requests
 
 
-class Inspection:
+class Aside:
     """Reaches brokers as a stranger to all groups, as tools do.
 
     A member that asks for the offset of a queue asks for the queue: the broker makes its owner give
