@@ -145,6 +145,22 @@ class GroupTable:
         forbidden = self._forbidden.get(group)
         return forbidden is not None and bool(forbidden.get(topic, 0) & READ_BIT)
 
+    def forbid_reading(self, group: str, topic: str, *, forbidden: bool) -> None:
+        """Close a topic to a group, or open it again; its other topics stay as they are.
+
+        RocketMQ opens all topics of the group when it opens one (updateForbiddenValue).
+        """
+        bits = self._forbidden.get(group, {}).get(topic, 0)
+        bits = bits | READ_BIT if forbidden else bits & ~READ_BIT
+        topics = self._forbidden.setdefault(group, {})
+        topics.pop(topic, None)
+        if bits:
+            topics[topic] = bits
+        if not topics:
+            del self._forbidden[group]
+        log.info("group_forbidden group=%s topic=%s bits=%d", group, topic, bits)
+        self._next_version()
+
     def forbidden(self) -> dict[str, dict[str, int]]:
         """Return the forbidden bits by group and topic."""
         return {group: dict(topics) for group, topics in self._forbidden.items()}

@@ -10,6 +10,7 @@ from aerobee.broker.processors import (
     inspection,
     locks,
     offsets,
+    progress,
     query,
     resets,
     send,
@@ -31,6 +32,7 @@ FAMILIES: Final[tuple[Routes[Context], ...]] = (
     resets.routes,
     admin.routes,
     inspection.routes,
+    progress.routes,
 )
 
 SERVED_BY_CONNECTION: Final = frozenset({RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE})

@@ -186,7 +186,9 @@ def consumed_by(ctx: Context, request: Request[ConsumeByWhoRequest]) -> Outcome:
 def topics_by_consumer(ctx: Context, request: Request[TopicsByConsumerRequest]) -> Outcome:
     """Return the topics in which a group has committed."""
     topics = ctx.offsets.topics_of(request.header.group)
-    return Reply(body=encode_body(TopicList(topic_list=sorted(topics))))
+    host, port = ctx.host
+    body = TopicList(topic_list=sorted(topics), broker_addr=f"{host}:{port}")
+    return Reply(body=encode_body(body))
 
 
 @routes.on(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER)

@@ -168,3 +168,17 @@ class ConsumeTimeSpanBody(Body, frozen=True, kw_only=True):
     """How far behind a group is, by queue; the reply to 303 (QueryConsumeTimeSpanBody.java)."""
 
     consume_time_span_set: list[QueueTimeSpan] = []
+
+
+class GroupForbidden(Body, frozen=True, kw_only=True):
+    """Whether a group may read a topic; the reply to 353 (GroupForbidden.java)."""
+
+    group: str
+    topic: str
+    readable: bool
+
+
+class CorrectionOffsetsBody(Body, frozen=True, kw_only=True):
+    """Offsets by queue; the reply to 308 (QueryCorrectionOffsetBody.java)."""
+
+    correction_offsets: dict[Int32, Int64] = {}

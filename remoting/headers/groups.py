@@ -74,3 +74,31 @@ class AllGroupConfigReply(Header, frozen=True, kw_only=True):
     """How many groups there are in all."""
 
     total_group_num: Int32
+
+
+class GroupForbiddenRequest(Header, frozen=True, kw_only=True):
+    """UPDATE_AND_GET_GROUP_FORBIDDEN: whether a group may read a topic; no change without a word.
+
+    (UpdateGroupForbiddenRequestHeader.java)
+    """
+
+    group: str
+    topic: str
+    readable: bool | None = None
+
+
+class CloneGroupOffsetRequest(Header, frozen=True, kw_only=True):
+    """CLONE_GROUP_OFFSET: give one group the offsets of another, in one topic or in all."""
+
+    src_group: str
+    dest_group: str
+    topic: str | None = None
+    offline: bool = False
+
+
+class CorrectionOffsetRequest(Header, frozen=True, kw_only=True):
+    """QUERY_CORRECTION_OFFSET: the least offsets of all groups, against those of one."""
+
+    topic: str
+    compare_group: str
+    filter_groups: str | None = None  # left out; "," between

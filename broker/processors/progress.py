@@ -1,0 +1,156 @@
+"""How far groups are, and who may read: 43, 303, 308, 314, 345 and 353 (AdminBrokerProcessor)."""
+
+from typing import Final
+
+from aerobee.broker.context import Context
+from aerobee.broker.names import check_group
+from aerobee.broker.processors.offsets import store_time
+from aerobee.remoting.bodies import (
+    ConsumeTimeSpanBody,
+    CorrectionOffsetsBody,
+    GroupForbidden,
+    MessageQueue,
+    QueueTimeSpan,
+    SubscriptionReply,
+    TopicConfig,
+    encode_body,
+)
+from aerobee.remoting.codes import RequestCode, ResponseCode
+from aerobee.remoting.errors import RequestError
+from aerobee.remoting.headers.groups import (
+    CloneGroupOffsetRequest,
+    ConsumeTimeSpanRequest,
+    CorrectionOffsetRequest,
+    GroupForbiddenRequest,
+    SubscriptionByConsumerRequest,
+)
+from aerobee.remoting.net.routes import NoHeader, Outcome, Reply, Request, Routes
+
+routes: Routes[Context] = Routes("progress")
+
+NOTHING_TO_CORRECT: Final = 2**63 - 1  # Long.MAX_VALUE
+
+
+@routes.on(RequestCode.GET_ALL_CONSUMER_OFFSET)
+def all_offsets(ctx: Context, request: Request[NoHeader]) -> Outcome:
+    """Return every committed offset, as consumerOffset.json has them."""
+    return Reply(body=ctx.offsets.encode())
+
+
+@routes.on(RequestCode.QUERY_CONSUME_TIME_SPAN, ConsumeTimeSpanRequest)
+def consume_time_span(ctx: Context, request: Request[ConsumeTimeSpanRequest]) -> Outcome:
+    """Return how far a group is behind in each queue of a topic, in time; -1 where none is known.
+
+    `delayTime` is the age of the message that it consumes next, 0 where there is none.
+    """
+    topic, group = request.header.topic, request.header.group
+    config = _topic(ctx, topic)
+    spans = [_time_span(ctx, group, topic, number) for number in range(config.write_queue_nums)]
+    return Reply(body=encode_body(ConsumeTimeSpanBody(consume_time_span_set=spans)))
+
+
+@routes.on(RequestCode.QUERY_CORRECTION_OFFSET, CorrectionOffsetRequest)
+def correction_offsets(ctx: Context, request: Request[CorrectionOffsetRequest]) -> Outcome:
+    """Return the least offset of all groups by queue, the largest number where one group is behind.
+
+    The groups to filter out are left out; RocketMQ deletes their offsets.
+    """
+    header = request.header
+    left_out = set((header.filter_groups or "").split(","))
+    least: dict[int, int] = {}
+    for topic, group, queues in ctx.offsets.entries():
+        if topic != header.topic or group in left_out:
+            continue
+        for queue_id, offset in queues.items():
+            queue = ctx.store.find_queue(topic, queue_id)
+            if queue is None or offset >= queue.min_offset:
+                least[queue_id] = min(least.get(queue_id, offset), offset)
+    for queue_id, offset in ctx.offsets.of_group(header.compare_group, header.topic).items():
+        if least.get(queue_id, -1) > offset:
+            least[queue_id] = NOTHING_TO_CORRECT
+    body = CorrectionOffsetsBody(correction_offsets=dict(sorted(least.items())))
+    return Reply(body=encode_body(body, strict=False))
+
+
+@routes.on(RequestCode.CLONE_GROUP_OFFSET, CloneGroupOffsetRequest)
+def clone_group_offset(ctx: Context, request: Request[CloneGroupOffsetRequest]) -> Outcome:
+    """Commit for one group what another has committed, in one topic or in all of its topics.
+
+    Topics to which a connected source group is not subscribed are left out, unless `offline`.
+    """
+    header = request.header
+    check_group(header.dest_group)
+    named = (header.topic or "").strip()
+    source = None if header.offline else ctx.members.group(header.src_group)
+    subscribed = source.subscriptions if source is not None else {}
+    for topic in [named] if named else ctx.offsets.topics_of(header.src_group):
+        if ctx.topics.get(topic) is None or (subscribed and topic not in subscribed):
+            continue
+        for queue_id, offset in ctx.offsets.of_group(header.src_group, topic).items():
+            ctx.offsets.commit(
+                header.dest_group, topic, queue_id, offset, request.connection.remote
+            )
+    return Reply()
+
+
+@routes.on(RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER, SubscriptionByConsumerRequest)
+def subscription_by_consumer(
+    ctx: Context, request: Request[SubscriptionByConsumerRequest]
+) -> Outcome:
+    """Return what a connected group wants of a topic, nothing where it wants nothing."""
+    group, topic = request.header.group, request.header.topic
+    body = SubscriptionReply(
+        group=group,
+        topic=topic,
+        subscription_data=ctx.members.subscription(group, topic or ""),
+    )
+    return Reply(body=encode_body(body))
+
+
+@routes.on(RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN, GroupForbiddenRequest)
+async def group_forbidden(ctx: Context, request: Request[GroupForbiddenRequest]) -> Outcome:
+    """Close a topic to a group or open it again, if asked to; return how it stands.
+
+    Both must exist, unless nothing is to be changed: RocketMQ keeps flags for any names.
+    """
+    group, topic, readable = request.header.group, request.header.topic, request.header.readable
+    if readable is not None:
+        if group not in ctx.groups:
+            raise RequestError(
+                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"group[{group}] not exist"
+            )
+        _topic(ctx, topic)
+        ctx.groups.forbid_reading(group, topic, forbidden=not readable)
+        await ctx.groups.file.flush()
+    readable = not ctx.groups.is_read_forbidden(group, topic)
+    return Reply(body=encode_body(GroupForbidden(group=group, topic=topic, readable=readable)))
+
+
+def _topic(ctx: Context, topic: str) -> TopicConfig:
+    config = ctx.topics.get(topic)
+    if config is None:
+        raise RequestError(ResponseCode.TOPIC_NOT_EXIST, f"topic[{topic}] not exist")
+    return config
+
+
+def _time_span(ctx: Context, group: str, topic: str, queue_id: int) -> QueueTimeSpan:
+    place = MessageQueue(topic=topic, broker_name=ctx.settings.broker_name, queue_id=queue_id)
+    queue = ctx.store.find_queue(topic, queue_id)
+    if queue is None:
+        return QueueTimeSpan(
+            message_queue=place, min_time_stamp=-1, max_time_stamp=-1, consume_time_stamp=-1
+        )
+    oldest_ms = store_time(ctx, queue, queue.min_offset)
+    committed = ctx.offsets.committed(group, topic, queue_id)
+    consumed_ms, next_ms = oldest_ms, -1
+    if committed is not None and committed > 0:
+        consumed_ms = store_time(ctx, queue, committed - 1)
+    if committed is not None and committed < queue.max_offset:
+        next_ms = store_time(ctx, queue, committed)
+    return QueueTimeSpan(
+        message_queue=place,
+        min_time_stamp=oldest_ms,
+        max_time_stamp=store_time(ctx, queue, queue.max_offset - 1),
+        consume_time_stamp=consumed_ms,
+        delay_time=max(ctx.now_ms() - next_ms, 0) if next_ms >= 0 else 0,
+    )
