@@ -157,6 +157,20 @@ async def test_a_full_log_delays_and_loses_nothing(
     assert bodies(delays.store, "T") == [b"0", b"1", b"2"]
 
 
+async def test_messages_that_the_log_let_go_are_passed_over(
+    delays: Delays, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A log that is kept for a shorter time than a level lasts loses what waits, and says so."""
+    for number in range(2):
+        delays.delay(b"%d" % number)
+    waiting = delays.store.find_queue(SCHEDULE, 0)
+    assert waiting is not None
+    waiting.trim(delays.delay(b"2"))
+    delays.clock.advance(LEVELS_MS[0])
+    assert bodies(delays.store, "T") == [b"2"]
+    assert any("delayed_messages_lost level=1 from=0 to=2" in line for line in caplog.messages)
+
+
 async def test_a_wait_before_the_last_store_leaves_no_trace(delays: Delays) -> None:
     """A message that RocketMQ copied with our mark of an earlier wait carries the new mark only."""
     delays.delay(b"a", AEROBEE_DELAYED="1-0")

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from support.brokers import pull_command, running_broker, send_command
 from support.raw_peer import RawPeer
+from support.waiting import until
 
 from aerobee.broker.app import Broker
 from aerobee.remoting.codes import Perm, RequestCode, ResponseCode, TopicSysFlag
@@ -280,6 +281,21 @@ async def test_progress_survives_a_restart(tmp_path: Path) -> None:
     ):
         (record,) = await pull(peer, "T", offset=1)
         assert parse_properties(record.properties)["AEROBEE_DELAYED"] == "2-0"
+
+
+async def test_a_topic_that_is_gone_meanwhile_gets_its_message(tmp_path: Path) -> None:
+    """As with RocketMQ: who makes the topic again finds it there."""
+    async with (
+        running_broker(tmp_path, messageDelayLevel="1s") as broker,
+        await RawPeer.connect(broker.port) as peer,
+    ):
+        await send(peer, topic="Doomed", properties="UNIQ_KEY\x01A\x02DELAY\x011\x02")
+        code = RequestCode.DELETE_TOPIC_IN_BROKER
+        gone = await peer.request(Command(code=code, ext={"topic": "Doomed"}, opaque=7))
+        assert gone.code == ResponseCode.SUCCESS
+        await until(lambda: broker.store.find_queue("Doomed", 0), 5, "the delivery")
+        await send(peer, topic="Doomed")
+        assert len(await pull(peer, "Doomed")) == 2
 
 
 async def test_marks_of_ours_are_not_taken_from_clients(broker: Broker, peer: RawPeer) -> None:

@@ -1,6 +1,7 @@
 """What was delivered is known after any kind of stop: nothing is lost, nothing comes twice."""
 
 import random
+import shutil
 from collections import Counter
 from pathlib import Path
 
@@ -103,6 +104,22 @@ async def test_a_note_ahead_of_the_log_is_gone_when_the_log_has_grown(tmp_path: 
     delays.begin()
     delays.clock.advance(LEVELS_MS[0])
     all_once(delays)
+    delays.store.close()
+
+
+async def test_times_are_worked_out_again_from_the_log(tmp_path: Path) -> None:
+    """Queues that are lost come back with the times at which their messages are due."""
+    delays = Delays(tmp_path)
+    delays.delay(b"a", level=2)
+    delays.die()
+    for name in ("consumequeue", "aerobee.progress", "aerobee.written"):
+        path = tmp_path / name
+        shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+    delays.begin()
+    delays.clock.advance(LEVELS_MS[1] - 1)
+    assert bodies(delays.store, "T") == []
+    delays.clock.advance(1)
+    assert bodies(delays.store, "T") == [b"a"]
     delays.store.close()
 
 
