@@ -27,11 +27,13 @@ from aerobee.broker.metrics import SAMPLE_INTERVAL_S, Metrics
 from aerobee.broker.offsets import OffsetTable
 from aerobee.broker.pulling import NoPulls, Pull, Pulls
 from aerobee.broker.registration import Registration
+from aerobee.broker.request_modes import RequestModeTable
 from aerobee.broker.routes import FAMILIES
 from aerobee.broker.settings import BrokerSettings
 from aerobee.broker.system_topics import system_topics
 from aerobee.broker.tick import Tick
 from aerobee.broker.topic_queues import AckStyle, TopicQueues
+from aerobee.broker.topic_routes import TopicRoutes
 from aerobee.broker.topics import TopicTable
 from aerobee.broker.traffic import Stalls, Traffic
 from aerobee.remoting.clocks import steady_clock_ms, wall_clock_ms
@@ -228,6 +230,8 @@ class Broker:
             members=parts.members,
             locks=parts.locks,
             handovers=parts.handovers,
+            routes=TopicRoutes(lambda: self.settings, topics, self._pool, steady_clock_ms),
+            request_modes=RequestModeTable(settings.config_dir),
             broadcasts=BroadcastOffsets(parts.members, offsets, store, wall_clock_ms),
             queues=queues,
             tick=tick,

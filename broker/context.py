@@ -21,9 +21,11 @@ if TYPE_CHECKING:
     from aerobee.broker.offsets import OffsetTable
     from aerobee.broker.queue_locks import QueueLocks
     from aerobee.broker.registration import Registration
+    from aerobee.broker.request_modes import RequestModeTable
     from aerobee.broker.settings import BrokerSettings
     from aerobee.broker.tick import Tick
     from aerobee.broker.topic_queues import TopicQueues
+    from aerobee.broker.topic_routes import TopicRoutes
     from aerobee.broker.topics import TopicTable
     from aerobee.storage.store import MessageStore
 
@@ -40,6 +42,8 @@ class Context:
     members: "Members"
     locks: "QueueLocks"
     handovers: "Handovers"
+    routes: "TopicRoutes"
+    request_modes: "RequestModeTable"
     broadcasts: "BroadcastOffsets"
     queues: "TopicQueues"
     tick: "Tick"

@@ -5,6 +5,7 @@ from typing import Final
 from aerobee.broker.context import Context
 from aerobee.broker.processors import (
     admin,
+    assignment,
     groups,
     heartbeat,
     inspection,
@@ -26,6 +27,7 @@ FAMILIES: Final[tuple[Routes[Context], ...]] = (
     offsets.routes,
     heartbeat.routes,
     locks.routes,
+    assignment.routes,
     topics.routes,
     groups.routes,
     query.routes,

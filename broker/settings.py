@@ -117,6 +117,8 @@ class BrokerSettings(NetSettings):
     subscription_bytes_max: int = Field(default=256 << 20, ge=1 << 10)  # ours: of all clients
     handover_wait_millis: int = Field(default=2000, ge=0, le=60_000)  # ours: 0 holds nothing
     owned_queues_max: int = Field(default=500_000, ge=1)  # ours: of all groups; locks likewise
+    default_message_request_mode: str = "PULL"
+    server_load_balancer_enable: bool = True  # false: who asks for its share gets all queues
     use_server_side_reset_offset: bool = True  # false: consumers are told (220), and must be online
     flush_consumer_offset_interval: Milliseconds = 5000
     consumer_offset_update_version_step: int = Field(default=500, ge=1)
@@ -175,6 +177,13 @@ class BrokerSettings(NetSettings):
         if value not in (0, "ASYNC_MASTER", "SYNC_MASTER"):
             raise ValueError("every broker is a master here: brokerId 0, brokerRole ASYNC_MASTER")
         return value
+
+    @field_validator("default_message_request_mode")
+    @classmethod
+    def _pulls(cls, value: str) -> str:
+        if value.upper() != "PULL":
+            raise ValueError("POP is not served yet, allowed: PULL")
+        return value.upper()
 
     @field_validator("namesrv_addr")
     @classmethod

@@ -75,9 +75,6 @@ _BY_REASON: Final[dict[str, tuple[int, ...]]] = {
         Code.SWITCH_TIMER_ENGINE,
     ),
     POP: (
-        Code.QUERY_ASSIGNMENT,
-        Code.SET_MESSAGE_REQUEST_MODE,
-        Code.GET_ALL_MESSAGE_REQUEST_MODE,
         *range(Code.POP_MESSAGE, Code.POP_ROLLBACK + 1),
         Code.BATCH_ACK_MESSAGE,
     ),

@@ -1,6 +1,13 @@
 """JSON bodies of requests and replies, by family; everything public is imported from here."""
 
 from aerobee.remoting.bodies._codec import Body, MessageQueue, decode_body, encode_body, plain
+from aerobee.remoting.bodies.assignment import (
+    QueryAssignmentBody,
+    QueryAssignmentReply,
+    QueueAssignment,
+    RequestModeBody,
+    RequestModes,
+)
 from aerobee.remoting.bodies.clients import (
     CheckClientConfig,
     ClientConnection,
@@ -101,10 +108,15 @@ __all__ = [
     "ProducerData",
     "ProducerInfo",
     "ProducerTableInfo",
+    "QueryAssignmentBody",
+    "QueryAssignmentReply",
+    "QueueAssignment",
     "QueueData",
     "QueueOffset",
     "QueueTimeSpan",
     "RegisterBrokerBody",
+    "RequestModeBody",
+    "RequestModes",
     "ResetOffsetBody",
     "ResetOffsetBodyForC",
     "SimpleSubscriptionData",

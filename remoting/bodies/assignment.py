@@ -1,35 +1,38 @@
-"""Bodies by which a broker shares queues out: 400, 401 and 402."""
+"""Bodies by which a broker shares out queues for clients that do not: 400, 401 and 402."""
 
 from aerobee.remoting.bodies._codec import Body, MessageQueue
 from aerobee.remoting.headers._fields import Int32
 
 
 class QueryAssignmentBody(Body, frozen=True, kw_only=True):
-    """Who asks for its queues of one topic, the body of 400 (QueryAssignmentRequestBody.java)."""
+    """Who asks for its share of a topic, the body of 400 (QueryAssignmentRequestBody.java)."""
 
     topic: str
     consumer_group: str
     client_id: str
-    strategy_name: str | None = None
+    strategy_name: str = "AVG"
     message_model: str = "CLUSTERING"
 
 
 class QueueAssignment(Body, frozen=True, kw_only=True):
-    """One queue and how it is consumed: PULL or POP (MessageQueueAssignment.java)."""
+    """One queue and how to get its messages: PULL or POP (MessageQueueAssignment.java)."""
 
-    message_queue: MessageQueue | None = None
+    message_queue: MessageQueue
     mode: str = "PULL"
     attachments: dict[str, str] | None = None
 
 
 class QueryAssignmentReply(Body, frozen=True, kw_only=True):
-    """The queues that the asking member owns; the reply to 400."""
+    """A client's share; without one (None) it keeps the queues that it has."""
 
     message_queue_assignments: list[QueueAssignment] | None = None
 
 
-class MessageRequestModeBody(Body, frozen=True, kw_only=True):
-    """How a group consumes a topic, the body of 401 (SetMessageRequestModeRequestBody.java)."""
+class RequestModeBody(Body, frozen=True, kw_only=True):
+    """How a group gets a topic's messages, the body of 401 (SetMessageRequestModeRequestBody).
+
+    `pop_share_queue_num` is how many clients share a queue in mode POP.
+    """
 
     topic: str
     consumer_group: str
@@ -37,7 +40,7 @@ class MessageRequestModeBody(Body, frozen=True, kw_only=True):
     pop_share_queue_num: Int32 = 0
 
 
-class MessageRequestModes(Body, frozen=True, kw_only=True):
-    """The modes by topic and group; the reply to 402."""
+class RequestModes(Body, frozen=True, kw_only=True):
+    """All modes by topic and group; the reply to 402, and messageRequestMode.json."""
 
-    message_request_mode_map: dict[str, dict[str, MessageRequestModeBody]] = {}
+    message_request_mode_map: dict[str, dict[str, RequestModeBody]] = {}
