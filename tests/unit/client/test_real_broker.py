@@ -22,6 +22,7 @@ from aerobee.client import (
     ReceivedMessage,
 )
 from aerobee.client.cluster import Cluster
+from aerobee.remoting.clocks import wall_clock_ms
 from aerobee.testing import EmbeddedCluster
 
 
@@ -164,3 +165,42 @@ async def test_every_broadcast_member_gets_everything(
         await until(lambda: sum(one.values()) == 44, 20)
         await asyncio.sleep(0.05)
     assert sum(one.values()) == 44 and sum(two.values()) == 40
+
+
+@pytest.mark.parametrize(
+    ("model", "consume_from", "old"),
+    [
+        # a broker answers 0 to a new group while the queue's first message is in its memory
+        (MessageModel.CLUSTERING, ConsumeFrom.LAST, True),
+        (MessageModel.CLUSTERING, ConsumeFrom.TIMESTAMP, True),
+        (MessageModel.CLUSTERING, ConsumeFrom.FIRST, True),
+        (MessageModel.BROADCASTING, ConsumeFrom.LAST, False),
+        (MessageModel.BROADCASTING, ConsumeFrom.TIMESTAMP, False),
+        (MessageModel.BROADCASTING, ConsumeFrom.FIRST, True),
+    ],
+)
+async def test_a_new_group_begins_by_the_rules_of_brokers(
+    cluster: EmbeddedCluster,
+    tmp_path: Path,
+    model: MessageModel,
+    consume_from: ConsumeFrom,
+    old: bool,
+) -> None:
+    """Where it says, except where the broker knows better."""
+    await send(cluster, 8)
+    bodies = Counter[bytes]()
+    await asyncio.sleep(0.002)  # the time to begin at lies behind all of them
+    consumer = PushConsumer(
+        "new",
+        namesrv=cluster.namesrv_addr,
+        settings=PushSettings(offsets_folder=str(tmp_path / "offsets")),
+        consume_from=consume_from,
+        consume_timestamp_ms=wall_clock_ms(),
+        model=model,
+    )
+    consumer.subscribe("t", lambda message: bodies.update([message.body]))
+    async with consumer:
+        await until(lambda: len(consumer.queues()) == 4)
+        await send(cluster, 4)
+        await until(lambda: sum(bodies.values()) == (12 if old else 4))
+    assert bodies[b"0"] == (2 if old else 1)
