@@ -115,3 +115,30 @@ def test_a_correction_forgets_what_was_fetched() -> None:
     process.done(late)
     assert process.committable == 100
     assert process.statistics().next_offset == 100
+
+
+def test_done_twice_counts_once() -> None:
+    """What the cleaner has given back may still end in its handler."""
+    process = ProcessQueue(0)
+    batch = [message(offset) for offset in range(3)]
+    process.put(batch, 3)
+    assert all(process.holds(each) for each in batch)
+    process.done(batch[0])
+    process.done(batch[0])
+    assert (process.count, process.bytes, process.committable) == (2, 10, 1)
+    assert [process.holds(each) for each in batch] == [False, True, True]
+    process.done(batch[1])
+    process.done(batch[2])
+    assert (process.count, process.bytes, process.committable) == (0, 0, 3)
+    assert not process.holds(batch[2])
+
+
+def test_statistics_tell_the_range() -> None:
+    """Oldest and newest offset not done, where there are some."""
+    process = ProcessQueue(7)
+    state = process.statistics()
+    assert (state.oldest_offset, state.newest_offset, state.next_offset) == (None, None, 7)
+    process.put([message(9), message(12)], 20)
+    state = process.statistics()
+    assert (state.oldest_offset, state.newest_offset, state.next_offset) == (9, 12, 20)
+    assert (state.messages, state.bytes, state.dropped) == (2, 10, False)
