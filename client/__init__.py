@@ -1,6 +1,14 @@
 """Asyncio clients of a RocketMQ or Aerobee cluster: send, be handed messages, or poll for them."""
 
-from aerobee.client.balance import Averagely, AveragelyByCircle, Strategy
+from aerobee.client.balance import (
+    Averagely,
+    AveragelyByCircle,
+    ByConfig,
+    ByMachineRoom,
+    ConsistentHash,
+    MachineRoomNearby,
+    Strategy,
+)
 from aerobee.client.broadcasting import MessageModel
 from aerobee.client.consume_statistics import TopicStatistics
 from aerobee.client.consumer import PushConsumer, PushStatistics
@@ -28,12 +36,15 @@ from aerobee.client.message import Message, MessageQueue, SendResult, SendStatus
 from aerobee.client.offsets import ConsumeFrom
 from aerobee.client.process_queue import QueueStatistics
 from aerobee.client.producer import Producer
+from aerobee.client.pull_consumer import PullConsumer
+from aerobee.client.pulling import PullResult, PullStatus
 from aerobee.client.received import ReceivedMessage
 from aerobee.client.selectors import QueueSelector, at_random, by_key
 from aerobee.client.settings import (
     ClientSettings,
     LitePullSettings,
     ProducerSettings,
+    PullConsumerSettings,
     PullSettings,
     PushSettings,
 )
@@ -43,8 +54,11 @@ __all__ = [
     "Averagely",
     "AveragelyByCircle",
     "BrokerRefused",
+    "ByConfig",
+    "ByMachineRoom",
     "ClientError",
     "ClientSettings",
+    "ConsistentHash",
     "ConsumeContext",
     "ConsumeFrom",
     "ConsumeHook",
@@ -57,12 +71,17 @@ __all__ = [
     "Later",
     "LitePullConsumer",
     "LitePullSettings",
+    "MachineRoomNearby",
     "Message",
     "MessageModel",
     "MessageQueue",
     "Producer",
     "ProducerSettings",
+    "PullConsumer",
+    "PullConsumerSettings",
+    "PullResult",
     "PullSettings",
+    "PullStatus",
     "PushConsumer",
     "PushSettings",
     "PushStatistics",

@@ -63,9 +63,18 @@ class Puller:
         settings: PullSettings,
         *,
         lite: bool = False,
+        subscribed: bool = True,
+        suspends: bool = True,
         commits: bool = True,
         hooks: Hooks | None = None,
+        broker_id: int = MASTER_ID,
     ) -> None:
+        """Pull as described by the flags, first from the replica `broker_id`.
+
+        `subscribed` says that heartbeats have told the brokers what the group wants; a `lite` pull
+        always says it itself. With `suspends` the broker may hold a pull.
+        """
+        self.broker_id = broker_id  # where the broker advised to pull from next
         self._connections = connections
         self._routes = routes
         self._queue = queue
@@ -73,11 +82,12 @@ class Puller:
         self._settings = settings
         self._commits = commits and not lite
         self._hooks = hooks if hooks is not None and hooks.filter else None
-        self._broker_id = MASTER_ID
         self._code = RequestCode.LITE_PULL_MESSAGE if lite else RequestCode.PULL_MESSAGE
-        self._flags = PullSysFlag.SUSPEND
+        self._flags = PullSysFlag.SUSPEND if suspends else 0
+        if lite or not subscribed:
+            self._flags |= PullSysFlag.SUBSCRIPTION
         if lite:
-            self._flags |= PullSysFlag.SUBSCRIPTION | PullSysFlag.LITE_PULL
+            self._flags |= PullSysFlag.LITE_PULL
         self._ext = {
             "consumerGroup": group,
             "topic": queue.topic,
@@ -95,6 +105,35 @@ class Puller:
         pulls of this kind do not commit (`commits`, `lite`). Raises BrokerRefused for any code that
         is no outcome of a pull, Unavailable, CorruptRecord.
         """
+        address, ext = await self._request(subscription, offset, commit_offset)
+        reply = await self._connections.call(
+            address, self._code, ext, timeout_ms=self._settings.timeout_ms
+        )
+        status = STATUS_BY_CODE.get(reply.code)
+        if status is None:
+            raise BrokerRefused(reply.code, reply.remark, address)
+        header = decode_header(PullMessageReply, reply.ext)
+        self.broker_id = header.suggest_which_broker_id
+        messages: list[ReceivedMessage] = []
+        if status is PullStatus.FOUND:
+            messages = decode_messages(bytes(reply.body), self._queue)
+            if subscription.tags:
+                messages = subscription.select(messages)
+            if self._hooks is not None:
+                messages = self._hooks.select(self._group, self._queue, messages)
+        return PullResult(
+            status, header.next_begin_offset, header.min_offset, header.max_offset, messages
+        )
+
+    async def pull_oneway(self, subscription: Subscription, offset: int) -> None:
+        """Let the broker read from `offset` on, into its memory, and send nothing back."""
+        address, ext = await self._request(subscription, offset, 0)
+        await self._connections.oneway(address, self._code, ext)
+
+    async def _request(
+        self, subscription: Subscription, offset: int, commit_offset: int
+    ) -> tuple[str, dict[str, str]]:
+        """Return the broker's address and the fields of a request."""
         address, broker_id = await self._find_broker()
         flags = self._flags
         commits = self._commits and commit_offset > 0 and broker_id == MASTER_ID
@@ -108,30 +147,13 @@ class Puller:
         ext["subVersion"] = str(subscription.first_version)
         if flags & PullSysFlag.SUBSCRIPTION:
             ext["subscription"] = subscription.expression
-        reply = await self._connections.call(
-            address, self._code, ext, timeout_ms=self._settings.timeout_ms
-        )
-        status = STATUS_BY_CODE.get(reply.code)
-        if status is None:
-            raise BrokerRefused(reply.code, reply.remark, address)
-        header = decode_header(PullMessageReply, reply.ext)
-        self._broker_id = header.suggest_which_broker_id
-        messages: list[ReceivedMessage] = []
-        if status is PullStatus.FOUND:
-            messages = decode_messages(bytes(reply.body), self._queue)
-            if subscription.tags:
-                messages = subscription.select(messages)
-            if self._hooks is not None:
-                messages = self._hooks.select(self._group, self._queue, messages)
-        return PullResult(
-            status, header.next_begin_offset, header.min_offset, header.max_offset, messages
-        )
+        return address, ext
 
     async def _find_broker(self) -> tuple[str, int]:
-        found = self._routes.reading_address(self._queue.broker_name, self._broker_id)
+        found = self._routes.reading_address(self._queue.broker_name, self.broker_id)
         if found is None:
             await self._routes.refresh(self._queue.topic)
-            found = self._routes.reading_address(self._queue.broker_name, self._broker_id)
+            found = self._routes.reading_address(self._queue.broker_name, self.broker_id)
         if found is None:
             raise Unavailable(f"no route names broker {self._queue.broker_name}")
         return found

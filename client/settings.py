@@ -116,3 +116,21 @@ class LitePullSettings:
             batch_messages=10, batch_bytes=2**31 - 1, suspend_ms=20_000
         )
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PullConsumerSettings:
+    """How the plain pull consumer pulls (DefaultMQPullConsumer.java)."""
+
+    batch_messages: int = 32
+    batch_bytes: int = 2**31 - 1
+    timeout_ms: int = 10_000  # consumerPullTimeoutMillis: of a pull that is answered at once
+    suspend_ms: int = 20_000  # brokerSuspendMaxTimeMillis: how long the broker may hold one
+    suspend_timeout_ms: int = 30_000  # consumerTimeoutMillisWhenSuspend: of one that may be held
+
+    def __post_init__(self) -> None:
+        if self.suspend_timeout_ms < self.suspend_ms:
+            raise ValueError(
+                f"suspend_timeout_ms={self.suspend_timeout_ms}: it must not be below"
+                f" suspend_ms={self.suspend_ms}"
+            )

@@ -1,0 +1,156 @@
+"""The plain pull consumer pulls what it is told to, and nothing by itself."""
+
+import asyncio
+
+import pytest
+from support.fake_cluster import FakeCluster
+from support.waiting import until
+
+from aerobee.client import (
+    BrokerRefused,
+    InvalidUse,
+    MessageQueue,
+    PullConsumer,
+    PullConsumerSettings,
+    PullResult,
+    PullStatus,
+)
+from aerobee.client.hooks import FilterContext, FilterHook
+from aerobee.remoting.codes import PullSysFlag, RequestCode, ResponseCode
+from aerobee.remoting.errors import AerobeeError
+
+A0 = MessageQueue("t", "broker-a", 0)
+
+
+def fill(cluster: FakeCluster, count: int, tags: str = "") -> None:
+    """Store messages in A0."""
+    properties = f"TAGS\x01{tags}\x02".encode() if tags else b""
+    for at in range(count):
+        cluster.brokers[0].store("t", 0, b"%d" % at, properties)
+
+
+def consumer(cluster: FakeCluster, **settings: int) -> PullConsumer:
+    """Return a pull consumer of group g."""
+    return PullConsumer("g", namesrv=cluster.namesrv, settings=PullConsumerSettings(**settings))
+
+
+async def test_each_outcome_is_told(cluster: FakeCluster) -> None:
+    """Messages, none yet, none that match, an offset that is not there."""
+    cluster.create("t", 1)
+    fill(cluster, 5, tags="a")
+    async with consumer(cluster) as member:
+        assert await member.fetch_queues("t") == [A0, A0._replace(broker_name="broker-b")]
+        found = await member.pull(A0, 1, messages_max=3)
+        assert [each.queue_offset for each in found.messages] == [1, 2, 3]
+        assert (found.status, found.next_offset, found.min_offset, found.max_offset) == (
+            PullStatus.FOUND,
+            4,
+            0,
+            5,
+        )
+        none = await member.pull(A0, 0, tags="b")
+        assert (none.status, none.next_offset, none.messages) == (PullStatus.NO_MATCHED_MSG, 5, [])
+        illegal = await member.pull(A0, 99)
+        assert (illegal.status, illegal.next_offset) == (PullStatus.OFFSET_ILLEGAL, 5)
+    ext = cluster.brokers[0].requests(RequestCode.PULL_MESSAGE)[0].ext
+    assert int(ext["sysFlag"]) == PullSysFlag.SUBSCRIPTION
+    assert (ext["maxMsgNums"], ext["commitOffset"], ext["subscription"]) == ("3", "0", "*")
+    assert not cluster.brokers[0].heartbeats, "it is no member"
+
+
+async def test_blocking_pulls_wait_in_the_broker(cluster: FakeCluster) -> None:
+    """Until something comes, or for `suspend_ms`."""
+    cluster.create("t", 1)
+    async with consumer(cluster, suspend_ms=30) as member:
+        assert (await member.pull_when_available(A0, 0)).status is PullStatus.NO_NEW_MSG
+    async with consumer(cluster) as member:
+        waiting = asyncio.ensure_future(member.pull_when_available(A0, 0, tags="a"))
+        await until(lambda: len(cluster.brokers[0].requests(RequestCode.PULL_MESSAGE)) == 2)
+        fill(cluster, 1, tags="a")
+        assert [each.body for each in (await waiting).messages] == [b"0"]
+    ext = cluster.brokers[0].requests(RequestCode.PULL_MESSAGE)[1].ext
+    assert int(ext["sysFlag"]) == PullSysFlag.SUBSCRIPTION | PullSysFlag.SUSPEND
+    assert ext["suspendTimeoutMillis"] == "20000"
+
+
+async def test_callbacks_get_results_and_errors(cluster: FakeCluster) -> None:
+    """What is wrong with the arguments is raised at once."""
+    cluster.create("t", 1)
+    fill(cluster, 2)
+    got: list[PullResult | AerobeeError] = []
+
+    def broken(outcome: PullResult | AerobeeError) -> None:
+        got.append(outcome)
+        raise ZeroDivisionError
+
+    async with consumer(cluster) as member:
+        member.pull_with_callback(A0, 0, got.append)
+        await until(lambda: len(got) == 1)
+        assert isinstance(got[0], PullResult) and len(got[0].messages) == 2
+        cluster.brokers[0].refuse(RequestCode.PULL_MESSAGE, ResponseCode.NO_PERMISSION)
+        member.pull_with_callback(A0, 0, broken)
+        await until(lambda: len(got) == 2)
+        assert isinstance(got[1], BrokerRefused)
+        for offset, most in ((-1, 1), (0, 0)):
+            with pytest.raises(InvalidUse, match=f"offset={offset}, messages_max={most}"):
+                member.pull_with_callback(A0, offset, got.append, messages_max=most)
+        with pytest.raises(InvalidUse, match="by tags or by sql"):
+            member.pull_with_callback(A0, 0, got.append, tags="a", sql="a > 1")
+
+
+async def test_oneway_pulls_take_no_answer(cluster: FakeCluster) -> None:
+    """The broker gets the request all the same."""
+    cluster.create("t", 1)
+    async with consumer(cluster) as member:
+        await member.pull_oneway(A0, 0)
+        await until(lambda: bool(cluster.brokers[0].requests(RequestCode.PULL_MESSAGE)))
+    assert cluster.brokers[0].requests(RequestCode.PULL_MESSAGE)[0].is_oneway
+
+
+async def test_offsets_are_the_groups(cluster: FakeCluster) -> None:
+    """Asked for and stored at the broker, by hand alone."""
+    cluster.create("t", 1)
+    fill(cluster, 9)
+    async with consumer(cluster) as member:
+        assert await member.committed(A0) is None
+        await member.commit(A0, 4)
+        assert await member.committed(A0) == 4
+        assert (await member.oldest_offset(A0), await member.newest_offset(A0)) == (0, 9)
+        assert await member.offset_for_timestamp(A0, 1_700_000_000_006) == 6
+    assert cluster.brokers[0].committed == {("g", "t", 0): 4}
+
+
+class Nothing(FilterHook):
+    """Takes everything out."""
+
+    def filter(self, context: FilterContext) -> None:
+        """Leave nothing."""
+        context.messages.clear()
+
+
+async def test_filter_hooks_see_what_was_pulled(cluster: FakeCluster) -> None:
+    """What they take out is passed over."""
+    cluster.create("t", 1)
+    fill(cluster, 2)
+    async with PullConsumer("g", namesrv=cluster.namesrv, hooks=[Nothing()]) as member:
+        result = await member.pull(A0, 0)
+        assert (result.messages, result.next_offset) == ([], 2)
+
+
+async def test_nothing_works_outside_of_its_life(cluster: FakeCluster) -> None:
+    """Before the start and after the end; a second start is refused."""
+    member = consumer(cluster)
+    with pytest.raises(InvalidUse, match="not started"):
+        await member.pull(A0, 0)
+    async with member:
+        with pytest.raises(InvalidUse, match="started already"):
+            await member.start()
+    with pytest.raises(InvalidUse, match="not started"):
+        await member.commit(A0, 0)
+    await member.close()
+
+
+def test_a_time_out_must_not_end_before_the_wait() -> None:
+    """As the Java client checks at its start."""
+    with pytest.raises(ValueError, match="suspend_timeout_ms=10"):
+        PullConsumerSettings(suspend_ms=20, suspend_timeout_ms=10)
