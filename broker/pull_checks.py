@@ -107,9 +107,10 @@ class PullChecks:
             )
         check_property_filter(wanted.expression_type, enabled=self._settings.enable_property_filter)
         if wanted.problem() is not None:
+            reason = f", {wanted.problem()}" if wanted.expression else ""
             raise RequestError(
                 ResponseCode.SUBSCRIPTION_PARSE_FAILED,
-                f"parse the consumer's subscription failed, {wanted.problem()}",
+                f"parse the consumer's subscription failed{reason}",
             )
 
     def _check_member(self, connection: Connection, name: str) -> None:

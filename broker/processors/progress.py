@@ -123,7 +123,8 @@ async def group_forbidden(ctx: Context, request: Request[GroupForbiddenRequest])
         ctx.groups.forbid_reading(group, topic, forbidden=not readable)
         await ctx.groups.file.flush()
     readable = not ctx.groups.is_read_forbidden(group, topic)
-    return Reply(body=encode_body(GroupForbidden(group=group, topic=topic, readable=readable)))
+    body = GroupForbidden(group=group, topic=topic, readable=readable)
+    return Reply(body=encode_body(body), remark="")  # a remark without words, as RocketMQ's
 
 
 def _topic(ctx: Context, topic: str) -> TopicConfig:

@@ -91,8 +91,11 @@ def masked(answer: Answer, places: dict[str, str]) -> dict[str, Any]:
     }
     kept: dict[str, Any] = {"code": answer.code, "remark": remark, "ext": ext}
     if answer.body:
+        body = answer.body
+        for address, word in places.items():
+            body = body.replace(address.encode(), word.encode())
         try:
-            kept["body"] = json.loads(answer.body)
+            kept["body"] = json.loads(body)
         except ValueError:
             kept["body"] = {"bytes": len(answer.body)}
     return kept

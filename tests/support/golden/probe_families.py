@@ -3,6 +3,7 @@
 import json
 from typing import Any, Final
 
+from support.golden.filter_probes import FILTERS
 from support.golden.probes import (
     CLIENT_ID,
     Probe,
@@ -17,6 +18,7 @@ from support.golden.probes import (
     topic,
     variants,
 )
+from support.golden.progress_probes import PROGRESS
 from support.golden.retry_probes import RETRIES
 
 TOO_LONG: Final = "t" * 128
@@ -334,4 +336,6 @@ FAMILIES: Final[dict[str, list[Probe]]] = {
         ),
     ],
     "retries": RETRIES,
+    "filters": FILTERS,
+    "progress": PROGRESS,
 }
