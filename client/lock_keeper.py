@@ -24,8 +24,9 @@ class LockKeeper:
 
     A lock is trusted for `lock_trusted_ms` after it was asked for; brokers keep it for twice as
     long, so that nobody else has it while it is trusted here. One that could not be renewed is not
-    trusted any more; it is asked for every `lock_retry_ms`, and when it comes back `regained` is
-    awaited first: somebody else may have gone on meanwhile.
+    trusted any more; it is asked for every `lock_retry_ms`. When it comes back, or was not renewed
+    for so long that the broker forgot it, `regained` is awaited first: somebody else may have gone
+    on meanwhile. `clock` is in seconds.
     """
 
     def __init__(
@@ -33,13 +34,14 @@ class LockKeeper:
         locks: Locks,
         settings: PushSettings,
         regained: Callable[[MessageQueue], Awaitable[None]],
+        clock: Callable[[], float] | None = None,
     ) -> None:
         self._locks = locks
         self._regained = regained
         self._interval_s = settings.lock_interval_ms / 1000
         self._retry_s = settings.lock_retry_ms / 1000
         self._trusted_s = settings.lock_trusted_ms / 1000
-        self._clock = asyncio.get_running_loop().time
+        self._clock = clock or asyncio.get_running_loop().time
         self._since: dict[MessageQueue, float] = {}
         self._refused: set[MessageQueue] = set()
 
@@ -85,14 +87,16 @@ class LockKeeper:
         for queue in wanted:
             if queue not in self._since and queue not in self._refused:
                 continue  # lost while the brokers were asked
+            since = self._since.get(queue)
+            if queue in granted and since is not None and asked - since <= 2 * self._trusted_s:
+                self._since[queue] = asked
+                continue
+            self._since.pop(queue, None)
+            self._refused.add(queue)
             if queue not in granted:
                 log.warning("lock not renewed queue=%s", queue)
-                self._since.pop(queue, None)
-                self._refused.add(queue)
-            elif queue not in self._refused:
+                continue
+            await self._regained(queue)
+            if queue in self._refused:  # else the queue was given up
+                self._refused.discard(queue)
                 self._since[queue] = asked
-            else:
-                await self._regained(queue)
-                if queue in self._refused:  # else the queue was given up
-                    self._refused.discard(queue)
-                    self._since[queue] = asked

@@ -1,0 +1,130 @@
+"""Locks are trusted for less time than brokers keep them, and renewed before that is over."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+
+from support.waiting import until
+
+from aerobee.client.lock_keeper import LockKeeper
+from aerobee.client.message import MessageQueue
+from aerobee.client.settings import PushSettings
+
+ONE, TWO = MessageQueue("t", "broker-a", 0), MessageQueue("t", "broker-b", 0)
+
+
+class Brokers:
+    """Grants what it is told to grant, and knows who asked when."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+        self.granted: set[MessageQueue] = {ONE, TWO}
+        self.asked: list[set[MessageQueue]] = []
+        self.regained: list[MessageQueue] = []
+        self.fails = 0
+
+    async def lock(self, queues: Iterable[MessageQueue]) -> set[MessageQueue]:
+        """Answer two seconds later, or fail."""
+        if self.fails:
+            self.fails -= 1
+            raise RuntimeError("out of order")
+        self.asked.append(set(queues))
+        self.now += 2
+        return self.asked[-1] & self.granted
+
+    async def _note(self, queue: MessageQueue) -> None:
+        self.regained.append(queue)
+
+    def keeper(
+        self,
+        regained: Callable[[MessageQueue], Awaitable[None]] | None = None,
+        settings: PushSettings | None = None,
+    ) -> LockKeeper:
+        """Return a keeper that asks here."""
+        return LockKeeper(
+            self, settings or PushSettings(), regained or self._note, lambda: self.now
+        )
+
+
+async def test_a_lock_is_trusted_for_thirty_seconds_from_the_question() -> None:
+    """Not from the answer: the broker may have counted from before."""
+    brokers = Brokers()
+    keeper = brokers.keeper()
+    brokers.granted = {ONE}
+    assert await keeper.take([ONE, TWO]) == {ONE}
+    assert keeper.trusted(ONE) and not keeper.trusted(TWO)
+    assert (keeper.since(ONE), keeper.since(TWO)) == (100.0, None)
+    brokers.now = 130.0
+    assert keeper.trusted(ONE)
+    brokers.now = 130.1
+    assert not keeper.trusted(ONE)
+    await keeper.renew()
+    assert keeper.trusted(ONE) and keeper.since(ONE) == 130.1
+    assert brokers.asked == [{ONE, TWO}, {ONE}]
+    assert not brokers.regained
+
+
+async def test_a_refused_lock_is_looked_at_when_it_comes_back() -> None:
+    """It is asked for again and again, together with the others."""
+    brokers = Brokers()
+    keeper = brokers.keeper()
+    await keeper.take([ONE, TWO])
+    brokers.granted = {TWO}
+    await keeper.renew()
+    assert not keeper.trusted(ONE) and keeper.trusted(TWO)
+    brokers.granted = {ONE, TWO}
+    await keeper.renew()
+    assert brokers.asked[-1] == {ONE, TWO}
+    assert brokers.regained == [ONE]
+    assert keeper.trusted(ONE) and keeper.trusted(TWO)
+
+
+async def test_a_lock_that_the_broker_has_forgotten_is_looked_at_too() -> None:
+    """After a minute without renewal anybody may have had it in between."""
+    brokers = Brokers()
+    keeper = brokers.keeper()
+    await keeper.take([ONE])
+    brokers.now = 160.0
+    await keeper.renew()
+    assert not brokers.regained
+    brokers.now = 221.0
+    await keeper.renew()
+    assert brokers.regained == [ONE]
+    assert keeper.trusted(ONE)
+
+
+async def test_what_is_given_up_is_asked_for_no_more() -> None:
+    """Also when that happens while the brokers are asked, or while it is looked at."""
+
+    async def give_up(queue: MessageQueue) -> None:
+        keeper.forget(queue)
+
+    brokers = Brokers()
+    keeper = brokers.keeper(give_up)
+    await keeper.take([ONE, TWO])
+    keeper.forget(TWO)
+    await keeper.renew()
+    assert brokers.asked[-1] == {ONE}
+    brokers.granted = set()
+    await keeper.renew()
+    brokers.granted = {ONE}
+    await keeper.renew()
+    assert not keeper.trusted(ONE)
+    before = len(brokers.asked)
+    await keeper.renew()
+    assert len(brokers.asked) == before
+
+
+async def test_locks_are_renewed_for_ever() -> None:
+    """In spite of errors; sooner while one is refused."""
+    brokers = Brokers()
+    keeper = brokers.keeper(settings=PushSettings(lock_interval_ms=60_000, lock_retry_ms=1))
+    await keeper.take([ONE])
+    brokers.granted = set()
+    await keeper.renew()
+    running = asyncio.ensure_future(keeper.run())
+    await until(lambda: len(brokers.asked) > 2)
+    brokers.fails = 3
+    await until(lambda: len(brokers.asked) > 4 and not brokers.fails)
+    brokers.granted = {ONE}
+    await until(lambda: keeper.trusted(ONE))
+    running.cancel()
