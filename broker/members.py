@@ -20,6 +20,7 @@ from aerobee.broker.filters import (
     wanted_hashes,
 )
 from aerobee.broker.member_limits import MemberLimits
+from aerobee.broker.mismatches import Mismatches
 from aerobee.broker.remarks import Forbidden, further_details
 from aerobee.remoting.bodies import ConsumerData, SubscriptionData, SubscriptionGroupConfig
 from aerobee.remoting.codes import PullSysFlag, ResponseCode
@@ -67,6 +68,7 @@ class Members:
         self._is_forbidden = is_forbidden
         self.limits = limits or MemberLimits()
         self.watchers: list[Watcher] = []
+        self.mismatches = Mismatches()
         self._brought = SqlFilters()  # by pulls, not by heartbeats
         self._consumers: dict[str, ConsumerGroup] = {}
         self._producers: dict[str, dict[Connection, Member]] = {}
@@ -113,6 +115,7 @@ class Members:
             if not without_sub:
                 changed = self._update_subscriptions(group, data.subscription_data_set)
                 newer = self._update_wishes(group, member, data.subscription_data_set)
+                self.mismatches.look(group)
         finally:
             if joined or changed:
                 self._changed(group)
@@ -295,6 +298,7 @@ class Members:
                 self.limits.drop(subscription)
             del self._consumers[group.name]
             self._fingerprints.pop(group.name, None)
+        self.mismatches.look(group)
         for watcher in self.watchers:
             watcher.left(connection, group.name)
 

@@ -95,6 +95,14 @@ def _broker(ctx: Context, snapshot: Snapshot) -> None:
     add("aerobee_held_pulls", ctx.holds.count)
     add("aerobee_disk_used_ratio", statistics.disk_used_ratio)
     add("aerobee_store_writable", int(statistics.writable))
+    handovers, mismatches = ctx.handovers, ctx.members.mismatches
+    add("aerobee_owned_queues", handovers.owned)
+    add("aerobee_held_offset_requests", handovers.waiting)
+    for why, count in handovers.given.items():
+        add("aerobee_queue_handovers_total", count, reason=why.replace(" ", "_"))
+    add("aerobee_ignored_commits_total", handovers.commits_ignored)
+    add("aerobee_differing_groups", len(mismatches))
+    add("aerobee_differing_groups_total", mismatches.warned)
     known = sum(server.knows_us for server in ctx.registration.nameservers)
     add("aerobee_nameservers_registered", known)
 

@@ -6,6 +6,8 @@ from typing import Any
 import msgspec
 
 from aerobee.broker.context import Context
+from aerobee.broker.mismatches import Differences, differences
+from aerobee.broker.owned_queue import QueueKey
 from aerobee.remoting.bodies import TopicConfig
 from aerobee.remoting.codes import Perm
 from aerobee.remoting.command import language_name
@@ -71,6 +73,7 @@ def groups(ctx: Context, start: int, limit: int) -> list[dict[str, Any]]:
             "name": config.group_name,
             "consumeEnable": config.consume_enable,
             "members": len(ctx.members.client_ids(config.group_name)),
+            "subscriptionsDiffer": config.group_name in ctx.members.mismatches,
         }
         for config in islice(ctx.groups, start, start + limit)
     ]
@@ -87,6 +90,7 @@ def group(ctx: Context, name: str) -> dict[str, Any] | None:
         "config": msgspec.to_builtins(config),
         "members": [],
         "subscriptions": {},
+        "differences": _differences(ctx, name),
         "topics": [group_topic(ctx, name, topic) for topic in sorted(ctx.offsets.topics_of(name))],
     }
     if online is not None:
@@ -119,15 +123,23 @@ def group_topic(ctx: Context, group: str, topic: str) -> dict[str, Any]:
     for queue_id, committed in sorted(ctx.offsets.of_group(group, topic).items()):
         queue = ctx.store.find_queue(topic, queue_id)
         max_offset = 0 if queue is None else queue.max_offset
+        owner = ctx.handovers.owner(QueueKey(group, topic, queue_id))
         queues.append(
             {
                 "queueId": queue_id,
                 "committed": committed,
                 "maxOffset": max_offset,
                 "lag": max(0, max_offset - committed),
+                "owner": owner.client_id if owner is not None else None,
             }
         )
     return {"topic": topic, "lag": sum(queue["lag"] for queue in queues), "queues": queues}
+
+
+def _differences(ctx: Context, name: str) -> Differences:
+    """Return the topics on which a group's members differ, with who wants what."""
+    online = ctx.members.group(name)
+    return differences(online) if online is not None else {}
 
 
 def _topic(config: TopicConfig) -> dict[str, Any]:

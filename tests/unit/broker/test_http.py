@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from support.live_broker import LiveBroker, fill, live_broker
+from support.members import RawMember
 from support.waiting import until
 
 from aerobee.broker.metrics import NAMES
@@ -99,12 +100,43 @@ async def test_groups_as_json(live: LiveBroker) -> None:
         {
             "topic": "t",
             "lag": 1,
-            "queues": [{"queueId": 0, "committed": 1, "maxOffset": 2, "lag": 1}],
+            "queues": [{"queueId": 0, "committed": 1, "maxOffset": 2, "lag": 1, "owner": None}],
         }
     ]
     _, text = await get(live, "/api/groups")
-    assert {"name": "g", "consumeEnable": True, "members": 1} in json.loads(text)
+    assert {
+        "name": "g",
+        "consumeEnable": True,
+        "members": 1,
+        "subscriptionsDiffer": False,
+    } in json.loads(text)
     assert (await get(live, "/api/groups/unknown"))[0] == 404
+
+
+async def test_members_that_differ_and_owners_are_shown(live: LiveBroker) -> None:
+    """Who wants what, who has which queue, and how often queues changed hands."""
+    async with RawMember(live.broker.port, "c2", group="g") as member:
+        await member.beat("t")
+        await member.start_of(0, "t")
+        _, text = await get(live, "/api/groups/g")
+        group = json.loads(text)
+        assert group["differences"] == {"t": {"TAG 'a || b'": ["c1"], "TAG '*'": ["c2"]}}
+        assert group["topics"][0]["queues"][0]["owner"] == "c2"
+        groups = json.loads((await get(live, "/api/groups"))[1])
+        assert [each["name"] for each in groups if each["subscriptionsDiffer"]] == ["g"]
+        live.broker.context.handovers.given["let go"] += 1
+        _, text = await get(live, "/metrics")
+        for value in (
+            "aerobee_differing_groups{ 1.0",
+            "aerobee_differing_groups_total{ 1.0",
+            "aerobee_owned_queues{ 1.0",
+            "aerobee_held_offset_requests{ 0.0",
+            "aerobee_ignored_commits_total{ 0.0",
+            'aerobee_queue_handovers_total{,reason="let_go" 1.0',
+        ):
+            name, _, rest = value.partition("{")
+            label, _, number = rest.rpartition(" ")
+            assert re.search(rf"^{name}\{{[^}}]*{label}\}} {number}$", text, re.MULTILINE), name
 
 
 async def test_lists_come_in_pages(live: LiveBroker) -> None:

@@ -9,6 +9,7 @@ from support.fake_connection import FakeConnection
 from aerobee.broker.consumer_group import Client
 from aerobee.broker.filters import SqlFilter
 from aerobee.broker.members import Members
+from aerobee.broker.mismatches import differences
 from aerobee.remoting.bodies import ConsumerData, SubscriptionData, SubscriptionGroupConfig
 from aerobee.remoting.codes import PullSysFlag, ResponseCode
 from aerobee.remoting.errors import RequestError
@@ -298,3 +299,27 @@ def test_a_heartbeat_of_separators_only_is_not_refused() -> None:
     world, connection = World(), FakeConnection()
     world.beat(connection, "c1", "t=||")
     assert world.members.filter_for_pull(GROUP, pull()) == frozenset()
+
+
+def test_members_that_subscribe_differently_are_named_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Once for each way in which they differ, not at each heartbeat."""
+    world = World()
+    one, two, three = (FakeConnection(f"10.0.0.{n}:1") for n in range(3))
+    mismatches = world.members.mismatches
+    world.beat(one, "c1", "t=a || b", "u", "%RETRY%g")
+    world.beat(two, "c2", "t=a || b", "u")
+    assert (len(mismatches), mismatches.warned) == (0, 0)
+    for _ in range(3):
+        world.beat(three, "c3", "t=a", "u", version=2)
+    assert (len(mismatches), mismatches.warned) == (1, 1)
+    assert "group=g topic=t subscriptions=TAG 'a || b' of c1,c2; TAG 'a' of c3" in caplog.text
+    group = world.members.group("g")
+    assert group is not None
+    assert differences(group) == {"t": {"TAG 'a || b'": ["c1", "c2"], "TAG 'a'": ["c3"]}}
+    world.beat(three, "c3", "t=a || b", version=3)
+    assert (len(mismatches), mismatches.warned) == (1, 2)
+    assert "topic=u subscriptions=TAG '*' of c1,c2; none of c3" in caplog.text
+    world.members.closed(three)
+    assert (len(mismatches), mismatches.warned) == (0, 2)
