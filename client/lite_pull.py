@@ -7,6 +7,7 @@ from typing import Self
 
 from aerobee.client.balance import Strategy
 from aerobee.client.broadcasting import MessageModel, lasting_client
+from aerobee.client.consume_statistics import ConsumeStatistics
 from aerobee.client.errors import BrokerRefused, InvalidUse
 from aerobee.client.fetched import Fetched
 from aerobee.client.hooks import FilterHook, Hooks
@@ -19,10 +20,13 @@ from aerobee.client.offsets import ConsumeFrom, GroupOffsets
 from aerobee.client.process_queue import QueueStatistics
 from aerobee.client.rebalance import Ownership
 from aerobee.client.received import ReceivedMessage
+from aerobee.client.running_info import describe
 from aerobee.client.settings import ClientSettings, LitePullSettings
 from aerobee.client.sharing import claim_group, return_instance
 from aerobee.client.subscriptions import Subscription, parse_subscription
 from aerobee.client.topic_watch import TopicWatch
+from aerobee.remoting.bodies import ConsumerRunningInfo
+from aerobee.remoting.clocks import wall_clock_ms
 from aerobee.remoting.net.tasks import Tasks
 
 log = logging.getLogger(__name__)
@@ -151,6 +155,7 @@ class LitePullConsumer(GroupMember):
         `assign`, what that raises.
         """
         instance = self._instance = await self._share_instance()
+        self._started_ms = wall_clock_ms()
         self._tasks = Tasks()
         if self._broadcasts:
             path = offsets_file(self.settings.offsets_folder, instance.client_id, self.group)
@@ -313,6 +318,30 @@ class LitePullConsumer(GroupMember):
     def statistics(self) -> dict[MessageQueue, QueueStatistics]:
         """Return the state of each queue that is read."""
         return self._queues.statistics() if self._instance is not None else {}
+
+    def running_info(self) -> ConsumerRunningInfo:
+        """Describe this consumer to an operator (GET_CONSUMER_RUNNING_INFO); raises InvalidUse."""
+        self._started()
+        properties = {
+            "PROP_NAMESERVER_ADDR": ";".join(self._namesrv),
+            "PROP_CONSUME_TYPE": self.consume_type,
+            "PROP_CONSUMEORDERLY": "false",
+            "PROP_CONSUMER_START_TIMESTAMP": str(self._started_ms),
+            "PROP_CLIENT_VERSION": "V5_5_0",
+            "consumerGroup": self.group,
+            "messageModel": self.message_model,
+            "autoCommit": str(self.settings.auto_commit).lower(),
+            "pullBatchSize": str(self.settings.pull.batch_messages),
+        }
+        wanted = self._subscriptions or self._given_topics
+        return describe(self._queues.all(), wanted.values(), ConsumeStatistics(), None, properties)
+
+    async def reset_offsets(self, offsets: Mapping[MessageQueue, int]) -> None:
+        """Go on at these offsets with those of the queues that are read here."""
+        self._started()
+        for queue in self._queues.all().keys() & offsets.keys():
+            self._queues.restart(queue, offsets[queue])
+            await self._offsets.commit_or_log(queue, offsets[queue])
 
     # --- within ---
 

@@ -1,6 +1,6 @@
 """What every kind of consumer has in common: its group, its subscriptions and its instance."""
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
 from aerobee.client.balance import Averagely, Strategy
 from aerobee.client.errors import InvalidUse
@@ -10,11 +10,12 @@ from aerobee.client.offsets import ConsumeFrom, GroupOffsets, OffsetStore, Start
 from aerobee.client.process_queue import ProcessQueue
 from aerobee.client.queue_locks import QueueLocks
 from aerobee.client.rebalance import Ownership, QueuesChanged
+from aerobee.client.received import ReceivedMessage
 from aerobee.client.settings import ClientSettings
 from aerobee.client.shares import Sharing
 from aerobee.client.sharing import parse_namesrv, return_instance, share_instance
 from aerobee.client.subscriptions import Subscription
-from aerobee.remoting.bodies import ConsumerData
+from aerobee.remoting.bodies import ConsumeDirectlyResult, ConsumerData
 from aerobee.remoting.clocks import wall_clock_ms
 
 HALF_AN_HOUR_MS = 30 * 60 * 1000  # DefaultMQPushConsumer.consumeTimestamp lies so far back
@@ -91,6 +92,16 @@ class GroupMember:
 
     async def persist_offsets(self) -> None:
         """Store what was consumed; called every few seconds."""
+
+    async def reset_offsets(self, offsets: Mapping[MessageQueue, int]) -> None:
+        """Go on at these offsets with those of the queues that are read here."""
+        if self.ownership is not None:
+            await self.ownership.reset(offsets)
+            self._started().rebalance_soon(at_once=True)
+
+    async def consume_directly(self, message: ReceivedMessage) -> ConsumeDirectlyResult | None:
+        """Handle a message now; None from a consumer without handlers."""
+        return None
 
     # --- for the consumers ---
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from aerobee.client.errors import BrokerRefused, RouteMissing
@@ -130,6 +130,20 @@ class Ownership:
         """End the work on one queue that is still ours; the next round takes it again."""
         if queue in self.queues and (ending := self._lose(queue, give_up=False)) is not None:
             await asyncio.wait([ending])
+
+    async def reset(self, offsets: Mapping[MessageQueue, int]) -> None:
+        """End the work on those of these queues that are ours, and take them again from there.
+
+        What was fetched is dropped; handlers that run may end, and count for nothing.
+        """
+        ending = []
+        for queue, offset in offsets.items():
+            if (process := self.queues.get(queue)) is not None:
+                process.correct(offset)
+                if (task := self._lose(queue, give_up=False)) is not None:
+                    ending.append(task)
+        if ending:
+            await asyncio.wait(ending)
 
     # --- planning ---
 

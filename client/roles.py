@@ -1,10 +1,12 @@
 """What an instance needs of the consumers that live in it."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Protocol
 
+from aerobee.client.message import MessageQueue
 from aerobee.client.rebalance import Ownership
-from aerobee.remoting.bodies import ConsumerData
+from aerobee.client.received import ReceivedMessage
+from aerobee.remoting.bodies import ConsumeDirectlyResult, ConsumerData, ConsumerRunningInfo
 
 
 class Consumer(Protocol):
@@ -23,4 +25,16 @@ class Consumer(Protocol):
 
     async def persist_offsets(self) -> None:
         """Store what was consumed; called every few seconds."""
+        ...
+
+    async def reset_offsets(self, offsets: Mapping[MessageQueue, int]) -> None:
+        """Go on at these offsets with those of the queues that are read here."""
+        ...
+
+    def running_info(self) -> ConsumerRunningInfo:
+        """What the consumer is doing at this moment."""
+        ...
+
+    async def consume_directly(self, message: ReceivedMessage) -> ConsumeDirectlyResult | None:
+        """Handle a message now; None from a consumer without handlers."""
         ...
