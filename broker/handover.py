@@ -147,8 +147,10 @@ class Handovers:
             return
         queue.let_go_for_good = False
         queue.committed_in = self._signs.change(key.group)
-        if self._signs.has_asked(connection, key.group) and self._gives_signs(queue):
-            queue.let_go_in = queue.committed_in
+        change = queue.committed_in
+        asked = self._signs.has_asked(connection, key.group)
+        if (asked or queue.rebalanced_in == change > 0) and self._gives_signs(queue):
+            queue.let_go_in = change
             self._owners.let_go(queue)
 
     def asked_members(self, connection: Connection, group: str) -> None:
@@ -231,6 +233,7 @@ class Handovers:
         for queue in self._owners.owned_by(connection, group):
             if queue.key.topic not in topics or not self._gives_signs(queue):
                 continue
+            queue.rebalanced_in = change
             if queue.let_go_in == change:
                 queue.let_go_for_good = True
             elif queue.committed_in == change or (

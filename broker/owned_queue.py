@@ -56,7 +56,8 @@ class OwnedQueue:
     """Who owns a queue, and what its owner has let be seen of giving it up.
 
     Numbers of changes count the changes of the owner's group: `committed_in` is the one after which
-    the owner's latest commit came, `let_go_in` the one for which its signs say that it has given
+    the owner's latest commit came, `rebalanced_in` that after which its heartbeat said that its
+    queues have changed, `let_go_in` the one for which its signs say that it has given
     the queue up (0: never). `let_go_for_good` says that further changes do not matter.
     `floor` is an offset below which commits are not taken: those that an owner makes who has the
     queue again after somebody else had committed more.
@@ -70,6 +71,7 @@ class OwnedQueue:
     overdue: bool = False  # the owner has had its time
     leaving: bool = False  # the owner has left its group; what it commits still counts
     committed_in: int = 0
+    rebalanced_in: int = 0
     let_go_in: int = 0
     let_go_for_good: bool = False
     floor: int = 0
@@ -79,7 +81,7 @@ class OwnedQueue:
 
     def forget_signs(self) -> None:
         """Begin anew with an owner that has given no sign yet."""
-        self.committed_in = self.let_go_in = self.floor = 0
+        self.committed_in = self.rebalanced_in = self.let_go_in = self.floor = 0
         self.let_go_for_good = self.overdue = self.leaving = False
 
     def has_let_go(self, change: int) -> bool:

@@ -102,14 +102,21 @@ class RawMember:
             commitOffset=offset,
         )
 
+    async def lock(self, *queue_ids: int, topic: str = TOPIC) -> Command:
+        """Lock queues for ordered consumption (41)."""
+        return await self._ask_for(RequestCode.LOCK_BATCH_MQ, queue_ids, topic)
+
     async def unlock(self, *queue_ids: int, topic: str = TOPIC) -> Command:
         """Give queues up (42)."""
+        return await self._ask_for(RequestCode.UNLOCK_BATCH_MQ, queue_ids, topic)
+
+    async def _ask_for(self, code: int, queue_ids: tuple[int, ...], topic: str) -> Command:
         queues = [
             MessageQueue(topic=topic, broker_name="broker-a", queue_id=queue_id)
             for queue_id in queue_ids
         ]
         body = LockBatchBody(consumer_group=self.group, client_id=self.client_id, mq_set=queues)
-        return await self.ask(RequestCode.UNLOCK_BATCH_MQ, encode_body(body))
+        return await self.ask(code, encode_body(body))
 
     async def leave(self) -> Command:
         """Leave the group (35)."""

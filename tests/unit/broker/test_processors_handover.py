@@ -208,3 +208,69 @@ async def test_zero_turns_holding_off(tmp_path: Path) -> None:
             await old.start_of()
             await new.start_of()
             assert live.broker.context.handovers.owned == 0
+
+
+async def test_a_heartbeat_shows_what_a_question_to_another_broker_did_not(
+    live: LiveBroker,
+) -> None:
+    """A newer version of the topic says that the owner has rebalanced: its commit was the last."""
+    old, new = await joined(live, "c1"), await joined(live, "c2")
+    async with old, new:
+        for queue_id in (0, 1, 2):
+            await old.start_of(queue_id)
+        await old.commit(1, 0)
+        first, second, third = (new.starting(queue_id) for queue_id in (0, 1, 2))
+        await until(lambda: live.broker.context.handovers.waiting == 3)
+        await old.beat(newer=True)
+        assert offset_of(await first) == 1
+        await old.commit(1, 1)
+        assert offset_of(await second) == 1
+        assert not third.done()
+        await old.members()
+        await old.beat(newer=True)  # nothing was ever committed in the third queue
+        assert (await third).code == ResponseCode.QUERY_NOT_FOUND
+        assert dict(live.broker.context.handovers.given) == {"let go": 3}
+
+
+async def test_orderly_owners_unlock(live: LiveBroker) -> None:
+    """Their commits are no sign: a message may still be under way."""
+    old, new = await joined(live, "c1"), await joined(live, "c2")
+    async with old, new:
+        await old.lock(0)
+        await old.start_of()
+        asked = new.starting()
+        await until(lambda: live.broker.context.handovers.waiting == 1)
+        await old.members()
+        await old.commit(1)
+        assert not asked.done()
+        await old.unlock(0)
+        assert offset_of(await asked) == 1
+
+
+async def test_who_reconnects_goes_on(live: LiveBroker) -> None:
+    """It pulls without asking for its offset, and owns what it pulls."""
+    async with await joined(live, "c1", 60_000) as first:
+        await first.start_of()
+    await until(lambda: live.broker.context.handovers.owned == 0)
+    again, new = await joined(live, "c1", 60_000), await joined(live, "c2", 60_000)
+    async with again, new:
+        assert (await again.pull(0)).code == ResponseCode.SUCCESS
+        asked = new.starting()
+        await until(lambda: live.broker.context.handovers.waiting == 1)
+        await again.commit(1)
+        await again.unlock(0)
+        assert offset_of(await asked) == 1
+
+
+async def test_an_owner_hears_that_somebody_asks(live: LiveBroker) -> None:
+    """Whatever made the queue move: it may know nothing of a new route yet."""
+    old, new = await joined(live, "c1", 60_000), await joined(live, "c2", 60_000)
+    async with old, new:
+        await old.start_of()
+        await until(lambda: len(new.told) >= 1)
+        await asyncio.sleep(0.05)  # notices of the joins are gathered for 20 ms
+        old.told.clear()
+        asked = new.starting()
+        await until(lambda: [told.code for told in old.told] == [40])
+        await old.unlock(0)
+        await asked
