@@ -63,13 +63,17 @@ def tries_max(config: SubscriptionGroupConfig, asked: int | None, version: int) 
     return config.retry_max_times
 
 
-def failed_record(ctx: Context, position: int) -> Record:
-    """Return the record that a client names by its position, whatever position that is."""
+def failed_record(ctx: Context, position: int, *, body: bool = True) -> Record:
+    """Return the record that a client names by its position, whatever position that is.
+
+    Raises RequestError where none starts there. Who waits for something takes it without its body:
+    requests that wait must not fill the memory.
+    """
     ctx.tick.commit_log()
     found = ctx.store.record_at(position)
     try:
         if found is not None:
-            return decode_record(found)
+            return decode_record(found, body=body)
     except CorruptRecord as error:
         log.warning("send_back_refused position=%d reason=%r", position, str(error))
     raise RequestError(ResponseCode.SYSTEM_ERROR, f"look message by offset failed, {position}")

@@ -103,14 +103,7 @@ def store_or_refuse(
     try:
         return store(ctx, request, header, topic)
     except LogBusy:
-        return refused(
-            ctx,
-            RequestError(
-                ResponseCode.SYSTEM_BUSY,
-                "[TIMEOUT_CLEAN_QUEUE]broker busy, start flow control for a while, "
-                "the log's space is being prepared",
-            ),
-        )
+        return refused(ctx, busy())
     except RequestError as error:
         return refused(ctx, error)
 
@@ -197,6 +190,15 @@ async def durable(ctx: Context) -> bool:
 
     ctx.tick.when_durable(done)
     return await flushed
+
+
+def busy() -> RequestError:
+    """Refuse with SYSTEM_BUSY: the same request soon succeeds."""
+    return RequestError(
+        ResponseCode.SYSTEM_BUSY,
+        "[TIMEOUT_CLEAN_QUEUE]broker busy, start flow control for a while, "
+        "the log's space is being prepared",
+    )
 
 
 def unavailable(reason: str) -> RequestError:

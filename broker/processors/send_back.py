@@ -8,14 +8,14 @@ import asyncio
 from aerobee.broker.announcing import announce
 from aerobee.broker.context import Context
 from aerobee.broker.placing import append, place
-from aerobee.broker.processors.send import durable, unavailable
+from aerobee.broker.processors.send import busy, durable, unavailable
 from aerobee.broker.send_back import Destination, destination, failed_record, group_config
 from aerobee.broker.stored_message import Stamp
 from aerobee.remoting.codes import Perm, RequestCode, ResponseCode, SysFlag
 from aerobee.remoting.errors import RequestError
 from aerobee.remoting.headers.send import SendBackRequest
 from aerobee.remoting.net.routes import NoHeader, Outcome, Reply, Request, Routes
-from aerobee.remoting.record import Record, host_bytes
+from aerobee.remoting.record import host_bytes
 from aerobee.storage.errors import LogBusy, MessageTooLarge, StoreError
 
 routes: Routes[Context] = Routes("send_back")
@@ -33,21 +33,26 @@ async def consumer_send_message_back(ctx: Context, request: Request[SendBackRequ
         )
     if config.retry_queue_nums <= 0:
         return Reply()  # the group does not want to see it again
-    record = failed_record(ctx, header.offset)
+    record = failed_record(ctx, header.offset, body=False)
     target = destination(ctx, header, config, record, request.command.version)
     if target.is_new or target.topic.topic_name in ctx.announcing:
         await announce(ctx, target.topic)
     try:
-        await store_again(ctx, record, target)
+        store_again(ctx, header.offset, target)
     except LogBusy:
         await asyncio.sleep(ctx.settings.wait_time_mills_in_send_queue / 1000)
-        await store_again(ctx, record, target)
+        try:
+            store_again(ctx, header.offset, target)
+        except LogBusy as error:
+            raise busy() from error
+    if ctx.tick.sync and not await durable(ctx):
+        raise RequestError(ResponseCode.SYSTEM_ERROR, "FLUSH_DISK_TIMEOUT")
     return Reply()
 
 
-async def store_again(ctx: Context, record: Record, target: Destination) -> None:
-    """Append the message as the group will get it, and wait for the disk where that is promised."""
-    now_ms = ctx.now_ms()
+def store_again(ctx: Context, position: int, target: Destination) -> None:
+    """Append the message at a position as its group will get it."""
+    record, now_ms = failed_record(ctx, position), ctx.now_ms()
     stamp = Stamp(host_bytes(*record.born_host), ctx.store_host)
     sys_flag = (record.sys_flag & ~(SysFlag.BORN_HOST_V6 | SysFlag.STORE_HOST_V6)) | stamp.sys_flag
     try:
@@ -67,8 +72,6 @@ async def store_again(ctx: Context, record: Record, target: Destination) -> None
     if not ctx.tick.commit_log():
         raise unavailable(ctx.store.commit_log.refusal or "the log could not be written")
     ctx.tick.schedule()  # somebody may wait for the message
-    if ctx.tick.sync and not await durable(ctx):
-        raise RequestError(ResponseCode.SYSTEM_ERROR, "FLUSH_DISK_TIMEOUT")
 
 
 @routes.on(RequestCode.GET_ALL_DELAY_OFFSET)

@@ -11,6 +11,7 @@ from support.raw_peer import RawPeer
 from support.waiting import until
 
 from aerobee.broker.app import Broker
+from aerobee.broker.http import exposition
 from aerobee.remoting.codes import Perm, RequestCode, ResponseCode, TopicSysFlag
 from aerobee.remoting.command import Command, next_opaque
 from aerobee.remoting.message_id import offset_message_id
@@ -281,6 +282,19 @@ async def test_progress_survives_a_restart(tmp_path: Path) -> None:
     ):
         (record,) = await pull(peer, "T", offset=1)
         assert parse_properties(record.properties)["AEROBEE_DELAYED"] == "2-0"
+
+
+async def test_dead_letters_and_waiting_messages_are_counted(broker: Broker, peer: RawPeer) -> None:
+    """Under RocketMQ's name and ours; a topic that a client makes up does not become a row."""
+    position = await send(peer)
+    await peer.request(back(position, level=-1, originTopic="made up"))
+    await send(peer, properties="UNIQ_KEY\x01A\x02DELAY\x012\x02")
+    text = (await exposition.text(broker.context)).decode()
+    common = 'cluster="DefaultCluster",{}node_id="broker-a",node_type="broker"'
+    labels = common.format('consumer_group="g",is_system="false",') + ',topic="T"'
+    assert f"rocketmq_send_to_dlq_messages_total{{{labels}}} 1.0" in text
+    labels = common.format('level="2",')
+    assert f"aerobee_delayed_messages{{{labels}}} 1.0" in text
 
 
 async def test_a_topic_that_is_gone_meanwhile_gets_its_message(tmp_path: Path) -> None:
