@@ -10,9 +10,14 @@ written before room for the most that it can take was made.
 """
 
 cimport cython
-from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.buffer cimport (
+    PyBUF_SIMPLE,
+    PyBUF_WRITABLE,
+    PyBuffer_FillInfo,
+    PyBuffer_Release,
+    PyObject_GetBuffer,
+)
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
-from cpython.memoryview cimport PyMemoryView_FromMemory
 from cpython.ref cimport Py_XDECREF, PyObject
 from cpython.unicode cimport PyUnicode_DecodeASCII
 from libc.stdint cimport INT32_MAX, INT32_MIN, int32_t, int64_t, uint32_t, uint64_t
@@ -21,8 +26,6 @@ from libc.string cimport memchr, memcmp, memcpy, memset
 from isal.isal_zlib import crc32
 
 cdef extern from "Python.h":
-    enum:
-        PyBUF_READ
     PyObject* new_bytes "PyBytes_FromStringAndSize"(const char*, Py_ssize_t) except NULL
     char* bytes_begin "PyBytes_AS_STRING"(PyObject*)
     int resize_bytes "_PyBytes_Resize"(PyObject**, Py_ssize_t) except -1
@@ -83,6 +86,17 @@ cdef class Block:
 
 
 @cython.final
+cdef class Window:
+    """Bytes in the middle of others as an object, for the length of one call."""
+
+    cdef Bytes begin
+    cdef Py_ssize_t size
+
+    def __getbuffer__(self, Py_buffer* buffer, int flags):
+        PyBuffer_FillInfo(buffer, self, <void*>self.begin, self.size, True, flags)
+
+
+@cython.final
 cdef class Lane:
     """The end of one queue while messages are put there; the queue itself is told afterwards."""
 
@@ -138,12 +152,13 @@ cdef class PlainSends:
     cdef list used  # queues whose lanes are loaded, which they are during `serve` alone
     cdef int64_t position, limit
     cdef Block records, acks
+    cdef Window window
 
     def __cinit__(self, dict fast, log, tick, bytes suffix, Py_ssize_t body_bytes_max):
         self.fast, self.log, self.tick = fast, log, tick
         self.suffix, self.body_bytes_max = suffix, body_bytes_max
         self.used = []
-        self.records, self.acks = Block(), Block()
+        self.records, self.acks, self.window = Block(), Block(), Window()
 
     def serve(
         self,
@@ -262,7 +277,9 @@ cdef class PlainSends:
             or size > self.limit - self.position
         ):
             return DECLINED
-        crc = crc32(PyMemoryView_FromMemory(<char*>body, body_bytes, PyBUF_READ))
+        self.window.begin, self.window.size = body, body_bytes
+        crc = crc32(self.window)
+        self.window.begin, self.window.size = NULL, 0
         put_text(put16(tail, tail_bytes) + properties.size, self.suffix)
         self.put_head(record, lane, header, crc, body, body_bytes, size)
         self.put_entry(lane, size, properties.tags_code)

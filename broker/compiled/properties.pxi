@@ -65,6 +65,27 @@ cdef inline bint at_name(Bytes begin, Bytes end, Py_ssize_t size) noexcept nogil
     return end - begin == size or (end - size - 1)[0] == PROPERTY_SEPARATOR
 
 
+cdef inline int character_bytes(Bytes at, Bytes end) noexcept nogil:
+    """Return the size of a UTF-8 character that is not ASCII, 0 where there is none."""
+    cdef unsigned char first = at[0], low = 0x80, high = 0xBF  # which its second byte is between
+    cdef int size = 2 if first < 0xE0 else 3 if first < 0xF0 else 4
+    if first < 0xC2 or first > 0xF4 or end - at < size:
+        return 0
+    if first == 0xE0:
+        low = 0xA0  # below are characters that have a shorter form
+    elif first == 0xED:
+        high = 0x9F  # above are halves of UTF-16 pairs
+    elif first == 0xF0:
+        low = 0x90
+    elif first == 0xF4:
+        high = 0x8F  # above is no character
+    if not low <= at[1] <= high:
+        return 0
+    if size > 2 and not 0x80 <= at[2] <= 0xBF or size > 3 and not 0x80 <= at[3] <= 0xBF:
+        return 0
+    return size
+
+
 cdef bint put_properties(
     Properties* found, unsigned char* to, Bytes at, Bytes end
 ) noexcept nogil:
@@ -75,11 +96,18 @@ cdef bint put_properties(
     cdef unsigned char* begin = to
     cdef unsigned char byte = 0
     cdef Bytes key = NULL, tags = NULL
-    cdef int kind, escape_bytes
+    cdef int kind, escape_bytes, size
     cdef uint32_t tags_code = 0
     while at < end:
         byte = at[0]
         kind = KIND[byte]
+        if byte >= 0x80:
+            size = character_bytes(at, end)
+            if not size:
+                return False
+            to = put_bytes(to, at, size)
+            at += size
+            continue
         if kind == SPECIAL:
             escape_bytes = escape(at, end, &byte) if byte == c"\\" else 0
             if not escape_bytes or KIND[byte] == WATCHED:
@@ -109,6 +137,8 @@ cdef bint put_properties(
     found.key = key
     found.key_bytes = <Bytes>memchr(key, PROPERTY_SEPARATOR, to - key) - key
     while tags != NULL and tags[0] != PROPERTY_SEPARATOR:
+        if tags[0] >= 0x80:
+            return False  # Java's hash is over UTF-16
         tags_code = 31 * tags_code + tags[0]
         tags += 1
     found.tags_code = <int32_t>tags_code

@@ -1,9 +1,9 @@
 # Reading the JSON header of a send from its bytes, for plain_sends.pyx.
 #
 # A header is read here only in the form in which clients write it: no white space between tokens,
-# printable ASCII in strings, numbers without leading zeros, no name twice among those looked at.
-# Everything else returns False, and the caller declines the frame. So whatever is accepted here
-# means to msgspec, and to any other reader of JSON, what it means here.
+# printable ASCII in strings (properties may have more, see properties.pxi), numbers without leading
+# zeros, no name twice among those looked at. Everything else returns False, and the caller declines
+# the frame. So whatever is accepted here means to any reader of JSON what it means here.
 #
 # `at` is where to read, `end` is behind the last byte of the header. No byte is read before it was
 # compared with `end`.

@@ -179,6 +179,32 @@ def test_any_order_of_names_is_not_declined(twins: TwinBrokers, order: Any, tail
     assert twins.compiled_frames - before == 1
 
 
+def with_value(value: bytes) -> bytes:
+    """Return a send with a property of these bytes."""
+    text = compact(header({**USUAL, "i": "UNIQ_KEY\x01A1\x02name\x01VALUE"}))
+    return frame(text.replace(b"VALUE", value), b"body")
+
+
+@pytest.mark.parametrize("value", ["é", "\u0800\ud7ff\ue000", "\u4e2d", "\U00010000", "\U0010ffff"])
+def test_properties_in_any_language_are_not_declined(twins: TwinBrokers, value: str) -> None:
+    """Characters beyond ASCII are stored as they came."""
+    before = twins.compiled_frames
+    compiled, python = twins.exchange([with_value(value.encode())])
+    assert compiled == python
+    assert twins.compiled_frames - before == 1
+
+
+def test_bytes_that_are_no_characters_are_told_alike(twins: TwinBrokers) -> None:
+    """Each edge of UTF-8 is where Python has it."""
+    firsts = bytes.fromhex("7f 80 bf c0 c1 c2 df e0 e1 ec ed ee ef f0 f1 f3 f4 f5 ff")
+    seconds = bytes.fromhex("22 7f 80 8f 90 9f a0 bf c0")
+    tails = [b"", b"\x80", b"\x80\xbf", b"\x80\x7f", b"\xc0\x80", b"\x80\xbf\x80"]
+    for first, second, tail in itertools.product(firsts, seconds, tails):
+        data = with_value(bytes([first, second]) + tail)
+        compiled, python = twins.exchange([data])
+        assert compiled == python, data
+
+
 def mutated(rng: random.Random, data: bytes) -> bytes:
     """Change a few bytes: overwrite, insert, cut out, repeat."""
     changed = bytearray(data)
