@@ -30,7 +30,7 @@ async def live(tmp_path: Path) -> AsyncIterator[LiveBroker]:
 async def test_all_offsets_come_as_the_file_has_them(live: LiveBroker) -> None:
     """A slave asks for them."""
     reply = await live.ask(RequestCode.GET_ALL_CONSUMER_OFFSET)
-    table = fastjson.loads(reply.body)
+    table = fastjson.loads(bytes(reply.body))
     assert table["offsetTable"]["t@g"] == {0: 1} or table["offsetTable"]["t@g"] == {"0": 1}
     assert "dataVersion" in table
 

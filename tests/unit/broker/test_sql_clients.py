@@ -74,7 +74,7 @@ async def test_a_lite_pull_consumer_polls_what_matches(cluster: EmbeddedCluster)
     seen: list[int] = []
     async with consumer:
         while len(seen) < len(matching()):
-            messages = await consumer.poll(5.0)
+            messages = await consumer.poll(5000)
             assert messages, f"only {seen} came"
             seen += [int(message.body) for message in messages]
     assert sorted(seen) == matching()
