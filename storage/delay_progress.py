@@ -1,31 +1,31 @@
-"""How far the delayed messages of each level have been delivered: a note, and the log as its proof.
+"""How far the delayed messages of each level have been delivered: notes, and the log as proof.
 
 A delivered record names the delayed one in the property `AEROBEE_DELAYED` (`level-offset`), so the
-log itself knows what was delivered, and a note beside it only says from where on to look. The file
-is one page, big-endian, that holds two notes, the latest and the latest that is known to be on the
-disk:
-
-    magic "AERODLY1" · 0: note · 2048: note
-    a note: position i64 · levels i32 · per level: level i32 · next offset i64 · crc32 u32 of all
-
-A note says: every delivery before `position` of the log is counted in these offsets. It is believed
-only if the log reaches that far, so it never runs ahead of the messages, whatever the disk kept.
-A killed process leaves at most a note that is one commit old, a power cut one that is as old as
-the page on the disk; the deliveries behind it are found in the log.
+log itself knows what was delivered, and a note (`delay_notes.py`) only says from where on to look.
+A note is believed only if the log reaches its position, so it never runs ahead of the messages,
+whatever the disk kept. A killed process leaves at most a note that is one commit old, a power cut
+one that is as old as the page on the disk; the deliveries behind it are found in the log.
 """
 
 import logging
 import mmap
 import re
-import struct
-import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from aerobee.remoting.record import Property, find_property
 from aerobee.storage.consume_queue import ConsumeQueue
+from aerobee.storage.delay_notes import (
+    DURABLE_AT,
+    LATEST_AT,
+    LEVELS_MAX,
+    PAGE_BYTES,
+    Note,
+    decode_page,
+    encode_note,
+    encode_page,
+)
 from aerobee.storage.layout import DELAYED
 from aerobee.storage.log_scan import SCHEDULE_TOPIC, LogScan, Scanned
 from aerobee.storage.segments import Segments
@@ -35,46 +35,11 @@ log = logging.getLogger(__name__)
 
 DELIVERED_PROPERTY: Final = "AEROBEE_DELAYED"
 DELIVERED_BYTES_MAX: Final = 48  # of the whole property, separators included
-LEVELS_MAX: Final = 128
 
-MAGIC: Final = b"AERODLY1"
-PAGE_BYTES: Final = 4096
-LATEST_AT: Final = 8
-DURABLE_AT: Final = 2048
 CHUNK_BYTES: Final = 4 << 20
 
-_HEAD: Final = struct.Struct(">qi")
-_LEVEL: Final = struct.Struct(">iq")
-_CRC: Final = struct.Struct(">I")
 _NEEDLE: Final = DELIVERED_PROPERTY.encode() + b"\x01"
 _VALUE: Final = re.compile(r"(\d{1,9})-(\d{1,18})")
-
-
-@dataclass(frozen=True, slots=True)
-class Note:
-    """All deliveries before `position` are counted in `offsets`, by level the next to deliver."""
-
-    position: int
-    offsets: Mapping[int, int] = field(default_factory=dict)
-
-
-def encode_note(note: Note) -> bytes:
-    """Pack a note with its checksum."""
-    data = _HEAD.pack(note.position, len(note.offsets))
-    data += b"".join(_LEVEL.pack(level, offset) for level, offset in note.offsets.items())
-    return data + _CRC.pack(zlib.crc32(data))
-
-
-def decode_note(page: bytes, at: int) -> Note | None:
-    """Unpack the note at byte `at`; None if a single bit is wrong."""
-    position, count = _HEAD.unpack_from(page, at)
-    end = at + _HEAD.size + count * _LEVEL.size
-    if not 0 <= count <= LEVELS_MAX or end + _CRC.size > len(page):
-        return None
-    content = page[at:end]
-    if _CRC.unpack_from(page, end)[0] != zlib.crc32(content):
-        return None
-    return Note(position, dict(_LEVEL.iter_unpack(content[_HEAD.size :])))
 
 
 def delivered_property(level: int, offset: int) -> bytes:
@@ -169,10 +134,7 @@ class DelayProgress:
         """Return the newest note that the log bears out."""
         if page is None:
             return Note(end)  # nothing was ever delivered by us
-        sound: list[Note] = []
-        if len(page) == PAGE_BYTES and page.startswith(MAGIC):
-            notes = (decode_note(page, at) for at in (LATEST_AT, DURABLE_AT))
-            sound = [note for note in notes if note is not None and note.position <= end]
+        sound = [note for note in decode_page(page) if note.position <= end]
         begin = self._store.commit_log.begin
         return max(sound, key=lambda note: note.position, default=Note(begin))
 
@@ -180,17 +142,12 @@ class DelayProgress:
         """Begin a fresh page; the old one is replaced in one step."""
         files, commit_log = self._store.files, self._store.commit_log
         note = Note(commit_log.committed, dict(self.offsets))
-        page = bytearray(PAGE_BYTES)
-        page[: len(MAGIC)] = MAGIC
         durable = note if commit_log.flushed_position >= note.position else self._base
-        for at, content in ((LATEST_AT, note), (DURABLE_AT, durable)):
-            data = encode_note(content)
-            page[at : at + len(data)] = data
         fresh = self.path.with_suffix(".tmp")
         files.remove(fresh)
         fd = files.open(fresh, create=True)
         try:
-            files.write(fd, bytes(page), 0)
+            files.write(fd, encode_page(note, durable), 0)
             files.sync(fd)
             self._map = files.map(fd, PAGE_BYTES, write=True)
         finally:

@@ -15,11 +15,13 @@ from typing import Final
 from aerobee.remoting.errors import CorruptRecord
 from aerobee.remoting.record import BLANK, BLANK_MAGIC, Record, decode_record, parse_properties
 from aerobee.storage.checkpoint import read_checkpoint
+from aerobee.storage.delay_notes import decode_page
 from aerobee.storage.files import Files
 from aerobee.storage.layout import (
     ABORT,
     CHECKPOINT,
     CONFIG,
+    DELAYED,
     ENTRY_BYTES,
     LOCK,
     PROGRESS,
@@ -48,6 +50,7 @@ def dump(path: Path) -> Iterator[str]:
         CHECKPOINT: _dump_checkpoint,
         PROGRESS: _dump_progress,
         WRITTEN: _dump_marker,
+        DELAYED: _dump_delayed,
         ABORT: _dump_text,
         LOCK: _dump_text,
     }
@@ -57,7 +60,7 @@ def dump(path: Path) -> Iterator[str]:
         return _dump_json(path)
     raise NotAStoreFile(
         f"{path} is no file of a store: expected a name of 20 digits, {CHECKPOINT}, {PROGRESS},"
-        f" {WRITTEN}, {ABORT}, {LOCK}, or a file of {CONFIG}/"
+        f" {WRITTEN}, {DELAYED}, {ABORT}, {LOCK}, or a file of {CONFIG}/"
     )
 
 
@@ -179,6 +182,16 @@ def _dump_marker(path: Path) -> Iterator[str]:
         yield "of an earlier boot, or torn: it proves nothing"
     else:
         yield f"written to {position} in this boot"
+
+
+def _dump_delayed(path: Path) -> Iterator[str]:
+    notes = decode_page(path.read_bytes())
+    if not notes:
+        raise CorruptRecord(f"{path}: no note with a right checksum; the log will be read instead")
+    for note in notes:
+        yield f"deliveries before {note.position}:"
+        for level, offset in sorted(note.offsets.items()):
+            yield f"    level {level} next offset {offset}"
 
 
 def _dump_text(path: Path) -> Iterator[str]:

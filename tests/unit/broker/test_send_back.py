@@ -297,6 +297,18 @@ async def test_dead_letters_and_waiting_messages_are_counted(broker: Broker, pee
     assert f"aerobee_delayed_messages{{{labels}}} 1.0" in text
 
 
+async def test_the_answer_waits_for_the_disk_where_sends_do(tmp_path: Path) -> None:
+    """With SYNC_FLUSH a message that was sent back is as safe as one that was sent."""
+    async with (
+        running_broker(tmp_path, messageDelayLevel="1h", flushDiskType="SYNC_FLUSH") as broker,
+        await RawPeer.connect(broker.port) as peer,
+    ):
+        position = await send(peer)
+        assert (await peer.request(back(position))).code == ResponseCode.SUCCESS
+        log = broker.store.commit_log
+        assert log.flushed_position == log.position > position
+
+
 async def test_a_topic_that_is_gone_meanwhile_gets_its_message(tmp_path: Path) -> None:
     """As with RocketMQ: who makes the topic again finds it there."""
     async with (

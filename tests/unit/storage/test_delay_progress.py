@@ -9,7 +9,15 @@ import pytest
 from support.delays import LEVELS_MS, Delays
 from support.logs import ForgetfulFiles, bodies, send, settle
 
-from aerobee.storage.delay_progress import DURABLE_AT, LATEST_AT, Note, decode_note, encode_note
+from aerobee.remoting.errors import CorruptRecord
+from aerobee.storage.delay_notes import (
+    DURABLE_AT,
+    LATEST_AT,
+    Note,
+    decode_note,
+    encode_note,
+)
+from aerobee.storage.dump import dump
 from aerobee.storage.settings import SYNC_FLUSH
 
 COUNT = 20
@@ -42,6 +50,17 @@ async def half_delivered(root: Path) -> Delays:
 def all_once(delays: Delays) -> None:
     """Every message was delivered once, in order."""
     assert bodies(delays.store, "T") == [b"%d" % number for number in range(COUNT)]
+
+
+async def test_the_notes_can_be_printed(tmp_path: Path) -> None:
+    """By the tool that prints every file of a store; one without a sound note is damaged."""
+    await half_delivered(tmp_path)
+    path = tmp_path / "aerobee.delayed"
+    lines = list(dump(path))
+    assert f"    level 1 next offset {COUNT // 2 + 1}" in lines
+    spoil(path, LATEST_AT, DURABLE_AT)
+    with pytest.raises(CorruptRecord, match="right checksum"):
+        list(dump(path))
 
 
 async def test_a_killed_process_goes_on_where_it_was(tmp_path: Path) -> None:
