@@ -152,6 +152,7 @@ class Network:
         self._fds = iter(range(VIRTUAL_FD, VIRTUAL_FD << 4))
         self._ports = iter(range(FIRST_PORT, FIRST_PORT << 4))
         self._unreachable: dict[frozenset[str], float] = {}  # pairs of hosts, until when
+        self._dark_until_s: dict[str, float] = {}  # hosts that do not even refuse connections
         loop.connect_through(self.create_connection, self.connect_accepted_socket)
 
     # --- for remoting.net ---
@@ -174,6 +175,8 @@ class Network:
         address = (host, port)
         await asyncio.sleep(self.dice.uniform(0.0002, 0.002))
         await asyncio.sleep(self._cut_until_s(process.ip, host) - self.loop.time())
+        if address not in self.listeners:
+            await asyncio.sleep(self._dark_until_s.get(host, 0.0) - self.loop.time())
         listener = self.listeners.get(address)
         if listener is None:
             raise ConnectionRefusedError(errno.ECONNREFUSED, f"nobody listens on {address}")
@@ -238,6 +241,7 @@ class Network:
         """End a process: peers hear of it at once, or as if its host had lost power, later."""
         process.died()
         self.loop.silence(process)
+        self._dark_until_s[process.ip] = self.loop.time() + silent_s
         for listener in [each for each in self.listeners.values() if each.process is process]:
             listener.close()
         for end in list(process.ends):

@@ -25,6 +25,7 @@ class Trouble(StrEnum):
     RESETS = "connections are reset"
     HALF_OPEN = "connections stay half open"
     DELAYS = "hosts are cut off for a while"
+    FREEZES = "processes stand still for a while"
     SLOW_HANDLERS = "handlers take longer than a hand-over waits"
     FAILING_HANDLERS = "handlers fail"
 

@@ -37,6 +37,8 @@ class Process:
         self.pid = pid
         self.clock_skew_s = clock_skew_s
         self.alive = True
+        self.frozen: list[asyncio.Handle] | None = None  # what waits for its thaw, see the loop
+        self.thaws_s = 0.0
         self.ends: dict[End, None] = {}  # its side of each connection, in the order they were made
         self.tasks: weakref.WeakSet[asyncio.Task[Any]] = weakref.WeakSet()
         self.context = copy_context()

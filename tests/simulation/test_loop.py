@@ -120,3 +120,39 @@ def test_nothing_of_a_dead_process_runs(loop: VirtualLoop) -> None:
 
     graves: list[asyncio.Task[None]] = []
     loop.run_until_complete(main())
+
+
+def test_a_frozen_process_goes_on_where_it_was(loop: VirtualLoop) -> None:
+    """Nothing of it runs meanwhile; then everything that is due, in order."""
+    done: list[tuple[str, int]] = []
+
+    async def main() -> None:
+        process = Process("p.1", "10.0.0.1", 1)
+
+        async def tick() -> None:
+            for number in range(6):
+                await asyncio.sleep(1)
+                done.append((f"tick {number}", int(loop.time())))
+
+        ticking = process.spawn(tick(), "tick")
+        await asyncio.sleep(1.5)
+        for number in range(3):
+            loop.call_at(1.6 + number / 10, note, f"timer {number}", context=process.context.copy())
+        loop.freeze(process, 10)
+        for number in range(3):
+            loop.call_soon(note, f"soon {number}", context=process.context.copy())
+        loop.call_at(9.0, note, "late", context=process.context.copy())
+        await ticking
+
+    def note(what: str) -> None:
+        done.append((what, int(loop.time())))
+
+    loop.run_until_complete(main())
+    assert done == [
+        ("tick 0", 1),
+        *((f"soon {number}", 11) for number in range(3)),
+        *((f"timer {number}", 11) for number in range(3)),
+        ("late", 11),
+        ("tick 1", 11),
+        *((f"tick {number}", 10 + number) for number in range(2, 6)),
+    ]

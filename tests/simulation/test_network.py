@@ -177,3 +177,19 @@ def test_a_reader_that_pauses_pauses_the_sender() -> None:
         assert len(await asked) == 1_000_000
 
     Bench().run(scenario)
+
+
+def test_a_connection_that_was_never_accepted_in_time_is_lost() -> None:
+    """A server that stood still accepts what its client has given up, and hears of that."""
+
+    async def scenario(bench: Bench) -> None:
+        pool = ConnectionPool()
+        bench.loop.freeze(bench.host, 10.0)
+        with pytest.raises(CallTimedOut):
+            await bench.ask(pool, b"one")
+        bench.network.cut(next(iter(bench.network.wires)))
+        await asyncio.sleep(20)
+        assert not bench.server.connections
+        assert await bench.ask(pool, b"two") == b"two"
+
+    Bench().run(scenario)

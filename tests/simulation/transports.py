@@ -39,6 +39,7 @@ class End(asyncio.Transport):
         self.arrives_s = 0.0  # when what was sent last will reach the peer
         self.flying_bytes = 0  # sent by this end and not yet read by the peer
         self._protocol: asyncio.Protocol | None = None
+        self._error: Exception | None = None
         self._unsent: deque[bytes] = deque()
         self._unsent_bytes = 0
         self._inbox: deque[bytes | None] = deque()  # None: the peer has said all
@@ -54,6 +55,8 @@ class End(asyncio.Transport):
         """Begin: `protocol` is told, then gets what has arrived already."""
         self._protocol = protocol
         protocol.connection_made(self)
+        if self.lost:  # while it waited to be accepted
+            self._soon(protocol.connection_lost, self._error)
         self._soon(self._deliver)
 
     def arrive(self, data: bytes | None) -> None:
@@ -71,6 +74,7 @@ class End(asyncio.Transport):
         if self.lost:
             return
         self.lost = self._closing = True
+        self._error = error
         self._inbox.clear()
         self._unsent.clear()
         self._unsent_bytes = 0

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from random import Random
 from typing import TYPE_CHECKING, Final
 
-from simulation.clients import unless_killed
+from simulation.clients import HostNode, unless_killed
 from simulation.plan import Trouble
 from simulation.servers import BrokerNode, NamesrvNode, ServerNode
 
@@ -16,6 +16,7 @@ GAP_S: Final = 9.0  # between two troubles, on average
 DOWN_S: Final = (0.5, 20.0)
 HALF_OPEN_S: Final = (1.0, 90.0)
 CUT_OFF_S: Final = (0.5, 12.0)
+FROZEN_S: Final = (1.0, 20.0)  # a lock that was renewed before the last renewal outlives it
 
 
 class Troubles:
@@ -34,6 +35,7 @@ class Troubles:
             Trouble.RESETS: self._reset,
             Trouble.HALF_OPEN: self._half_open,
             Trouble.DELAYS: self._cut_off,
+            Trouble.FREEZES: self._freeze,
         }
         self._ways = [ways[each] for each in Trouble if each in scenario.plan.troubles & set(ways)]
 
@@ -102,8 +104,17 @@ class Troubles:
             self._blame(process.name, f"cut off from {server.name}", seconds)
             self._world.network.part(process.ip, server.ip, seconds)
 
+    async def _freeze(self) -> None:
+        nodes: list[HostNode | BrokerNode] = [*self._scenario.hosts, *self._scenario.brokers]
+        processes = [node.process for node in nodes if node.process is not None]
+        process = self._dice.choice(processes) if processes else None
+        if process is not None and process.frozen is None:
+            seconds = self._dice.uniform(*FROZEN_S)
+            self._blame(process.name, "stands still", seconds)
+            self._world.loop.freeze(process, seconds)
+
     def _blame(self, process: str, what: str, seconds: float = 0.0) -> None:
-        """Tell the ledger of what befalls a client's process."""
+        """Tell the ledger of what befalls a process."""
         self._world.trace.note(f"{process}: {what} {seconds:.1f} s")
         self._ledger.disturb(process.rpartition(".")[0], what, seconds)
 

@@ -64,6 +64,7 @@ class World:
                 return self.loop.run_until_complete(scenario)
             finally:
                 self._over = True
+                self.loop.turns = 0  # also after a run that had too many
                 self.loop.run_until_complete(self._bury())
                 self.loop.close()
 
