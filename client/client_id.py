@@ -4,6 +4,7 @@ import os
 import socket
 import time
 
+from aerobee.client.address_server import host_of
 from aerobee.client.settings import ClientSettings
 from aerobee.remoting.net.addresses import parse_address
 
@@ -18,8 +19,11 @@ def make_client_id(namesrv: str, settings: ClientSettings) -> str:
 
 
 def local_ip(namesrv: str) -> str:
-    """Return the address of this machine from which the nameserver is reached; sends nothing."""
-    host, port = parse_address(namesrv)
+    """Return the address of this machine from which the nameserver is reached; sends nothing.
+
+    `namesrv` is "host:port", or the URL of an address server.
+    """
+    host, port = parse_address(host_of(namesrv))
     for family in (socket.AF_INET, socket.AF_INET6):
         with socket.socket(family, socket.SOCK_DGRAM) as probe:
             try:

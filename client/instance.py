@@ -2,6 +2,7 @@
 
 import logging
 
+from aerobee.client.address_server import AddressServer, is_address_server
 from aerobee.client.aside import Aside
 from aerobee.client.client_id import make_client_id
 from aerobee.client.connections import Connections
@@ -46,7 +47,7 @@ class ClientInstance:
             self, [client_routes], lambda work: self._tasks.start(work, "client request")
         )
         self.connections = Connections(settings, dispatch)
-        self.routes = RouteCache(self.connections, namesrv)
+        self.routes, self._address_server = self._find_routes(namesrv)
         self.routes.on_changed.append(self._route_changed)
         self.aside = Aside(self.routes, settings)
         self.rebalancing = RebalanceService(settings, self.consumers)
@@ -63,6 +64,9 @@ class ClientInstance:
     def start(self) -> None:
         """Start the timers."""
         settings = self.settings
+        if self._address_server is not None:
+            interval_ms = settings.namesrv_interval_ms
+            self._tasks.every(interval_ms, self._address_server.refresh, "nameserver addresses")
         self._tasks.every(settings.route_interval_ms, self._refresh_routes, "routes")
         self._tasks.every(settings.heartbeat_interval_ms, self.heartbeats.send_all, "heartbeats")
         self._tasks.every(settings.offsets_interval_ms, self._persist_offsets, "offsets")
@@ -185,6 +189,15 @@ class ClientInstance:
     async def _share_anew(self) -> None:
         await self.heartbeats.send_all()  # a new broker must know the group before it is asked
         self.rebalance_soon()
+
+    def _find_routes(self, namesrv: tuple[str, ...]) -> tuple[RouteCache, AddressServer | None]:
+        """Look routes up at these nameservers, or at those that an address server tells."""
+        if not is_address_server(namesrv):
+            return RouteCache(self.connections, namesrv), None
+        routes = RouteCache(self.connections, ())
+        server = AddressServer(namesrv[0], self.settings.unit_name, routes.namesrv)
+        routes.find_namesrv = server.find
+        return routes, server
 
     # --- timers ---
 

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -53,16 +53,23 @@ class RouteCache:
     """Routes by topic and broker addresses by name, of one client instance.
 
     The nameservers are asked one at a time: the one that answered last first, the next one when it
-    fails. `on_changed` callbacks get every route that is new or different.
+    fails. `on_changed` callbacks get every route that is new or different. Without addresses at
+    first, `find_namesrv` is awaited; it has to put some into `namesrv`, which may change later.
     """
 
-    def __init__(self, connections: Connections, namesrv: Sequence[str]) -> None:
+    def __init__(
+        self,
+        connections: Connections,
+        namesrv: Sequence[str],
+        find_namesrv: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
         self.namesrv = list(namesrv)
+        self.find_namesrv = find_namesrv
         self.routes: dict[str, TopicRoute] = {}
         self.brokers: dict[str, dict[int, str]] = {}
         self.on_changed: list[Callable[[TopicRoute], None]] = []
         self._connections = connections
-        self._first = random.randrange(len(self.namesrv))
+        self._first = random.randrange(1 << 16)  # whichever that is among them
         self._fetching: dict[str, asyncio.Future[TopicRoute | None]] = {}
 
     async def get(self, topic: str) -> TopicRoute:
@@ -176,11 +183,14 @@ class RouteCache:
     async def _ask(self, topic: str) -> TopicRouteData | None:
         header = RouteInfoRequest(topic=topic, accept_standard_json_only=True)
         problem: AerobeeError | None = None
-        for turn in range(len(self.namesrv)):
-            at = (self._first + turn) % len(self.namesrv)
+        if self.find_namesrv is not None:
+            await self.find_namesrv()
+        namesrv = list(self.namesrv)
+        for turn in range(len(namesrv)):
+            at = (self._first + turn) % len(namesrv)
             try:
                 reply = await self._connections.request(
-                    self.namesrv[at], RequestCode.GET_ROUTEINFO_BY_TOPIC, header
+                    namesrv[at], RequestCode.GET_ROUTEINFO_BY_TOPIC, header
                 )
             except BrokerRefused as error:
                 if error.code == ResponseCode.TOPIC_NOT_EXIST:
@@ -193,7 +203,7 @@ class RouteCache:
                 self._first = at
                 return decode_body(TopicRouteData, reply.body)
         raise Unavailable(
-            f"no nameserver of {';'.join(self.namesrv)} answered for topic {topic!r}: {problem}"
+            f"no nameserver of {';'.join(namesrv)} answered for topic {topic!r}: {problem}"
         ) from problem
 
     def _keep(self, route: TopicRoute) -> None:

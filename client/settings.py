@@ -21,6 +21,7 @@ class ClientSettings:
     api_timeout_ms: int = 3_000  # mqClientApiTimeout: routes, heartbeats, member lists
     connect_timeout_ms: int = 3_000
     offset_timeout_ms: int = 5_000  # queries and awaited commits of offsets
+    namesrv_interval_ms: int = 120_000  # between questions to an HTTP address server
     route_interval_ms: int = 30_000  # pollNameServerInterval
     heartbeat_interval_ms: int = 30_000  # heartbeatBrokerInterval
     offsets_interval_ms: int = 5_000  # persistConsumerOffsetInterval
@@ -70,6 +71,12 @@ class PullSettings:
     error_delay_ms: int = 3_000  # ... up to this, which is what Java's client always waits
     idle_max_ms: int = 120_000  # a queue not pulled for so long is dropped and taken again
 
+    def __post_init__(self) -> None:
+        _check_range("batch_messages", self.batch_messages, 1_024)
+        _check_range("queue_messages_max", self.queue_messages_max, 65_535)
+        _check_range("queue_span_max", self.queue_span_max, 65_535)
+        _check_range("topic_messages_max", self.topic_messages_max, 6_553_500)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PushSettings:
@@ -99,6 +106,8 @@ class PushSettings:
     def __post_init__(self) -> None:
         if self.commit not in ("interval", "each"):
             raise ValueError(f"commit={self.commit!r}: allowed are interval, each")
+        _check_range("concurrency", self.concurrency, 1_000)
+        _check_range("batch", self.batch, 1_024)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,3 +143,9 @@ class PullConsumerSettings:
                 f"suspend_timeout_ms={self.suspend_timeout_ms}: it must not be below"
                 f" suspend_ms={self.suspend_ms}"
             )
+
+
+def _check_range(name: str, value: int | None, most: int) -> None:
+    """Raise ValueError outside of what Java's client takes (DefaultMQPushConsumerImpl.java)."""
+    if value is not None and not 1 <= value <= most:
+        raise ValueError(f"{name}={value}: allowed are 1 to {most}")

@@ -1,0 +1,88 @@
+"""Nameserver addresses that an HTTP server tells: for clusters whose nameservers move."""
+
+import asyncio
+import logging
+from typing import Final
+from urllib.parse import urlsplit
+
+from aerobee.remoting.errors import AerobeeError, Unavailable
+from aerobee.remoting.net.addresses import format_address, parse_address
+
+log = logging.getLogger(__name__)
+
+TIMEOUT_S: Final = 3.0
+ANSWER_BYTES_MAX: Final = 64 * 1024
+PORTS: Final = {"http": 80, "https": 443}
+
+
+def is_address_server(namesrv: tuple[str, ...]) -> bool:
+    """Whether a user gave the URL of an address server instead of addresses."""
+    return len(namesrv) == 1 and urlsplit(namesrv[0]).scheme in PORTS
+
+
+def host_of(namesrv: str) -> str:
+    """Return the "host:port" of an address as it is, or of an address server's URL."""
+    url = urlsplit(namesrv)
+    if url.scheme not in PORTS:
+        return namesrv
+    return format_address(url.hostname or "", url.port or PORTS[url.scheme])
+
+
+class AddressServer:
+    """Asks one URL for "host:port;host:port", its answer's first line (DefaultTopAddressing.java).
+
+    With a unit name the question goes to `URL-unit?nofix=1`. What it answers replaces the contents
+    of `addresses`; while it does not answer, or with nonsense, they stay.
+    """
+
+    def __init__(self, url: str, unit_name: str, addresses: list[str]) -> None:
+        self.url = f"{url}-{unit_name}?nofix=1" if unit_name else url
+        self._addresses = addresses
+        self._asking: asyncio.Task[None] | None = None
+
+    async def find(self) -> None:
+        """Wait for the first addresses; raises Unavailable if they cannot be had."""
+        if not self._addresses:
+            if self._asking is None or self._asking.done():
+                self._asking = asyncio.get_running_loop().create_task(self._ask())
+            await asyncio.shield(self._asking)
+
+    async def refresh(self) -> None:
+        """Ask again; a failure is logged, and the known addresses stay."""
+        try:
+            await self._ask()
+        except AerobeeError as error:
+            log.warning("nameserver addresses not refreshed: %s", error)
+
+    async def _ask(self) -> None:
+        addresses = self._read(await self._get())
+        if addresses != self._addresses:
+            log.info("nameservers changed old=%s new=%s", self._addresses, addresses)
+            self._addresses[:] = addresses
+
+    def _read(self, text: str) -> list[str]:
+        line = text.strip().splitlines()[0] if text.strip() else ""
+        addresses = [part.strip() for part in line.split(";") if part.strip()]
+        try:
+            for address in addresses:
+                parse_address(address)
+        except AerobeeError as error:
+            raise Unavailable(f"{self.url} answered no nameserver addresses: {error}") from error
+        if not addresses:
+            raise Unavailable(f"{self.url} answered no nameserver addresses")
+        return addresses
+
+    async def _get(self) -> str:
+        import aiohttp  # takes a quarter of a second, which other clients need not wait
+
+        try:
+            async with (
+                aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=TIMEOUT_S)) as session,
+                session.get(self.url) as response,
+            ):
+                if response.status != 200:
+                    raise Unavailable(f"{self.url} answered HTTP status {response.status}")
+                data = await response.content.read(ANSWER_BYTES_MAX)
+        except (aiohttp.ClientError, TimeoutError, ValueError) as error:
+            raise Unavailable(f"no answer from {self.url}: {error or 'time is up'}") from error
+        return data.decode("utf-8", "replace")
