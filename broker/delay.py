@@ -152,11 +152,7 @@ class DelayService:
     def _wake(self) -> None:
         """Deliver one slice and wait for what comes next."""
         self._timer = None
-        try:
-            wait_ms = self._deliver()
-        except Exception:  # a fault of ours must not end deliveries for good
-            log.exception("delayed delivery failed")
-            wait_ms = REFUSED_WAIT_MS
+        wait_ms = self._deliver()
         if wait_ms is not None:
             self._schedule(wait_ms)
 
@@ -167,7 +163,11 @@ class DelayService:
         budget = _Budget()
         waits: list[int] = []
         for level in self._in_turn():
-            wait_ms = self._deliver_level(level, now, budget, reached)
+            try:
+                wait_ms = self._deliver_level(level, now, budget, reached)
+            except Exception:  # a fault of ours must not end deliveries for good
+                log.exception("delayed_delivery_failed level=%d", level)
+                wait_ms = REFUSED_WAIT_MS
             if wait_ms is not None:
                 waits.append(wait_ms)
         if reached:
@@ -181,15 +181,18 @@ class DelayService:
     def _deliver_level(
         self, level: int, now: int, budget: "_Budget", reached: dict[int, int]
     ) -> int | None:
-        """Deliver what is due of one level; return the ms until its next message, None without."""
+        """Deliver what is due of one level; return the ms until its next message, None without.
+
+        What was stored is counted in `reached` at once, whatever happens to the next message.
+        """
         queue = self.progress.queue(level)
         if queue is None:
             return None
-        offset = begin = self.progress.next_offset(level)
+        offset = self.progress.next_offset(level)
         if offset < queue.min_offset:
             log.error("delayed_messages_lost level=%d from=%d to=%d", level, offset,
                       queue.min_offset)  # fmt: skip
-            offset = queue.min_offset  # the log was kept for a shorter time than they waited
+            offset = reached[level] = queue.min_offset  # the log was kept too short a time
         wait_ms = None
         while offset < queue.max_offset:
             position, size, tags_code = queue.entry(offset)
@@ -197,8 +200,8 @@ class DelayService:
             if wait_ms > 0 or not budget.left:
                 break
             try:
-                if size != BLANK_SIZE:
-                    budget.spend(self._store_again(position, level, offset))
+                blank = size == BLANK_SIZE
+                budget.spend(0 if blank else self._store_again(position, level, offset))
             except LogBusy:
                 wait_ms = BUSY_WAIT_MS
                 break
@@ -207,10 +210,8 @@ class DelayService:
                 self._tell_refused(level, error)
                 break
             self._refused = False
-            offset += 1
+            offset = reached[level] = offset + 1
             wait_ms = None
-        if offset != begin:
-            reached[level] = offset
         return None if wait_ms is None else max(0, wait_ms)
 
     def _store_again(self, position: int, level: int, offset: int) -> int:

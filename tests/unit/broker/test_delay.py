@@ -157,6 +157,27 @@ async def test_a_full_log_delays_and_loses_nothing(
     assert bodies(delays.store, "T") == [b"0", b"1", b"2"]
 
 
+async def test_a_fault_of_ours_repeats_nothing(
+    delays: Delays, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What was stored before it counts, and the rest follows a second later."""
+    for number in range(4):
+        delays.delay(b"%d" % number)
+    append, calls = delays.appender.append, iter(range(100))
+
+    def broken(*arguments: Any) -> list[int]:
+        if next(calls) == 2:
+            raise RuntimeError("a fault")
+        return append(*arguments)
+
+    monkeypatch.setattr(delays.appender, "append", broken)
+    delays.clock.advance(LEVELS_MS[0])
+    assert bodies(delays.store, "T") == [b"0", b"1"]
+    assert any("delayed_delivery_failed level=1" in line for line in caplog.messages)
+    delays.clock.advance(1000)
+    assert bodies(delays.store, "T") == [b"0", b"1", b"2", b"3"]
+
+
 async def test_messages_that_the_log_let_go_are_passed_over(
     delays: Delays, caplog: pytest.LogCaptureFixture
 ) -> None:
