@@ -72,7 +72,6 @@ class PullSettings:
     idle_max_ms: int = 120_000  # a queue not pulled for so long is dropped and taken again
 
     def __post_init__(self) -> None:
-        _check_range("batch_messages", self.batch_messages, 1_024)
         _check_range("queue_messages_max", self.queue_messages_max, 65_535)
         _check_range("queue_span_max", self.queue_span_max, 65_535)
         _check_range("topic_messages_max", self.topic_messages_max, 6_553_500)
@@ -108,6 +107,7 @@ class PushSettings:
             raise ValueError(f"commit={self.commit!r}: allowed are interval, each")
         _check_range("concurrency", self.concurrency, 1_000)
         _check_range("batch", self.batch, 1_024)
+        _check_range("pull.batch_messages", self.pull.batch_messages, 1_024)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ from support.consumers import fill
 from support.fake_cluster import FakeCluster
 from support.waiting import until
 
-from aerobee.client import ConsumeFrom, PushConsumer, PushSettings, ReceivedMessage
+from aerobee.client import ConsumeFrom, PullSettings, PushConsumer, PushSettings, ReceivedMessage
 from aerobee.client.commits import EagerCommits
 from aerobee.client.message import MessageQueue
 from aerobee.client.process_queue import ProcessQueue
@@ -78,3 +78,17 @@ def test_other_words_are_refused() -> None:
     """There are two ways to commit."""
     with pytest.raises(ValueError, match="allowed are interval, each"):
         PushSettings(commit="sometimes")
+
+
+@pytest.mark.parametrize(("name", "value"), [("concurrency", 0), ("batch", 0), ("batch", 1025)])
+def test_no_handler_is_too_few(name: str, value: int) -> None:
+    """A setting that would stop consumption, or overload it, is refused at once."""
+    with pytest.raises(ValueError, match=f"{name}={value}: allowed are 1 to"):
+        PushSettings(**{name: value})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("messages", [0, 1025])
+def test_a_pull_asks_for_some_messages(messages: int) -> None:
+    """As many as Java's client would ask for at most."""
+    with pytest.raises(ValueError, match=f"pull.batch_messages={messages}: allowed are 1 to 1024"):
+        PushSettings(pull=PullSettings(batch_messages=messages))

@@ -107,3 +107,17 @@ async def test_queues_of_a_topic_share_its_limit(cluster: FakeCluster) -> None:
         assert fetched() == [30] * 4
         go.set()
         await until(lambda: member.statistics().handlers.succeeded == 800)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("queue_messages_max", 65_536),
+        ("queue_span_max", 0),
+        ("topic_messages_max", 0),
+    ],
+)
+def test_limits_have_limits(name: str, value: int) -> None:
+    """Those of Java's client: a consumer that never pulls is not what anybody wants."""
+    with pytest.raises(ValueError, match=f"{name}={value}: allowed are 1 to"):
+        PullSettings(**{name: value})
