@@ -120,6 +120,7 @@ class Handovers:
         queue = self._queues.get(key)
         if queue is None:
             return True
+        self._recognise(queue, connection)
         if queue.is_owned_by(connection):
             if offset >= queue.floor:
                 if queue.floor:
@@ -168,6 +169,7 @@ class Handovers:
             if connection in self.fresh:
                 self._adopt(connection, key)
             return True
+        self._recognise(queue, connection)
         if queue.is_owned_by(connection):
             assert queue.owner is not None
             queue.owner.pulled_ms = self._clock_ms()
@@ -299,6 +301,22 @@ class Handovers:
         if holder is not None and self._wait_ms() and len(self._queues) < self._queues_max:
             queue = self._queues[key] = OwnedQueue(key)
             self._owners.give(queue, holder, "free")
+
+    def _recognise(self, queue: OwnedQueue, connection: Connection) -> None:
+        """Take a new connection that uses a queue for the owner's next one, or a former owner's.
+
+        It has the queue from the time before its connection, or this broker, had to begin anew.
+        """
+        known = queue.is_owned_by(connection) or connection in queue.formers
+        if known or connection not in self.fresh or not self._wait_ms():
+            return
+        holder = self._holder(connection, queue.key)
+        if holder is None:
+            return
+        if queue.owner is not None and queue.owner.client_id == holder.client_id:
+            self._owners.give(queue, holder, "reconnected")
+        else:
+            self._owners.remember(queue, holder)
 
     def _no_longer_fresh(self, connection: Connection) -> None:
         del self.fresh[connection]

@@ -107,7 +107,7 @@ class QueueOwners:
         for ask in asked:
             self._forget_ask(ask)
         if before is not None:
-            self._remember(queue, before)
+            self.remember(queue, before)
         self.link(queue, connection)
         waited_ms = self._clock_ms() - asked[0].came_ms if asked else 0
         self._note(queue, why, waited_ms)
@@ -131,7 +131,7 @@ class QueueOwners:
         queue.owner = None
         queue.forget_signs()
         if former:
-            self._remember(queue, before)
+            self.remember(queue, before)
         self.link(queue, before.connection)
         if queue.asks:
             self.give(queue, queue.asks[0].holder, why)
@@ -300,7 +300,7 @@ class QueueOwners:
                 return former
         return None
 
-    def _remember(self, queue: OwnedQueue, before: Holder) -> None:
+    def remember(self, queue: OwnedQueue, before: Holder) -> None:
         """Know a former owner as one, until its connection ends."""
         connection = before.connection
         if not connection.closed:
