@@ -77,9 +77,9 @@ class BroadcastOffsets:
         else:
             self._broadcasting.discard(group)
 
-    def concerns(self, header: PullMessageRequest) -> bool:
+    def concerns(self, group: str, request_source: int | None) -> bool:
         """Whether a pull is one of those that `initial` and `pulled` are for."""
-        return header.consumer_group in self._broadcasting or header.request_source == FROM_PROXY
+        return group in self._broadcasting or request_source == FROM_PROXY
 
     def initial(self, connection: Connection, header: PullMessageRequest) -> int | None:
         """Return the offset to which a client is sent, None where its own is right."""

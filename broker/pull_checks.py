@@ -29,11 +29,17 @@ Allowed: TypeAlias = tuple[TopicQueue, MessageFilter | None, TopicConfig, Subscr
 
 
 class PullChecks:
-    """Says what a pull may read, or why it may not."""
+    """Says what a pull may read, or why it may not; made anew when a setting has changed."""
 
     def __init__(self, context: "Context") -> None:
         self._context = context
-        self._settings = context.settings
+        self._settings = settings = context.settings
+        self._topic = context.topics.get
+        self._group = context.groups.find
+        self._queue = context.queues.get
+        self._filter = context.members.filter_for_pull
+        self._readable = bool(settings.broker_permission & Perm.READ)
+        self._members_only = settings.reject_pull_consumer_enable
 
     def check(
         self, connection: Connection, header: PullMessageRequest, request_code: int
@@ -42,20 +48,11 @@ class PullChecks:
 
         Raises RequestError with the code of the first check that fails.
         """
-        context, settings = self._context, self._settings
-        if not settings.broker_permission & Perm.READ:
-            raise RequestError(
-                ResponseCode.NO_PERMISSION,
-                f"the broker[{settings.broker_ip1}] pulling message is forbidden",
-                Forbidden.BROKER,
-            )
-        if request_code == RequestCode.LITE_PULL_MESSAGE and not settings.lite_pull_message_enable:
-            raise RequestError(
-                ResponseCode.NO_PERMISSION,
-                f"the broker[{settings.broker_ip1}] for lite pull consumer is forbidden",
-                Forbidden.BROKER,
-            )
-        group = context.groups.find(header.consumer_group)
+        if not self._readable:
+            raise self._closed("pulling message is forbidden")
+        if request_code == RequestCode.LITE_PULL_MESSAGE:
+            self._check_lite()
+        group = self._group(header.consumer_group)
         if group is None:
             raise RequestError(
                 ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
@@ -67,35 +64,42 @@ class PullChecks:
                 f"subscription group no permission, {header.consumer_group}",
                 Forbidden.GROUP,
             )
-        topic = self._readable(connection, header)
-        wanted = context.members.filter_for_pull(group, header)
-        if isinstance(wanted, SqlFilter):
-            self._check_expression(wanted, header)
-        if settings.reject_pull_consumer_enable:
-            self._check_member(connection, header.consumer_group)
-        return context.queues.get(header.topic, header.queue_id), wanted, topic, group
-
-    def _readable(self, connection: Connection, header: PullMessageRequest) -> TopicConfig:
-        topic = self._context.topics.get(header.topic)
+        topic_name, queue_id = header.topic, header.queue_id
+        topic = self._topic(topic_name)
         if topic is None:
             raise RequestError(
                 ResponseCode.TOPIC_NOT_EXIST,
-                further_details(f"topic[{header.topic}] not exist, apply first please! "),
+                further_details(f"topic[{topic_name}] not exist, apply first please! "),
             )
         if not topic.perm & Perm.READ:
             raise RequestError(
                 ResponseCode.NO_PERMISSION,
-                f"the topic[{header.topic}] pulling message is forbidden",
+                f"the topic[{topic_name}] pulling message is forbidden",
                 Forbidden.TOPIC,
             )
-        if not 0 <= header.queue_id < topic.read_queue_nums:
+        if not 0 <= queue_id < topic.read_queue_nums:
             raise RequestError(
                 ResponseCode.INVALID_PARAMETER,
-                f"queueId[{header.queue_id}] is illegal, topic:[{header.topic}] "
-                f"topicConfig.readQueueNums:[{topic.read_queue_nums}] "
-                f"consumer:[/{connection.remote}]",
+                f"queueId[{queue_id}] is illegal, topic:[{topic_name}] topicConfig.readQueueNums:"
+                f"[{topic.read_queue_nums}] consumer:[/{connection.remote}]",
             )
-        return topic
+        wanted = self._filter(group, header)
+        if wanted is not None and isinstance(wanted, SqlFilter):
+            self._check_expression(wanted, header)
+        if self._members_only:
+            self._check_member(connection, header.consumer_group)
+        return self._queue(topic_name, queue_id), wanted, topic, group
+
+    def _closed(self, what: str) -> RequestError:
+        return RequestError(
+            ResponseCode.NO_PERMISSION,
+            f"the broker[{self._settings.broker_ip1}] {what}",
+            Forbidden.BROKER,
+        )
+
+    def _check_lite(self) -> None:
+        if not self._settings.lite_pull_message_enable:
+            raise self._closed("for lite pull consumer is forbidden")
 
     def _check_expression(self, wanted: SqlFilter, header: PullMessageRequest) -> None:
         """Refuse an expression that cannot be compiled, and any where none is allowed."""

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 MASTER_ID: Final = 0
 HELD_MS_MAX: Final = 10 * 60 * 1000  # a client may not park a pull for longer
 
-FOUND: Final = (
+FOUND: Final = ReadStatus.FOUND
+HEADER: Final = (
     b'{"code":%d,"extFields":{"groupSysFlag":"%d","maxOffset":"%d","minOffset":"%d",'
     b'"nextBeginOffset":"%d","suggestWhichBrokerId":"%d","topicSysFlag":"%d"},"flag":1,'
     b'"language":"JAVA","opaque":%d,"remark":"%b","serializeTypeCurrentRPC":"JSON",'
@@ -90,6 +91,10 @@ class Pulls:
 
     def __init__(self, context: "Context") -> None:
         self._context = context
+        self._offsets = context.offsets
+        self._handovers = context.handovers
+        self._commit_log = context.tick.commit_log
+        self._read_store = context.store.read
         settings = context.settings
         self._check = PullChecks(context).check
         self._count_max = settings.max_transfer_count_on_message_in_memory
@@ -102,31 +107,32 @@ class Pulls:
 
         Raises RequestError with the code of the first check that fails.
         """
-        context, header = self._context, pull.header
-        queue, wanted, topic, group = self._check(pull.connection, header, pull.request_code)
-        handovers, key, connection = context.handovers, self._watched(header), pull.connection
+        header, connection, handovers = pull.header, pull.connection, self._handovers
+        queue, wanted, topic, group = self._check(connection, header, pull.request_code)
+        group_name, topic_name, queue_id = header.consumer_group, header.topic, header.queue_id
+        key = None
+        if handovers.watched or handovers.fresh:
+            key = QueueKey(group_name, topic_name, queue_id)
         if header.sys_flag & PullSysFlag.COMMIT_OFFSET and (
             key is None or handovers.takes_commit(connection, key, header.commit_offset)
         ):
-            context.offsets.commit(
-                header.consumer_group, header.topic, header.queue_id, header.commit_offset
-            )
-        broadcasts = self._broadcasts if context.broadcasts.concerns(header) else None
-        result = self._sent_on(pull, queue, broadcasts) if broadcasts is not None else None
+            self._offsets.commit(group_name, topic_name, queue_id, header.commit_offset)
+        broadcasts = self._broadcasts
+        if broadcasts is not None and not broadcasts.concerns(group_name, header.request_source):
+            broadcasts = None
+        result = None if broadcasts is None else self._sent_on(pull, queue, broadcasts)
         if result is None:
             if key is None or handovers.begin_pull(connection, key):
                 result = self._read(pull, queue, wanted)
             else:
                 result = nothing(queue, pull.offset)
-        context.offsets.pulled(
-            header.consumer_group, header.topic, header.queue_id, result.next_offset
-        )
+        self._offsets.pulled(group_name, topic_name, queue_id, result.next_offset)
         code = reply_code(result.status, header.queue_offset)
         if broadcasts is not None:
             moved = code == ResponseCode.PULL_OFFSET_MOVED
             broadcasts.pulled(connection, header, result.next_offset if moved else None)
         if code == ResponseCode.PULL_NOT_FOUND and header.sys_flag & PullSysFlag.SUSPEND:
-            timeout_ms = header.suspend_timeout_millis
+            timeout_ms, context = header.suspend_timeout_millis, self._context
             if not context.settings.long_polling_enable:
                 timeout_ms = context.settings.short_polling_time_mills
             if not context.holds.hold(pull, queue, min(max(timeout_ms, 0), HELD_MS_MAX)):
@@ -144,8 +150,9 @@ class Pulls:
             queue, wanted, topic, group = self._check(
                 pull.connection, pull.header, pull.request_code
             )
-            key = self._watched(pull.header)
-            if key is None or self._context.handovers.may_pull(pull.connection, key):
+            header, handovers = pull.header, self._handovers
+            key = QueueKey(header.consumer_group, header.topic, header.queue_id)
+            if handovers.may_pull(pull.connection, key):
                 result = self._read(pull, queue, wanted)
             else:
                 result = nothing(queue, pull.offset)
@@ -175,35 +182,22 @@ class Pulls:
             return None
         return moved(queue, offset)
 
-    def _watched(self, header: PullMessageRequest) -> QueueKey | None:
-        """Return the queue of a pull if there is any hand-over that it might have to do with."""
-        handovers = self._context.handovers
-        if not (handovers.watched or handovers.fresh):
-            return None
-        return QueueKey(header.consumer_group, header.topic, header.queue_id)
-
     def _read(self, pull: Pull, queue: TopicQueue, wanted: MessageFilter | None) -> ReadResult:
-        header, offsets = pull.header, self._context.offsets
+        header, offsets = pull.header, self._offsets
         if offsets.resets:
             offset = offsets.take_reset(header.consumer_group, header.topic, header.queue_id)
             if offset is not None:
                 return moved(queue, offset)
-        self._context.tick.commit_log()  # what this turn appended must be there to be read
+        self._commit_log()  # what this turn appended must be there to be read
         accept = None
-        if isinstance(wanted, SqlFilter):
+        if wanted is not None and isinstance(wanted, SqlFilter):
             accept = wanted.scan()
             wanted = None
-        header, bytes_max = pull.header, self._bytes_max
-        if header.max_msg_bytes is not None and header.max_msg_bytes < bytes_max:
-            bytes_max = header.max_msg_bytes  # the client's wish, of which RocketMQ knows nothing
-        return self._context.store.read(
-            queue.stored,
-            pull.offset,
-            min(header.max_msg_nums, self._count_max),
-            bytes_max,
-            wanted,
-            accept,
-        )
+        bytes_max, bytes_wish = self._bytes_max, header.max_msg_bytes
+        if bytes_wish is not None and bytes_wish < bytes_max:
+            bytes_max = bytes_wish  # RocketMQ's broker knows nothing of it
+        count_max = min(header.max_msg_nums, self._count_max)
+        return self._read_store(queue.stored, pull.offset, count_max, bytes_max, wanted, accept)
 
     def _reply(
         self,
@@ -233,7 +227,7 @@ class Pulls:
         flags = topic.topic_sys_flag, group.group_sys_flag
         if pull.codec != Codec.JSON:
             return [encoded_reply(pull, code, result, flags, broker_id)]
-        payload = FOUND % (
+        payload = HEADER % (
             code,
             flags[1],
             result.max_offset,
@@ -242,7 +236,7 @@ class Pulls:
             broker_id,
             flags[0],
             pull.opaque,
-            result.status.name.encode(),
+            b"FOUND" if result.status is FOUND else result.status.name.encode(),
         )
         size = len(payload)
         lengths = (size + 4 + result.bytes).to_bytes(4, "big") + size.to_bytes(4, "big")
@@ -279,6 +273,8 @@ def nothing(queue: TopicQueue, offset: int) -> ReadResult:
 
 def reply_code(status: ReadStatus, offset: int) -> int:
     """Map the outcome of a read to the code that decides what the client does next."""
+    if status is FOUND:
+        return 0  # the one that is quick; to look up an enumeration's member takes a while
     if offset == 0 and status in (
         ReadStatus.NO_MATCHED_LOGIC_QUEUE,
         ReadStatus.NO_MESSAGE_IN_QUEUE,

@@ -38,6 +38,9 @@ class ReadStatus(Enum):
     NO_MESSAGE_IN_QUEUE = "NO_MESSAGE_IN_QUEUE"
 
 
+_FOUND: Final = ReadStatus.FOUND  # to look at the enumeration takes a quarter of a microsecond
+
+
 @dataclass(slots=True)
 class ReadResult:
     """What a read found; `parts` are the records' bytes, in order, neighbours in one piece."""
@@ -131,7 +134,7 @@ class Reader:
                 places = zip(entries[::3], entries[1::3], strict=True)
                 parts = [view[at - base : at - base + size] for at, size in places]
             return ReadResult(
-                ReadStatus.FOUND, offset + count, queue.min_offset, queue.max_offset, parts,
+                _FOUND, offset + count, queue.min_offset, queue.max_offset, parts,
                 count, total,
             )  # fmt: skip
         gather = _Gather(self._log, messages_max, bytes_max)
@@ -236,7 +239,7 @@ class _Gather:
         self._run_end = position + size
         self.count += 1
         self.bytes += size
-        self.status = ReadStatus.FOUND
+        self.status = _FOUND
         return True
 
     def result(self, queue: ConsumeQueue, next_offset: int) -> ReadResult:
