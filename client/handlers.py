@@ -89,7 +89,9 @@ def as_handler(
         return Handler(function, batch)  # type: ignore[arg-type]
 
     async def in_thread(given: Any) -> object:
-        return await threads.call(function, given)
+        answer = await threads.call(function, given)
+        # as of `lambda message: handle(message)`, which does not look async
+        return await answer if inspect.isawaitable(answer) else answer
 
     return Handler(in_thread, batch)
 

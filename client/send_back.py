@@ -111,16 +111,23 @@ class SendBack:
         topic = retry_topic(self._group)
         queues = (await self._instance.routes.get(topic)).write_queues
         problem: AerobeeError = Unavailable(f"no queue of {topic} can be sent to")
+        clock = asyncio.get_running_loop().time
+        deadline = clock() + self._sending.send_timeout_ms / 1000  # for all attempts together
         for queue in random.sample(queues, min(len(queues), _ATTEMPTS)):
+            left_ms = int((deadline - clock()) * 1000)
+            if left_ms <= 0:
+                break
             try:
-                await self._send_to(queue, message)
+                await self._send_to(queue, message, left_ms)
             except AerobeeError as error:
                 problem = error
             else:
                 return
         raise problem
 
-    async def _send_to(self, queue: MessageQueue, message: ReceivedMessage) -> None:
+    async def _send_to(
+        self, queue: MessageQueue, message: ReceivedMessage, timeout_ms: int
+    ) -> None:
         address = await self._instance.routes.broker_address(queue)
         times = message.reconsume_times
         outgoing = self._packer.pack(self._copy(message), message.message_id)
@@ -132,7 +139,7 @@ class SendBack:
             outgoing.code,
             fields,
             outgoing.body,
-            timeout_ms=self._sending.send_timeout_ms,
+            timeout_ms=timeout_ms,
         )
         read_reply(reply, outgoing, queue, address)
 

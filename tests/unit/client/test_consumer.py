@@ -12,6 +12,7 @@ from aerobee.client import (
     BrokerRefused,
     ClientSettings,
     ConsumeFrom,
+    ConsumeResult,
     InvalidUse,
     PushConsumer,
     PushSettings,
@@ -140,6 +141,23 @@ async def test_plain_functions_run_in_threads(cluster: FakeCluster) -> None:
         await until(lambda: member.statistics().handlers.succeeded == 40)
     assert len(threads) == 20
     assert all(name.startswith("g-handler") for name in threads)
+
+
+async def test_functions_that_return_coroutines_are_async_too(cluster: FakeCluster) -> None:
+    """What they return is awaited, and its answer counts."""
+    cluster.create("t", 1)
+    fill(cluster, "t", 4)
+    seen = Seen()
+
+    async def handle(message: ReceivedMessage) -> ConsumeResult:
+        await seen.handle(message)
+        return ConsumeResult.LATER if message.reconsume_times == 0 else ConsumeResult.SUCCESS
+
+    member = PushConsumer("g", namesrv=cluster.namesrv, consume_from=ConsumeFrom.FIRST)
+    member.subscribe("t", lambda message: handle(message))
+    async with member:
+        await until(lambda: member.statistics().handlers.succeeded == 4)
+    assert set(seen.bodies.values()) == {2}
 
 
 async def test_closing_waits_for_handlers_and_commits_them(cluster: FakeCluster) -> None:
