@@ -18,7 +18,7 @@ ifeq ($(wildcard .dev/aerobee/remoting/py.typed),)
 .PHONY: $(READY)
 endif
 
-.PHONY: help setup demo test lint types bench bench-peer interop soak lock clean
+.PHONY: help setup demo test lint types bench bench-peer bench-handover interop soak lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -55,6 +55,9 @@ bench: $(READY) ## our own speed
 
 bench-peer: $(READY) ## our speed beside RocketMQ's, Redis's and NATS's
 	PYTHONPATH=tests $(BIN)/python -m benchmarks --peers $(ARGS)
+
+bench-handover: $(READY) ## what is delivered twice when groups grow and shrink, ours beside RocketMQ
+	PYTHONPATH=tests $(BIN)/python -m benchmarks.handover $(ARGS)
 
 interop: $(READY) ## real RocketMQ clients and servers against ours
 	$(BIN)/python -m pytest -m interop tests/interop $(ARGS)

@@ -203,15 +203,19 @@ def received_message(fields: dict[str, Any]) -> Received:
     return Received(content, fields["topic"], fields["msgId"], *place, times, at_ms)
 
 
-def _java(client: str, main: str = "Peer") -> Callable[[], list[str]]:
+# A client that misses the wake-up of its start would share queues 20 s later only.
+_SHARE_OFTEN: Final = ("-Drocketmq.client.rebalance.waitInterval=2000",)
+
+
+def _java(
+    client: str, main: str = "Peer", more: Sequence[str] = _SHARE_OFTEN
+) -> Callable[[], list[str]]:
     def command() -> list[str]:
         path = f"{toolchain.java_classes(client)}{os.pathsep}{toolchain.classpath(client)}"
         # small and quick to start: the program lives a few seconds beside others
         options = ["-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
         home = f"-Duser.home={toolchain.cache_dir() / 'home'}"
-        # a client that misses the wake-up of its start otherwise shares queues 20 s later
-        rebalance = "-Drocketmq.client.rebalance.waitInterval=2000"
-        return [toolchain.tool("java"), *options, home, rebalance, "-cp", path, main]
+        return [toolchain.tool("java"), *options, home, *more, "-cp", path, main]
 
     return command
 
@@ -246,6 +250,7 @@ def _node() -> list[str]:
 JAVA_5: Final = Peer("java-5.5.0", "java", _java("client-5.5.0"), batches=True)
 ADMIN: Final = Peer("java-5.5.0-admin", "java", _java("client-5.5.0", "Admin"))
 RESET: Final = Peer("java-5.5.0-reset", "java", _java("client-5.5.0", "Reset"))
+JAVA_5_AS_IT_COMES: Final = Peer("java-5.5.0", "java", _java("client-5.5.0", more=()))
 JAVA_4: Final = Peer("java-4.9.8", "java", _java("client-4.9.8"), batches=True)
 GO: Final = Peer("go-2.1.2", "go", _go, batches=True, hashes_utf16=False, environment=_home)
 CPP: Final = Peer("cpp-python-0.4.4", "cpp", _cpp, environment=_cpp_environment)

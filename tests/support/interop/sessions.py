@@ -29,7 +29,11 @@ class Session:
     """
 
     def __init__(
-        self, peer: Peer, namesrv: str, *, on_line: Callable[[dict[str, Any]], None] | None = None
+        self,
+        peer: Peer,
+        namesrv: str,
+        *,
+        on_line: Callable[["Session", dict[str, Any]], None] | None = None,
     ) -> None:
         self.peer = peer
         self.namesrv = namesrv
@@ -99,6 +103,10 @@ class Session:
             self._child.stdout.close()
         self._directory.cleanup()
 
+    def group_of(self, member: str) -> str:
+        """Return the group of a consumer by its name."""
+        return self._members[member].group
+
     def came(self) -> dict[str, list[tuple[bytes, int, int]]]:
         """What the open consumers got last: bodies, queues and offsets."""
         return {
@@ -131,7 +139,7 @@ class Session:
             if "consumer" not in fields:
                 self._answers.put(fields)
             elif self._on_line is not None:
-                self._on_line(fields)
+                self._on_line(self, fields)
             else:
                 with self.changed:
                     self._members[fields["consumer"]].take(fields)

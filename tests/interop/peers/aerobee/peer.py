@@ -3,12 +3,14 @@
 import asyncio
 import base64
 import json
+import random
 import re
 import sys
 import time
 from typing import Any, Final
 
 from aerobee.client import (
+    ClientError,
     ClientSettings,
     ConsumeFrom,
     ConsumeResult,
@@ -24,6 +26,9 @@ from aerobee.client import (
 
 BROKER: Final = "broker-a"
 POLL_MS: Final = 200
+ROUTES_MS: Final = 2_000  # between looks for new queues
+PUMP_STEP_S: Final = 0.005
+PUMP_UNDER_WAY_MAX: Final = 500
 ORDERLY_PAUSE_MS: Final = 100
 STAMP_DIGITS: Final = 16  # microseconds since 1970, at the beginning of a measured body
 Fields = dict[str, str]
@@ -102,6 +107,12 @@ class Session:
             return await self.send(fields)
         elif word == "blast":
             return await blast(await self.producer(), fields)
+        elif word == "pump":
+            self.pump = Pump(self.namesrv, fields)
+            self.pumping = asyncio.create_task(self.pump.run())
+        elif word == "pump-stop":
+            self.pump.stopping = True
+            return {"sent": await self.pumping}
         else:
             member = self.members[fields["name"]]
             assert isinstance(member, LiteMember), f"a push consumer does not know {word}"
@@ -111,7 +122,8 @@ class Session:
     async def open(self, fields: Fields) -> None:
         """Start a consumer."""
         name, topics = fields["name"], fields["topics"].split(",")
-        client = ClientSettings(instance_name=fields.get("instance", ""))
+        instance = fields.get("instance", "")
+        client = ClientSettings(instance_name=instance, route_interval_ms=ROUTES_MS)
         if fields["kind"] == "lite":
             member = LiteMember(self.namesrv, fields, client)
             await member.start()
@@ -253,6 +265,57 @@ class Meter:
                 p50Micros=p50,
                 p99Micros=p99,
             )
+
+
+class Pump:
+    """Sends numbered messages at a steady rate until it is stopped; each is stored in the end.
+
+    A message lasts `take_ms_max` at most in its handler, each `slow_every`th `slow_ms`. A broker
+    that does not keep up gets them more slowly: PUMP_UNDER_WAY_MAX are sent at a time.
+    """
+
+    def __init__(self, namesrv: str, fields: Fields) -> None:
+        self.topics = fields["topics"].split(",")
+        self.rate = int(fields["rate"])
+        self.take_ms_max = int(fields["take"])
+        self.slow_every, self.slow_ms = int(fields["slow_every"]), int(fields["slow"])
+        client = ClientSettings(route_interval_ms=ROUTES_MS)
+        self.producer = Producer("pump", namesrv=namesrv, client=client)
+        self.random = random.Random(self.rate)
+        self.stopping = False
+        self.free = asyncio.Semaphore(PUMP_UNDER_WAY_MAX)
+
+    async def run(self) -> int:
+        """Send until told to stop; return how many messages are stored."""
+        async with self.producer, asyncio.TaskGroup() as sends:
+            due, number, last = 0.0, 0, time.perf_counter()
+            while not self.stopping:
+                now = time.perf_counter()
+                due, last = due + (now - last) * self.rate, now
+                while number < due and not self.free.locked():
+                    await self.free.acquire()
+                    sends.create_task(self.send(number))
+                    number += 1
+                due = min(due, number + 1)  # what could not be sent in time is left out
+                await asyncio.sleep(PUMP_STEP_S)
+        return number
+
+    async def send(self, number: int) -> None:
+        """Send one message until it is stored."""
+        take_ms = self.random.randint(0, self.take_ms_max)
+        if number % self.slow_every == self.slow_every - 1:
+            take_ms = self.slow_ms
+        message = Message(
+            self.topics[number % len(self.topics)], b"%d take=%d" % (number, take_ms), tags="T"
+        )
+        while True:
+            try:
+                await self.producer.send(message)
+            except ClientError:
+                await asyncio.sleep(PUMP_STEP_S)
+                continue
+            self.free.release()
+            return
 
 
 async def blast(producer: Producer, fields: Fields) -> dict[str, Any]:
