@@ -142,6 +142,22 @@ def test_the_record_may_decide(store: MessageStore) -> None:
     assert offsets(store.read(queue, 30, 32, BIG, None, even)) == [30, 32, 34, 36, 38]
 
 
+def test_the_record_may_end_the_read(store: MessageStore) -> None:
+    """`accept` says None when it has taken long enough: the next read begins with that record."""
+    queue = store.find_queue("orders", 0)
+    seen: list[int] = []
+
+    def some(data: memoryview) -> bool | None:
+        seen.append(decode_record(data).queue_offset)
+        return None if len(seen) > 7 else seen[-1] == 3
+
+    result = store.read(queue, 0, 32, BIG, None, some)
+    assert (offsets(result), result.next_offset, result.status) == ([3], 7, ReadStatus.FOUND)
+    seen.clear()
+    result = store.read(queue, 7, 32, BIG, None, some)
+    assert (result.next_offset, result.status) == (14, ReadStatus.NO_MATCHED_MESSAGE)
+
+
 def test_messages_far_behind_come_in_smaller_portions(tmp_path: Path) -> None:
     """What is no longer in memory is read 8 messages, 64 KiB, at a time."""
     store = opened(small(tmp_path, memory_ratio=1e-9))
