@@ -84,7 +84,7 @@ class LockKeeper:
         if not wanted:
             return
         granted = await self._locks.lock(wanted)
-        for queue in wanted:
+        for queue in sorted(wanted):
             if queue not in self._since and queue not in self._refused:
                 continue  # lost while the brokers were asked
             since = self._since.get(queue)
