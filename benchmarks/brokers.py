@@ -14,6 +14,8 @@ from support.interop.cluster import Cluster
 from support.interop.processes import ServerFailed, free_port
 from support.interop.raw_remoting import RawClient
 
+from aerobee.broker.acceleration import description
+from aerobee.broker.settings import BrokerSettings
 from benchmarks import compiling, processes
 from benchmarks.generator import run_marked
 from benchmarks.loads import Load, Variant
@@ -195,7 +197,9 @@ class AerobeeTarget(BrokerTarget):
     def version(self) -> str:
         """Ours and what the hot path is made of."""
         parts = (f"{name} {importlib.metadata.version(name)}" for name in ("uvloop", "msgspec"))
-        return f"{importlib.metadata.version('aerobee')} ({', '.join(parts)})"
+        wanted = BrokerSettings.load(None, {})[0].compiled_sends
+        sends = f"sends by {description(wanted=wanted)}"
+        return f"{importlib.metadata.version('aerobee')} ({', '.join(parts)}, {sends})"
 
 
 class RocketMQTarget(BrokerTarget):

@@ -179,6 +179,25 @@ def test_any_order_of_names_is_not_declined(twins: TwinBrokers, order: Any, tail
     assert twins.compiled_frames - before == 1
 
 
+def test_a_peer_with_a_longer_address_is_stored_alike(twins: TwinBrokers) -> None:
+    """Records of IPv6 peers are longer and carry a flag."""
+    before = twins.compiled_frames
+    compiled, python = twins.exchange([with_value(b"v") * 3], peer="2001:db8::7")
+    assert compiled == python
+    assert twins.compiled_frames - before == 3
+
+
+def test_turns_end_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What one connection may have served at a time counts the same frames, and all get served."""
+    pull = encode_frame(pull_command(2))
+    with TwinBrokers(monkeypatch, framesPerTurnMax="3") as pair:
+        for count in range(1, 9):
+            stream = with_value(b"v") * count + pull + with_value(b"v") * (9 - count) + pull
+            compiled, python = pair.exchange([stream])
+            assert compiled == python
+        assert pair.compiled_frames == 8 * 9
+
+
 def with_value(value: bytes) -> bytes:
     """Return a send with a property of these bytes."""
     text = compact(header({**USUAL, "i": "UNIQ_KEY\x01A1\x02name\x01VALUE"}))

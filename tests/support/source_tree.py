@@ -43,6 +43,12 @@ def python_files() -> tuple[Path, ...]:
 
 
 @cache
+def compiled_files() -> tuple[Path, ...]:
+    """List the sources that are compiled."""
+    return tuple(path for path in committed_files() if path.suffix in (".pyx", ".pxi", ".pxd"))
+
+
+@cache
 def package_files() -> tuple[Path, ...]:
     """List the Python files that are installed with the package."""
     return tuple(path for path in python_files() if path.relative_to(ROOT).parts[0] in packages())

@@ -85,16 +85,16 @@ class TwinBrokers:
 
         sends.serve_run = counted
 
-    def exchange(self, pieces: list[bytes]) -> list[dict[str, Any]]:
+    def exchange(self, pieces: list[bytes], peer: str = "127.0.0.1") -> list[dict[str, Any]]:
         """Give both the same reads on a new connection; return what each did with them."""
-        return self._runner.run(self._exchange(pieces))
+        return self._runner.run(self._exchange(pieces, peer))
 
-    async def _exchange(self, pieces: list[bytes]) -> list[dict[str, Any]]:
+    async def _exchange(self, pieces: list[bytes], peer: str) -> list[dict[str, Any]]:
         outcomes = []
         for broker in self.brokers:
             random.seed(0)  # for messages that ask for any queue
             begin = broker.store.commit_log.position
-            connection, wire = connect(broker)
+            connection, wire = connect(broker, peer)
             await feed(connection, wire, [piece for piece in pieces if piece])
             outcomes.append({**wire_state(broker, wire), **stored(broker, begin)})
             outcomes[-1]["held"] = connection.partial.held_bytes

@@ -11,8 +11,8 @@ from aerobee.remoting.frame import FrameReader
 class Wire(asyncio.Transport):
     """A transport that keeps what is written."""
 
-    def __init__(self) -> None:
-        super().__init__({"peername": ("127.0.0.1", 5555)})
+    def __init__(self, peer: str = "127.0.0.1") -> None:
+        super().__init__({"peername": (peer, 5555)})
         self.written = bytearray()
         self.ended = False
         self.paused = False
@@ -53,9 +53,9 @@ class Wire(asyncio.Transport):
         return list(reader)
 
 
-def connect(broker: Broker) -> tuple[BrokerConnection, Wire]:
-    """Attach a connection whose other end is the test."""
-    connection, wire = BrokerConnection(broker._traffic), Wire()
+def connect(broker: Broker, peer: str = "127.0.0.1") -> tuple[BrokerConnection, Wire]:
+    """Attach a connection whose other end is the test; `peer` is where it seems to come from."""
+    connection, wire = BrokerConnection(broker._traffic), Wire(peer)
     connection.connection_made(wire)
     return connection, wire
 
