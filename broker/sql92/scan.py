@@ -1,5 +1,6 @@
 """One walk over records with an expression, ended when it has taken long enough."""
 
+import struct
 import time
 from collections.abc import Callable
 from typing import Final
@@ -14,6 +15,7 @@ _V6_BITS: Final = SysFlag.BORN_HOST_V6 | SysFlag.STORE_HOST_V6
 _SYS_FLAG_AT: Final = 36
 _MAGIC_LAST_AT: Final = 7
 _MAGIC_V1_LAST: Final = MAGIC_V1 & 0xFF
+_unpack_int32: Final = struct.Struct(">i").unpack_from
 _BODY_AT: Final = {bits: HEAD.size + middle.size for bits, middle in MIDDLES.items()}
 
 
@@ -41,10 +43,12 @@ def scan(
 
 def properties_of(record: memoryview) -> bytes:
     """Return the property bytes of one whole record, without decoding the rest."""
-    bits = int.from_bytes(record[_SYS_FLAG_AT : _SYS_FLAG_AT + 4], "big") & _V6_BITS
-    body_at = _BODY_AT[bits]
-    topic_at = body_at + int.from_bytes(record[body_at - 4 : body_at], "big")
-    length_bytes = 1 if record[_MAGIC_LAST_AT] == _MAGIC_V1_LAST else 2
-    topic_end = topic_at + length_bytes
-    topic_end += int.from_bytes(record[topic_at:topic_end], "big")
-    return bytes(record[topic_end + 2 :])
+    (sys_flag,) = _unpack_int32(record, _SYS_FLAG_AT)
+    body_at = _BODY_AT[sys_flag & _V6_BITS]
+    (body_bytes,) = _unpack_int32(record, body_at - 4)
+    topic_at = body_at + body_bytes + 1
+    topic_bytes = record[topic_at - 1]
+    if record[_MAGIC_LAST_AT] != _MAGIC_V1_LAST:
+        topic_bytes = topic_bytes << 8 | record[topic_at]
+        topic_at += 1
+    return bytes(record[topic_at + topic_bytes + 2 :])

@@ -13,6 +13,7 @@ from aerobee.broker.sql92.errors import EvaluationError
 INT32_MAX: Final = 2**31 - 1
 INT64_MAX: Final = 2**63 - 1
 DIGITS_MAX: Final = 19  # of a 64-bit number
+_DIGITS_ALWAYS_FIT: Final = 9  # into 32 bits
 _SHOWN_BYTES_MAX: Final = 60
 _DECIMAL_CHARS: Final = frozenset(b"0123456789+-.eE")
 _HEX_CHARS: Final = frozenset(b"0123456789abcdefABCDEFxXpP+-.")
@@ -22,6 +23,8 @@ _NAMED: Final = {b"NaN": math.nan, b"Infinity": math.inf}
 
 def read_int32(text: bytes) -> int:
     """Read a number as Integer.valueOf does; raises EvaluationError for what is none."""
+    if text.isdigit() and len(text) <= _DIGITS_ALWAYS_FIT:
+        return int(text)
     value = read_int64(text)
     if not -INT32_MAX - 1 <= value <= INT32_MAX:
         _no_number(text)
