@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 PASSIVELY: Final = "CONSUME_PASSIVELY"
 FROM_PROXY: Final = 1  # RequestSource.PROXY_FOR_BROADCAST
 COMMIT_INTERVAL_MS: Final = 5000
-CLIENTS_MAX: Final = 100_000  # a proxy may name as many as it likes
+CLIENTS_MAX: Final = 20_000  # a proxy may name as many as it likes
 ONLINE_EXPIRY_MS: Final = 300_000  # broadcastOffsetExpireMaxSecond
 OFFLINE_EXPIRY_MS: Final = 120_000  # broadcastOffsetExpireSecond
 

@@ -191,7 +191,7 @@ class OffsetTable:
         for table in (self._table, self._pulled):
             for key in list(table):
                 topic, _, group = key.partition(SEPARATOR)
-                if doomed(topic, group):
+                if doomed(topic, group.partition(SEPARATOR)[0]):  # or g@broadcast would stay
                     del table[key]
                     self._changed(key)
 

@@ -79,12 +79,14 @@ async def test_deletions_reach_the_file(tmp_path: Path) -> None:
     for group in ("g", "h"):
         for topic in ("t", "u"):
             offsets.commit(group, topic, 0, 1)
+    offsets.commit("g@broadcast", "t", 0, 1)
     await offsets.flush()
     offsets.delete_group("g")
     offsets.delete_topic("u")
     await offsets.flush()
     again = table(tmp_path)
     assert again.committed("h", "t", 0) == 1
+    assert again.committed("g@broadcast", "t", 0) is None
     assert again.topics_of("g") == [] and again.groups_of("u") == []
 
 
