@@ -147,6 +147,8 @@ class Consumption:
         self._owned[topic] += 1
         if self._eager is not None:
             self._eager.begin(queue, process)
+        if self.locks is not None:
+            self.locks.begin(queue)
         connections, routes = self._instance.connections, self._instance.routes
         loop = PullLoop(
             queue,

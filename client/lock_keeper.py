@@ -22,11 +22,12 @@ class Locks(Protocol):
 class LockKeeper:
     """Takes locks, renews them, and tells for how long to trust them (RebalanceImpl.lockAll).
 
-    A lock is trusted for `lock_trusted_ms` after it was asked for; brokers keep it for twice as
-    long, so that nobody else has it while it is trusted here. One that could not be renewed is not
-    trusted any more; it is asked for every `lock_retry_ms`. When it comes back, or was not renewed
-    for so long that the broker forgot it, `regained` is awaited first: somebody else may have gone
-    on meanwhile. `clock` is in seconds.
+    Only the locks of queues that have begun are renewed: one that is locked and then not taken may
+    be another member's by now. A lock is trusted for `lock_trusted_ms` after it was asked for;
+    brokers keep it for twice as long, so that nobody else has it while it is trusted here. One that
+    could not be renewed is not trusted any more; it is asked for every `lock_retry_ms`. When it
+    comes back, or was not renewed for so long that the broker forgot it, `regained` is awaited
+    first: somebody else may have gone on meanwhile. `clock` is in seconds.
     """
 
     def __init__(
@@ -42,6 +43,7 @@ class LockKeeper:
         self._retry_s = settings.lock_retry_ms / 1000
         self._trusted_s = settings.lock_trusted_ms / 1000
         self._clock = clock or asyncio.get_running_loop().time
+        self._taken: dict[MessageQueue, float] = {}  # and perhaps not begun
         self._since: dict[MessageQueue, float] = {}
         self._refused: set[MessageQueue] = set()
 
@@ -49,8 +51,12 @@ class LockKeeper:
         """Lock queues that are about to become ours; return those that may be taken."""
         asked = self._clock()
         granted = await self._locks.lock(queues)
-        self._since.update(dict.fromkeys(granted, asked))
+        self._taken.update(dict.fromkeys(granted, asked))
         return granted
+
+    def begin(self, queue: MessageQueue) -> None:
+        """Trust and renew the lock of a queue that was taken and is consumed from now on."""
+        self._since[queue] = self._taken.pop(queue)
 
     def trusted(self, queue: MessageQueue) -> bool:
         """Whether a queue is locked for us, and nobody else can have it."""

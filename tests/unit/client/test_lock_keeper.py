@@ -45,12 +45,21 @@ class Brokers:
         )
 
 
+async def begin(keeper: LockKeeper, *queues: MessageQueue) -> None:
+    """Take and begin queues."""
+    assert await keeper.take(queues) == set(queues)
+    for queue in queues:
+        keeper.begin(queue)
+
+
 async def test_a_lock_is_trusted_for_thirty_seconds_from_the_question() -> None:
     """Not from the answer: the broker may have counted from before."""
     brokers = Brokers()
     keeper = brokers.keeper()
     brokers.granted = {ONE}
     assert await keeper.take([ONE, TWO]) == {ONE}
+    assert not keeper.trusted(ONE)
+    keeper.begin(ONE)
     assert keeper.trusted(ONE) and not keeper.trusted(TWO)
     assert (keeper.since(ONE), keeper.since(TWO)) == (100.0, None)
     brokers.now = 130.0
@@ -67,7 +76,7 @@ async def test_a_refused_lock_is_looked_at_when_it_comes_back() -> None:
     """It is asked for again and again, together with the others."""
     brokers = Brokers()
     keeper = brokers.keeper()
-    await keeper.take([ONE, TWO])
+    await begin(keeper, ONE, TWO)
     brokers.granted = {TWO}
     await keeper.renew()
     assert not keeper.trusted(ONE) and keeper.trusted(TWO)
@@ -82,7 +91,7 @@ async def test_a_lock_that_the_broker_has_forgotten_is_looked_at_too() -> None:
     """After a minute without renewal anybody may have had it in between."""
     brokers = Brokers()
     keeper = brokers.keeper()
-    await keeper.take([ONE])
+    await begin(keeper, ONE)
     brokers.now = 160.0
     await keeper.renew()
     assert not brokers.regained
@@ -100,7 +109,7 @@ async def test_what_is_given_up_is_asked_for_no_more() -> None:
 
     brokers = Brokers()
     keeper = brokers.keeper(give_up)
-    await keeper.take([ONE, TWO])
+    await begin(keeper, ONE, TWO)
     keeper.forget(TWO)
     await keeper.renew()
     assert brokers.asked[-1] == {ONE}
@@ -114,11 +123,22 @@ async def test_what_is_given_up_is_asked_for_no_more() -> None:
     assert len(brokers.asked) == before
 
 
+async def test_what_was_locked_and_not_begun_is_not_renewed() -> None:
+    """The round after may have given it to another member."""
+    brokers = Brokers()
+    keeper = brokers.keeper()
+    await keeper.take([ONE, TWO])
+    keeper.begin(TWO)
+    await keeper.renew()
+    assert brokers.asked == [{ONE, TWO}, {TWO}]
+    assert not keeper.trusted(ONE)
+
+
 async def test_locks_are_renewed_for_ever() -> None:
     """In spite of errors; sooner while one is refused."""
     brokers = Brokers()
     keeper = brokers.keeper(settings=PushSettings(lock_interval_ms=60_000, lock_retry_ms=1))
-    await keeper.take([ONE])
+    await begin(keeper, ONE)
     brokers.granted = set()
     await keeper.renew()
     running = asyncio.ensure_future(keeper.run())
