@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Final
 
+from aerobee.broker.draining import Draining
 from aerobee.broker.members import Members
 from aerobee.broker.owned_queue import Holder, OwnedQueue, QueueKey, Timer, Verdict
 from aerobee.broker.queue_owners import STALLED_MS, Later, QueueOwners, Surroundings
@@ -20,6 +21,8 @@ ADOPTION_MS: Final = 60_000  # in which pulls of a connection that is new show w
 TIMEOUT_MS_MAX: Final = 600_000  # of a member's hand-over time-out: others wait for it
 ASKS_PER_CONNECTION_MAX: Final = 10_000
 
+Notify = Callable[[str, list[Connection]], None]
+
 
 class Handovers:
     """Lets requests for a queue's offset wait for its owner; tells whose pulls and commits count.
@@ -27,6 +30,7 @@ class Handovers:
     Of pulls, `begin_pull`, `may_pull` and `takes_commit` need be asked only while there is anybody
     in `watched` or in `fresh`. `wait_ms` is handoverWaitMillis, 0 where nothing is to be held;
     `queues_max` how many queues may have an owner: more are handed over as RocketMQ does it.
+    `drain_ms` and `notify` are for `notify`, see `Draining`.
 
     Invariants: every ask is answered within `wait_ms`; commits are taken of one owner alone among
     those that own a queue or did; who has left is in no table.
@@ -41,6 +45,8 @@ class Handovers:
         later: Later,
         wait_ms: Callable[[], int],
         queues_max: int,
+        drain_ms: Callable[[], int] = lambda: 0,
+        notify: Notify = lambda group, members: None,
     ) -> None:
         self._members = members
         self._around = around
@@ -51,6 +57,7 @@ class Handovers:
         self.fresh: dict[Connection, Timer] = {}
         self._signs = ReleaseSigns(clock_ms)
         self._owners = QueueOwners(around, clock_ms, later, wait_ms)
+        self._draining = Draining(members, self._owners, around, clock_ms, later, drain_ms, notify)
         self._queues = self._owners.queues
         self.watched = self._owners.watched
         self.given = self._owners.given
@@ -70,7 +77,7 @@ class Handovers:
     def is_empty(self) -> bool:
         """Whether nothing is remembered of anybody."""
         tables = (self._queues, self._owners.of, self._owners.asks, self.watched, self.fresh)
-        return not any(tables) and not len(self._signs)
+        return not any(tables) and not len(self._signs) and not len(self._draining)
 
     def owner(self, key: QueueKey) -> Holder | None:
         """Return who owns a queue."""
@@ -159,11 +166,15 @@ class Handovers:
         members = self._members.group(group)
         if members is not None and connection in members.members:
             self._signs.asked(connection, group)
+            self._draining.asked_members(connection, group)
 
     # --- pulls ---
 
-    def begin_pull(self, connection: Connection, key: QueueKey) -> bool:
-        """A watched connection's pull has come; False if it must wait as on an empty queue."""
+    def begin_pull(self, connection: Connection, key: QueueKey, *, finished: bool = False) -> bool:
+        """A watched connection's pull has come; False if it must wait as on an empty queue.
+
+        `finished` says that the puller would commit all that it has fetched.
+        """
         queue = self._queues.get(key)
         if queue is None:
             if connection in self.fresh:
@@ -173,7 +184,9 @@ class Handovers:
         if queue.is_owned_by(connection):
             assert queue.owner is not None
             queue.owner.pulled_ms = self._clock_ms()
-            return not queue.contested
+            if queue.draining:
+                self._draining.pulled(queue, finished=finished)
+            return not queue.waits
         former = queue.formers.get(connection)
         if former is None:
             return True
@@ -189,7 +202,7 @@ class Handovers:
         if queue is None:
             return True
         if queue.is_owned_by(connection):
-            return not queue.contested
+            return not queue.waits
         return connection not in queue.formers
 
     # --- who comes and goes (members.Watcher) ---
@@ -253,6 +266,10 @@ class Handovers:
             self._owners.withdraw(queue, connection)
             if queue.is_owned_by(connection):
                 self._owners.vacate(queue, "closed")
+
+    def notify(self, group: str, members: list[Connection]) -> None:
+        """Tell a group's members that it has changed, when they have finished what they fetched."""
+        self._draining(group, members)
 
     # --- what this is made of ---
 

@@ -42,7 +42,12 @@ def follow_members(
     first = settings()
     notices = ChangeNotices(loop.call_later, lambda: settings().notify_consumer_ids_changed_enable)
     limits = MemberLimits(first.memberships_max, first.subscription_bytes_max)
-    members = Members(notices, wall_clock_ms, groups.is_read_forbidden, limits)
+    members = Members(
+        lambda group, told: handovers.notify(group, told),
+        wall_clock_ms,
+        groups.is_read_forbidden,
+        limits,
+    )
     locks = QueueLocks(steady_clock_ms, first.owned_queues_max)
     around = BrokerSurroundings(
         first.broker_name,
@@ -60,6 +65,8 @@ def follow_members(
         later=loop.call_later,
         wait_ms=lambda: settings().handover_wait_millis,
         queues_max=first.owned_queues_max,
+        drain_ms=lambda: settings().handover_drain_millis,
+        notify=notices,
     )
     members.watchers.append(handovers)
 

@@ -68,6 +68,7 @@ class OwnedQueue:
     asks: list[Ask] = field(default_factory=list)  # in the order they came
     formers: dict[Connection, Holder] = field(default_factory=dict)  # in the order they lost it
     contested: bool = False  # somebody else has asked: pulls of the owner wait
+    draining: bool = False  # they wait until what it has fetched is consumed
     overdue: bool = False  # the owner has had its time
     leaving: bool = False  # the owner has left its group; what it commits still counts
     committed_in: int = 0
@@ -82,11 +83,16 @@ class OwnedQueue:
     def forget_signs(self) -> None:
         """Begin anew with an owner that has given no sign yet."""
         self.committed_in = self.rebalanced_in = self.let_go_in = self.floor = 0
-        self.let_go_for_good = self.overdue = self.leaving = False
+        self.let_go_for_good = self.overdue = self.leaving = self.draining = False
 
     def has_let_go(self, change: int) -> bool:
         """Whether the owner's signs say that it has given the queue up after `change`."""
         return self.let_go_for_good or (self.let_go_in == change and change > 0)
+
+    @property
+    def waits(self) -> bool:
+        """Whether pulls of the owner wait."""
+        return self.contested or self.draining
 
     def is_owned_by(self, connection: Connection) -> bool:
         """Whether this very connection owns the queue."""

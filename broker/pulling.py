@@ -122,7 +122,7 @@ class Pulls:
             broadcasts = None
         result = None if broadcasts is None else self._sent_on(pull, queue, broadcasts)
         if result is None:
-            if key is None or handovers.begin_pull(connection, key):
+            if key is None or handovers.begin_pull(connection, key, finished=_finished(header)):
                 result = self._read(pull, queue, wanted)
             else:
                 result = nothing(queue, pull.offset)
@@ -257,6 +257,14 @@ class Pulls:
             if not self._context.store.in_memory(position):
                 return group.which_broker_when_consume_slowly
         return group.broker_id
+
+
+def _finished(header: PullMessageRequest) -> bool:
+    """Whether a consumer has consumed all that it has fetched, as far as its pull says."""
+    committing = header.sys_flag & PullSysFlag.COMMIT_OFFSET
+    return header.queue_offset == 0 or bool(
+        committing and header.commit_offset >= header.queue_offset
+    )
 
 
 def moved(queue: TopicQueue, offset: int) -> ReadResult:

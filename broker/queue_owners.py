@@ -207,7 +207,7 @@ class QueueOwners:
             self.of.setdefault(connection, {})[queue.key] = queue
         else:
             self._unlink(self.of, queue, connection)
-        if former or (owner and (queue.contested or queue.floor or queue.look is not None)):
+        if former or (owner and (queue.waits or queue.floor or queue.look is not None)):
             self.watched.setdefault(connection, {})[queue.key] = queue
         else:
             self._unlink(self.watched, queue, connection)

@@ -9,6 +9,7 @@ from support.fake_connection import FakeConnection
 from support.virtual_time import VirtualTime
 
 from aerobee.broker.consumer_group import Client
+from aerobee.broker.draining import POLL_MS
 from aerobee.broker.handover import Handovers
 from aerobee.broker.members import Members
 from aerobee.broker.owned_queue import QueueKey, Verdict
@@ -17,6 +18,7 @@ from aerobee.remoting.bodies import ConsumerData, SubscriptionData
 from aerobee.remoting.net.connection import Connection
 
 WAIT_MS = 2000
+DRAIN_MS = 500
 TIMEOUT_MS = 7000
 CLIENTS = 4  # the latter half are ours
 NUMBERS = st.integers(min_value=0, max_value=CLIENTS - 1)
@@ -79,7 +81,10 @@ class HandoverMachine(RuleBasedStateMachine):
         super().__init__()
         self.time = VirtualTime()
         self.around = FakeSurroundings()
-        self.members = Members(lambda group, told: None, self.time.clock_ms)
+        self.members = Members(
+            lambda group, told: self.handovers.notify(group, told), self.time.clock_ms
+        )
+        self.untold_since_ms: int | None = None
         self.handovers = self.around.handovers = Handovers(
             self.members,
             self.around,
@@ -87,6 +92,8 @@ class HandoverMachine(RuleBasedStateMachine):
             later=self.time.later,
             wait_ms=lambda: WAIT_MS,
             queues_max=100,
+            drain_ms=lambda: DRAIN_MS,
+            notify=self.tell,
         )
         self.members.watchers.append(self.handovers)
         self.lives = [0] * CLIENTS
@@ -94,6 +101,10 @@ class HandoverMachine(RuleBasedStateMachine):
         self.versions = [1] * CLIENTS
         self.asked: list[Asked] = []
         self.given: dict[QueueKey, set[Connection]] = {}
+
+    def tell(self, group: str, members: list[Connection]) -> None:
+        """Members hear that their group has changed."""
+        self.untold_since_ms = None
 
     def connect(self, number: int) -> FakeConnection:
         """Return the connection of a client's next life."""
@@ -143,7 +154,11 @@ class HandoverMachine(RuleBasedStateMachine):
     @rule(number=NUMBERS)
     def leave(self, number: int) -> None:
         """Leave the group and stay connected."""
+        if self.is_member(number):
+            self.untold_since_ms = self.time.now_ms
         self.members.unregister_consumer(self.connections[number], "g")
+        if self.members.group("g") is None:
+            self.untold_since_ms = None  # nobody is left to hear of it
 
     @rule(number=NUMBERS)
     def die(self, number: int) -> None:
@@ -195,17 +210,17 @@ class HandoverMachine(RuleBasedStateMachine):
         self.handovers.release(connection, [key])
         self.given.get(key, set()).discard(connection)
 
-    @rule(number=NUMBERS, key=QUEUES)
-    def pull(self, number: int, key: QueueKey) -> None:
+    @rule(number=NUMBERS, key=QUEUES, finished=st.booleans())
+    def pull(self, number: int, key: QueueKey, finished: bool) -> None:
         """Pull; the pull waits where it may not read."""
-        self.reads(number, key)
+        self.reads(number, key, finished)
 
-    def reads(self, number: int, key: QueueKey) -> bool:
+    def reads(self, number: int, key: QueueKey, finished: bool = False) -> bool:
         """Pull unless a pull waits already; return whether it may read."""
         connection = self.connections[number]
         if (connection, key) in self.around.pulls:
             return (connection, key) in self.around.read
-        if self.handovers.begin_pull(connection, key):
+        if self.handovers.begin_pull(connection, key, finished=finished):
             owner = self.handovers.owner(key)
             if owner is not None and owner.connection is connection:
                 self.given.setdefault(key, set()).add(connection)
@@ -240,6 +255,12 @@ class HandoverMachine(RuleBasedStateMachine):
         assert all(self.time.now_ms - asked.came_ms < WAIT_MS for asked in self.asked)
 
     @invariant()
+    def members_hear_of_changes_in_time(self) -> None:
+        """However long the others take to finish."""
+        since_ms = self.untold_since_ms
+        assert since_ms is None or self.time.now_ms - since_ms <= DRAIN_MS + POLL_MS
+
+    @invariant()
     def nobody_owns_from_the_grave(self) -> None:
         """Owners are connected."""
         for key in (QueueKey("g", "t", 0), QueueKey("g", "t", 1)):
@@ -250,7 +271,7 @@ class HandoverMachine(RuleBasedStateMachine):
         """When everybody has gone, soon nothing is left of them, and nothing is to come."""
         for number in range(CLIENTS):
             self.die(number)
-        self.time.advance(1000)
+        self.time.advance(5000)
         assert self.handovers.is_empty and not self.time.pending
 
 

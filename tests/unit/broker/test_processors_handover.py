@@ -9,7 +9,9 @@ from support.live_broker import LiveBroker, live_broker
 from support.members import RawMember, offset_of
 from support.waiting import until
 
+from aerobee.broker.owned_queue import QueueKey
 from aerobee.remoting.codes import RequestCode, ResponseCode
+from aerobee.remoting.net.connection import Connection
 
 WAIT_MS = 600  # short, for tests that see the deadline pass
 
@@ -274,3 +276,52 @@ async def test_an_owner_hears_that_somebody_asks(live: LiveBroker) -> None:
         await until(lambda: [told.code for told in old.told] == [40])
         await old.unlock(0)
         await asked
+
+
+async def begun(live: LiveBroker, client_id: str) -> RawMember:
+    """Return a foreign member that owns queue 0 and is about to consume its only message."""
+    member = await joined(live, client_id)
+    await member.start_of()
+    assert (await member.pull(0)).ext["nextBeginOffset"] == "1"
+    await until(lambda: [told.code for told in member.told] == [40], what="its own notice")
+    await asyncio.sleep(0.05)  # notices of one group are gathered for 20 ms
+    member.told.clear()
+    return member
+
+
+async def test_foreign_members_finish_before_they_hear_of_a_change(live: LiveBroker) -> None:
+    """Their pulls wait, and say when nothing is under way any more."""
+    async with await begun(live, "c1") as old, await joined(live, "c2") as new:
+        header = {"a": "p", "b": "T", "c": "TBW102", "d": 4, "e": 0, "f": 0, "g": 1, "h": 0}
+        await live.ask(RequestCode.SEND_MESSAGE_V2, header, b"more")
+        for _ in range(3):
+            reply = await old.pull(1, suspend_ms=60_000, commit=0)
+            assert reply.code == ResponseCode.PULL_NOT_FOUND
+        assert not old.told and not new.told
+        held = asyncio.create_task(old.pull(1, suspend_ms=60_000, commit=1))
+        await until(lambda: old.told and new.told, what="the notices")
+        assert not held.done()
+        await old.members()
+        assert (await held).code == ResponseCode.SUCCESS  # it keeps the queue
+
+
+async def test_members_that_do_not_finish_hear_of_a_change_all_the_same(live: LiveBroker) -> None:
+    """After handoverDrainMillis; at once where that is 0."""
+    change = live.broker.settings.changed
+    live.broker.settings = change({"handoverDrainMillis": "100"})
+    async with await begun(live, "c1") as old, await joined(live, "c2"):
+        assert not old.told
+        await until(lambda: [told.code for told in old.told] == [40])
+        await old.members()
+        await until(lambda: live.broker.context.handovers.may_pull(*owned_by(live)))
+    live.broker.settings = change({"handoverDrainMillis": "0"})
+    async with await begun(live, "c3") as old, await joined(live, "c4"):
+        await until(lambda: [told.code for told in old.told] == [40])
+
+
+def owned_by(live: LiveBroker) -> tuple[Connection, QueueKey]:
+    """Return who owns queue 0."""
+    key = QueueKey("G", "T", 0)
+    owner = live.broker.context.handovers.owner(key)
+    assert owner is not None
+    return owner.connection, key
