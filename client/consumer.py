@@ -85,6 +85,7 @@ class PushConsumer(GroupMember):
         self.settings = settings or PushSettings()
         self.ordered = ordered and not self._broadcasts  # nobody else could have the queues
         self.handover_timeout_ms = self.settings.handover_timeout_ms
+        self.client_rebalance = self.settings.client_rebalance or ordered
         self._in_order = ordered
         self._hooks = Hooks(
             [hook for hook in hooks if isinstance(hook, ConsumeHook)],

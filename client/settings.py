@@ -93,6 +93,7 @@ class PushSettings:
     send_back_timeout_ms: int = 5_000
     redeliver_delay_ms: int = 5_000  # until a message that no broker took is handled here again
     handover_timeout_ms: int = 10_000  # how long a queue that is given up waits for its handlers
+    client_rebalance: bool = True  # False: brokers share the queues, except of ordered consumption
     commit: str = "interval"
     suspend_ms: int = 1_000  # suspendCurrentQueueTimeMillis: an ordered queue after a failure
     continuous_ms_max: int = 60_000  # then an ordered queue lets others have its worker

@@ -50,6 +50,8 @@ class FakeBroker:
         self.seen: list[Command] = []
         self.script: dict[int, deque[Script]] = defaultdict(deque)
         self.topics: dict[str, int] = {}
+        self.creates_retry_topics = True
+        self.read_queues: dict[str, int] = {}  # of topics that can be read in other queues
         self.log: dict[tuple[str, int], list[Record]] = defaultdict(list)
         self.first_offset: dict[tuple[str, int], int] = defaultdict(int)
         self.committed: dict[tuple[str, str, int], int] = {}
@@ -209,7 +211,7 @@ class FakeCluster:
             queue_datas=[
                 QueueData(
                     broker_name=broker.name,
-                    read_queue_nums=broker.topics[topic],
+                    read_queue_nums=broker.read_queues.get(topic, broker.topics[topic]),
                     write_queue_nums=broker.topics[topic],
                     perm=broker.perm,
                 )
@@ -322,7 +324,7 @@ def heartbeat_came(broker: FakeBroker, request: Request[Any]) -> Outcome:
     data = decode_body(HeartbeatData, request.command.body)
     broker.heartbeats.append(data)
     for consumer in data.consumer_data_set:
-        if consumer.message_model == "CLUSTERING":
+        if consumer.message_model == "CLUSTERING" and broker.creates_retry_topics:
             broker.topics.setdefault(f"%RETRY%{consumer.group_name}", 1)
         members = broker.members[consumer.group_name]
         if request.connection not in members:
