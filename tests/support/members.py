@@ -15,6 +15,7 @@ from aerobee.remoting.codes import PullSysFlag, RequestCode, ResponseCode
 from aerobee.remoting.command import VERSION, Command, Language
 from aerobee.remoting.net.client import ConnectionPool
 from aerobee.remoting.net.connection import Handler
+from support.waiting import until
 
 GROUP = "G"
 TOPIC = "T"
@@ -74,6 +75,10 @@ class RawMember:
         )
         data = HeartbeatData(client_id=self.client_id, consumer_data_set=[consumer])
         return await self.ask(RequestCode.HEART_BEAT, encode_body(data))
+
+    async def hears(self, code: int) -> None:
+        """Wait until the broker has told it something."""
+        await until(lambda: any(told.code == code for told in self.told), what=f"code {code}")
 
     async def members(self) -> Command:
         """Ask who is in the group (38), as every rebalancing begins."""

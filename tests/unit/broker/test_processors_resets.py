@@ -99,8 +99,7 @@ async def test_members_reset_themselves_where_the_broker_does_not(live: LiveBrok
         reply = await live.ask(code, RESET)
         assert decode_body(ResetOffsetBody, reply.body).offset_table[QUEUE] == 0
         for member in (java, cpp):
-            told = member.told
-            await until(lambda told=told: any(command.code == 220 for command in told))  # type: ignore[misc]
+            await member.hears(RequestCode.RESET_CONSUMER_CLIENT_OFFSET)
         (told,) = [told for told in java.told if told.code == 220]
         assert told.ext["group"] == "G" and told.ext["isForce"] == "true" and told.is_oneway
         assert decode_body(ResetOffsetBody, told.body).offset_table[QUEUE] == 0
