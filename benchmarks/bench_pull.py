@@ -14,6 +14,7 @@ from benchmarks.timing import Case, best, print_best
 
 MESSAGES_PER_QUEUE = 2048
 PULLS = 64
+SQL = "TAGS IN ('TagA', 'TagB') AND KEYS STARTSWITH 'Order'"
 
 
 def fill(connection: OfflineConnection, body_bytes: int) -> None:
@@ -23,10 +24,12 @@ def fill(connection: OfflineConnection, body_bytes: int) -> None:
         connection.read(data)
 
 
-def pulls(connection: OfflineConnection, messages: int, body_bytes: int) -> Case:
+def pulls(
+    connection: OfflineConnection, messages: int, body_bytes: int, sql: str | None = None
+) -> Case:
     """Return a case of pulls of so many messages each, one request per read."""
     frames = [
-        pull_frame(number, number % QUEUES, number * messages % MESSAGES_PER_QUEUE, messages)
+        pull_frame(number, number % QUEUES, number * messages % MESSAGES_PER_QUEUE, messages, sql)
         for number in range(PULLS)
     ]
 
@@ -48,6 +51,7 @@ async def measure(passes: int) -> dict[str, float]:
             cases = {
                 f"{count} of 1 KiB, per pull": pulls(connection, count, 1024) for count in (1, 32)
             }
+            cases["32 of 1 KiB by SQL92, per pull"] = pulls(connection, 32, 1024, SQL)
             return best(cases, passes)
 
 

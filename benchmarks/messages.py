@@ -45,8 +45,10 @@ def send_frame(number: int, body_bytes: int) -> bytes:
     return encode_frame(send_command(number, body_bytes))
 
 
-def pull_frame(number: int, queue_id: int, offset: int, messages_max: int) -> bytes:
-    """Return a PULL_MESSAGE for every tag, as bytes."""
+def pull_frame(
+    number: int, queue_id: int, offset: int, messages_max: int, sql: str | None = None
+) -> bytes:
+    """Return a PULL_MESSAGE for every tag, or by SQL92, as bytes."""
     ext = {
         "queueId": str(queue_id),
         "maxMsgBytes": "2147483647",
@@ -57,8 +59,8 @@ def pull_frame(number: int, queue_id: int, offset: int, messages_max: int) -> by
         "bname": "broker-a",
         "topic": TOPIC,
         "queueOffset": str(offset),
-        "expressionType": "TAG",
-        "subscription": "*",
+        "expressionType": "TAG" if sql is None else "SQL92",
+        "subscription": "*" if sql is None else sql,
         "subVersion": "1795253967227",
         "consumerGroup": "ConsumerGroupName",
     }

@@ -85,6 +85,7 @@ async def offline_connection(
         "helper_process": False,
         "prepared_bytes": log_bytes,
         "compiled_sends": compiled,
+        "enable_property_filter": True,
     }
     broker = Broker(BrokerSettings(**values))
     await broker.start()

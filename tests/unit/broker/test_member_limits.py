@@ -10,7 +10,7 @@ from support.fake_connection import FakeConnection
 from support.live_broker import live_broker
 
 from aerobee.broker.consumer_group import Client
-from aerobee.broker.member_limits import MemberLimits
+from aerobee.broker.member_limits import MemberLimits, size
 from aerobee.broker.members import Members
 from aerobee.remoting.bodies import ConsumerData, SubscriptionData
 from aerobee.remoting.codes import RequestCode, ResponseCode
@@ -91,3 +91,11 @@ async def test_a_heartbeat_that_is_too_large_is_told_so(tmp_path: Path) -> None:
         reply = await broker.ask(RequestCode.HEART_BEAT, body=body)
         assert reply.code == ResponseCode.INVALID_PARAMETER
         assert "clientIdCharsMax" in (reply.remark or "")
+
+
+def test_expressions_count_for_what_they_become() -> None:
+    """A compiled expression takes much more than its text, and tags of that length do not."""
+    text = "a = 1 OR " * 100 + "b = 2"
+    tags = SubscriptionData(topic="t", sub_string=text)
+    expression = SubscriptionData(topic="t", sub_string=text, expression_type="SQL92")
+    assert size(expression) > size(tags) + 100 * len(text)
