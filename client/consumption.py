@@ -10,6 +10,7 @@ from aerobee.client.broadcasting import drop_failed, drop_spent
 from aerobee.client.commits import EagerCommits
 from aerobee.client.concurrently import HandlerPool
 from aerobee.client.consume_statistics import SAMPLE_INTERVAL_MS, ConsumeStatistics
+from aerobee.client.errors import BrokerRefused
 from aerobee.client.expiry import Expiry
 from aerobee.client.flow_control import FlowControl
 from aerobee.client.handlers import Handler, Later
@@ -29,6 +30,7 @@ from aerobee.client.send_back import CONCURRENT_TIMES_MAX, ORDERLY_TIMES_MAX, Se
 from aerobee.client.settings import PushSettings
 from aerobee.client.subscriptions import Subscription
 from aerobee.remoting.clocks import wall_clock_ms
+from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.net.tasks import Tasks
 
 if TYPE_CHECKING:
@@ -216,8 +218,14 @@ class Consumption:
     async def _regained(self, queue: MessageQueue) -> None:
         """Look whether another member has consumed a queue while its lock was not ours."""
         process = self.ownership.queues.get(queue)
-        committed = await self._offsets.committed(queue)
-        if process is not None and (committed or 0) > process.committable:
+        elsewhere = False
+        try:
+            committed = await self._offsets.committed(queue)
+        except BrokerRefused as error:
+            if error.code != ResponseCode.HANDOVER_PENDING:
+                raise
+            committed, elsewhere = None, True
+        if process is not None and (elsewhere or (committed or 0) > process.committable):
             log.warning(
                 "queue was consumed by another member group=%s queue=%s", self._group, queue
             )

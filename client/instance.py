@@ -114,19 +114,27 @@ class ClientInstance:
         self._kept_topics.add(topic)
 
     async def members(self, group: str, route: TopicRoute) -> list[str]:
-        """Return the client ids that share the group's queues, in the broker's words.
+        """Return the client ids that share the group's queues, in the words of a broker.
 
-        Raises BrokerRefused while the group has no member there, Unavailable.
+        Where one does not answer the others are asked: as long as the route names a broker that is
+        gone, queues on the living ones must be shared. Raises BrokerRefused while the group has no
+        member there, Unavailable when none answers.
         """
-        address = route.any_broker()
-        if address is None:
-            return []
-        reply = await self.connections.request(
-            address,
-            RequestCode.GET_CONSUMER_LIST_BY_GROUP,
-            ConsumerListRequest(consumer_group=group),
-        )
-        return list(decode_body(ConsumerListReply, reply.body).consumer_id_list)
+        silent: Unavailable | None = None
+        for address in route.brokers_in_any_order():
+            try:
+                reply = await self.connections.request(
+                    address,
+                    RequestCode.GET_CONSUMER_LIST_BY_GROUP,
+                    ConsumerListRequest(consumer_group=group),
+                )
+            except Unavailable as error:
+                silent = error
+            else:
+                return list(decode_body(ConsumerListReply, reply.body).consumer_id_list)
+        if silent is not None:
+            raise silent
+        return []
 
     async def check_subscription(self, group: str, subscription: Subscription) -> None:
         """Let a broker of the topic compile a subscription that is not by tags.

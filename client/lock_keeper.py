@@ -7,6 +7,7 @@ from typing import Protocol
 
 from aerobee.client.message import MessageQueue
 from aerobee.client.settings import PushSettings
+from aerobee.remoting.errors import AerobeeError
 
 log = logging.getLogger(__name__)
 
@@ -102,7 +103,11 @@ class LockKeeper:
             if queue not in granted:
                 log.warning("lock not renewed queue=%s", queue)
                 continue
-            await self._regained(queue)
+            try:
+                await self._regained(queue)
+            except AerobeeError as error:
+                log.warning("lock not used yet queue=%s error=%s", queue, error)
+                continue
             if queue in self._refused:  # else the queue was given up
                 self._refused.discard(queue)
                 self._since[queue] = asked

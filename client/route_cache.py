@@ -42,11 +42,13 @@ class TopicRoute:
 
         Which of the names is left to chance, as in MQClientInstance.findBrokerAddrByTopic.
         """
-        names = [name for name, addresses in self.brokers.items() if addresses]
-        if not names:
-            return None
-        addresses = self.brokers[random.choice(names)]
-        return addresses.get(MASTER_ID) or next(iter(addresses.values()))
+        return next(iter(self.brokers_in_any_order()), None)
+
+    def brokers_in_any_order(self) -> list[str]:
+        """Return one address of each broker, a master where its name has one."""
+        named = [addresses for addresses in self.brokers.values() if addresses]
+        random.shuffle(named)
+        return [each.get(MASTER_ID) or next(iter(each.values())) for each in named]
 
 
 class RouteCache:

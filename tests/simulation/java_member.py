@@ -132,9 +132,18 @@ class JavaMember(Member):
         """Return the reply to a request, None without one."""
         request = Command(code, dict(ext or {}), body, language=Language.JAVA)
         try:
+            await self._greet(address)
             return await self._pool.call(address, request, timeout_s)
         except AerobeeError:
             return None
+
+    async def _greet(self, address: str) -> None:
+        """Make a heartbeat the first word on a new connection (onChannelActive, since 5.1)."""
+        if self._pool.get(address) is None and address in self._masters.values():
+            connection = await self._pool.connect(address)
+            reply = connection.begin(RequestCode.HEART_BEAT, {}, self._beat(), API_S)
+            reply.add_done_callback(asyncio.Future.exception)  # nobody waits for it
+            self._wanted.set()
 
     async def _find_routes(self) -> None:
         topics = {topic: None for group in self.groups for topic in self.topics(group)}
@@ -150,6 +159,10 @@ class JavaMember(Member):
                     break
 
     async def _heartbeat(self) -> None:
+        for address in sorted(self._masters.values()):
+            await self._try(address, RequestCode.HEART_BEAT, body=self._beat())
+
+    def _beat(self) -> bytes:
         consumers = [
             ConsumerData(
                 group_name=group,
@@ -163,9 +176,7 @@ class JavaMember(Member):
             )
             for group in self.groups
         ]
-        data = HeartbeatData(client_id=self._client_id, consumer_data_set=consumers)
-        for address in sorted(self._masters.values()):
-            await self._try(address, RequestCode.HEART_BEAT, body=encode_body(data))
+        return encode_body(HeartbeatData(client_id=self._client_id, consumer_data_set=consumers))
 
     # --- sharing queues ---
 
@@ -234,6 +245,7 @@ class JavaMember(Member):
         ext = owned.fields(commitOffset=owned.done_before)
         address = self._masters[owned.queue.broker_name]
         with contextlib.suppress(AerobeeError):
+            await self._greet(address)
             await self._pool.oneway(address, Command(RequestCode.UPDATE_CONSUMER_OFFSET, ext))
 
     # --- consuming ---

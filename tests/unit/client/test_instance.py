@@ -19,6 +19,7 @@ from aerobee.client import (
     Unavailable,
 )
 from aerobee.client.client_id import local_ip, make_client_id
+from aerobee.client.instance import ClientInstance
 from aerobee.client.sharing import parse_namesrv
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.command import Command
@@ -101,6 +102,22 @@ async def test_who_is_not_listed_owns_nothing(cluster: FakeCluster) -> None:
         for broker, members in zip(cluster.brokers, known, strict=True):
             broker.members["g"].update(members)
         await until(lambda: len(member.queues()) == 4)
+
+
+async def test_any_broker_that_lives_tells_the_members(cluster: FakeCluster) -> None:
+    """A broker that is gone, though the route still names it, stops no rebalancing."""
+    cluster.create("t", 2)
+    instance = ClientInstance((cluster.namesrv,), ClientSettings())
+    route = await instance.routes.get("t")
+    for broker in cluster.brokers:
+        broker.members["g"] = {object(): "1.2.3.4@somebody"}  # type: ignore[dict-item]
+    await cluster.brokers[0].stop()
+    for _ in range(8):  # whom it asks first is left to chance
+        assert await instance.members("g", route) == ["1.2.3.4@somebody"]
+    await cluster.brokers[1].stop()
+    with pytest.raises(Unavailable):
+        await instance.members("g", route)
+    await instance.close()
 
 
 async def test_unknown_requests_are_answered_so(cluster: FakeCluster) -> None:

@@ -8,6 +8,7 @@ from support.waiting import until
 from aerobee.client.lock_keeper import LockKeeper
 from aerobee.client.message import MessageQueue
 from aerobee.client.settings import PushSettings
+from aerobee.remoting.errors import Unavailable
 
 ONE, TWO = MessageQueue("t", "broker-a", 0), MessageQueue("t", "broker-b", 0)
 
@@ -132,6 +133,27 @@ async def test_what_was_locked_and_not_begun_is_not_renewed() -> None:
     await keeper.renew()
     assert brokers.asked == [{ONE, TWO}, {TWO}]
     assert not keeper.trusted(ONE)
+
+
+async def test_one_queue_that_cannot_be_used_yet_leaves_the_others_alone() -> None:
+    """Its offset cannot be had: it is asked for again, and the next one comes back at once."""
+    brokers = Brokers()
+    failing = {ONE}
+
+    async def regained(queue: MessageQueue) -> None:
+        if queue in failing:
+            raise Unavailable("nobody answers")
+
+    keeper = brokers.keeper(regained)
+    await begin(keeper, ONE, TWO)
+    brokers.granted = set()
+    await keeper.renew()
+    brokers.granted = {ONE, TWO}
+    await keeper.renew()
+    assert (keeper.trusted(ONE), keeper.trusted(TWO)) == (False, True)
+    failing.clear()
+    await keeper.renew()
+    assert keeper.trusted(ONE)
 
 
 async def test_locks_are_renewed_for_ever() -> None:
