@@ -60,11 +60,14 @@ class RebalanceService:
             await asyncio.wait(self._releases)
 
     async def leave(self, consumer: Consumer) -> None:
-        """Let a consumer give up all its queues; no round hands it another one."""
+        """Let a consumer give up all its queues; no round hands it another one.
+
+        Rounds of the other groups go on meanwhile: its handlers may take their time.
+        """
         async with self._round:
             self._consumers.pop(consumer.group, None)
-            if consumer.ownership is not None:
-                await consumer.ownership.release_all()
+        if consumer.ownership is not None:
+            await consumer.ownership.release_all()
 
     async def run(self) -> None:
         """Go on for as long as the instance lives."""

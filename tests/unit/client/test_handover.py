@@ -257,3 +257,28 @@ async def test_a_handler_that_takes_too_long_is_not_waited_for(handing: FakeClus
             await until(lambda: len(second.queues()) == 1)
             await until(lambda: len(quick.messages) == 1)
             assert len(first.queues()) == 1
+
+
+async def test_a_member_that_leaves_slowly_holds_up_no_other_group(handing: FakeCluster) -> None:
+    """Its handlers run on while the others give queues up."""
+    handing.create("t", 1)
+    handing.create("u", 1)
+    fill(handing, "t", 2)
+    slow = Gate()
+    leaving = member(handing, slow, "g")
+    async with member(handing, Seen(), "h", "u") as staying:
+        await leaving.start()
+        await until(lambda: len(slow.begun) == 2 and len(staying.queues()) == 2)
+        closing = asyncio.ensure_future(leaving.close())
+        stranger = Stranger()
+        for each in handing.brokers:
+            each.members["h"][stranger] = "0.0.0.0@first"  # type: ignore[index]
+        await until(lambda: len(staying.queues()) == 1)
+        released = [each.owners.released for each in handing.brokers]
+        await until(lambda: any(queue[0] == "h" for some in released for queue in some))
+        assert not any(queue[:2] == ("g", "t") for some in released for queue in some)
+        assert not closing.done()
+        slow.open.set()
+        await closing
+        for each in handing.brokers:
+            each.members["h"].pop(stranger)  # type: ignore[call-overload]

@@ -25,7 +25,7 @@ async def test_the_examples_run(cluster: FakeCluster) -> None:
     """Sending, being handed and polling, one after the other."""
     examples = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
     programs = [each.replace("127.0.0.1:9876", cluster.namesrv) for each in examples]
-    assert len(programs) == 4
+    assert len(programs) == 5
     assert re.fullmatch(r"SEND_OK \d \d\n", await run(programs[0]))
     printed = await run(programs[1])
     assert "orders new b'one'" in printed
@@ -33,3 +33,6 @@ async def test_the_examples_run(cluster: FakeCluster) -> None:
     billed = await run(programs[2])
     assert "b'two' 0" in billed and "b'two' 1" in billed
     assert re.fullmatch(r"True\n\d \d+\n", await run(programs[3]))
+    pulled = await run(programs[4])
+    assert len(pulled.splitlines()) == len(cluster.brokers) * cluster.brokers[0].topics["orders"]
+    assert "FOUND" in pulled
