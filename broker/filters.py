@@ -9,6 +9,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from aerobee.remoting.clocks import steady_clock_ms
 from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.errors import RequestError
 from aerobee.remoting.tags import java_string_hash
@@ -22,6 +23,8 @@ ALL: Final = "*"
 TAG: Final = "TAG"
 SQL92: Final = "SQL92"
 _SEPARATOR: Final = "||"
+COMPILED_CHARS_PER_S: Final = 64 << 10  # a third of one core
+COMPILED_CHARS_AT_ONCE: Final = 512 << 10  # as when thousands of groups come back to a new process
 
 
 class SqlFilter:
@@ -45,9 +48,14 @@ class SqlFilter:
             self.expression_type == other.expression_type
         )
 
+    @property
+    def asked(self) -> bool:
+        """Whether `problem` was asked before: then it is quick."""
+        return self._compiled is not None or self._problem is not None
+
     def problem(self) -> str | None:
         """Compile, and say what is wrong with the expression, if anything."""
-        if self._compiled is None and self._problem is None:
+        if not self.asked:
             self._compile()
         return self._problem
 
@@ -77,15 +85,22 @@ MessageFilter: TypeAlias = frozenset[int] | SqlFilter
 
 
 class SqlFilters:
-    """The latest expressions that pulls and checks brought with them, so that each compiles once.
+    """The latest expressions that pulls and checks brought, and how much may be compiled.
 
-    Holds at most `chars_max` characters of expressions, each of which counts for some more.
+    Holds at most `chars_max` characters of expressions, each of which counts for some more. Of all
+    clients together COMPILED_CHARS_PER_S are compiled, after a first COMPILED_CHARS_AT_ONCE: it
+    takes microseconds a character, and only new expressions take it.
     """
 
-    def __init__(self, chars_max: int = 256 << 10) -> None:
+    def __init__(
+        self, chars_max: int = 256 << 10, clock_ms: Callable[[], int] = steady_clock_ms
+    ) -> None:
         self._chars_max = chars_max
         self._chars = 0
         self._known: OrderedDict[tuple[str, str], SqlFilter] = OrderedDict()
+        self._clock_ms = clock_ms
+        self._allowed_chars = COMPILED_CHARS_AT_ONCE
+        self._allowed_ms = clock_ms()  # when that was so
 
     def get(self, expression: str, expression_type: str) -> SqlFilter:
         """Return the filter of an expression, made when it is new."""
@@ -101,8 +116,31 @@ class SqlFilters:
             self._chars -= _weight(oldest)
         return made
 
+    def problem(self, wanted: SqlFilter) -> str | None:
+        """Compile a filter that is not, and say what is wrong with it, if anything.
+
+        Raises RequestError (SYSTEM_BUSY) where too much had to be compiled lately.
+        """
+        if not wanted.asked:
+            self._allow(min(len(wanted.expression), COMPILED_CHARS_AT_ONCE))
+        return wanted.problem()
+
     def __len__(self) -> int:
         return len(self._known)
+
+    def _allow(self, chars: int) -> None:
+        now_ms = self._clock_ms()
+        earned = (now_ms - self._allowed_ms) * COMPILED_CHARS_PER_S // 1000
+        if earned:
+            self._allowed_chars = min(self._allowed_chars + earned, COMPILED_CHARS_AT_ONCE)
+            self._allowed_ms = now_ms
+        if chars > self._allowed_chars:
+            raise RequestError(
+                ResponseCode.SYSTEM_BUSY,
+                f"an expression of {chars} characters must wait: too many new ones came, "
+                f"{COMPILED_CHARS_PER_S} characters per second are compiled",
+            )
+        self._allowed_chars -= chars
 
 
 def is_tag_type(expression_type: str | None) -> bool:

@@ -69,7 +69,7 @@ class Members:
         self.limits = limits or MemberLimits()
         self.watchers: list[Watcher] = []
         self.mismatches = Mismatches()
-        self._brought = SqlFilters()  # by pulls, not by heartbeats
+        self.sql_filters = SqlFilters()  # what pulls bring, not heartbeats
         self._consumers: dict[str, ConsumerGroup] = {}
         self._producers: dict[str, dict[Connection, Member]] = {}
         self._fingerprints: dict[str, int] = {}  # of each group's latest heartbeat
@@ -227,7 +227,7 @@ class Members:
         """
         if header.sys_flag & PullSysFlag.SUBSCRIPTION:
             if header.expression_type and not is_tag_type(header.expression_type):
-                return self._brought.get(header.subscription or "", header.expression_type)
+                return self.sql_filters.get(header.subscription or "", header.expression_type)
             return wanted_hashes(header.subscription)
         group = self._consumers.get(header.consumer_group)
         if group is None:

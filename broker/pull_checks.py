@@ -38,6 +38,7 @@ class PullChecks:
         self._group = context.groups.find
         self._queue = context.queues.get
         self._filter = context.members.filter_for_pull
+        self._problem = context.members.sql_filters.problem
         self._readable = bool(settings.broker_permission & Perm.READ)
         self._members_only = settings.reject_pull_consumer_enable
 
@@ -104,14 +105,15 @@ class PullChecks:
     def _check_expression(self, wanted: SqlFilter, header: PullMessageRequest) -> None:
         """Refuse an expression that cannot be compiled, and any where none is allowed."""
         brought = header.sys_flag & PullSysFlag.SUBSCRIPTION
-        if not brought and wanted.problem() is not None:
+        if not brought and self._problem(wanted) is not None:
             raise RequestError(
                 ResponseCode.FILTER_DATA_NOT_EXIST,
                 "The broker's consumer filter data is not exist!Your expression may be wrong!",
             )
         check_property_filter(wanted.expression_type, enabled=self._settings.enable_property_filter)
-        if wanted.problem() is not None:
-            reason = f", {wanted.problem()}" if wanted.expression else ""
+        problem = self._problem(wanted)
+        if problem is not None:
+            reason = f", {problem}" if wanted.expression else ""
             raise RequestError(
                 ResponseCode.SUBSCRIPTION_PARSE_FAILED,
                 f"parse the consumer's subscription failed{reason}",

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from aerobee.broker.consumer_group import Client
 from aerobee.broker.context import Context
-from aerobee.broker.filters import SqlFilter, check_property_filter, is_tag_type
+from aerobee.broker.filters import check_property_filter, is_tag_type
 from aerobee.broker.names import retry_topic
 from aerobee.remoting.bodies import (
     CheckClientConfig,
@@ -138,7 +138,8 @@ def _check_expression(ctx: Context, subscription: SubscriptionData) -> None:
     if is_tag_type(expression_type):
         return
     check_property_filter(expression_type, enabled=ctx.settings.enable_property_filter)
-    problem = SqlFilter(subscription.sub_string, expression_type).problem()
+    filters = ctx.members.sql_filters
+    problem = filters.problem(filters.get(subscription.sub_string, expression_type))
     if problem is not None:
         raise RequestError(ResponseCode.SUBSCRIPTION_PARSE_FAILED, problem)
 

@@ -6,6 +6,8 @@ import sys
 import pytest
 
 from aerobee.broker.filters import (
+    COMPILED_CHARS_AT_ONCE,
+    COMPILED_CHARS_PER_S,
     SqlFilter,
     SqlFilters,
     check_property_filter,
@@ -88,6 +90,31 @@ def test_filters_of_pulls_are_remembered_within_bounds() -> None:
     assert filters.get("a > 1", "SQL92") is not first
     long = filters.get("a" * 5000, "SQL92")
     assert len(filters) == 1 and filters.get("a" * 5000, "SQL92") is long
+
+
+def test_compiling_is_bounded_in_time() -> None:
+    """Many new expressions wait, known ones do not; what was not used up is not saved for ever."""
+    now_ms = 5_000
+    filters = SqlFilters(clock_ms=lambda: now_ms)
+    long = "a = 1 OR " * 1000 + "b = 2"
+
+    def compiled() -> int:
+        for number in range(1000):
+            try:
+                assert filters.problem(SqlFilter(f"{long} OR c = {number}", "SQL99"))
+            except RequestError as error:
+                assert error.code == ResponseCode.SYSTEM_BUSY
+                return number
+        raise AssertionError("nothing is refused")
+
+    known = filters.get(long, "SQL92")
+    filters.problem(known)
+    assert compiled() == (COMPILED_CHARS_AT_ONCE - len(long)) // (len(long) + 9)
+    assert filters.problem(known) is None or known.asked
+    now_ms += 1_000
+    assert compiled() in (COMPILED_CHARS_PER_S // 9015, COMPILED_CHARS_PER_S // 9015 + 1)
+    now_ms += 3_600_000
+    assert compiled() <= COMPILED_CHARS_AT_ONCE // len(long)
 
 
 def test_a_broker_without_such_filters_never_loads_the_parser() -> None:
