@@ -79,7 +79,9 @@ class Consumption:
         self._pulling: dict[MessageQueue, asyncio.Task[Any]] = {}
         self._owned: Counter[str] = Counter()  # queues of each topic
         self._eager = EagerCommits(offsets.commit_or_log) if settings.commit == "each" else None
-        self._pool = self._orderly_pool() if ordered else self._concurrent_pool()
+        self._pool: HandlerPool | OrderlyPool = (
+            self._orderly_pool() if ordered else self._concurrent_pool()
+        )
         self._tasks.every(SAMPLE_INTERVAL_MS, self._sample, "statistics")
 
     def _concurrent_pool(self) -> HandlerPool:
@@ -199,8 +201,7 @@ class Consumption:
         process.released = True
         if self._eager is not None:
             self._eager.end(process)
-        if isinstance(self._pool, OrderlyPool):
-            self._pool.forget(process)
+        self._pool.forget(process)
         if ours:  # else somebody has consumed it after us
             await self._offsets.commit_or_log(queue, process.committable)
         if self.locks is not None:

@@ -142,6 +142,9 @@ class Handling(Workers[W]):
             running.process = None
             process.finished()
 
+    def forget(self, process: ProcessQueue) -> None:
+        """Let go of what is kept of a queue that is lost."""
+
     @abstractmethod
     async def _settle(
         self, work: Work, messages: list[ReceivedMessage], answer: object
