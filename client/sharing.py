@@ -20,7 +20,7 @@ _instances: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[Key, list[ClientIn
 def parse_namesrv(namesrv: str | Sequence[str]) -> tuple[str, ...]:
     """Read nameserver addresses: "host:port;host:port", commas as well, or a sequence of them.
 
-    One "http://..." instead is the URL of a server that tells the addresses. Raises InvalidUse if
+    One HTTP URL instead is that of a server that tells the addresses. Raises InvalidUse if
     there is none, or such a URL beside something else.
     """
     parts = re.split(r"[;,\s]+", namesrv) if isinstance(namesrv, str) else namesrv
