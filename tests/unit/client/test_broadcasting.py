@@ -14,11 +14,14 @@ from aerobee.client import (
     ConsumeResult,
     InvalidUse,
     MessageModel,
+    MessageQueue,
     PushConsumer,
     PushSettings,
     ReceivedMessage,
 )
+from aerobee.client.local_offsets import decode_offsets, encode_offsets
 from aerobee.remoting.codes import RequestCode
+from aerobee.remoting.errors import ProtocolError
 
 
 def member_of(
@@ -219,3 +222,30 @@ async def test_a_file_that_cannot_be_read_stops_the_queue(
     async with member_of(cluster, seen.handle, tmp_path):
         await until(lambda: "Repair or restore one of them" in caplog.text)
     assert not seen.messages
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        # as the Java clients 5.5.0 and 4.9.8 write it
+        '{\n\t"offsetTable":{\n\t\t{\n\t\t\t"brokerName":"b",\n\t\t\t"queueId":7,\n\t\t\t"topic":"t"'
+        "\n\t\t}:123456789012\n\t}\n}",
+        '{\n\t"offsetTable":{{\n\t\t\t"brokerName":"b",\n\t\t\t"queueId":7,\n\t\t\t"topic":"t"'
+        "\n\t\t}:123456789012\n\t}\n}",
+        '{"offsetTable":{{"brokerName":"b","queueId":7,"topic":"t"}:123456789012}}',
+    ],
+)
+def test_every_writer_is_read(text: str) -> None:
+    """The clients write the same table with different white space."""
+    table = decode_offsets(text.encode())
+    assert table == {MessageQueue("t", "b", 7): 123456789012}
+    assert decode_offsets(encode_offsets(table)) == table
+
+
+@pytest.mark.parametrize(
+    "text", ["[]", "{}", '{"offsetTable":[]}', '{"offsetTable":{"a":1}}', '{"offsetTable":{{}:1}}']
+)
+def test_other_tables_are_refused(text: str) -> None:
+    """By an error of ours, so that the backup is looked at."""
+    with pytest.raises(ProtocolError):
+        decode_offsets(text.encode())
