@@ -1,5 +1,6 @@
 """Clients find nameservers that an HTTP server names, and follow them when they move."""
 
+import re
 from collections.abc import AsyncIterator
 
 import pytest
@@ -80,7 +81,7 @@ async def test_without_an_answer_there_is_no_route(
 async def test_a_server_that_is_not_there_is_named() -> None:
     """With the reason."""
     server = AddressServer("http://127.0.0.1:1/nsaddr", "", [])
-    with pytest.raises(Unavailable, match="no answer from http://127.0.0.1:1/nsaddr"):
+    with pytest.raises(Unavailable, match=re.escape(f"no answer from {server.url}")):
         await server.find()
 
 
