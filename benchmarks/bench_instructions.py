@@ -15,29 +15,34 @@ import sys
 import tempfile
 from pathlib import Path
 
+from aerobee.broker.acceleration import is_compiled
 from benchmarks.compiling import PROJECT, ToolMissing, tool
 from benchmarks.messages import send_frame
 from benchmarks.offline import offline_connection
 
 FRAMES = 64
+COMPILED = "compiled"
 FEW, MANY = 50, 350  # reads; the difference cancels what a start costs
 
 
-async def run_reads(reads: int) -> None:
+async def run_reads(reads: int, *, compiled: bool) -> None:
     """Handle so many reads and end at once, so that stopping is not counted."""
     data = b"".join(send_frame(number, 1024) for number in range(FRAMES))
     with tempfile.TemporaryDirectory() as folder:
-        async with offline_connection(Path(folder), log_bytes=64 << 20) as connection:
+        async with offline_connection(
+            Path(folder), log_bytes=64 << 20, compiled=compiled
+        ) as connection:
             for _ in range(reads):
                 connection.read(data)
 
 
-def instructions(reads: int) -> int:
+def instructions(reads: int, way: str) -> int:
     """Return what Valgrind counts for a process that handles so many reads."""
     valgrind = tool("valgrind", "install valgrind to count instructions")
     command = [
         *(valgrind, "--tool=callgrind", "--callgrind-out-file=/dev/null"),
         *(sys.executable, "-m", "benchmarks.bench_instructions", "--reads", str(reads)),
+        *("--way", way),
     ]
     environment = os.environ | {"PYTHONHASHSEED": "0"}
     done = subprocess.run(
@@ -52,17 +57,19 @@ def main() -> int:
     """Print instructions per message."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--reads", type=int, help=argparse.SUPPRESS)  # within Valgrind
+    parser.add_argument("--way", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.reads:
-        asyncio.run(run_reads(options.reads))
+        asyncio.run(run_reads(options.reads, compiled=options.way == COMPILED))
         return 0
-    try:
-        spent = instructions(MANY) - instructions(FEW)
-    except ToolMissing as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    each = spent / (FRAMES * (MANY - FEW))
-    print(f"read loop, 1 KiB, {FRAMES} per read: {each:,.0f} instructions per message")
+    for way in ("Python", COMPILED) if is_compiled() else ("Python",):
+        try:
+            spent = instructions(MANY, way) - instructions(FEW, way)
+        except ToolMissing as error:
+            print(f"error: {error}", file=sys.stderr)
+            return 2
+        each = spent / (FRAMES * (MANY - FEW))
+        print(f"read loop, 1 KiB, {FRAMES} per read, {way}: {each:,.0f} instructions per message")
     return 0
 
 

@@ -94,13 +94,18 @@ cdef bint put_properties(
     `to` has room for `end - at + 1` bytes: a separator is added where the last one is missing.
     """
     cdef unsigned char* begin = to
-    cdef unsigned char byte = 0
+    cdef unsigned char byte
     cdef Bytes key = NULL, tags = NULL
-    cdef int kind, escape_bytes, size
+    cdef int size
     cdef uint32_t tags_code = 0
-    while at < end:
+    while True:
+        while at < end and KIND[at[0]] == PLAIN:  # nearly all
+            to[0] = at[0]
+            to += 1
+            at += 1
+        if at == end:
+            break
         byte = at[0]
-        kind = KIND[byte]
         if byte >= 0x80:
             size = character_bytes(at, end)
             if not size:
@@ -108,11 +113,15 @@ cdef bint put_properties(
             to = put_bytes(to, at, size)
             at += size
             continue
-        if kind == SPECIAL:
-            escape_bytes = escape(at, end, &byte) if byte == c"\\" else 0
-            if not escape_bytes or KIND[byte] == WATCHED:
+        if KIND[byte] == WATCHED:
+            if is_unusual(begin, to, byte):
                 return False
-            at += escape_bytes
+            at += 1
+        else:
+            size = escape(at, end, &byte) if byte == c"\\" else 0
+            if not size or KIND[byte] == WATCHED:
+                return False
+            at += size
             if byte == NAME_SEPARATOR:  # of several with one name, the first counts
                 if key == NULL and ends_with(begin, to, "UNIQ_KEY", 8):
                     if not at_name(begin, to, 8):
@@ -122,15 +131,11 @@ cdef bint put_properties(
                     if not at_name(begin, to, 4):
                         return False
                     tags = to + 1
-        else:
-            if kind == WATCHED and is_unusual(begin, to, byte):
-                return False
-            at += 1
         to[0] = byte
         to += 1
     if key == NULL:
         return False
-    if byte != PROPERTY_SEPARATOR:
+    if (to - 1)[0] != PROPERTY_SEPARATOR:
         to[0] = PROPERTY_SEPARATOR
         to += 1
     found.size = to - begin
