@@ -229,7 +229,8 @@ async def test_a_file_that_cannot_be_read_stops_the_queue(
     [
         # as the Java clients 5.5.0 and 4.9.8 write it
         (
-            '{\n\t"offsetTable":{\n\t\t{\n\t\t\t"brokerName":"b",\n\t\t\t"queueId":7,\n\t\t\t"topic":"t"'
+            '{\n\t"offsetTable":{\n\t\t{\n\t\t\t"brokerName":"b",\n\t\t\t"queueId":7,'
+            '\n\t\t\t"topic":"t"'
             "\n\t\t}:123456789012\n\t}\n}"
         ),
         (
