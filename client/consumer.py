@@ -87,10 +87,7 @@ class PushConsumer(GroupMember):
         self.handover_timeout_ms = self.settings.handover_timeout_ms
         self.client_rebalance = self.settings.client_rebalance or ordered
         self._in_order = ordered
-        self._hooks = Hooks(
-            [hook for hook in hooks if isinstance(hook, ConsumeHook)],
-            [hook for hook in hooks if isinstance(hook, FilterHook)],
-        )
+        self._hooks = Hooks.of(hooks)
         self._threads = HandlerThreads(self.settings.concurrency, f"{group}-handler")
         self._handlers: dict[str, Handler] = {}
         self._consumption: Consumption | None = None

@@ -2,9 +2,9 @@
 
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Self, TypeVar
 
 from aerobee.client.message import Message, MessageQueue, SendResult
 from aerobee.client.received import ReceivedMessage
@@ -102,6 +102,15 @@ class Hooks:
     consume: list[ConsumeHook] = field(default_factory=list)
     filter: list[FilterHook] = field(default_factory=list)
 
+    @classmethod
+    def of(cls, hooks: Iterable[ConsumeHook | FilterHook]) -> Self:
+        """Sort hooks by what they are called for; one may be both."""
+        each = list(hooks)
+        return cls(
+            [hook for hook in each if isinstance(hook, ConsumeHook)],
+            [hook for hook in each if isinstance(hook, FilterHook)],
+        )
+
     def select(
         self, group: str, queue: MessageQueue, messages: list[ReceivedMessage]
     ) -> list[ReceivedMessage]:
@@ -110,6 +119,17 @@ class Hooks:
         for hook in self.filter:
             _guarded(hook.filter, context)
         return context.messages
+
+    def handed_out(self, group: str, queue: MessageQueue, messages: list[ReceivedMessage]) -> None:
+        """Call the hooks around messages that their consumer gave to its user."""
+        if not self.consume or not messages:
+            return
+        context = ConsumeContext(group, queue, messages)
+        for hook in self.consume:
+            _guarded(hook.before, context)
+        context.outcome = "SUCCESS"
+        for hook in self.consume:
+            _guarded(hook.after, context)
 
     async def around(
         self,

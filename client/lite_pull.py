@@ -10,7 +10,7 @@ from aerobee.client.broadcasting import MessageModel, lasting_client
 from aerobee.client.consume_statistics import ConsumeStatistics
 from aerobee.client.errors import BrokerRefused, InvalidUse
 from aerobee.client.fetched import Fetched
-from aerobee.client.hooks import FilterHook, Hooks
+from aerobee.client.hooks import ConsumeHook, FilterHook, Hooks
 from aerobee.client.instance import ClientInstance
 from aerobee.client.lite_queues import LiteQueues
 from aerobee.client.local_offsets import LocalOffsets, offsets_file
@@ -62,7 +62,7 @@ class LitePullConsumer(GroupMember):
         consume_from: ConsumeFrom = ConsumeFrom.LAST,
         consume_timestamp_ms: int | None = None,
         model: MessageModel = MessageModel.CLUSTERING,
-        hooks: Sequence[FilterHook] = (),
+        hooks: Sequence[ConsumeHook | FilterHook] = (),
     ) -> None:
         """Describe the consumer; nothing happens before `start`.
 
@@ -80,7 +80,7 @@ class LitePullConsumer(GroupMember):
         )
         self.settings = settings or LitePullSettings()
         self.handover_timeout_ms = self.settings.handover_timeout_ms
-        self._hooks = Hooks([], list(hooks))
+        self._hooks = Hooks.of(hooks)
         self._given_topics: dict[str, Subscription] = {}
         self._given_first: set[MessageQueue] | None = None  # by `assign` before the start
         self._fetched = Fetched()
@@ -219,7 +219,10 @@ class LitePullConsumer(GroupMember):
         self._started()
         self._fetched.all_done()
         timeout_ms = self.settings.poll_timeout_ms if timeout_ms is None else timeout_ms
-        return await self._fetched.take_batch(timeout_ms / 1000)
+        batch = await self._fetched.take_batch(timeout_ms / 1000)
+        if batch:
+            self._hooks.handed_out(self.group, batch[0].queue, batch)
+        return batch
 
     def __aiter__(self) -> Self:
         """Iterate over the messages, one by one, until the consumer is closed."""
@@ -233,6 +236,7 @@ class LitePullConsumer(GroupMember):
         message = await self._fetched.take_one()
         if message is None:
             raise StopAsyncIteration
+        self._hooks.handed_out(self.group, message.queue, [message])
         return message
 
     async def seek(self, queue: MessageQueue, offset: int) -> None:

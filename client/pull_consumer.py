@@ -6,7 +6,7 @@ from types import TracebackType
 from typing import Self
 
 from aerobee.client.errors import InvalidUse
-from aerobee.client.hooks import FilterHook, Hooks
+from aerobee.client.hooks import ConsumeHook, FilterHook, Hooks
 from aerobee.client.instance import ClientInstance
 from aerobee.client.message import GROUP_CHARACTERS_MAX, MessageQueue, check_name
 from aerobee.client.offsets import GroupOffsets
@@ -42,7 +42,7 @@ class PullConsumer:
         namesrv: str | Sequence[str],
         settings: PullConsumerSettings | None = None,
         client: ClientSettings | None = None,
-        hooks: Sequence[FilterHook] = (),
+        hooks: Sequence[ConsumeHook | FilterHook] = (),
     ) -> None:
         """Describe the consumer; nothing happens before `start`.
 
@@ -53,7 +53,7 @@ class PullConsumer:
         self.settings = settings or PullConsumerSettings()
         self._namesrv = parse_namesrv(namesrv)
         self._client = client or ClientSettings()
-        self._hooks = Hooks([], list(hooks))
+        self._hooks = Hooks.of(hooks)
         self._instance: ClientInstance | None = None
         self._replicas: dict[MessageQueue, int] = {}  # where brokers advised to pull from next
 
@@ -241,6 +241,7 @@ class PullConsumer:
         puller = self._puller(instance, queue, settings, suspends=suspends)
         result = await puller.pull(subscription, offset, commit_offset=0)
         self._replicas[queue] = puller.broker_id
+        self._hooks.handed_out(self.group, queue, result.messages)
         return result
 
 

@@ -16,7 +16,7 @@ from aerobee.client import (
     PullSettings,
 )
 from aerobee.client.broadcasting import MessageModel
-from aerobee.client.hooks import FilterContext, FilterHook
+from aerobee.client.hooks import ConsumeContext, ConsumeHook, FilterContext, FilterHook
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.net.routes import Reply
 
@@ -229,3 +229,35 @@ async def test_filter_hooks_take_messages_out(cluster: FakeCluster) -> None:
     async with member:
         assert [each.queue_offset for each in await member.poll()] == [0, 2, 4]
     assert cluster.brokers[0].committed["g", "t", 0] == 6
+
+
+class Watching(ConsumeHook):
+    """Notes what is handed out."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, int, str]] = []
+
+    def before(self, context: ConsumeContext) -> None:
+        """Note it."""
+        self.told.append(("before", len(context.messages), context.outcome))
+
+    def after(self, context: ConsumeContext) -> None:
+        """Note it."""
+        self.told.append(("after", len(context.messages), context.outcome))
+
+
+async def test_consume_hooks_see_what_is_handed_out(cluster: FakeCluster) -> None:
+    """Batches by `poll`, messages by iterating; nothing of an empty poll."""
+    cluster.create("t", 1)
+    fill(cluster, A0, 12)
+    hook = Watching()
+    async with consumer(cluster, hooks=[hook]) as member:
+        await member.assign([A0])
+        await member.poll()
+        async for _ in member:
+            break
+        assert len(await member.poll()) == 1
+        assert await member.poll(10) == []
+    sizes = [(what, size) for what, size, _ in hook.told]
+    assert sizes == [(what, size) for size in (10, 1, 1) for what in ("before", "after")]
+    assert [outcome for *_, outcome in hook.told] == ["", "SUCCESS"] * 3

@@ -15,7 +15,7 @@ from aerobee.client import (
     PullResult,
     PullStatus,
 )
-from aerobee.client.hooks import FilterContext, FilterHook
+from aerobee.client.hooks import ConsumeContext, ConsumeHook, FilterContext, FilterHook
 from aerobee.remoting.codes import PullSysFlag, RequestCode, ResponseCode
 from aerobee.remoting.errors import AerobeeError
 
@@ -118,6 +118,27 @@ async def test_offsets_are_the_groups(cluster: FakeCluster) -> None:
         assert (await member.oldest_offset(A0), await member.newest_offset(A0)) == (0, 9)
         assert await member.offset_for_timestamp(A0, 1_700_000_000_006) == 6
     assert cluster.brokers[0].committed == {("g", "t", 0): 4}
+
+
+class Watching(ConsumeHook):
+    """Counts what was pulled."""
+
+    messages = 0
+
+    def after(self, context: ConsumeContext) -> None:
+        """Count."""
+        self.messages += len(context.messages)
+
+
+async def test_consume_hooks_see_what_was_pulled(cluster: FakeCluster) -> None:
+    """Each pull that brought something."""
+    cluster.create("t", 1)
+    fill(cluster, 2)
+    hook = Watching()
+    async with PullConsumer("g", namesrv=cluster.namesrv, hooks=[hook]) as member:
+        await member.pull(A0, 0)
+        await member.pull(A0, 1)
+    assert hook.messages == 3
 
 
 class Nothing(FilterHook):
