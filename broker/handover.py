@@ -17,6 +17,7 @@ from aerobee.remoting.net.connection import Connection
 log = logging.getLogger(__name__)
 
 LINGER_MS: Final = 500  # in which a member that has left may still commit (Go does it last)
+PROBE_MS: Final = 300  # in which a client pulls again whose pull was answered with nothing
 ADOPTION_MS: Final = 60_000  # in which pulls of a connection that is new show what it owns
 TIMEOUT_MS_MAX: Final = 600_000  # of a member's hand-over time-out: others wait for it
 ASKS_PER_CONNECTION_MAX: Final = 10_000
@@ -108,6 +109,7 @@ class Handovers:
         if len(self._owners.asks.get(connection, ())) >= ASKS_PER_CONNECTION_MAX:
             return Verdict.OFFSET
         self._owners.put_on_hold(queue, holder, answer)
+        self._probe(queue)
         return None
 
     def release(self, connection: Connection, keys: Iterable[QueueKey]) -> None:
@@ -126,15 +128,9 @@ class Handovers:
         """Whether a commit counts: not a former owner's, nor one that goes back behind others'."""
         queue = self._queues.get(key)
         if queue is None:
-            return True
-        self._recognise(queue, connection)
-        if queue.is_owned_by(connection):
-            if offset >= queue.floor:
-                if queue.floor:
-                    queue.floor = 0
-                    self._owners.link(queue, connection)
+            if not self._comes_late(connection, key, offset):
                 return True
-        elif connection not in queue.formers:
+        elif self._counts(connection, queue, offset):
             return True
         self.commits_ignored += 1
         log.info(
@@ -144,6 +140,24 @@ class Handovers:
             connection.remote,
         )
         return False
+
+    def _counts(self, connection: Connection, queue: OwnedQueue, offset: int) -> bool:
+        self._recognise(queue, connection)
+        if queue.is_owned_by(connection):
+            if offset >= queue.floor:
+                if queue.floor:
+                    queue.floor = 0
+                    self._owners.link(queue, connection)
+                return True
+            return False
+        return connection not in queue.formers
+
+    def _comes_late(self, connection: Connection, key: QueueKey, offset: int) -> bool:
+        """Whether a member on a new connection is behind what others committed in its absence."""
+        if connection not in self.fresh or not self._wait_ms():
+            return False
+        behind = offset < (self._around.committed(key) or 0)
+        return behind and self._holder(connection, key) is not None
 
     def committed(self, connection: Connection, key: QueueKey) -> None:
         """A commit of its own (15) was taken: it may be the last one before a queue is given up."""
@@ -167,6 +181,9 @@ class Handovers:
         if members is not None and connection in members.members:
             self._signs.asked(connection, group)
             self._draining.asked_members(connection, group)
+            for queue in self._owners.owned_by(connection, group):
+                if queue.contested:
+                    self._probe(queue)
 
     # --- pulls ---
 
@@ -312,12 +329,31 @@ class Handovers:
             and self._around.locked_by(queue.key) != owner.client_id
         )
 
+    def _probe(self, queue: OwnedQueue) -> None:
+        """See whether an owner that has begun to rebalance goes on pulling a queue others want.
+
+        Go drops queues without committing each: its waiting pulls are answered, and where none
+        comes instead of them, the queue is let go.
+        """
+        owner, group = queue.owner, queue.key.group
+        if owner is None or not self._signs.has_asked(owner.connection, group):
+            return
+        if self._gives_signs(queue):
+            since_ms = self._clock_ms()
+            self._later(PROBE_MS / 1000, lambda: self._probed(queue, owner, since_ms))
+            self._around.end_pulls(owner.connection, queue.key)
+
+    def _probed(self, queue: OwnedQueue, owner: Holder, since_ms: int) -> None:
+        if queue.owner is owner and queue.contested and owner.pulled_ms < since_ms:
+            queue.let_go_in = self._signs.change(queue.key.group)
+            self._owners.let_go(queue)
+
     def _adopt(self, connection: Connection, key: QueueKey) -> None:
-        """Let a member own a queue that it pulls, and nobody owns."""
+        """Let a member own a queue that it goes on pulling, and nobody owns."""
         holder = self._holder(connection, key)
         if holder is not None and self._wait_ms() and len(self._queues) < self._queues_max:
             queue = self._queues[key] = OwnedQueue(key)
-            self._owners.give(queue, holder, "free")
+            self._owners.resume(queue, holder, "free")
 
     def _recognise(self, queue: OwnedQueue, connection: Connection) -> None:
         """Take a new connection that uses a queue for the owner's next one, or a former owner's.
@@ -331,7 +367,7 @@ class Handovers:
         if holder is None:
             return
         if queue.owner is not None and queue.owner.client_id == holder.client_id:
-            self._owners.give(queue, holder, "reconnected")
+            self._owners.resume(queue, holder, "reconnected")
         else:
             self._owners.remember(queue, holder)
 

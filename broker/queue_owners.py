@@ -162,10 +162,14 @@ class QueueOwners:
 
         What others committed meanwhile stays: the former owner knows nothing of it.
         """
-        self.give(queue, former, "still pulls")
-        queue.floor = self._around.committed(queue.key) or 0
-        self.link(queue, former.connection)
+        self.resume(queue, former, "still pulls")
         self._around.wake_pulls(queue.key)
+
+    def resume(self, queue: OwnedQueue, holder: Holder, why: str) -> None:
+        """Give a queue to somebody who goes on with it: what is committed must not go back."""
+        self.give(queue, holder, why)
+        queue.floor = self._around.committed(queue.key) or 0
+        self.link(queue, holder.connection)
 
     def look_later(self, queue: OwnedQueue, delay_ms: int) -> None:
         """Find out whether the owner pulls: somebody else does who owned the queue before."""
@@ -233,7 +237,8 @@ class QueueOwners:
         limit_ms = self._wait_ms() if owner.timeout_ms is None else owner.timeout_ms + NOTICE_MS
         queue.limit = self._later(limit_ms / 1000, lambda: self._time_is_up(queue))
         self.link(queue, owner.connection)
-        self._around.tell(owner.connection, queue.key)
+        if not queue.draining:  # or it hears of the change when it has finished
+            self._around.tell(owner.connection, queue.key)
 
     def _deadline(self, ask: Ask) -> None:
         """An ask has waited as long as it may."""
