@@ -12,6 +12,7 @@ READY := $(VENV)/.ready
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet install
 WORKERS ?= 2
 ROUNDS ?= 50
+SEEDS ?= 200
 
 # Links that an editable install makes; `git clean` takes them, so their absence asks for set-up.
 ifeq ($(wildcard .dev/aerobee/remoting/py.typed),)
@@ -52,6 +53,9 @@ types: $(READY) ## mypy, strict
 
 bench: $(READY) ## our own speed
 	PYTHONPATH=tests $(BIN)/python -m benchmarks $(ARGS)
+ifeq ($(ARGS),)
+	PYTHONPATH=tests $(BIN)/python -m benchmarks.client_speed
+endif
 
 bench-peer: $(READY) ## our speed beside RocketMQ's, Redis's and NATS's
 	PYTHONPATH=tests $(BIN)/python -m benchmarks --peers $(ARGS)
@@ -62,8 +66,9 @@ bench-handover: $(READY) ## what is delivered twice when groups grow and shrink,
 interop: $(READY) ## real RocketMQ clients and servers against ours
 	$(BIN)/python -m pytest -m interop tests/interop $(ARGS)
 
-soak: $(READY) ## the long runs: ROUNDS kills of a broker under load
+soak: $(READY) ## the long runs: ROUNDS kills of a broker under load, SEEDS simulated clusters
 	KILL_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest --timeout 7200 tests/crash $(ARGS)
+	SIMULATION_SEEDS=$(SEEDS) $(BIN)/python -m pytest -n $(WORKERS) tests/simulation $(ARGS)
 
 lock: ## choose newer versions and write them down
 	@bash deploy/make_venv.sh build/lock $(PYTHON)
