@@ -203,19 +203,20 @@ def received_message(fields: dict[str, Any]) -> Received:
     return Received(content, fields["topic"], fields["msgId"], *place, times, at_ms)
 
 
+# A program that lives a few seconds beside others should be small and quick to start.
+_SMALL: Final = ("-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
+_FULL_SPEED: Final = ("-Xms512m", "-Xmx512m")
 # A client that misses the wake-up of its start would share queues 20 s later only.
 _SHARE_OFTEN: Final = ("-Drocketmq.client.rebalance.waitInterval=2000",)
 
 
 def _java(
-    client: str, main: str = "Peer", more: Sequence[str] = _SHARE_OFTEN
+    client: str, main: str = "Peer", options: Sequence[str] = (*_SMALL, *_SHARE_OFTEN)
 ) -> Callable[[], list[str]]:
     def command() -> list[str]:
         path = f"{toolchain.java_classes(client)}{os.pathsep}{toolchain.classpath(client)}"
-        # small and quick to start: the program lives a few seconds beside others
-        options = ["-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
         home = f"-Duser.home={toolchain.cache_dir() / 'home'}"
-        return [toolchain.tool("java"), *options, home, *more, "-cp", path, main]
+        return [toolchain.tool("java"), *options, home, "-cp", path, main]
 
     return command
 
@@ -250,7 +251,8 @@ def _node() -> list[str]:
 JAVA_5: Final = Peer("java-5.5.0", "java", _java("client-5.5.0"), batches=True)
 ADMIN: Final = Peer("java-5.5.0-admin", "java", _java("client-5.5.0", "Admin"))
 RESET: Final = Peer("java-5.5.0-reset", "java", _java("client-5.5.0", "Reset"))
-JAVA_5_AS_IT_COMES: Final = Peer("java-5.5.0", "java", _java("client-5.5.0", more=()))
+JAVA_5_AS_IT_COMES: Final = Peer("java-5.5.0", "java", _java("client-5.5.0", options=_SMALL))
+JAVA_5_FULL_SPEED: Final = Peer("java-5.5.0", "java", _java("client-5.5.0", options=_FULL_SPEED))
 JAVA_4: Final = Peer("java-4.9.8", "java", _java("client-4.9.8"), batches=True)
 GO: Final = Peer("go-2.1.2", "go", _go, batches=True, hashes_utf16=False, environment=_home)
 CPP: Final = Peer("cpp-python-0.4.4", "cpp", _cpp, environment=_cpp_environment)

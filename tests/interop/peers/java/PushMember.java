@@ -10,6 +10,7 @@ import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 /** A push consumer: concurrent, orderly or broadcasting. */
 class PushMember extends Member {
     private static final int ORDERLY_PAUSE_MILLIS = 100;
+    private static final int LEAVE_MILLIS = 10_000; // running handlers end and are committed
     private final DefaultMQPushConsumer consumer;
 
     PushMember(String namesrv, Map<String, String> fields) throws Exception {
@@ -17,6 +18,7 @@ class PushMember extends Member {
         consumer = new DefaultMQPushConsumer(fields.get("group"));
         consumer.setNamesrvAddr(namesrv);
         consumer.setPollNameServerInterval(Peer.ROUTES_MILLIS);
+        consumer.setAwaitTerminationMillisWhenShutdown(LEAVE_MILLIS);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         if (fields.containsKey("instance")) {
             consumer.setInstanceName(fields.get("instance"));
