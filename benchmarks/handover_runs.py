@@ -26,7 +26,10 @@ QUEUES: Final = 16
 MEMBERS: Final = 4
 CHANGES: Final = 20
 # Joining (+) and leaving (-), over and over; two to four members at a time, of which none stays.
-STEPS: Final = ((2, True), (3, True), (0, False), (1, False), (0, True), (1, True), (2, False), (3, False))  # fmt: skip # noqa: E501
+STEPS: Final = (
+    *((2, True), (3, True), (0, False), (1, False)),
+    *((0, True), (1, True), (2, False), (3, False)),
+)
 SLOW_EVERY: Final = 500
 SLOW_MS: Final = 5_000
 QUIET_S: Final = 25.0  # without a delivery, what is missing at the end is lost
