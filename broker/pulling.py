@@ -20,6 +20,7 @@ from aerobee.storage.reading import ReadResult, ReadStatus
 
 if TYPE_CHECKING:
     from aerobee.broker.context import Context
+    from aerobee.broker.offsets import OffsetTable
 
 MASTER_ID: Final = 0
 HELD_MS_MAX: Final = 10 * 60 * 1000  # a client may not park a pull for longer
@@ -122,7 +123,9 @@ class Pulls:
             broadcasts = None
         result = None if broadcasts is None else self._sent_on(pull, queue, broadcasts)
         if result is None:
-            if key is None or handovers.begin_pull(connection, key, finished=_finished(header)):
+            if key is None or handovers.begin_pull(
+                connection, key, finished=_finished(header, self._offsets)
+            ):
                 result = self._read(pull, queue, wanted)
             else:
                 result = nothing(queue, pull.offset)
@@ -259,12 +262,10 @@ class Pulls:
         return group.broker_id
 
 
-def _finished(header: PullMessageRequest) -> bool:
-    """Whether a consumer has consumed all that it has fetched, as far as its pull says."""
-    committing = header.sys_flag & PullSysFlag.COMMIT_OFFSET
-    return header.queue_offset == 0 or bool(
-        committing and header.commit_offset >= header.queue_offset
-    )
+def _finished(header: PullMessageRequest, offsets: "OffsetTable") -> bool:
+    """Whether a consumer has consumed all that it has fetched, as far as its commits say."""
+    committed = offsets.committed(header.consumer_group, header.topic, header.queue_id)
+    return (committed or 0) >= header.queue_offset
 
 
 def moved(queue: TopicQueue, offset: int) -> ReadResult:

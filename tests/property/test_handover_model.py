@@ -172,6 +172,8 @@ class HandoverMachine(RuleBasedStateMachine):
             del self.around.pulls[held]
         for owners in self.given.values():
             owners.discard(connection)
+        if self.members.group("g") is None:
+            self.untold_since_ms = None  # nobody is left to hear of anything
         self.connections[number] = self.connect(number)
 
     @rule(number=NUMBERS, key=QUEUES)
