@@ -325,3 +325,24 @@ def owned_by(live: LiveBroker) -> tuple[Connection, QueueKey]:
     owner = live.broker.context.handovers.owner(key)
     assert owner is not None
     return owner.connection, key
+
+
+async def test_who_does_not_pull_again_has_dropped_the_queue(live: LiveBroker) -> None:
+    """Go commits one of the queues that it drops; of the others its pulls are the only sign."""
+    live.broker.settings = live.broker.settings.changed({"handoverWaitMillis": "5000"})
+    old, new = await joined(live, "c1"), await joined(live, "c2")
+    async with old, new:
+        for queue_id in (0, 1):
+            await old.start_of(queue_id)
+        await old.members()
+        kept = asyncio.create_task(old.pull(1, 0, suspend_ms=60_000))
+        dropped = asyncio.create_task(old.pull(0, 1, suspend_ms=60_000))
+        await until(lambda: live.broker.context.holds.count == 2)
+        first, second = new.starting(0), new.starting(1)
+        assert (await kept).code == (await dropped).code == ResponseCode.PULL_NOT_FOUND
+        again = asyncio.create_task(old.pull(1, 0, suspend_ms=60_000))
+        assert (await second).code == ResponseCode.QUERY_NOT_FOUND
+        assert not first.done()
+        await old.commit(1)
+        assert offset_of(await first) == 1
+        assert (await again).code == ResponseCode.PULL_NOT_FOUND
