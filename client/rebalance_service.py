@@ -24,6 +24,7 @@ class RebalanceService:
 
     def __init__(self, settings: ClientSettings, consumers: dict[str, Consumer]) -> None:
         self.joining: set[str] = set()  # groups of which not all brokers have heard yet
+        self._leaving: set[str] = set()
         self._consumers = consumers
         self._interval_s = settings.rebalance_interval_ms / 1000
         self._gap_s = settings.rebalance_gap_ms / 1000
@@ -62,12 +63,17 @@ class RebalanceService:
     async def leave(self, consumer: Consumer) -> None:
         """Let a consumer give up all its queues; no round hands it another one.
 
-        Rounds of the other groups go on meanwhile: its handlers may take their time.
+        Rounds of the other groups go on meanwhile: its handlers may take their time. Heartbeats
+        name it until the end: brokers judge its last commits as those of a member.
         """
         async with self._round:
+            self._leaving.add(consumer.group)
+        try:
+            if consumer.ownership is not None:
+                await consumer.ownership.release_all()
+        finally:
             self._consumers.pop(consumer.group, None)
-        if consumer.ownership is not None:
-            await consumer.ownership.release_all()
+            self._leaving.discard(consumer.group)
 
     async def run(self) -> None:
         """Go on for as long as the instance lives."""
@@ -93,7 +99,8 @@ class RebalanceService:
             members = [
                 consumer.ownership
                 for consumer in self._consumers.values()
-                if consumer.ownership is not None and consumer.group not in self.joining
+                if consumer.ownership is not None
+                and consumer.group not in self.joining | self._leaving
             ]
             planned = await asyncio.gather(*(ownership.plan() for ownership in members))
             for ownership in members:
