@@ -40,7 +40,8 @@ class ClientOffsets:
 class BroadcastOffsets:
     """The offsets of broadcasting members, by topic and group; clock injected.
 
-    Follows the members, so that pulls of other groups cost nothing: see `concerns`.
+    `initial` and `pulled` are for pulls of `groups`, those that are connected and broadcast, and
+    for those whose request source is FROM_PROXY; others cost nothing.
     """
 
     def __init__(
@@ -50,7 +51,7 @@ class BroadcastOffsets:
         store: MessageStore,
         now_ms: Callable[[], int],
     ) -> None:
-        self._broadcasting: set[str] = set()  # groups that are connected
+        self.groups: set[str] = set()  # groups that are connected
         self._members = members
         self._offsets = offsets
         self._store = store
@@ -73,13 +74,9 @@ class BroadcastOffsets:
         """A group has come, gone, or become another."""
         known = self._members.group(group)
         if known is not None and _broadcasts(known):
-            self._broadcasting.add(group)
+            self.groups.add(group)
         else:
-            self._broadcasting.discard(group)
-
-    def concerns(self, group: str, request_source: int | None) -> bool:
-        """Whether a pull is one of those that `initial` and `pulled` are for."""
-        return group in self._broadcasting or request_source == FROM_PROXY
+            self.groups.discard(group)
 
     def initial(self, connection: Connection, header: PullMessageRequest) -> int | None:
         """Return the offset to which a client is sent, None where its own is right."""

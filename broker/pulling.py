@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Final, Protocol
 
-from aerobee.broker.broadcast_offsets import BroadcastOffsets
+from aerobee.broker.broadcast_offsets import FROM_PROXY, BroadcastOffsets
 from aerobee.broker.filters import MessageFilter, SqlFilter
 from aerobee.broker.hooks import PullEvent
 from aerobee.broker.owned_queue import QueueKey
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 MASTER_ID: Final = 0
 HELD_MS_MAX: Final = 10 * 60 * 1000  # a client may not park a pull for longer
 
-FOUND: Final = ReadStatus.FOUND
+FOUND: Final = ReadStatus.FOUND  # to look it up in the enumeration takes a quarter microsecond
 HEADER: Final = (
     b'{"code":%d,"extFields":{"groupSysFlag":"%d","maxOffset":"%d","minOffset":"%d",'
     b'"nextBeginOffset":"%d","suggestWhichBrokerId":"%d","topicSysFlag":"%d"},"flag":1,'
@@ -96,6 +96,8 @@ class Pulls:
         self._handovers = context.handovers
         self._commit_log = context.tick.commit_log
         self._read_store = context.store.read
+        self._count_pull = context.metrics.pulled
+        self._hooks = context.hooks
         settings = context.settings
         self._check = PullChecks(context).check
         self._count_max = settings.max_transfer_count_on_message_in_memory
@@ -118,10 +120,12 @@ class Pulls:
             key is None or handovers.takes_commit(connection, key, header.commit_offset)
         ):
             self._offsets.commit(group_name, topic_name, queue_id, header.commit_offset)
-        broadcasts = self._broadcasts
-        if broadcasts is not None and not broadcasts.concerns(group_name, header.request_source):
-            broadcasts = None
-        result = None if broadcasts is None else self._sent_on(pull, queue, broadcasts)
+        broadcasts, result = self._broadcasts, None
+        if broadcasts is not None:
+            if group_name in broadcasts.groups or header.request_source == FROM_PROXY:
+                result = self._sent_on(pull, queue, broadcasts)
+            else:
+                broadcasts = None
         if result is None:
             if key is None or handovers.begin_pull(
                 connection, key, finished=_finished(header, self._offsets)
@@ -130,10 +134,11 @@ class Pulls:
             else:
                 result = nothing(queue, pull.offset)
         self._offsets.pulled(group_name, topic_name, queue_id, result.next_offset)
-        code = reply_code(result.status, header.queue_offset)
+        status = result.status
+        code = 0 if status is FOUND else reply_code(status, header.queue_offset)
         if broadcasts is not None:
-            moved = code == ResponseCode.PULL_OFFSET_MOVED
-            broadcasts.pulled(connection, header, result.next_offset if moved else None)
+            sent_on = code == ResponseCode.PULL_OFFSET_MOVED
+            broadcasts.pulled(connection, header, result.next_offset if sent_on else None)
         if code == ResponseCode.PULL_NOT_FOUND and header.sys_flag & PullSysFlag.SUSPEND:
             timeout_ms, context = header.suspend_timeout_millis, self._context
             if not context.settings.long_polling_enable:
@@ -211,9 +216,9 @@ class Pulls:
         topic: TopicConfig,
         group: SubscriptionGroupConfig,
     ) -> list[bytes | memoryview]:
-        context, header = self._context, pull.header
-        context.metrics.pulled(header.topic, header.consumer_group, result.count, result.bytes)
-        if context.hooks.after_pull:
+        header, hooks = pull.header, self._hooks
+        self._count_pull(header.topic, header.consumer_group, result.count, result.bytes)
+        if hooks.after_pull:
             event = PullEvent(
                 connection=pull.connection,
                 group=header.consumer_group,
@@ -224,7 +229,7 @@ class Pulls:
                 count=result.count,
                 size_bytes=result.bytes,
             )
-            for hook in context.hooks.after_pull:
+            for hook in hooks.after_pull:
                 hook(event)
         broker_id = self._suggested(queue, result, group) if self._slave_read else MASTER_ID
         flags = topic.topic_sys_flag, group.group_sys_flag
@@ -282,8 +287,6 @@ def nothing(queue: TopicQueue, offset: int) -> ReadResult:
 
 def reply_code(status: ReadStatus, offset: int) -> int:
     """Map the outcome of a read to the code that decides what the client does next."""
-    if status is FOUND:
-        return 0  # the one that is quick; to look up an enumeration's member takes a while
     if offset == 0 and status in (
         ReadStatus.NO_MATCHED_LOGIC_QUEUE,
         ReadStatus.NO_MESSAGE_IN_QUEUE,

@@ -69,7 +69,7 @@ class World:
             request_source=None if proxy_for is None else 1,
             proxy_froward_client_id=proxy_for,
         )
-        if not self.broadcasts.concerns("g", header.request_source):
+        if "g" not in self.broadcasts.groups and proxy_for is None:
             return None
         sent = self.broadcasts.initial(connection, header)
         self.broadcasts.pulled(connection, header, sent)
