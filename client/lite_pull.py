@@ -343,7 +343,7 @@ class LitePullConsumer(GroupMember):
     async def reset_offsets(self, offsets: Mapping[MessageQueue, int]) -> None:
         """Go on at these offsets with those of the queues that are read here."""
         self._started()
-        for queue in self._queues.all().keys() & offsets.keys():
+        for queue in sorted(self._queues.all().keys() & offsets.keys()):
             self._queues.restart(queue, offsets[queue])
             await self._offsets.commit_or_log(queue, offsets[queue])
 

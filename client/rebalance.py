@@ -118,7 +118,7 @@ class Ownership:
     async def release_all(self) -> None:
         """Give up every queue, and wait for that: this member leaves."""
         self._closed = True
-        abandoned = set(self._taking)
+        abandoned = sorted(self._taking)
         await self._gains.close()
         for queue in list(self.queues):
             self._lose(queue, give_up=True)
@@ -234,7 +234,7 @@ class Ownership:
         if refused := queues - granted:
             self._taking -= refused
             self._instance.rebalancing.later(LOCK_RETRY_S)
-            for topic in {queue.topic for queue in refused}:
+            for topic in sorted({queue.topic for queue in refused}):
                 self._announce(topic)
         await asyncio.gather(*map(self._take, sorted(granted)))
 
