@@ -111,10 +111,10 @@ class BrokerNode(ServerNode):
 
     def kill(self, *, silent_s: float = 0.0) -> None:
         """End it as kill -9 does: what the kernel has of its files stays."""
-        was_up = self.up
+        process = self.process
         super().kill(silent_s=silent_s)
-        if was_up:
-            self.broker.store.abandon()
+        if process is not None:
+            process.context.copy().run(self.broker.store.abandon)  # what it calls is dead, too
 
     async def die(self, silent_s: float) -> None:
         """Kill it, and expect that it comes back with the offsets that it had saved."""
