@@ -15,11 +15,18 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from aerobee.spark.errors import ExportRefused, JavaMissing, OptionError, StoreUnreadable
+    from aerobee.spark.errors import (
+        DataLost,
+        ExportRefused,
+        JavaMissing,
+        OptionError,
+        StoreUnreadable,
+    )
     from aerobee.spark.exporter import ExportSummary, export
     from aerobee.spark.local_session import session
 
 __all__ = [
+    "DataLost",
     "ExportRefused",
     "ExportSummary",
     "JavaMissing",
@@ -31,6 +38,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "DataLost": "aerobee.spark.errors",
     "ExportRefused": "aerobee.spark.errors",
     "ExportSummary": "aerobee.spark.exporter",
     "JavaMissing": "aerobee.spark.errors",

@@ -3,6 +3,7 @@
 AerobeeError
 ├── OptionError        an option or schema of the query is wrong: correct the query
 ├── StoreUnreadable    the path holds no readable log, or a file of it went away: see the path
+│   └── DataLost       messages that were asked for are gone: the text names their ranges
 ├── ExportRefused      the target folder may not be written as asked: another folder or option
 ├── ExportFailed       the target could not be written (a full disk, permissions)
 └── JavaMissing        no Java that Spark can use: install one, or the `jdk` extra
@@ -17,6 +18,10 @@ class OptionError(AerobeeError, ValueError):
 
 class StoreUnreadable(AerobeeError):
     """The store's files cannot be read as planned; the text names the file and the reason."""
+
+
+class DataLost(StoreUnreadable):
+    """Messages that a read asked for are gone; the text names queues and offsets, or positions."""
 
 
 class ExportRefused(AerobeeError):

@@ -1,0 +1,136 @@
+"""One queue's ConsumeQueue files, read as one array of entries that is numbered by offset.
+
+An entry is 20 bytes: log position (8), record size (4), tag hash (8). A file's name is the
+position in bytes of its first entry, so entry number and queue offset are the same. Entries
+ascend in the log; before the first there may be padding, behind the last one zeros. Source:
+ConsumeQueue of RocketMQ 5.5.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import struct
+from bisect import bisect_left, bisect_right
+from typing import Any, Self
+
+import numpy as np
+
+from aerobee.spark.layout import Ints
+
+ENTRY_BYTES = 20
+NOWHERE = np.iinfo(np.int64).max
+ENTRY = np.dtype([("position", ">i8"), ("size", ">i4"), ("tag_hash", ">i8")])
+Entries = np.ndarray[Any, np.dtype[np.void]]
+
+_PADDING_SIZE = 0x7FFFFFFF  # fills the file before a queue's first entry
+_HEAD = struct.Struct(">qi")
+_NAME = re.compile(r"\d{20}")
+_FIRST_STEP = 64  # entries; most queues are short, or wanted from their beginning
+
+
+class QueueEntries:
+    """The entries of one queue; a file that the broker deletes meanwhile reads as no entries.
+
+    `first` is the number of the first entry that a file has room for, `end` the number behind
+    the last. Files are opened when they are needed, and closed by the context manager.
+    """
+
+    def __init__(self, queue_dir: str) -> None:
+        try:
+            with os.scandir(queue_dir) as entries:
+                names = sorted(entry.name for entry in entries if _NAME.fullmatch(entry.name))
+        except OSError:
+            names = []
+        self._dir = queue_dir
+        self._names = names
+        self._bases = [int(name) // ENTRY_BYTES for name in names]
+        self._fds: dict[int, int | None] = {}
+        self.first = self._bases[0] if names else 0
+        self.end = self.first
+        if names and (fd := self._fd(len(names) - 1)) is not None:
+            self.end = self._bases[-1] + os.fstat(fd).st_size // ENTRY_BYTES
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for fd in self._fds.values():
+            if fd is not None:
+                os.close(fd)
+        self._fds = {}
+
+    def position(self, at: int) -> int:
+        """The log position in entry `at`; -1 for padding, NOWHERE where none was written."""
+        file = bisect_right(self._bases, at) - 1
+        fd = self._fd(file) if file >= 0 else None
+        if fd is None:
+            return -1 if file < len(self._bases) - 1 else NOWHERE  # retention: earlier than all
+        head = os.pread(fd, _HEAD.size, (at - self._bases[file]) * ENTRY_BYTES)
+        if len(head) < _HEAD.size:
+            return NOWHERE
+        position, size = _HEAD.unpack(head)
+        if size <= 0:
+            return NOWHERE
+        return -1 if size == _PADDING_SIZE else int(position)
+
+    def first_from(self, position: int) -> int:
+        """The number of the first entry at log position `position` or behind it."""
+        # the last file that starts before it, then ever larger steps inside: few reads for the
+        # many queues that are short
+        file = bisect_left(range(len(self._bases)), position, key=self._file_position) - 1
+        if file < 0:
+            return self.first
+        low = self._bases[file]
+        limit = self._bases[file + 1] if file + 1 < len(self._bases) else self.end
+        step = _FIRST_STEP
+        while low + step < limit and self.position(low + step) < position:
+            low, step = low + step, step * 4
+        high = min(low + step, limit)
+        return low + bisect_left(range(low, high), position, key=self.position)
+
+    def bounds(self, log_start: int, log_end: int) -> tuple[int, int]:
+        """The offsets of the messages whose records lie in [log_start, log_end) of the log."""
+        start = self.first_from(log_start)
+        return start, max(start, self.first_from(log_end))
+
+    def between(self, low: int, high: int) -> Ints:
+        """The log positions of all entries in [low, high)."""
+        entries = self.read(self.first_from(low), self.first_from(high))
+        positions: Ints = entries["position"][entries["size"] > 0].astype(np.int64)
+        return positions[(positions >= low) & (positions < high)]
+
+    def read(self, low: int, high: int) -> Entries:
+        """The entries from number `low` up to `high`, fewer where a file is missing."""
+        parts = []
+        while low < high:
+            file = bisect_right(self._bases, low) - 1
+            fd = self._fd(file) if file >= 0 else None
+            if fd is None:
+                break
+            later = self._bases[file + 1] if file + 1 < len(self._bases) else self.end
+            count = min(high, later) - low
+            if count <= 0:
+                break
+            at = (low - self._bases[file]) * ENTRY_BYTES
+            data = os.pread(fd, count * ENTRY_BYTES, at)
+            part = np.frombuffer(data, ENTRY, len(data) // ENTRY_BYTES)
+            parts.append(part)
+            if len(part) < count:
+                break
+            low += count
+        if len(parts) == 1:
+            return parts[0]
+        return np.concatenate(parts) if parts else np.empty(0, ENTRY)
+
+    def _file_position(self, file: int) -> int:
+        return self.position(self._bases[file])
+
+    def _fd(self, file: int) -> int | None:
+        if file not in self._fds:
+            try:
+                path = f"{self._dir}/{self._names[file]}"
+                self._fds[file] = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            except OSError:
+                self._fds[file] = None
+        return self._fds[file]

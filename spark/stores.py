@@ -1,0 +1,91 @@
+"""The stores that option `path` names: one, several, or a pattern, each with its label.
+
+The label stands for the broker in names of queues (`broker-a:0`): the folder's name, with a
+pattern the name that its first wildcard stands in, or what is written before it (`label=path`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from aerobee.spark.errors import OptionError, StoreUnreadable
+from aerobee.spark.log_files import StorePath
+
+_LABELLED = re.compile(r"([^=/*?\[\]]+)=(.+)", re.DOTALL)
+_WILDCARD = re.compile(r"[*?\[]")
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """One store at rest, or below a running broker; `label` is unique within a query."""
+
+    label: str
+    log_dir: str
+    queues_dir: str | None
+
+
+def find_stores(path: str) -> list[Store]:
+    """The stores that `path` names, by label.
+
+    Raises StoreUnreadable where there is none, OptionError where labels do not differ.
+    """
+    stores: dict[str, Store] = {}
+    for part in _parts(path):
+        for store in _named(part):
+            other = stores.get(store.label)
+            if other is not None and other.log_dir == store.log_dir:
+                raise OptionError(f"option path: {store.log_dir} stands there twice")
+            if other is not None:
+                raise OptionError(
+                    f"option path: {other.log_dir} and {store.log_dir} would both be called"
+                    f" {store.label!r}, and queues are told apart by it: write name=path for each,"
+                    " as in broker-a=/data/1,broker-b=/data/2"
+                )
+            stores[store.label] = store
+    if not stores:
+        raise OptionError("option path is missing: name the folder of a broker's store")
+    return [stores[label] for label in sorted(stores)]
+
+
+def _parts(path: str) -> list[str]:
+    """The paths in a list; a folder whose name has a comma in it stays one."""
+    if Path(path.strip()).is_dir():
+        return [path.strip()]
+    return [part.strip() for part in path.split(",") if part.strip()]
+
+
+def _named(part: str) -> Iterator[Store]:
+    labelled = None if Path(part).is_dir() else _LABELLED.fullmatch(part)
+    label, path = (labelled[1].strip(), labelled[2].strip()) if labelled else ("", part)
+    path = path.removeprefix("file://")
+    if Path(path).is_dir() or not _WILDCARD.search(path):
+        yield _store(path, label)
+        return
+    if label:
+        raise OptionError(
+            f"option path: {part!r} is a pattern and cannot have one name; each store that it"
+            " finds is called by the folder that the first wildcard stands in"
+        )
+    found = 0
+    parts = Path(path).parts
+    varying = next(at for at, name in enumerate(parts) if _WILDCARD.search(name))
+    for match in sorted(Path(*parts[:varying]).glob("/".join(parts[varying:]))):
+        try:
+            store = _store(str(match), match.parts[varying])
+        except StoreUnreadable:
+            continue  # a pattern also finds what is no store
+        found += 1
+        yield store
+    if not found:
+        raise StoreUnreadable(f"option path: no RocketMQ store is found by {path}")
+
+
+def _store(path: str, label: str) -> Store:
+    folders = StorePath.find(path)
+    log_dir = Path(folders.log_dir).absolute()
+    name = log_dir.parent.name if log_dir.name == "commitlog" else log_dir.name
+    queues_dir = str(Path(folders.queues_dir).absolute()) if folders.queues_dir else None
+    return Store(label or name or "store", str(log_dir), queues_dir)

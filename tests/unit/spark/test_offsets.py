@@ -1,0 +1,60 @@
+"""Offsets as JSON: the same text for the same offsets, and every wrong text is explained."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aerobee.spark.errors import OptionError
+from aerobee.spark.offsets import QueueKey, format_offsets, parse_assign, parse_offsets
+
+KEYS = st.builds(QueueKey, st.text(min_size=1), st.text(min_size=1), st.integers(0, 10**9 - 1))
+
+
+@given(st.dictionaries(KEYS, st.integers(-2, 2**63 - 1)))
+def test_offsets_survive_their_text(offsets: dict[QueueKey, int]) -> None:
+    """Any names of brokers and topics, a colon or a line break in them too."""
+    text = format_offsets(offsets)
+    assert parse_offsets(text) == offsets
+    assert format_offsets(dict(reversed(offsets.items()))) == text
+
+
+def test_one_broker_need_not_be_named() -> None:
+    """Where one store is read, the number says all."""
+    key = QueueKey("broker-a", "orders", 3)
+    assert parse_offsets('{"orders": {"3": 7}}', ["broker-a"]) == {key: 7}
+    assert parse_assign('{"orders": [3, "broker-a:4"]}', ["broker-a"]) == {
+        key,
+        QueueKey("broker-a", "orders", 4),
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("earliest", "is no JSON"),
+        ("[1]", "is no JSON object"),
+        ('{"a": 3}', "'a' has 3 in place of its queues"),
+        ('{"a": {"x:y": 3}}', "'x:y' of 'a' is no queue"),
+        ('{"a": {"b:0": -3}}', "-3 of a b:0 is no offset"),
+        ('{"a": {"b:0": true}}', "True of a b:0 is no offset"),
+        ('{"a": {"b:0": 1.5}}', "1.5 of a b:0 is no offset"),
+        ('{"a": {"0": 1}}', "names no broker, and several are read .b, c."),
+        ('{"a": {"d:0": 1}}', "there is no broker 'd' .there are: b, c."),
+        ('{"a": {"b:0": 1, "b:00": 1}}', "queue a b:0 stands there twice"),
+        ('{"a": {"b:0": 1, "b:0": 1}}', "a name stands there twice"),
+        ("[" * 100_000, "nested too deeply|no JSON"),
+    ],
+)
+def test_wrong_texts_are_explained(text: str, message: str) -> None:
+    """What is wrong, and an example of what is right."""
+    with pytest.raises(OptionError, match=f"(?s)^option endingOffsets: .*{message}.*write it as"):
+        parse_offsets(text, ["b", "c"], "option endingOffsets")
+
+
+@pytest.mark.parametrize("text", ["{}", '{"a": []}', '{"a": {"b:0": 1}}', '{"a": ["b"]}', "a"])
+def test_wrong_assignments_are_explained(text: str) -> None:
+    """Likewise for the list of queues."""
+    with pytest.raises(OptionError, match=r'^option assign: .*write it as {"orders": \["bro'):
+        parse_assign(text, ["b"])
