@@ -181,7 +181,8 @@ class VirtualLoop(base_events.BaseEventLoop):
         process.thaws_s = self._now_s + seconds
         for timer in sorted(self._scheduled):
             if _process_of(timer) is process and timer.when() <= process.thaws_s:
-                timer._when = process.thaws_s = process.thaws_s + APART_S  # type: ignore[attr-defined]
+                process.thaws_s += APART_S
+                timer._when = process.thaws_s  # type: ignore[attr-defined]
         heapq.heapify(self._scheduled)
         super().call_at(self._now_s + seconds, self._thaw, process)
 
