@@ -64,7 +64,7 @@ bench-handover: $(READY) ## what is delivered twice when groups grow and shrink,
 	PYTHONPATH=tests $(BIN)/python -m benchmarks.handover $(ARGS)
 
 interop: $(READY) ## real RocketMQ clients and servers against ours
-	$(BIN)/python -m pytest -m interop tests/interop $(ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m interop tests/interop $(ARGS)
 
 soak: $(READY) ## the long runs: ROUNDS kills of a broker under load, SEEDS simulated clusters
 	KILL_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest --timeout 7200 tests/crash $(ARGS)
