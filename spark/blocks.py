@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from aerobee.remoting.errors import CorruptRecord
-from aerobee.spark.boundaries import Stop, find_chain
-from aerobee.spark.layout import SLACK_BYTES, Bytes, Ints, unaligned
+from aerobee.spark.boundaries import PREFIX_BYTES, Stop, find_chain
+from aerobee.spark.damage import STRICT, Damage
+from aerobee.spark.layout import MAGIC_V1, MAGIC_V2, SLACK_BYTES, Bytes, Ints, unaligned
 from aerobee.spark.log_files import SegmentFile
 from aerobee.spark.queue_hints import hinted_starts
 
@@ -34,22 +34,49 @@ class Block:
     stop: Stop
 
 
-def read_blocks(file: SegmentFile, start: int, end: int, queues_dir: str | None) -> Iterator[Block]:
+def read_blocks(
+    file: SegmentFile, start: int, end: int, queues_dir: str | None, damage: Damage = STRICT
+) -> Iterator[Block]:
     """The records in the log positions [start, end), both of which are record boundaries.
 
-    Unused bytes at the end of a file end the range early. Raises CorruptRecord at bytes that are
-    no record, StoreUnreadable where the file has become shorter.
+    Unused bytes at the end of a file end the range early. Bytes that are no record are told to
+    `damage`; unless it raises CorruptRecord, reading goes on at the next record. Raises DataLost
+    where the file has become shorter.
     """
-    for block in scan_blocks(file, start, end, queues_dir):
-        if len(block.starts):
-            yield block
-    if block.end == end or (block.stop is Stop.BLANK and end == file.segment.end):
-        return
-    raise CorruptRecord(
-        f"{file.segment.path}: at log position {block.end} (byte {block.end - file.segment.base}"
-        f" of the file) no record goes on, although records up to {end} were planned:"
-        f" {block.stop.value}; python -m aerobee.storage.verify says more"
-    )
+    at = start
+    while at < end:
+        for block in scan_blocks(file, at, end, queues_dir):
+            if len(block.starts):
+                yield block
+        if block.end == end or (block.stop is Stop.BLANK and end == file.segment.end):
+            return
+        damage.note(
+            block.end,
+            f"{file.segment.path}: at log position {block.end} (byte"
+            f" {block.end - file.segment.base} of the file) no record goes on, although records up"
+            f" to {end} were planned: {block.stop.value}; python -m aerobee.storage.verify says"
+            " more",
+        )
+        at = find_record(file, block.end + 1, end)
+
+
+def find_record(file: SegmentFile, start: int, end: int) -> int:
+    """The first log position from `start` on where a record's head stands; `end` if there is none.
+
+    A head is told by its magic number and by the log position that it repeats.
+    """
+    buffer = np.zeros(BLOCK_BYTES + PREFIX_BYTES, np.uint8)
+    while start + PREFIX_BYTES <= end:
+        length = min(len(buffer), end - start)
+        file.read_into(memoryview(buffer)[:length], start)  # type: ignore[arg-type]
+        count = length - PREFIX_BYTES + 1
+        own = unaligned(buffer, ">i8")[28 : 28 + count] == np.arange(start, start + count)
+        magics = unaligned(buffer, ">u4")[4:]
+        for at in np.flatnonzero(own).tolist():
+            if magics[at] in (MAGIC_V1, MAGIC_V2):
+                return start + int(at)
+        start += count
+    return end
 
 
 def scan_blocks(

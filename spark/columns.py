@@ -52,6 +52,17 @@ COLUMNS = (
     Column("body_bytes", ("int",), usual=False),
     Column("record_bytes", ("int",), usual=False),
     Column("prepared_transaction_offset", ("bigint",), usual=False),
+    Column("tags_code", ("bigint",), usual=False),
+    Column("broker", ("string",), usual=False),
+    Column("_corrupt", ("string",), nullable=True, usual=False),
+)
+CORRUPT = "_corrupt"
+# what the ConsumeQueues tell: a read of these alone does not touch the log
+FROM_QUEUES = frozenset(
+    {
+        *("topic", "queue_id", "queue_offset", "commit_log_offset", "record_bytes"),
+        *("tags_code", "broker"),
+    }
 )
 BY_NAME = {column.name: column for column in COLUMNS}
 USUAL = tuple(column.name for column in COLUMNS if column.usual)

@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from isal.isal_zlib import crc32
 
 from aerobee.remoting.errors import AerobeeError, CorruptRecord
+from aerobee.remoting.tags import java_string_hash
 from aerobee.spark.cells import ragged, text
 from aerobee.spark.hosts import host_column
 from aerobee.spark.layout import COMPRESSED, Records
@@ -34,17 +36,29 @@ _NUMBERS = {  # columns that are one header field: (field, numpy type)
 class Decoder:
     """Turns chunks of records into RecordBatches of one schema.
 
-    `decompress` asks for compressed bodies to be unpacked; else they stay as stored. Raises
-    CorruptRecord for a body that cannot be unpacked.
+    `decompress` asks for compressed bodies to be unpacked; else they stay as stored. `verify_crc`
+    asks for the bodies' checksums to be compared. `broker` is what the column of that name says.
+    Raises CorruptRecord for a body that cannot be unpacked or has another checksum.
     """
 
-    def __init__(self, schema: pa.Schema, *, decompress: bool = False) -> None:
+    def __init__(
+        self,
+        schema: pa.Schema,
+        *,
+        decompress: bool = False,
+        verify_crc: bool = False,
+        broker: str = "",
+    ) -> None:
         self.schema = schema
+        self.broker = broker
         self._decompress = decompress
+        self._verify_crc = verify_crc
         self._columns = [(field, _reader(self, field.name)) for field in schema]
 
     def decode(self, records: Records) -> pa.RecordBatch:
         """One RecordBatch with a row per record, in the order of `records`."""
+        if self._verify_crc:
+            _check_bodies(records)
         chunk = Chunk(records)
         arrays = [read(chunk, field) for field, read in self._columns]
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
@@ -98,6 +112,9 @@ def _reader(decoder: Decoder, name: str) -> Reader:
         "body": decoder.body,
         "born_host": _host,
         "store_host": _host,
+        "tags_code": _tags_code,
+        "broker": lambda chunk, field: repeated(decoder.broker, len(chunk.records)),
+        "_corrupt": lambda chunk, field: pa.nulls(len(chunk.records), field.type),
     }
     return readers[name]
 
@@ -131,6 +148,33 @@ def _host(chunk: Chunk, field: pa.Field) -> pa.Array:
     return host_column(chunk.records, field.name)
 
 
+def _tags_code(chunk: Chunk, field: pa.Field) -> pa.Array:
+    tags = chunk.properties().find(b"TAGS").dictionary_encode()
+    hashes = pa.array([java_string_hash(tag) for tag in tags.dictionary.to_pylist()], field.type)
+    return hashes.take(tags.indices).fill_null(0)
+
+
+def repeated(word: str, count: int) -> pa.StringArray:
+    """One text in every row."""
+    return pa.repeat(pa.scalar(word), count)
+
+
+def _check_bodies(records: Records) -> None:
+    """Compare each body with its checksum; Python's loop is a small part of what that costs."""
+    data = memoryview(records.data)  # type: ignore[arg-type]
+    places = zip(records.body_at.tolist(), records.body_bytes.tolist(), strict=True)
+    found = np.fromiter(
+        (crc32(data[at : at + size]) for at, size in places), np.uint32, len(records)
+    )
+    stored = records.field("body_crc", np.int32).view(np.uint32)
+    wrong = np.flatnonzero((found ^ stored) & np.uint32(0x7FFFFFFF))
+    if len(wrong):
+        raise CorruptRecord(
+            f"record at log position {records.position(int(wrong[0]))}: its body has another"
+            " checksum than the producer's broker noted"
+        )
+
+
 def _unpacked(records: Records, flags: Any, packed: set[int]) -> pa.Array:
     """All bodies, the packed ones decompressed: the one place with a loop over records."""
     from aerobee.remoting import compression
@@ -149,10 +193,9 @@ def _unpacked(records: Records, flags: Any, packed: set[int]) -> pa.Array:
                 bytes(body), int(flags[row]), bytes_max=BODY_BYTES_MAX
             )
         except AerobeeError as error:
-            position = records.base + int(records.starts[row])
             raise CorruptRecord(
-                f"record at log position {position}: its compressed body cannot be unpacked:"
-                f" {error}"
+                f"record at log position {records.position(row)}: its compressed body cannot be"
+                f" unpacked: {error}"
             ) from error
         bodies.append(unpacked)
     return pa.array(bodies, pa.binary())

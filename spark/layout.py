@@ -100,6 +100,14 @@ class Records:
             values[shape.rows] = shape.headers[name]
         return values
 
+    def take(self, rows: Ints | slice) -> Records:
+        """The given ones among the records, in that order."""
+        return Records(self.data, self.base, self.starts[rows], self.sizes[rows])
+
+    def position(self, row: int) -> int:
+        """The log position that one record says it has."""
+        return int(unaligned(self.data, ">i8")[self.starts[row] + 28])
+
     def _group(self) -> list[HostShape]:
         cells = unaligned(self.data, f"V{HEADER_BYTES_MAX}")[self.starts]
         rows = cells.view(np.uint8).reshape(len(self.starts), HEADER_BYTES_MAX)
@@ -143,7 +151,7 @@ class Records:
             return
         at = int(np.flatnonzero(~good)[0])
         raise CorruptRecord(
-            f"record at log position {self.base + int(self.starts[at])}: the length of its {part}"
+            f"record at log position {self.position(at)}: the length of its {part}"
             f" does not fit the record's {int(self.sizes[at])} bytes"
         )
 

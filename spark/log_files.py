@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from aerobee.spark.errors import StoreUnreadable
+from aerobee.spark.errors import DataLost, StoreUnreadable
 
 _NAME = re.compile(r"\d{20}")
 
@@ -95,7 +95,7 @@ class SegmentFile:
         try:
             self._fd = os.open(segment.path, os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
-            raise StoreUnreadable(
+            raise DataLost(
                 f"{segment.path} (log positions {segment.base} to {segment.end}) is gone: the"
                 " broker's retention deleted it after the query was planned; run it again"
             ) from None
@@ -128,7 +128,7 @@ class SegmentFile:
                     f" {error.strerror}"
                 ) from error
             if not got:
-                raise StoreUnreadable(
+                raise DataLost(
                     f"{self.segment.path} ends at log position {position + done}, bytes up to"
                     f" {position + len(target)} were planned: it was cut after the query was"
                     " planned (a broker that recovered, a copy in progress?); run it again"

@@ -2,31 +2,58 @@
 
 from __future__ import annotations
 
-import difflib
-import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from aerobee.spark.columns import BY_NAME, USUAL
+from aerobee.spark import option_values as values
+from aerobee.spark.columns import CORRUPT, USUAL
+from aerobee.spark.damage import DROPMALFORMED, FAILFAST, PERMISSIVE
 from aerobee.spark.errors import OptionError
-from aerobee.spark.selection import EVERYTHING, Selection
+from aerobee.spark.offsets import EARLIEST, LATEST, Offsets, parse_assign, parse_offsets
+from aerobee.spark.selection import Selection
+from aerobee.spark.topics import TopicChoice
 
-_SIZE = re.compile(r"(\d+)\s*([kmg]?)b?", re.IGNORECASE)
-_SIZE_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
-PARTITION_BYTES_MIN = 64 << 10
+_WORDS = {"earliest": EARLIEST, "latest": LATEST}
+_CHOICES = ("subscribe", "subscribePattern", "assign")
+USERS_MESSAGES = Selection(choice=TopicChoice(system=False, retry=False))
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What a query asks for, checked."""
+    """What a query asks for, checked.
+
+    `starting`, `ending` and `assign` are kept as text: what they name can be judged only when
+    the stores, and so the brokers' names, are known.
+    """
 
     path: str
     columns: tuple[str, ...] = USUAL
     properties: str = "map"
     decompress: bool = False
+    verify_crc: bool = False
     partition_bytes: int | None = None
-    selection: Selection = EVERYTHING
+    partitions_min: int | None = None
+    fail_on_data_loss: bool = True
+    mode: str = FAILFAST
+    starting: str = "earliest"
+    ending: str = "latest"
+    assign: str | None = None
+    selection: Selection = USERS_MESSAGES
+
+    def starting_offsets(self, brokers: Collection[str]) -> Offsets | int:
+        """Where to start: an offset per queue, or one for all. Raises OptionError."""
+        return _offsets("startingOffsets", self.starting, brokers)
+
+    def ending_offsets(self, brokers: Collection[str]) -> Offsets | int:
+        """Where to end; likewise."""
+        return _offsets("endingOffsets", self.ending, brokers)
+
+    def choice(self, brokers: Collection[str]) -> TopicChoice:
+        """Which topics and queues to read. Raises OptionError."""
+        if self.assign is None:
+            return self.selection.choice
+        return TopicChoice(queues=parse_assign(self.assign, brokers))
 
 
 def parse_options(given: Mapping[str, str]) -> Options:
@@ -34,110 +61,105 @@ def parse_options(given: Mapping[str, str]) -> Options:
 
     Raises OptionError, which names the option, what is allowed, and what may have been meant.
     """
-    values = {name.lower(): value for name, value in given.items()}
-    for name in values:
+    by_name = {name.lower(): value for name, value in given.items()}
+    for name in by_name:
         if name not in _PARSERS:
             spelled = sorted(spelling for spelling, _ in _PARSERS.values())
-            raise OptionError(f"unknown option {_near(name, spelled)}")
+            raise OptionError(f"unknown option {values.near(name, spelled)}")
 
-    def take(name: str) -> Any:
+    def take(name: str, default: Any = None) -> Any:
         spelling, parse = _PARSERS[name.lower()]
-        return parse(spelling, values[name.lower()]) if name.lower() in values else None
+        return parse(spelling, by_name[name.lower()]) if name.lower() in by_name else default
 
-    if not values.get("path", "").strip():
+    if not by_name.get("path", "").strip():
         raise OptionError("option path is missing: name the folder of a broker's store")
     since, until = take("startingTimestamp"), take("endingTimestamp")
     if since is not None and until is not None and until <= since:
         raise OptionError(f"option endingTimestamp: {until} is not after startingTimestamp {since}")
+    several = [name for name in _CHOICES if name.lower() in by_name]
+    if len(several) > 1:
+        raise OptionError(f"options {' and '.join(several)} exclude each other: name one of them")
+    choice = TopicChoice(
+        names=take("subscribe"),
+        pattern=take("subscribePattern"),
+        system=take("includeSystemTopics", False),
+        retry=take("includeRetryTopics", False),
+    )
+    mode = take("mode", FAILFAST)
+    columns = take("columns", USUAL)
+    if mode == PERMISSIVE and "columns" not in by_name:
+        columns = (*USUAL, CORRUPT)
+    check_mode(mode, columns)
+    starting, ending = take("startingOffsets", "earliest"), take("endingOffsets", "latest")
+    if starting == "latest":
+        raise OptionError(
+            "option startingOffsets: 'latest' reads nothing, as a query ends where the store ends"
+            " when it is planned; write earliest, or JSON"
+        )
+    if ending == "earliest":
+        raise OptionError("option endingOffsets: 'earliest' reads nothing; write latest, or JSON")
     return Options(
-        path=values["path"].strip(),
-        columns=take("columns") or USUAL,
-        properties=take("properties") or "map",
-        decompress=bool(take("decompress")),
+        path=by_name["path"].strip(),
+        columns=columns,
+        properties=take("properties", "map"),
+        decompress=take("decompress", False),
+        verify_crc=take("verifyCrc", False),
         partition_bytes=take("partitionBytes"),
-        selection=Selection(take("subscribe"), since, until),
+        partitions_min=take("minPartitions"),
+        fail_on_data_loss=take("failOnDataLoss", True),
+        mode=mode,
+        starting=starting,
+        ending=ending,
+        assign=take("assign"),
+        selection=Selection(since_ms=since, until_ms=until, choice=choice),
     )
 
 
-def unknown_column(where: str, name: str) -> OptionError:
-    """The refusal of a column that there is not."""
-    return OptionError(f"{where}: unknown column {_near(name, list(BY_NAME))}")
-
-
-def _near(name: str, allowed: Collection[str]) -> str:
-    by_lower = {each.lower(): each for each in allowed}
-    near = difflib.get_close_matches(name.lower(), by_lower, n=1)
-    hint = f"; did you mean {by_lower[near[0]]}?" if near else ""
-    return f"{name!r}{hint} (there are: {', '.join(allowed)})"
-
-
-def _columns(option: str, value: str) -> tuple[str, ...]:
-    names = tuple(name.strip().lower() for name in value.split(",") if name.strip())
-    if not names:
-        raise OptionError(f"option {option}: {value!r} names no column, as in 'topic, body'")
-    for at, name in enumerate(names):
-        if name not in BY_NAME:
-            raise unknown_column(f"option {option}", name)
-        if name in names[:at]:
-            raise OptionError(f"option {option}: column {name!r} stands there twice")
-    return names
-
-
-def _choice(*allowed: str) -> Callable[[str, str], str]:
-    def parse(option: str, value: str) -> str:
-        if (word := value.strip().lower()) in allowed:
-            return word
-        near = difflib.get_close_matches(word, allowed, n=1)
-        hint = f"; did you mean {near[0]}?" if near else ""
-        raise OptionError(f"option {option}: {value!r} is not one of {', '.join(allowed)}{hint}")
-
-    return parse
-
-
-def _flag(option: str, value: str) -> bool:
-    return _choice("true", "false")(option, value) == "true"
-
-
-def _size(option: str, value: str) -> int:
-    found = _SIZE.fullmatch(value.strip())
-    size = int(found[1]) * _SIZE_UNITS[found[2].lower()] if found else 0
-    if size < PARTITION_BYTES_MIN:
+def check_mode(mode: str, columns: Collection[str]) -> None:
+    """Refuse columns that do not go with the mode."""
+    if mode == PERMISSIVE and CORRUPT not in columns:
         raise OptionError(
-            f"option {option}: {value!r} is no size of at least 64k; write bytes, or a number"
-            " with k, m or g, as 256m"
+            f"option mode: PERMISSIVE tells damage in the column {CORRUPT}, which is not among the"
+            " columns: name it, or use DROPMALFORMED"
         )
-    return size
+    if mode != PERMISSIVE and CORRUPT in columns:
+        raise OptionError(f"column {CORRUPT} is there with the option mode=PERMISSIVE only")
 
 
-def _milliseconds(option: str, value: str) -> int:
-    if not re.fullmatch(r"\d{1,18}", value.strip()):
-        raise OptionError(
-            f"option {option}: {value!r} is no time in milliseconds since 1970-01-01 UTC"
-        )
-    return int(value)
+def _offsets(option: str, text: str, brokers: Collection[str]) -> Offsets | int:
+    if text in _WORDS:
+        return _WORDS[text]
+    return parse_offsets(text, brokers, f"option {option}")
 
 
-def _topics(option: str, value: str) -> frozenset[str]:
-    topics = frozenset(topic.strip() for topic in value.split(",") if topic.strip())
-    if not topics:
-        raise OptionError(f"option {option}: {value!r} names no topic, as in 'orders,payments'")
-    return topics
-
-
-def _text(option: str, value: str) -> str:
-    return value
+def _offsets_text(option: str, value: str) -> str:
+    if (word := value.strip().lower()) in _WORDS:
+        return word
+    if not value.strip().startswith("{"):
+        values.choice("earliest", "latest", '{"topic": {"broker:queue": offset}}')(option, value)
+    return value.strip()
 
 
 _PARSERS: dict[str, tuple[str, Callable[[str, str], Any]]] = {
     spelling.lower(): (spelling, parse)
     for spelling, parse in (
-        ("path", _text),
-        ("columns", _columns),
-        ("properties", _choice("map", "binary")),
-        ("decompress", _flag),
-        ("partitionBytes", _size),
-        ("subscribe", _topics),
-        ("startingTimestamp", _milliseconds),
-        ("endingTimestamp", _milliseconds),
+        ("path", values.text),
+        ("columns", values.columns),
+        ("properties", values.choice("map", "binary")),
+        ("decompress", values.flag),
+        ("verifyCrc", values.flag),
+        ("partitionBytes", values.size),
+        ("minPartitions", values.partitions),
+        ("failOnDataLoss", values.flag),
+        ("mode", values.choice(FAILFAST, PERMISSIVE, DROPMALFORMED)),
+        ("subscribe", values.topics),
+        ("subscribePattern", values.pattern),
+        ("assign", values.text),
+        ("includeSystemTopics", values.flag),
+        ("includeRetryTopics", values.flag),
+        ("startingOffsets", _offsets_text),
+        ("endingOffsets", _offsets_text),
+        ("startingTimestamp", values.milliseconds),
+        ("endingTimestamp", values.milliseconds),
     )
 }

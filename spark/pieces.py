@@ -1,36 +1,86 @@
-"""A piece of the log to Arrow batches: what a task does, with or without Spark around it."""
+"""A piece of a read to Arrow batches: what a task does, with or without Spark around it."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 
 import pyarrow as pa
 
 from aerobee.spark.blocks import read_blocks
+from aerobee.spark.columns import FROM_QUEUES
+from aerobee.spark.damage import STRICT, Damage
 from aerobee.spark.decode import Decoder
+from aerobee.spark.entry_plan import EntryPiece
+from aerobee.spark.entry_reads import queue_batches
+from aerobee.spark.entry_records import entry_records
+from aerobee.spark.errors import DataLost
 from aerobee.spark.layout import Records
 from aerobee.spark.log_files import SegmentFile
 from aerobee.spark.plan import Piece
 from aerobee.spark.selection import Selection
 
+log = logging.getLogger(__name__)
+
 BATCH_RECORDS = 8192  # 4,000 to 10,000 per batch are fastest: larger ones leave the cache
 
 
-def piece_records(piece: Piece, queues_dir: str | None, selection: Selection) -> Iterator[Records]:
-    """The wanted records of one piece in chunks, each valid until the next is asked for."""
-    with SegmentFile(piece.segment) as file:
-        for block in read_blocks(file, piece.start, piece.end, queues_dir):
-            for low in range(0, len(block.starts), BATCH_RECORDS):
-                part = slice(low, low + BATCH_RECORDS)
-                chunk = Records(block.data, block.base, block.starts[part], block.sizes[part])
-                wanted = selection.pick(chunk)
-                if len(wanted):
-                    yield wanted
+def piece_records(
+    piece: Piece | EntryPiece,
+    queues_dir: str | None,
+    selection: Selection,
+    damage: Damage = STRICT,
+    *,
+    fail_on_data_loss: bool = True,
+) -> Iterator[Records]:
+    """The wanted records of one piece in chunks, each valid until the next is asked for.
+
+    Raises DataLost where files are gone, or warns of it; CorruptRecord if `damage` does.
+    """
+    if isinstance(piece, EntryPiece):
+        yield from entry_records(piece, selection, damage, fail_on_data_loss=fail_on_data_loss)
+        return
+    try:
+        with SegmentFile(piece.segment) as file:
+            for block in read_blocks(file, piece.start, piece.end, queues_dir, damage):
+                for low in range(0, len(block.starts), BATCH_RECORDS):
+                    part = slice(low, low + BATCH_RECORDS)
+                    for chunk in damage.located(
+                        block.data, block.base, block.starts[part], block.sizes[part]
+                    ):
+                        wanted = selection.pick(chunk)
+                        if len(wanted):
+                            yield wanted
+    except DataLost as error:
+        if fail_on_data_loss:
+            raise
+        log.warning("%s; its messages are left out", error)
 
 
 def piece_batches(
-    piece: Piece, queues_dir: str | None, selection: Selection, decoder: Decoder
+    piece: Piece | EntryPiece,
+    queues_dir: str | None,
+    selection: Selection,
+    decoder: Decoder,
+    damage: Damage = STRICT,
+    *,
+    fail_on_data_loss: bool = True,
 ) -> Iterator[pa.RecordBatch]:
-    """The wanted records of one piece as RecordBatches."""
-    for records in piece_records(piece, queues_dir, selection):
-        yield decoder.decode(records)
+    """The wanted records of one piece as RecordBatches; those of `damage` among them."""
+    if isinstance(piece, EntryPiece) and queues_suffice(decoder.schema.names, selection):
+        yield from queue_batches(
+            piece, selection, decoder.schema, fail_on_data_loss=fail_on_data_loss
+        )
+        return
+    chunks = piece_records(
+        piece, queues_dir, selection, damage, fail_on_data_loss=fail_on_data_loss
+    )
+    for records in chunks:
+        yield from damage.each(decoder.decode, records)
+        yield from damage.rows(decoder.schema)
+    yield from damage.rows(decoder.schema)
+
+
+def queues_suffice(names: list[str], selection: Selection) -> bool:
+    """Whether the ConsumeQueues alone tell these columns of the wanted records."""
+    return FROM_QUEUES.issuperset(names) and not selection.timed

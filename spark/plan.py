@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from aerobee.spark.log_files import Segment
 
 PIECE_BYTES_MIN = 32 << 20  # a task costs about 50 ms of CPU, the reading of some 50 MB
-PIECE_BYTES_MAX = 512 << 20
+PIECE_BYTES_MAX = 1 << 30  # a broker's file: of a large log no file is cut
+TASKS_PER_CORE = 3  # so that one slow task does not keep all others waiting
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,9 +24,14 @@ class Piece:
     end: int
 
 
-def piece_bytes(total_bytes: int, cores: int) -> int:
-    """How large pieces should be so that `cores` are busy and tasks stay few."""
-    return min(max(-(-total_bytes // max(cores, 1)), PIECE_BYTES_MIN), PIECE_BYTES_MAX)
+def piece_bytes(total_bytes: int, cores: int, partitions_min: int | None = None) -> int:
+    """How large pieces should be: some for each core, and none too small to pay for a task.
+
+    `partitions_min` pieces there should be at least, however small.
+    """
+    target = -(-total_bytes // (max(cores, 1) * TASKS_PER_CORE))
+    target = min(max(target, PIECE_BYTES_MIN), PIECE_BYTES_MAX)
+    return max(1, min(target, total_bytes // partitions_min)) if partitions_min else target
 
 
 def cut(

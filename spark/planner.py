@@ -9,12 +9,14 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 
+from aerobee.spark.errors import DataLost
 from aerobee.spark.layout import HEADERS, MAGIC_V1, MAGIC_V2
-from aerobee.spark.log_end import find_end
-from aerobee.spark.log_files import Segment, SegmentFile, StorePath, list_segments
+from aerobee.spark.log_files import Segment, SegmentFile, StorePath
 from aerobee.spark.plan import Piece, cut, piece_bytes
 from aerobee.spark.queue_hints import next_start
+from aerobee.spark.queue_ranges import StoreState
 from aerobee.spark.selection import Selection
+from aerobee.spark.stores import Store
 
 CLOCK_STEP_MS = 600_000  # store timestamps may jump back this far between two files
 
@@ -38,34 +40,55 @@ def plan_store(path: str, selection: Selection, partition_bytes: int | None = No
     `partition_bytes` is the aimed-at size of a piece; None fills this machine's cores. Raises
     StoreUnreadable where there is no store, or a file of it is missing.
     """
-    store = StorePath.find(path)
-    segments = list_segments(store.log_dir)
-    end = find_end(segments, store.queues_dir)
-    wanted = _within(
-        [segment for segment in segments if segment.base < end],
-        selection.since_ms,
-        selection.until_ms,
-    )
-    total = sum(min(segment.end, end) - segment.base for segment in wanted)
+    folders = StorePath.find(path)
+    state = StoreState.look(Store("", folders.log_dir, folders.queues_dir))
+    wanted = within_time(state.segments, state.end, selection)
+    total = sum(min(segment.end, state.end) - segment.base for segment in wanted)
     target = partition_bytes or piece_bytes(total, os.cpu_count() or 1)
-    pieces = cut(wanted, end, target, partial(next_start, store.queues_dir))
-    return Plan(pieces, store.queues_dir)
+    return Plan(log_pieces(state, wanted, selection, target), folders.queues_dir)
 
 
-def _within(
-    segments: Sequence[Segment], since_ms: int | None, until_ms: int | None
+def log_pieces(
+    state: StoreState, segments: Sequence[Segment], selection: Selection, target_bytes: int
+) -> list[Piece]:
+    """Pieces of some of a store's files that may hold wanted records, of about a size."""
+    low, high = selection.positions.low or 0, selection.positions.high or state.end
+    segments = [each for each in segments if each.base < high and each.end > low]
+    pieces = cut(segments, state.end, target_bytes, partial(next_start, state.store.queues_dir))
+    return [piece for piece in pieces if piece.start < high and piece.end > low]
+
+
+def within_time(
+    segments: Sequence[Segment],
+    end: int,
+    selection: Selection,
+    *,
+    fail_on_data_loss: bool = True,
 ) -> list[Segment]:
-    """The files that may hold records of the time range, judged by their first records."""
-    if since_ms is None and until_ms is None:
-        return list(segments)
-    first = [_first_store_time(segment) for segment in segments]
+    """The files before log position `end` that may hold records of the selection's time range.
+
+    Judged by their first records; what they leave out stands before the first, or behind the
+    last of them. A file that goes away meanwhile raises DataLost, or counts as wanted.
+    """
+    segments = [segment for segment in segments if segment.base < end]
+    since_ms, until_ms = selection.since_ms, selection.until_ms
+    if not selection.timed:
+        return segments
+    first: list[int | None] = []
+    for segment in segments:
+        try:
+            first.append(_first_store_time(segment))
+        except DataLost:
+            if fail_on_data_loss:
+                raise
+            first.append(None)
     kept = []
-    for segment, (low, high) in zip(segments, pairwise([*first, None]), strict=True):
+    for number, (low, high) in enumerate(pairwise([*first, None])):
         too_old = since_ms is not None and high is not None and high < since_ms - CLOCK_STEP_MS
         too_young = until_ms is not None and low is not None and low >= until_ms + CLOCK_STEP_MS
         if not too_old and not too_young:
-            kept.append(segment)
-    return kept
+            kept.append(number)
+    return segments[kept[0] : kept[-1] + 1] if kept else []
 
 
 def _first_store_time(segment: Segment) -> int | None:

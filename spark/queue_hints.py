@@ -44,6 +44,24 @@ def last_starts(queues_dir: str | None, high: int) -> list[int]:
     return sorted(found, reverse=True)
 
 
+def dispatched_end(queues_dir: str | None, high: int) -> int | None:
+    """The log position up to which all records before `high` have their entries.
+
+    Brokers write entries in the log's order, so it is the end of the farthest. None where there
+    are too many queues to look at all of them.
+    """
+    folders = _queue_dirs(queues_dir)
+    if not folders and not _few(queues_dir):
+        return None
+    end = 0
+    for queue_dir in folders:
+        with QueueEntries(queue_dir) as queue:
+            at = queue.first_from(high) - 1
+            if at >= queue.first and 0 <= (position := queue.position(at)) < high:
+                end = max(end, position + int(queue.read(at, at + 1)["size"][0]))
+    return end
+
+
 def next_start(queues_dir: str | None, low: int) -> int | None:
     """The first position from `low` on where a record starts, None where no queue tells."""
     nearest = NOWHERE
@@ -62,6 +80,11 @@ def _queue_dirs(queues_dir: str | None) -> list[str]:
         if len(found) > QUEUES_MAX:
             return []
     return found
+
+
+def _few(queues_dir: str | None) -> bool:
+    """Whether there are no queues at all, rather than too many."""
+    return not queues_dir or not any(any(_folders(topic)) for topic in _folders(queues_dir))
 
 
 def _folders(path: str) -> Iterator[str]:

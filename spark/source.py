@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
 from pyspark.sql.types import (
     BinaryType,
     DataType,
@@ -20,12 +21,15 @@ from pyspark.sql.types import (
 )
 
 from aerobee.spark.columns import ARROW_TYPES, BY_NAME
+from aerobee.spark.damage import PERMISSIVE
 from aerobee.spark.errors import OptionError
-from aerobee.spark.options import Options, parse_options, unknown_column
-from aerobee.spark.plan import Piece
+from aerobee.spark.option_values import unknown_column
+from aerobee.spark.options import Options, check_mode, parse_options
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from aerobee.spark.read_plan import Share
 
 _SPARK_TYPES: dict[str, DataType] = {
     "string": StringType(),
@@ -35,6 +39,9 @@ _SPARK_TYPES: dict[str, DataType] = {
     "timestamp": TimestampType(),
     "map<string,string>": MapType(StringType(), StringType(), valueContainsNull=False),
 }
+
+
+_PUSHING_WORKER = "pyspark.sql.worker.data_source_pushdown_filters"
 
 
 class RocketMQSource(DataSource):
@@ -53,7 +60,8 @@ class RocketMQSource(DataSource):
             column = BY_NAME[name]
             kind = options.properties if name == "properties" else ""
             spark_type = _SPARK_TYPES["binary" if kind == "binary" else column.types[0]]
-            fields.append(StructField(name, spark_type, nullable=column.nullable))
+            nullable = column.nullable or options.mode == PERMISSIVE
+            fields.append(StructField(name, spark_type, nullable=nullable))
         return StructType(fields)
 
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -61,15 +69,16 @@ class RocketMQSource(DataSource):
 
         Raises OptionError where the query's own schema asks for what there is not.
         """
-        return LogReader(parse_options(self.options), _readable(schema))
+        options = parse_options(self.options)
+        kind = PushingLogReader if _pushing() else LogReader
+        return kind(options, _readable(schema, options.mode))
 
 
 @dataclass
 class LogPartition(InputPartition):
     """What one task reads."""
 
-    piece: Piece
-    queues_dir: str | None
+    share: Share
 
 
 class LogReader(DataSourceReader):
@@ -78,35 +87,67 @@ class LogReader(DataSourceReader):
     def __init__(self, options: Options, schema: StructType) -> None:
         self._options = options
         self._schema = schema
+        self._selection = options.selection
 
     def partitions(self) -> Sequence[InputPartition]:
-        """One partition per piece of the log. Raises StoreUnreadable."""
-        from aerobee.spark.planner import plan_store
+        """One partition per task. Raises OptionError, StoreUnreadable, DataLost."""
+        from aerobee.spark.read_plan import plan_read
 
-        plan = plan_store(
-            self._options.path, self._options.selection, self._options.partition_bytes
-        )
-        return [LogPartition(piece, plan.queues_dir) for piece in plan.pieces]
+        shares = plan_read(self._options, self._schema.names, self._selection)
+        return [LogPartition(share) for share in shares]
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
         """The records of one partition; Spark makes one of None out of an empty plan."""
         from pyspark.sql.pandas.types import to_arrow_schema
 
+        from aerobee.spark.damage import Damage
         from aerobee.spark.decode import Decoder
         from aerobee.spark.pieces import piece_batches
 
         if not isinstance(partition, LogPartition):
             return
+        share, options = partition.share, self._options
         decoder = Decoder(
-            to_arrow_schema(self._schema, timezone="UTC"), decompress=self._options.decompress
+            to_arrow_schema(self._schema, timezone="UTC"),
+            decompress=options.decompress,
+            verify_crc=options.verify_crc,
+            broker=share.broker,
         )
         yield from piece_batches(
-            partition.piece, partition.queues_dir, self._options.selection, decoder
+            share.piece,
+            share.queues_dir,
+            self._selection,
+            decoder,
+            Damage(options.mode),
+            fail_on_data_loss=options.fail_on_data_loss,
         )
 
 
-def _readable(schema: StructType) -> StructType:
+class PushingLogReader(LogReader):
+    """The same with filters taken over from Spark, where its settings allow that."""
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+        """Narrow what is read; return what Spark has to filter itself."""
+        from aerobee.spark.pushdown import push
+
+        self._selection, left = push(self._selection, filters)
+        # rows that tell of damage have no values; Spark has to judge them
+        return list(filters) if self._options.mode == PERMISSIVE else left
+
+
+def _pushing() -> bool:
+    """Whether Spark asks for a reader in order to hand filters over.
+
+    It refuses readers that could take filters while `spark.sql.python.filterPushdown.enabled` is
+    off, and does not tell them that it is; but it hands filters over in a worker of that name.
+    """
+    main = getattr(sys.modules.get("__main__"), "__spec__", None)
+    return _PUSHING_WORKER in sys.modules or getattr(main, "name", None) == _PUSHING_WORKER
+
+
+def _readable(schema: StructType, mode: str) -> StructType:
     """The schema, if every column in it can be read as its type."""
+    check_mode(mode, schema.names)
     for field in schema.fields:
         column = BY_NAME.get(field.name)
         if column is None:

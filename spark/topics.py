@@ -16,10 +16,11 @@ from aerobee.spark.offsets import QueueKey
 RETRY_PREFIX: Final = "%RETRY%"
 LIGHT_QUEUE_PREFIX: Final = "%LMQ%"  # entries that point at other topics' records
 SYSTEM_PREFIX: Final = "rmq_sys_"
+DELAYED_TOPIC: Final = "SCHEDULE_TOPIC_XXXX"  # its entries hold delivery times as tag hashes
 SYSTEM_TOPICS: Final = frozenset(
     {
         "TBW102",
-        "SCHEDULE_TOPIC_XXXX",
+        DELAYED_TOPIC,
         "BenchmarkTest",
         "RMQ_SYS_TRANS_HALF_TOPIC",
         "RMQ_SYS_TRACE_TOPIC",

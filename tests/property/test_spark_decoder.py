@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.stores import Stored, StoreWriter, properties, read_log
+from support.stores import Stored, StoreWriter, properties, read_log, tag_hash
 
 pytest.importorskip("pyarrow")
 
@@ -88,6 +88,7 @@ def expected(root: Path, *, raw: bool = False) -> list[dict[str, Any]]:
     rows = []
     for row in read_log(root):
         raw_properties = row.pop("raw_properties")
+        row.update(tags_code=tag_hash(raw_properties), broker="", _corrupt=None)
         rows.append({**row, "properties": raw_properties} if raw else row)
     return rows
 

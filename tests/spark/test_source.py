@@ -29,6 +29,7 @@ def expected(store: Path, names: list[str]) -> list[dict[str, Any]]:
 def test_all_usual_columns_arrive(spark: SparkSession, store: Path) -> None:
     """Every value of every row, over several partitions."""
     reader = spark.read.format("rocketmq").option("path", str(store))
+    reader = reader.option("includeRetryTopics", "true")
     messages = reader.option("partitionBytes", "64k").load()
     assert messages.columns == USUAL
     assert messages.rdd.getNumPartitions() > 3
@@ -71,6 +72,7 @@ def test_aggregates_and_columns_option(spark: SparkSession, store: Path) -> None
     sums = (
         spark.read.format("rocketmq")
         .option("columns", "topic, body_bytes")
+        .option("includeRetryTopics", "true")
         .load(str(store))
         .groupBy("topic")
         .agg({"*": "count", "body_bytes": "sum"})

@@ -10,19 +10,22 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import zstandard
-from support.stores import Stored, pack_record
+from support.stores import Stored, pack_record, properties, tag_hash
 
 from aerobee.remoting.errors import CorruptRecord
 from aerobee.spark import decode
 from aerobee.spark.columns import arrow_schema
 from aerobee.spark.decode import Decoder
 from aerobee.spark.layout import SLACK_BYTES, Records
-from aerobee.spark.selection import EVERYTHING, Selection
+from aerobee.spark.selection import EVERYTHING, Limits, Selection
+from aerobee.spark.topics import TopicChoice
 
 
 def records_of(*messages: Stored) -> Records:
     """The messages as one chunk that stands at log position 5000."""
-    raw = [pack_record(message, number, 0) for number, message in enumerate(messages)]
+    raw: list[bytes] = []
+    for number, message in enumerate(messages):
+        raw.append(pack_record(message, number, 5000 + sum(map(len, raw))))
     sizes = np.array([len(record) for record in raw], np.int64)
     data = np.frombuffer(b"".join(raw) + bytes(SLACK_BYTES), np.uint8)
     return Records(data, 5000, np.cumsum(sizes) - sizes, sizes)
@@ -91,6 +94,13 @@ def test_chunk_without_records_has_no_rows() -> None:
         (Selection(since_ms=20), [1, 2, 3]),
         (Selection(since_ms=20, until_ms=40), [1, 2]),
         (Selection(frozenset({"a"}), 41, None), []),
+        (Selection(queue_offsets=Limits(1, 3)), [1, 2]),
+        (Selection(queue_offsets=Limits(values=frozenset({0, 3}))), [0, 3]),
+        (Selection(queue_ids=Limits(high=0)), []),
+        (Selection(positions=Limits(low=5001)), [1, 2, 3]),
+        (Selection(choice=TopicChoice(pattern="a*")), [0, 1, 3]),
+        (Selection(choice=TopicChoice(system=False, retry=False)), [0, 1, 2, 3]),
+        (Selection(frozenset({"aa"}), choice=TopicChoice(retry=False)), [1]),
     ],
 )
 def test_selection_keeps_order_and_bounds(selection: Selection, wanted: list[int]) -> None:
@@ -103,3 +113,39 @@ def test_selection_keeps_order_and_bounds(selection: Selection, wanted: list[int
     )
     found = selection.pick(records)
     assert found.field("queue_offset", np.int64).tolist() == wanted
+
+
+def test_topics_that_users_did_not_write_to_are_left_out() -> None:
+    """Retries and RocketMQ's own, each by its option; names that begin alike stay."""
+    topics = ["a", "%RETRY%g", "rmq_sys_x", "SCHEDULE_TOPIC_XXXX", "SCHEDULE", "%DLQ%g", "rmq_"]
+    records = records_of(*(Stored(topic=topic) for topic in topics))
+
+    def left(*, system: bool = True, retry: bool = True) -> list[str]:
+        picked = Selection(choice=TopicChoice(system=system, retry=retry)).pick(records)
+        return [topics[at] for at in picked.field("queue_offset", np.int64).tolist()]
+
+    assert left(system=False, retry=False) == ["a", "SCHEDULE", "%DLQ%g", "rmq_"]
+    assert left(system=False) == ["a", "%RETRY%g", "SCHEDULE", "%DLQ%g", "rmq_"]
+    assert left(retry=False) == [topic for topic in topics if topic != "%RETRY%g"]
+    assert left() == topics
+
+
+def test_checksums_are_compared_on_request() -> None:
+    """One flipped bit is told with its record's position."""
+    records = records_of(Stored(), Stored(body=b"x" * 300))
+    schema = arrow_schema(["topic"])
+    assert len(Decoder(schema, verify_crc=True).decode(records)) == 2
+    data = records.data.copy()
+    data[int(records.body_at[1]) + 7] ^= 1
+    damaged = Records(data, records.base, records.starts, records.sizes)
+    assert len(Decoder(schema).decode(damaged)) == 2
+    with pytest.raises(CorruptRecord, match=f"log position {records.position(1)}: its body has"):
+        Decoder(schema, verify_crc=True).decode(damaged)
+
+
+def test_hash_of_tags_is_java_s() -> None:
+    """As the ConsumeQueues hold it, 0 without tags."""
+    raw = [properties({"TAGS": "TagA"}), properties({"TAGS": "🐝" * 40}), b""]
+    records = records_of(*(Stored(properties=each) for each in raw))
+    batch = Decoder(arrow_schema(["tags_code"])).decode(records)
+    assert batch["tags_code"].to_pylist() == [tag_hash(each) for each in raw]

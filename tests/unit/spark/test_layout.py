@@ -40,8 +40,8 @@ def test_whole_records_are_located(topic: str, born: str) -> None:
 @pytest.mark.parametrize("length", [-1, -(2**31), 2**31 - 1, 6, 100])
 def test_wild_body_length_is_refused_with_its_position(length: int) -> None:
     """The second record's length lies; the text says where it stands in the log."""
-    good = pack_record(Stored(), 0, 0)
-    bad = bytearray(good)
+    good = pack_record(Stored(), 0, 1000)
+    bad = bytearray(pack_record(Stored(), 0, 1000 + len(good)))
     struct.pack_into(">i", bad, BODY_LENGTH_AT, length)
     with pytest.raises(CorruptRecord, match=f"log position {1000 + len(good)}: the length of its"):
         records_of(good, bytes(bad), good)

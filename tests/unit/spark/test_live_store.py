@@ -19,7 +19,8 @@ from aerobee.spark.selection import EVERYTHING
 from aerobee.storage.settings import StoreSettings
 from aerobee.storage.store import MessageStore
 
-NAMES = [column.name for column in COLUMNS]
+NOT_STORED = ("tags_code", "broker", "_corrupt")
+NAMES = [column.name for column in COLUMNS if column.name not in NOT_STORED]
 HOST_V4 = bytes([10, 0, 0, 7, 0, 0, 0, 9])
 HOST_V6 = bytes(15) + bytes([1, 0, 0, 0, 9])
 

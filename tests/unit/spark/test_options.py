@@ -6,8 +6,10 @@ import pytest
 
 from aerobee.spark.columns import USUAL
 from aerobee.spark.errors import OptionError
+from aerobee.spark.offsets import EARLIEST, QueueKey
 from aerobee.spark.options import Options, parse_options
 from aerobee.spark.selection import Selection
+from aerobee.spark.topics import TopicChoice
 
 
 def test_path_alone_is_enough() -> None:
@@ -26,10 +28,56 @@ def test_every_option_is_understood_in_any_case() -> None:
         "subscribe": "orders, payments",
         "startingTimestamp": "1000",
         "endingTimestamp": "2000",
+        "startingoffsets": "Earliest",
+        "ENDINGOFFSETS": '{"orders": {"s:0": 3}}',
+        "minPartitions": "5",
+        "verifyCrc": "true",
+        "failOnDataLoss": "FALSE",
+        "mode": "dropmalformed",
+        "includeSystemTopics": "true",
+        "includeRetryTopics": "true",
     }
-    selection = Selection(frozenset({"orders", "payments"}), 1000, 2000)
-    expected = Options("/s", ("body", "topic"), "binary", True, 256 << 20, selection)
-    assert parse_options(given) == expected
+    topics = frozenset({"orders", "payments"})
+    assert parse_options(given) == Options(
+        "/s",
+        ("body", "topic"),
+        "binary",
+        decompress=True,
+        verify_crc=True,
+        partition_bytes=256 << 20,
+        partitions_min=5,
+        fail_on_data_loss=False,
+        mode="DROPMALFORMED",
+        ending='{"orders": {"s:0": 3}}',
+        selection=Selection(None, 1000, 2000, TopicChoice(names=topics)),
+    )
+
+
+def test_offsets_and_queues_are_read_when_brokers_are_known() -> None:
+    """Words stand for all queues."""
+    given = {"endingOffsets": '{"orders": {"0": 3}}', "assign": '{"orders": ["0"]}'}
+    options = parse_options({"path": "/s", **given})
+    key = QueueKey("s", "orders", 0)
+    assert options.starting_offsets(["s"]) == EARLIEST
+    assert options.ending_offsets(["s"]) == {key: 3}
+    assert options.choice(["s"]) == TopicChoice(queues=frozenset({key}))
+    with pytest.raises(OptionError, match=r"option endingOffsets: .* several are read"):
+        options.ending_offsets(["a", "b"])
+    with pytest.raises(OptionError, match=r"option assign: .* several are read"):
+        options.choice(["a", "b"])
+
+
+def test_system_and_retry_topics_are_asked_for() -> None:
+    """As the options' names say."""
+    choice = parse_options({"path": "/s"}).selection.choice
+    assert choice == TopicChoice(system=False, retry=False)
+
+
+def test_permissive_mode_adds_its_column() -> None:
+    """Unless columns are named."""
+    assert parse_options({"path": "/s", "mode": "permissive"}).columns == (*USUAL, "_corrupt")
+    named = {"path": "/s", "mode": "permissive", "columns": "topic,_corrupt"}
+    assert parse_options(named).columns == ("topic", "_corrupt")
 
 
 @pytest.mark.parametrize(
@@ -46,6 +94,15 @@ def test_every_option_is_understood_in_any_case() -> None:
         ({"partitionBytes": "1"}, "option partitionBytes: '1' is no size of at least 64k"),
         ({"subscribe": ","}, "option subscribe: ',' names no topic"),
         ({"startingTimestamp": "today"}, "option startingTimestamp: 'today' is no time in mill"),
+        ({"mode": "permisive"}, "option mode: 'permisive' .* DROPMALFORMED; did you mean PERMISS"),
+        ({"mode": "PERMISSIVE", "columns": "topic"}, "option mode: .* the column _corrupt"),
+        ({"columns": "_corrupt"}, "column _corrupt is there with the option mode=PERMISSIVE"),
+        ({"minPartitions": "0"}, "option minPartitions: '0' is no number of partitions from 1"),
+        ({"subscribePattern": "("}, "option subscribePattern: '.' is no regular expression"),
+        ({"subscribe": "a", "assign": "{}"}, "options subscribe and assign exclude each other"),
+        ({"startingOffsets": "latest"}, "option startingOffsets: 'latest' reads nothing"),
+        ({"startingOffsets": "earlyest"}, "option startingOffsets: .* did you mean earliest"),
+        ({"endingOffsets": "earliest"}, "option endingOffsets: 'earliest' reads nothing"),
         ({"startingTimestamp": "5", "endingTimestamp": "5"}, "option endingTimestamp: 5 is not"),
     ],
 )

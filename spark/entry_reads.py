@@ -1,0 +1,113 @@
+"""The messages of queue ranges as the ConsumeQueues tell them, without a look at the log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from aerobee.spark.decode import repeated
+from aerobee.spark.entry_plan import EntryPiece
+from aerobee.spark.layout import Ints
+from aerobee.spark.offsets import QueueKey, QueueRange
+from aerobee.spark.queue_entries import QueueEntries
+from aerobee.spark.queue_ranges import queue_dir, report_lost
+from aerobee.spark.selection import Limits, Mask, Selection
+from aerobee.spark.topics import DELAYED_TOPIC
+
+ENTRIES_READ = 1 << 16  # of one queue at a time
+
+
+@dataclass(frozen=True, slots=True)
+class QueueSlice:
+    """Some entries of one queue; `offsets` are their numbers."""
+
+    key: QueueKey
+    offsets: Ints
+    positions: Ints
+    sizes: Ints
+    tag_hashes: Ints
+
+    def take(self, rows: Mask | slice) -> QueueSlice:
+        """The given ones among the entries."""
+        return QueueSlice(
+            self.key,
+            self.offsets[rows],
+            self.positions[rows],
+            self.sizes[rows],
+            self.tag_hashes[rows],
+        )
+
+
+def queue_slices(
+    piece: EntryPiece,
+    wanted: QueueRange,
+    selection: Selection,
+    *,
+    fail_on_data_loss: bool = True,
+    count: int = ENTRIES_READ,
+) -> Iterator[QueueSlice]:
+    """The wanted entries of one of a piece's queues, up to `count` at a time. Raises DataLost."""
+    key = wanted.key
+    if not selection.wants_topic(key.topic) or not selection.queue_ids.has(key.queue_id):
+        return
+    with QueueEntries(queue_dir(piece.store, key)) as entries:
+        offsets = selection.queue_offsets.within(Limits(wanted.start, wanted.end))
+        low, high = entries.bounds(piece.log_start, piece.log_end)
+        start, end = max(low, offsets.low or 0), min(high, offsets.high or high)
+        # what went away after the query was planned, with retention or with the topic
+        first = entries.first if entries.end > entries.first else wanted.end
+        gone = [
+            QueueRange(key, wanted.start, min(first, wanted.end)),
+            QueueRange(key, max(entries.end, first), wanted.end),
+        ]
+        lost = [each for each in gone if each.start < each.end]
+        report_lost(lost, fail=fail_on_data_loss)
+        while start < end:
+            part = entries.read(start, min(end, start + count))
+            if not len(part):
+                report_lost([QueueRange(key, start, end)], fail=fail_on_data_loss)
+                return
+            found = QueueSlice(
+                key,
+                np.arange(start, start + len(part), dtype=np.int64),
+                part["position"].astype(np.int64),
+                part["size"].astype(np.int64),
+                part["tag_hash"].astype(np.int64),
+            )
+            start += len(part)
+            kept = found.take(_wanted(found, selection))
+            if len(kept.offsets):
+                yield kept
+
+
+def queue_batches(
+    piece: EntryPiece, selection: Selection, schema: pa.Schema, *, fail_on_data_loss: bool = True
+) -> Iterator[pa.RecordBatch]:
+    """The piece's messages as RecordBatches of columns that the ConsumeQueues tell."""
+    for each in piece.ranges:
+        for part in queue_slices(piece, each, selection, fail_on_data_loss=fail_on_data_loss):
+            arrays = [_COLUMNS[name](part) for name in schema.names]
+            yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _wanted(found: QueueSlice, selection: Selection) -> Mask:
+    keep: Mask = found.sizes > 0
+    keep &= selection.positions.mask(found.positions)
+    keep &= selection.queue_offsets.mask(found.offsets)
+    if selection.tag_hashes is not None and found.key.topic != DELAYED_TOPIC:
+        keep &= Limits(values=selection.tag_hashes).mask(found.tag_hashes)
+    return keep
+
+
+_COLUMNS: dict[str, Callable[[QueueSlice], pa.Array]] = {
+    "topic": lambda part: repeated(part.key.topic, len(part.offsets)),
+    "broker": lambda part: repeated(part.key.broker, len(part.offsets)),
+    "queue_id": lambda part: pa.array(np.full(len(part.offsets), part.key.queue_id, np.int32)),
+    "queue_offset": lambda part: pa.array(part.offsets),
+    "commit_log_offset": lambda part: pa.array(part.positions),
+    "record_bytes": lambda part: pa.array(part.sizes.astype(np.int32)),
+    "tags_code": lambda part: pa.array(part.tag_hashes),
+}

@@ -1,0 +1,117 @@
+"""How the values of options are read, each with a refusal that says what is allowed."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Collection
+
+from aerobee.spark.columns import BY_NAME
+from aerobee.spark.errors import OptionError
+
+_SIZE = re.compile(r"(\d+)\s*([kmg]?)b?", re.IGNORECASE)
+_SIZE_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+PARTITION_BYTES_MIN = 64 << 10
+PARTITIONS_MAX = 100_000
+
+
+def near(name: str, allowed: Collection[str]) -> str:
+    """A wrong name, what may have been meant, and what there is."""
+    by_lower = {each.lower(): each for each in allowed}
+    found = difflib.get_close_matches(name.lower(), by_lower, n=1)
+    hint = f"; did you mean {by_lower[found[0]]}?" if found else ""
+    return f"{name!r}{hint} (there are: {', '.join(allowed)})"
+
+
+def unknown_column(where: str, name: str) -> OptionError:
+    """The refusal of a column that there is not."""
+    return OptionError(f"{where}: unknown column {near(name, list(BY_NAME))}")
+
+
+def columns(option: str, value: str) -> tuple[str, ...]:
+    """Names of columns, each once."""
+    names = tuple(name.strip().lower() for name in value.split(",") if name.strip())
+    if not names:
+        raise OptionError(f"option {option}: {value!r} names no column, as in 'topic, body'")
+    for at, name in enumerate(names):
+        if name not in BY_NAME:
+            raise unknown_column(f"option {option}", name)
+        if name in names[:at]:
+            raise OptionError(f"option {option}: column {name!r} stands there twice")
+    return names
+
+
+def choice(*allowed: str) -> Callable[[str, str], str]:
+    """One of some words, in any case."""
+    by_lower = {word.lower(): word for word in allowed}
+
+    def parse(option: str, value: str) -> str:
+        if (word := value.strip().lower()) in by_lower:
+            return by_lower[word]
+        found = difflib.get_close_matches(word, by_lower, n=1)
+        hint = f"; did you mean {by_lower[found[0]]}?" if found else ""
+        raise OptionError(f"option {option}: {value!r} is not one of {', '.join(allowed)}{hint}")
+
+    return parse
+
+
+def flag(option: str, value: str) -> bool:
+    """Whether something is wanted."""
+    return choice("true", "false")(option, value) == "true"
+
+
+def size(option: str, value: str) -> int:
+    """A number of bytes."""
+    found = _SIZE.fullmatch(value.strip())
+    parsed = int(found[1]) * _SIZE_UNITS[found[2].lower()] if found else 0
+    if parsed < PARTITION_BYTES_MIN:
+        raise OptionError(
+            f"option {option}: {value!r} is no size of at least 64k; write bytes, or a number"
+            " with k, m or g, as 256m"
+        )
+    return parsed
+
+
+def partitions(option: str, value: str) -> int:
+    """A number of partitions."""
+    if not re.fullmatch(r"\d{1,9}", value.strip()) or not 0 < int(value) <= PARTITIONS_MAX:
+        raise OptionError(
+            f"option {option}: {value!r} is no number of partitions from 1 to {PARTITIONS_MAX}"
+        )
+    return int(value)
+
+
+def milliseconds(option: str, value: str) -> int:
+    """A point in time."""
+    if not re.fullmatch(r"\d{1,18}", value.strip()):
+        raise OptionError(
+            f"option {option}: {value!r} is no time in milliseconds since 1970-01-01 UTC"
+        )
+    return int(value)
+
+
+def topics(option: str, value: str) -> frozenset[str]:
+    """Names of topics."""
+    names = frozenset(topic.strip() for topic in value.split(",") if topic.strip())
+    if not names:
+        raise OptionError(f"option {option}: {value!r} names no topic, as in 'orders,payments'")
+    return names
+
+
+def pattern(option: str, value: str) -> str:
+    """A regular expression that whole names must match."""
+    try:
+        re.compile(value)
+    except (re.error, RecursionError, OverflowError) as error:
+        raise OptionError(
+            f"option {option}: {value!r} is no regular expression: {error}; write it as"
+            " 'orders.*' (it must match a topic's whole name)"
+        ) from None
+    if not value:
+        raise OptionError(f"option {option} is empty: write a pattern such as 'orders.*'")
+    return value
+
+
+def text(option: str, value: str) -> str:
+    """Whatever stands there; looked at later."""
+    return value.strip()

@@ -1,0 +1,170 @@
+"""From a query's options to what its tasks read: along the log, or led by the ConsumeQueues.
+
+A read of most of a log goes along the log itself, in pieces of its files. The ConsumeQueues
+lead where they answer alone, where offsets or queues are named, and where a small share of the
+log is wanted.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from aerobee.spark.entry_plan import EntryPiece, estimated_bytes, messages, plan_ranges
+from aerobee.spark.errors import OptionError
+from aerobee.spark.offsets import EARLIEST, LATEST, Offsets, QueueKey, QueueRange
+from aerobee.spark.options import Options
+from aerobee.spark.pieces import queues_suffice
+from aerobee.spark.plan import Piece, piece_bytes
+from aerobee.spark.planner import log_pieces, within_time
+from aerobee.spark.queue_hints import dispatched_end
+from aerobee.spark.queue_ranges import StoreState, queue_bounds, resolve_ranges
+from aerobee.spark.selection import Selection
+from aerobee.spark.stores import Store, find_stores
+
+SMALL_SHARE = 0.25  # of the log; below it, jumping to records beats reading past the others
+ENTRIES_PER_TASK = 10_000_000  # where the ConsumeQueues alone are read: 200 MB of them
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What one task reads of one store."""
+
+    piece: Piece | EntryPiece
+    broker: str
+    queues_dir: str | None
+
+
+def plan_read(options: Options, names: Sequence[str], selection: Selection) -> list[Share]:
+    """What the tasks of a query for the columns `names` read.
+
+    `selection` is that of the options, narrowed by filters of the query. Raises OptionError,
+    StoreUnreadable, DataLost.
+    """
+    stores = find_stores(options.path)
+    brokers = [store.label for store in stores]
+    selection = replace(selection, choice=options.choice(brokers))
+    starting, ending = options.starting_offsets(brokers), options.ending_offsets(brokers)
+    states = [StoreState.look(store) for store in stores]
+    planned: list[Share] = []
+    total = sum(state.end - state.start for state in states)
+    for state in states:
+        planner = _StorePlan(state, options, selection, total)
+        led = planner.led(names, _of(starting, state.store), _of(ending, state.store))
+        pieces = planner.along_the_log() if led is None else led
+        planned += [Share(piece, state.store.label, state.store.queues_dir) for piece in pieces]
+    return planned
+
+
+class _StorePlan:
+    """How one store is read."""
+
+    def __init__(
+        self, state: StoreState, options: Options, selection: Selection, total_bytes: int
+    ) -> None:
+        self._state = state
+        self._options = options
+        self._selection = selection
+        self._total_bytes = total_bytes
+        self._segments = within_time(
+            state.segments, state.end, selection, fail_on_data_loss=options.fail_on_data_loss
+        )
+
+    def along_the_log(self) -> list[Piece | EntryPiece]:
+        """Pieces of the log's files."""
+        cores = os.cpu_count() or 1
+        target = self._options.partition_bytes or piece_bytes(
+            self._total_bytes, cores, self._options.partitions_min
+        )
+        return list(log_pieces(self._state, self._segments, self._selection, target))
+
+    def led(
+        self, names: Sequence[str], starting: Offsets | int, ending: Offsets | int
+    ) -> list[Piece | EntryPiece] | None:
+        """Pieces that the ConsumeQueues lead; None where the log itself is better read."""
+        store, choice = self._state.store, self._selection.choice
+        bounded = (starting, ending) != (EARLIEST, LATEST)
+        needed = bounded or choice.queues is not None
+        if not _has_queues(store):
+            if needed:
+                raise OptionError(
+                    "options startingOffsets, endingOffsets and assign need the broker's"
+                    f" ConsumeQueues (consumequeue beside {store.log_dir}), and there are none:"
+                    " use startingTimestamp, endingTimestamp and subscribe"
+                )
+            return None
+        alone = queues_suffice(list(names), self._selection)
+        narrow = choice.limited or self._selection.topics is not None
+        hashed = self._selection.tag_hashes is not None
+        if not (needed or alone or narrow or hashed):
+            return None
+        ranges = self._ranges(starting, ending)
+        size = estimated_bytes(store, ranges)
+        log_bytes = sum(min(each.end, self._state.end) - each.base for each in self._segments)
+        large = size > log_bytes * SMALL_SHARE
+        if large and not (needed or alone or hashed):
+            return None
+        parts = self._parts(messages(ranges), ENTRIES_PER_TASK) if alone else self._parts(size)
+        pieces: list[Piece | EntryPiece] = [*plan_ranges(store, self._segments, ranges, parts)]
+        return pieces if bounded else [*pieces, *self._tail()]
+
+    def _ranges(self, starting: Offsets | int, ending: Offsets | int) -> list[QueueRange]:
+        bounds = queue_bounds(self._state, self._selection.choice)
+        for option, asked in (("startingOffsets", starting), ("endingOffsets", ending)):
+            _check_chosen(option, asked, self._selection, bounds)
+        ranges = resolve_ranges(
+            bounds, starting, ending, fail_on_data_loss=self._options.fail_on_data_loss
+        )
+        return [
+            each
+            for each in ranges
+            if self._selection.wants_topic(each.key.topic)
+            and self._selection.queue_ids.has(each.key.queue_id)
+        ]
+
+    def _parts(self, size: int, share: int | None = None) -> int:
+        """How many tasks read what has a size, of which each gets a share."""
+        options = self._options
+        share = share or options.partition_bytes or piece_bytes(size, os.cpu_count() or 1)
+        return max(1, -(-size // share), options.partitions_min or 1)
+
+    def _tail(self) -> list[Piece]:
+        """What a broker has written to the log, but not yet to the queues."""
+        low = dispatched_end(self._state.store.queues_dir, self._state.end)
+        if low is None or self._selection.choice.queues is not None:
+            return []
+        return [
+            Piece(segment, max(segment.base, low), min(segment.end, self._state.end))
+            for segment in self._segments
+            if segment.end > low and max(segment.base, low) < min(segment.end, self._state.end)
+        ]
+
+
+def _of(asked: Offsets | int, store: Store) -> Offsets | int:
+    """What is asked of one store's queues."""
+    if isinstance(asked, int):
+        return asked
+    return {key: offset for key, offset in asked.items() if key.broker == store.label}
+
+
+def _check_chosen(
+    option: str, asked: Offsets | int, selection: Selection, bounds: Mapping[QueueKey, QueueRange]
+) -> None:
+    """Refuse offsets of queues that are not read."""
+    named: Collection[QueueKey] = asked if isinstance(asked, Mapping) else ()
+    for key in named:
+        if key not in bounds and not selection.choice.wants_queue(key):
+            raise OptionError(
+                f"option {option}: queue {key} is not among those to read (subscribe,"
+                " subscribePattern, assign, includeSystemTopics, includeRetryTopics)"
+            )
+
+
+def _has_queues(store: Store) -> bool:
+    """Whether the store's ConsumeQueues are all of the kind with an entry per message."""
+    if store.queues_dir is None:
+        return False
+    batches = Path(store.queues_dir).parent / "batchconsumequeue"
+    return not (batches.is_dir() and any(batches.iterdir()))
