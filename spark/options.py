@@ -35,6 +35,7 @@ class Options:
     partition_bytes: int | None = None
     partitions_min: int | None = None
     fail_on_data_loss: bool = True
+    push_filters: bool = False
     mode: str = FAILFAST
     starting: str = "earliest"
     ending: str = "latest"
@@ -107,6 +108,7 @@ def parse_options(given: Mapping[str, str]) -> Options:
         partition_bytes=take("partitionBytes"),
         partitions_min=take("minPartitions"),
         fail_on_data_loss=take("failOnDataLoss", True),
+        push_filters=take("pushFilters", False),
         mode=mode,
         starting=starting,
         ending=ending,
@@ -151,6 +153,7 @@ _PARSERS: dict[str, tuple[str, Callable[[str, str], Any]]] = {
         ("partitionBytes", values.size),
         ("minPartitions", values.partitions),
         ("failOnDataLoss", values.flag),
+        ("pushFilters", values.flag),
         ("mode", values.choice(FAILFAST, PERMISSIVE, DROPMALFORMED)),
         ("subscribe", values.topics),
         ("subscribePattern", values.pattern),

@@ -70,7 +70,7 @@ class RocketMQSource(DataSource):
         Raises OptionError where the query's own schema asks for what there is not.
         """
         options = parse_options(self.options)
-        kind = PushingLogReader if _pushing() else LogReader
+        kind = PushingLogReader if options.push_filters and _pushing() else LogReader
         return kind(options, _readable(schema, options.mode))
 
 
@@ -124,7 +124,11 @@ class LogReader(DataSourceReader):
 
 
 class PushingLogReader(LogReader):
-    """The same with filters taken over from Spark, where its settings allow that."""
+    """The same with filters taken over from Spark, where its settings and an option allow that.
+
+    Spark 4.3 keeps what the last filters have left of a DataFrame for every other query of the
+    same DataFrame, one without filters too: so a query must ask for it, and load() for itself.
+    """
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
         """Narrow what is read; return what Spark has to filter itself."""

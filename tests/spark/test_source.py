@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
 import zlib
+from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from support.stores import read_log
+from support.stores import read_log, tag_hash
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -94,6 +97,111 @@ def test_empty_store_and_empty_plan_have_no_rows(
     assert spark.read.format("rocketmq").load(str(tmp_path)).count() == 0
     late = spark.read.format("rocketmq").option("startingTimestamp", 10**15).load(str(store))
     assert late.count() == 0
+
+
+def test_queues_alone_and_named_offsets(spark: SparkSession, store: Path) -> None:
+    """Counts by topic and hash of tags, from one queue's offset on."""
+    offsets = '{"orders": {"0": 100}}'
+    reader = spark.read.format("rocketmq").option("subscribe", "orders,payments")
+    counted = (
+        reader.option("startingOffsets", offsets)
+        .option("columns", "topic, queue_id, queue_offset, tags_code")
+        .load(str(store))
+        .groupBy("topic", "tags_code")
+        .count()
+        .collect()
+    )
+    truth: dict[tuple[str, int], int] = {}
+    for row in read_log(store):
+        key = (row["topic"], tag_hash(row["raw_properties"]))
+        skipped = key[0] == "orders" and row["queue_id"] == 0 and row["queue_offset"] < 100
+        if key[0] in ("orders", "payments") and not skipped:
+            truth[key] = truth.get(key, 0) + 1
+    assert {(row["topic"], row["tags_code"]): row["count"] for row in counted} == truth
+
+
+@pytest.fixture
+def pushdown(spark: SparkSession) -> Iterator[None]:
+    """Spark hands filters over for the time of a test."""
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+    yield
+    spark.conf.unset("spark.sql.python.filterPushdown.enabled")
+
+
+@pytest.mark.usefixtures("pushdown")
+def test_filters_are_taken_over(
+    spark: SparkSession, store: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Each kind that is exact, one that spares reading, and one that stays Spark's."""
+    from pyspark.sql import functions as f
+
+    logged = [row for row in read_log(store) if row["topic"] != "%RETRY%billing"]
+    half = logged[1000]
+    moment = datetime.fromtimestamp(half["store_timestamp"] / 1000, UTC)
+    reader = spark.read.format("rocketmq").option("path", str(store))
+    messages = reader.option("pushFilters", "true").load()
+    filtered = (
+        messages.where(f.col("topic").isin("orders", "nothing"))
+        .where("queue_id in (0, 2) and queue_offset > 5 and queue_offset <= 300")
+        .where(f.col("commit_log_offset") >= logged[50]["commit_log_offset"])
+        .where(f.col("store_timestamp") < f.lit(moment))
+        .where("tags = 'a' and sys_flag = 0")
+    )
+    found = [row.commit_log_offset for row in filtered.select("commit_log_offset").collect()]
+    assert sorted(found) == [
+        row["commit_log_offset"]
+        for row in logged[50:]
+        if row["topic"] == "orders"
+        and row["queue_id"] != 1
+        and 5 < row["queue_offset"] <= 300
+        and row["store_timestamp"] < half["store_timestamp"]
+        and row["tags"] == "a"
+        and row["sys_flag"] == 0
+    ]
+    capfd.readouterr()
+    filtered.explain()
+    left = next(line for line in capfd.readouterr().out.splitlines() if "Filter " in line)
+    assert "tags" in left and "sys_flag" in left
+    assert "queue_offset" not in left and "store_timestamp" not in left
+    assert messages.where("queue_id = -1").count() == 0
+
+
+@pytest.mark.usefixtures("pushdown")
+def test_unless_asked_no_query_narrows_another(spark: SparkSession, store: Path) -> None:
+    """Spark 4.3 would give the first query's messages to the second one, and one half to both."""
+    messages = spark.read.format("rocketmq").option("columns", "topic, queue_id").load(str(store))
+    expected = [row for row in read_log(store) if row["topic"] != "%RETRY%billing"]
+    assert messages.where("queue_id = -1").count() == 0
+    assert messages.count() == len(expected)
+    both = messages.where("queue_id = 0").union(messages.where("queue_id = 1"))
+    assert both.count() == sum(row["queue_id"] in (0, 1) for row in expected)
+
+
+@pytest.mark.usefixtures("pushdown")
+def test_damage_becomes_rows(spark: SparkSession, store: Path, tmp_path: Path) -> None:
+    """With filters handed over, too; the default fails with file and position."""
+    from pyspark.errors import PySparkException
+
+    damaged = shutil.copytree(store, tmp_path / "damaged")
+    first = next(read_log(store))
+    path = damaged / "commitlog" / f"{0:020d}"
+    data = bytearray(path.read_bytes())
+    data[first["record_bytes"] : first["record_bytes"] + 8] = b"damaged!"
+    path.write_bytes(data)
+    reader = spark.read.format("rocketmq").option("includeRetryTopics", "true")
+    rows = reader.option("mode", "PERMISSIVE").load(str(damaged)).cache()
+    told = rows.where("_corrupt is not null").collect()
+    assert [row.commit_log_offset for row in told] == [first["record_bytes"]]
+    assert f"at log position {first['record_bytes']}" in told[0]["_corrupt"]
+    assert told[0].topic is None
+    assert rows.count() == len(list(read_log(store)))
+    rows.unpersist()
+    dropping = reader.option("mode", "DROPMALFORMED").load(str(damaged))
+    assert dropping.where("topic = 'orders'").where("body is not null").count() == sum(
+        row["topic"] == "orders" for row in list(read_log(store))[2:]
+    ) + (first["topic"] == "orders")
+    with pytest.raises(PySparkException, match=f"at log position {first['record_bytes']}"):
+        reader.option("mode", "FAILFAST").load(str(damaged)).collect()
 
 
 @pytest.mark.parametrize(
