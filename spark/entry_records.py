@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from bisect import bisect_right
 from collections.abc import Iterator
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -162,9 +162,10 @@ class _Gathering:
 
     def _read_span(self, at: int, position: int, length: int) -> bool:
         """Read some of the log to place `at` of the buffer; whether it was there."""
+        target: Any = memoryview(self._buffer)[at : at + length]  # type: ignore[arg-type]
         try:
             file = self._open(bisect_right(self._bases, position) - 1)
-            file.read_into(memoryview(self._buffer)[at : at + length], position)  # type: ignore[arg-type]
+            file.read_into(target, position)
         except DataLost as error:
             if self._fail:
                 raise
