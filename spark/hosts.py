@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import sys
 from functools import lru_cache
 from typing import Any
 
@@ -10,6 +11,8 @@ import numpy as np
 import pyarrow as pa
 
 from aerobee.spark.layout import Records
+
+_WORD = np.dtype(np.int64)
 
 
 def host_column(records: Records, name: str) -> pa.StringArray:
@@ -31,10 +34,21 @@ def host_text(packed: bytes) -> str:
 
 def _texts(cells: np.ndarray[Any, Any]) -> pa.StringArray:
     packed = np.ascontiguousarray(cells)
-    kind = pa.binary(packed.dtype.itemsize)
-    column = pa.Array.from_buffers(kind, len(packed), [None, pa.py_buffer(packed)])
+    if packed.dtype.itemsize == _WORD.itemsize:  # IPv4: whole words, which compare at once
+        words = packed.view(_WORD)
+        if len(words) and (words == words[0]).all():  # the usual case of the store host
+            return pa.repeat(pa.scalar(host_text(packed[0].tobytes())), len(words))
+        column = pa.array(words)
+    else:
+        kind = pa.binary(packed.dtype.itemsize)
+        column = pa.Array.from_buffers(kind, len(packed), [None, pa.py_buffer(packed)])
     encoded = column.dictionary_encode()
-    texts = pa.array([host_text(value) for value in encoded.dictionary.to_pylist()], pa.string())
-    if len(texts) == 1:  # the usual case of the store host
-        return texts.take(pa.array(np.zeros(len(packed), np.int32)))
-    return pa.DictionaryArray.from_arrays(encoded.indices, texts).dictionary_decode()
+    distinct = [_bytes(value) for value in encoded.dictionary.to_pylist()]
+    texts = pa.array([host_text(value) for value in distinct], pa.string())
+    return texts.take(encoded.indices)
+
+
+def _bytes(value: int | bytes) -> bytes:
+    if isinstance(value, bytes):
+        return value
+    return value.to_bytes(_WORD.itemsize, sys.byteorder, signed=True)

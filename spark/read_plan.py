@@ -23,6 +23,7 @@ from aerobee.spark.queue_hints import dispatched_end
 from aerobee.spark.queue_ranges import StoreState, queue_bounds, resolve_ranges
 from aerobee.spark.selection import Selection
 from aerobee.spark.stores import Store, find_stores
+from aerobee.spark.topics import TopicChoice
 
 SMALL_SHARE = 0.25  # of the log; below it, jumping to records beats reading past the others
 ENTRIES_PER_TASK = 10_000_000  # where the ConsumeQueues alone are read: 200 MB of them
@@ -107,11 +108,15 @@ class _StorePlan:
         if large and not (needed or alone or hashed):
             return None
         parts = self._parts(messages(ranges), ENTRIES_PER_TASK) if alone else self._parts(size)
-        pieces: list[Piece | EntryPiece] = [*plan_ranges(store, self._segments, ranges, parts)]
+        planned = plan_ranges(store, self._segments, ranges, parts)
+        if alone:  # the tasks open none of the log's files; do not send them thousands of names
+            planned = [replace(piece, segments=()) for piece in planned]
+        pieces: list[Piece | EntryPiece] = [*planned]
         return pieces if bounded else [*pieces, *self._tail()]
 
     def _ranges(self, starting: Offsets | int, ending: Offsets | int) -> list[QueueRange]:
         bounds = queue_bounds(self._state, self._selection.choice)
+        _check_assigned(self._selection.choice, self._state.store, bounds)
         for option, asked in (("startingOffsets", starting), ("endingOffsets", ending)):
             _check_chosen(option, asked, self._selection, bounds)
         ranges = resolve_ranges(
@@ -147,6 +152,17 @@ def _of(asked: Offsets | int, store: Store) -> Offsets | int:
     if isinstance(asked, int):
         return asked
     return {key: offset for key, offset in asked.items() if key.broker == store.label}
+
+
+def _check_assigned(
+    choice: TopicChoice, store: Store, bounds: Mapping[QueueKey, QueueRange]
+) -> None:
+    """Refuse queues that there are not."""
+    missing = sorted(
+        key for key in choice.queues or () if key.broker == store.label and key not in bounds
+    )
+    if missing:
+        raise OptionError(f"option assign: there is no queue {missing[0]} in {store.queues_dir}")
 
 
 def _check_chosen(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import string
 import tempfile
 from pathlib import Path
@@ -17,7 +18,9 @@ pytest.importorskip("pyarrow")
 from aerobee.spark import blocks, pieces
 from aerobee.spark.columns import COLUMNS, arrow_schema
 from aerobee.spark.decode import Decoder
+from aerobee.spark.options import parse_options
 from aerobee.spark.planner import plan_store
+from aerobee.spark.read_plan import plan_read
 from aerobee.spark.selection import Selection
 
 ALL = [column.name for column in COLUMNS]
@@ -114,3 +117,42 @@ def test_random_stores_decode_as_struct_reads_them(
         root = writer.close(queues=queues, spare_segments=spare)
         mode = "binary" if raw else "map"
         assert rows_of(root, properties=mode) == expected(root, raw=raw)
+
+
+@settings(max_examples=80, deadline=None, print_blob=True)
+@given(
+    messages=st.lists(STORED, max_size=40),
+    segment_bytes=st.sampled_from([4096, 1 << 16]),
+    gap_bytes=st.sampled_from([0, 500, 1 << 15]),
+    tasks=st.integers(1, 4),
+)
+def test_random_stores_led_by_their_queues_read_the_same(
+    messages: list[Stored], segment_bytes: int, gap_bytes: int, tasks: int
+) -> None:
+    """Every queue assigned by name; with the columns of the queues alone, too."""
+    alone = ["topic", "queue_id", "commit_log_offset", "record_bytes"]
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr("aerobee.spark.entry_records.GAP_BYTES", gap_bytes)
+        writer = StoreWriter(Path(folder) / "s", segment_bytes)
+        for message in [*messages, Stored()]:
+            writer.append(message)
+        root = writer.close()
+        topics: dict[str, list[str]] = {}
+        for topic, queue_id in writer.entries:
+            topics.setdefault(topic, []).append(f"s:{queue_id}")
+        options = parse_options(
+            {"path": str(root), "assign": json.dumps(topics), "minPartitions": str(tasks)}
+        )
+        truth = [{**row, "broker": "s"} for row in expected(root)]
+        for names in (ALL, alone):
+            found = [
+                row
+                for share in plan_read(options, names, options.selection)
+                for batch in pieces.piece_batches(
+                    share.piece, None, Selection(), Decoder(arrow_schema(names), broker="s")
+                )
+                for row in batch.to_pylist()
+            ]
+            found = plain(found) if names is ALL else found
+            found.sort(key=lambda row: int(row["commit_log_offset"]))
+            assert found == [{name: row[name] for name in names} for row in truth]

@@ -245,6 +245,8 @@ def test_offsets_of_queues_that_are_not_read_are_refused(store: Path) -> None:
     offsets = '{"payments": {"0": 1}}'
     with pytest.raises(OptionError, match="queue payments s:0 is not among those to read"):
         plan(store, ALONE, subscribe="orders", startingOffsets=offsets)
+    with pytest.raises(OptionError, match="option assign: there is no queue orders s:9 in"):
+        plan(store, ALONE, assign='{"orders": ["0", "9"]}')
     with pytest.raises(DataLost, match=r"payments s:0 \[7, 7777\)|payments s:0 \["):
         plan(store, ALONE, endingOffsets='{"payments": {"0": 7777}}')
 
