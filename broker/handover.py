@@ -9,7 +9,8 @@ from typing import Final
 
 from aerobee.broker.draining import Draining
 from aerobee.broker.members import Members
-from aerobee.broker.owned_queue import Holder, OwnedQueue, QueueKey, Timer, Verdict
+from aerobee.broker.newcomers import Newcomers, holder_of
+from aerobee.broker.owned_queue import Holder, OwnedQueue, QueueKey, Verdict
 from aerobee.broker.queue_owners import STALLED_MS, Later, QueueOwners, Surroundings
 from aerobee.broker.release_signs import ReleaseSigns
 from aerobee.remoting.net.connection import Connection
@@ -18,8 +19,6 @@ log = logging.getLogger(__name__)
 
 LINGER_MS: Final = 500  # in which a member that has left may still commit (Go does it last)
 PROBE_MS: Final = 300  # in which a client pulls again whose pull was answered with nothing
-ADOPTION_MS: Final = 60_000  # in which pulls of a connection that is new show what it owns
-TIMEOUT_MS_MAX: Final = 600_000  # of a member's hand-over time-out: others wait for it
 ASKS_PER_CONNECTION_MAX: Final = 10_000
 
 Notify = Callable[[str, list[Connection]], None]
@@ -28,9 +27,10 @@ Notify = Callable[[str, list[Connection]], None]
 class Handovers:
     """Lets requests for a queue's offset wait for its owner; tells whose pulls and commits count.
 
-    Of pulls, `begin_pull`, `may_pull` and `takes_commit` need be asked only while there is anybody
-    in `watched` or in `fresh`. `wait_ms` is handoverWaitMillis, 0 where nothing is to be held;
-    `queues_max` how many queues may have an owner: more are handed over as RocketMQ does it.
+    Of pulls, `begin_pull`, `may_pull`, `goes_on_at` and `takes_commit` need be asked only while
+    there is anybody in `watched` or in `fresh`. `wait_ms` is handoverWaitMillis, 0 where nothing is
+    to be held; `queues_max` how many queues may have an owner: more are handed over as RocketMQ
+    does it.
     `drain_ms` and `notify` are for `notify`, see `Draining`.
 
     Invariants: every ask is answered within `wait_ms`; commits are taken of one owner alone among
@@ -55,12 +55,13 @@ class Handovers:
         self._later = later
         self._wait_ms = wait_ms
         self._queues_max = queues_max
-        self.fresh: dict[Connection, Timer] = {}
         self._signs = ReleaseSigns(clock_ms)
         self._owners = QueueOwners(around, clock_ms, later, wait_ms)
+        self._newcomers = Newcomers(members, self._owners, around, later, wait_ms, queues_max)
         self._draining = Draining(members, self._owners, around, clock_ms, later, drain_ms, notify)
         self._queues = self._owners.queues
         self.watched = self._owners.watched
+        self.fresh = self._newcomers.fresh
         self.given = self._owners.given
         self.commits_ignored = 0
 
@@ -91,7 +92,7 @@ class Handovers:
         self, connection: Connection, key: QueueKey, answer: Callable[[Verdict], None]
     ) -> Verdict | None:
         """A connection asks for a queue's offset (14); None when `answer` will be called later."""
-        holder = self._holder(connection, key)
+        holder = holder_of(self._members, connection, key)
         if holder is None or not self._wait_ms():
             return Verdict.OFFSET
         queue = self._queues.get(key)
@@ -128,7 +129,7 @@ class Handovers:
         """Whether a commit counts: not a former owner's, nor one that goes back behind others'."""
         queue = self._queues.get(key)
         if queue is None:
-            if not self._comes_late(connection, key, offset):
+            if not self._newcomers.comes_late(connection, key, offset):
                 return True
         elif self._counts(connection, queue, offset):
             return True
@@ -142,7 +143,7 @@ class Handovers:
         return False
 
     def _counts(self, connection: Connection, queue: OwnedQueue, offset: int) -> bool:
-        self._recognise(queue, connection)
+        self._newcomers.recognise(queue, connection)
         if queue.is_owned_by(connection):
             if offset >= queue.floor:
                 if queue.floor:
@@ -151,13 +152,6 @@ class Handovers:
                 return True
             return False
         return connection not in queue.formers
-
-    def _comes_late(self, connection: Connection, key: QueueKey, offset: int) -> bool:
-        """Whether a member on a new connection is behind what others committed in its absence."""
-        if connection not in self.fresh or not self._wait_ms():
-            return False
-        behind = offset < (self._around.committed(key) or 0)
-        return behind and self._holder(connection, key) is not None
 
     def committed(self, connection: Connection, key: QueueKey) -> None:
         """A commit of its own (15) was taken: it may be the last one before a queue is given up."""
@@ -195,9 +189,9 @@ class Handovers:
         queue = self._queues.get(key)
         if queue is None:
             if connection in self.fresh:
-                self._adopt(connection, key)
+                self._newcomers.adopt(connection, key)
             return True
-        self._recognise(queue, connection)
+        self._newcomers.recognise(queue, connection)
         if queue.is_owned_by(connection):
             assert queue.owner is not None
             queue.owner.pulled_ms = self._clock_ms()
@@ -213,6 +207,18 @@ class Handovers:
         self._owners.look_later(queue, STALLED_MS)
         return False
 
+    def goes_on_at(self, connection: Connection, key: QueueKey, offset: int) -> int | None:
+        """Where a pull has to go on that may read now; None: where it is.
+
+        An owner that has the queue again does not read what others have done since: the first pull
+        after its return is sent to what is committed. Where it pulls after that is its own affair.
+        """
+        queue = self._queues.get(key)
+        if queue is None or not queue.returned or not queue.is_owned_by(connection):
+            return None
+        queue.returned = False
+        return queue.floor if offset < queue.floor else None
+
     def may_pull(self, connection: Connection, key: QueueKey) -> bool:
         """Whether a pull that waited may read now."""
         queue = self._queues.get(key)
@@ -227,16 +233,11 @@ class Handovers:
     def joined(self, connection: Connection, group: str) -> None:
         """Look at a new connection's pulls for a while.
 
-        A client whose connection was cut, or whose broker was started again, goes on pulling and
-        does not ask for its offsets anew.
+        What it pulls may be its own already, see `Newcomers`.
         """
         for queue in self._owners.owned_by(connection, group):
             queue.leaving = False
-        if connection in self.fresh:
-            self.fresh[connection].cancel()
-        self.fresh[connection] = self._later(
-            ADOPTION_MS / 1000, lambda: self._no_longer_fresh(connection)
-        )
+        self._newcomers.joined(connection)
 
     def left(self, connection: Connection, group: str) -> None:
         """Wait a little for the last commits of a member that has left."""
@@ -276,8 +277,7 @@ class Handovers:
 
     def closed(self, connection: Connection) -> None:
         """Forget a connection that is gone: what it owned is anybody's."""
-        if connection in self.fresh:
-            self.fresh.pop(connection).cancel()
+        self._newcomers.closed(connection)
         for queue in list(self._owners.of.get(connection, {}).values()):
             queue.formers.pop(connection, None)
             self._owners.withdraw(queue, connection)
@@ -289,17 +289,6 @@ class Handovers:
         self._draining(group, members)
 
     # --- what this is made of ---
-
-    def _holder(self, connection: Connection, key: QueueKey) -> Holder | None:
-        """Return a connection as owner of a queue, None if it is one of those who never are."""
-        group = self._members.group(key.group)
-        member = group.members.get(connection) if group is not None else None
-        if member is None or not member.shares(key.topic):
-            return None
-        timeout_ms = member.handover_timeout_ms
-        if timeout_ms is not None:
-            timeout_ms = min(max(timeout_ms, 0), TIMEOUT_MS_MAX)
-        return Holder(connection, member.client.client_id, timeout_ms)
 
     def _free(self, queue: OwnedQueue, holder: Holder) -> str:
         """Return why somebody may have a queue at once, "" if its owner has to be waited for."""
@@ -347,32 +336,6 @@ class Handovers:
         if queue.owner is owner and queue.contested and owner.pulled_ms < since_ms:
             queue.let_go_in = self._signs.change(queue.key.group)
             self._owners.let_go(queue)
-
-    def _adopt(self, connection: Connection, key: QueueKey) -> None:
-        """Let a member own a queue that it goes on pulling, and nobody owns."""
-        holder = self._holder(connection, key)
-        if holder is not None and self._wait_ms() and len(self._queues) < self._queues_max:
-            queue = self._queues[key] = OwnedQueue(key)
-            self._owners.resume(queue, holder, "free")
-
-    def _recognise(self, queue: OwnedQueue, connection: Connection) -> None:
-        """Take a new connection that uses a queue for the owner's next one, or a former owner's.
-
-        It has the queue from the time before its connection, or this broker, had to begin anew.
-        """
-        known = queue.is_owned_by(connection) or connection in queue.formers
-        if known or connection not in self.fresh or not self._wait_ms():
-            return
-        holder = self._holder(connection, queue.key)
-        if holder is None:
-            return
-        if queue.owner is not None and queue.owner.client_id == holder.client_id:
-            self._owners.resume(queue, holder, "reconnected")
-        else:
-            self._owners.remember(queue, holder)
-
-    def _no_longer_fresh(self, connection: Connection) -> None:
-        del self.fresh[connection]
 
     def _linger_over(self, connection: Connection, group: str) -> None:
         for queue in self._owners.owned_by(connection, group):

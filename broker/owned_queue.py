@@ -60,7 +60,8 @@ class OwnedQueue:
     queues have changed, `let_go_in` the one for which its signs say that it has given
     the queue up (0: never). `let_go_for_good` says that further changes do not matter.
     `floor` is an offset below which commits are not taken: those that an owner makes who has the
-    queue again after somebody else had committed more.
+    queue again after somebody else had committed more. `returned` says that it has not pulled
+    since, so that its next pull may have to be sent there.
     """
 
     key: QueueKey
@@ -76,6 +77,7 @@ class OwnedQueue:
     let_go_in: int = 0
     let_go_for_good: bool = False
     floor: int = 0
+    returned: bool = False
     limit: Timer | None = None  # the end of the owner's time
     renewal: Timer | None = None  # the end of waiting for an asker to ask again
     look: Timer | None = None  # the next look whether the owner pulls, while a former one does
@@ -84,6 +86,7 @@ class OwnedQueue:
         """Begin anew with an owner that has given no sign yet."""
         self.committed_in = self.rebalanced_in = self.let_go_in = self.floor = 0
         self.let_go_for_good = self.overdue = self.leaving = self.draining = False
+        self.returned = False
 
     def has_let_go(self, change: int) -> bool:
         """Whether the owner's signs say that it has given the queue up after `change`."""

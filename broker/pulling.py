@@ -130,7 +130,7 @@ class Pulls:
             if key is None or handovers.begin_pull(
                 connection, key, finished=_finished(header, self._offsets)
             ):
-                result = self._read(pull, queue, wanted)
+                result = self._read(pull, queue, wanted, key)
             else:
                 result = nothing(queue, pull.offset)
         self._offsets.pulled(group_name, topic_name, queue_id, result.next_offset)
@@ -161,7 +161,7 @@ class Pulls:
             header, handovers = pull.header, self._handovers
             key = QueueKey(header.consumer_group, header.topic, header.queue_id)
             if handovers.may_pull(pull.connection, key):
-                result = self._read(pull, queue, wanted)
+                result = self._read(pull, queue, wanted, key if handovers.watched else None)
             else:
                 result = nothing(queue, pull.offset)
             code = reply_code(result.status, pull.offset)
@@ -190,10 +190,20 @@ class Pulls:
             return None
         return moved(queue, offset)
 
-    def _read(self, pull: Pull, queue: TopicQueue, wanted: MessageFilter | None) -> ReadResult:
+    def _read(
+        self,
+        pull: Pull,
+        queue: TopicQueue,
+        wanted: MessageFilter | None,
+        handed_over: QueueKey | None,
+    ) -> ReadResult:
         header, offsets = pull.header, self._offsets
         if offsets.resets:
             offset = offsets.take_reset(header.consumer_group, header.topic, header.queue_id)
+            if offset is not None:
+                return moved(queue, offset)
+        if handed_over is not None:
+            offset = self._handovers.goes_on_at(pull.connection, handed_over, pull.offset)
             if offset is not None:
                 return moved(queue, offset)
         self._commit_log()  # what this turn appended must be there to be read

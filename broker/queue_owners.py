@@ -160,9 +160,11 @@ class QueueOwners:
     def regain(self, queue: OwnedQueue, former: Holder) -> None:
         """Give a queue back to a former owner that still pulls it.
 
-        What others committed meanwhile stays: the former owner knows nothing of it.
+        What others committed meanwhile stays, and is not read again: the former owner knows
+        nothing of it.
         """
         self.resume(queue, former, "still pulls")
+        queue.returned = True
         self._around.wake_pulls(queue.key)
 
     def resume(self, queue: OwnedQueue, holder: Holder, why: str) -> None:

@@ -37,12 +37,12 @@ class Asked:
 
 
 class FakeSurroundings(Surroundings):
-    """Offsets and waiting pulls in tables."""
+    """Offsets and waiting pulls in tables; of pulls, whether a former owner's."""
 
     def __init__(self) -> None:
         self.offsets: dict[QueueKey, int] = {}
         self.locks: dict[QueueKey, str] = {}
-        self.pulls: dict[tuple[Connection, QueueKey], None] = {}
+        self.pulls: dict[tuple[Connection, QueueKey], bool] = {}
         self.read: set[tuple[Connection, QueueKey]] = set()
         self.handovers: Handovers
 
@@ -62,8 +62,14 @@ class FakeSurroundings(Surroundings):
         """Let those read that may."""
         for connection, other in list(self.pulls):
             if other == key and self.handovers.may_pull(connection, key):
-                del self.pulls[connection, key]
+                if self.pulls.pop((connection, key)):
+                    self.goes_on_where_others_stopped(connection, key)
                 self.read.add((connection, key))
+
+    def goes_on_where_others_stopped(self, connection: Connection, key: QueueKey) -> None:
+        """Who reads again after others did is sent to what is committed, once."""
+        assert self.handovers.goes_on_at(connection, key, 0) == self.offsets.get(key)
+        assert self.handovers.goes_on_at(connection, key, 0) is None
 
     def end_pulls(self, connection: Connection, key: QueueKey) -> None:
         """Answer the waiting pull with nothing."""
@@ -128,6 +134,8 @@ class HandoverMachine(RuleBasedStateMachine):
         if verdict is Verdict.OFFSET and owner is not None:
             if owner.connection is asked.connection:
                 self.given.setdefault(asked.key, set()).add(asked.connection)
+                if (asked.connection, asked.key) in self.around.pulls:
+                    self.around.pulls[asked.connection, asked.key] = False  # it knows the offset
             else:
                 assert not self.is_member(number), "a member got an offset and not the queue"
 
@@ -222,13 +230,38 @@ class HandoverMachine(RuleBasedStateMachine):
         connection = self.connections[number]
         if (connection, key) in self.around.pulls:
             return (connection, key) in self.around.read
+        former = connection in self.given.get(key, ()) and not self.owns(connection, key)
         if self.handovers.begin_pull(connection, key, finished=finished):
-            owner = self.handovers.owner(key)
-            if owner is not None and owner.connection is connection:
+            if former:
+                self.around.goes_on_where_others_stopped(connection, key)
+            if self.owns(connection, key):
                 self.given.setdefault(key, set()).add(connection)
             return True
-        self.around.pulls[connection, key] = None
+        self.around.pulls[connection, key] = former
         return False
+
+    def owns(self, connection: FakeConnection, key: QueueKey) -> bool:
+        """Whether this connection owns the queue."""
+        owner = self.handovers.owner(key)
+        return owner is not None and owner.connection is connection
+
+    @rule(number=NUMBERS, other=NUMBERS, key=QUEUES, waits=st.booleans())
+    def lose_and_return(self, number: int, other: int, key: QueueKey, waits: bool) -> None:
+        """Somebody else has a queue for a while that its owner goes on pulling, and does some."""
+        assume(number != other and self.is_member(other))
+        assume(self.owns(self.connections[number], key))
+        for _ in range(2 * TIMEOUT_MS // 500):
+            if self.owns(self.connections[other], key):
+                break
+            if not any(a.connection is self.connections[other] for a in self.asked):
+                self.ask(other, key)
+            self.wait(500)
+        if waits:
+            self.reads(number, key)
+        self.commit(other, key)
+        self.unlock(other, key)
+        if not waits:
+            self.reads(number, key)
 
     @rule(ms=st.sampled_from([1, 300, 700, 2500, 9000, 40_000]))
     def wait(self, ms: int) -> None:
