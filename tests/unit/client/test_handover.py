@@ -168,7 +168,7 @@ async def test_one_queue_that_is_waited_for_holds_up_no_other(handing: FakeClust
         for each in handing.brokers:
             each.members["g"][stranger] = "0.0.0.0@first"  # type: ignore[index]
         await until(lambda: len(only.queues()) == 2 and A1 not in only.queues())
-        assert ("g", "t", 1) in broker.owners.released
+        await until(lambda: ("g", "t", 1) in broker.owners.released)
         asked = len(broker.requests(RequestCode.QUERY_CONSUMER_OFFSET))
         for each in handing.brokers:
             del each.members["g"][stranger]  # type: ignore[arg-type]

@@ -239,6 +239,35 @@ async def test_what_another_member_did_meanwhile_is_not_done_again(cluster: Fake
     assert broker.committed["g", "t", 0] == 7
 
 
+async def test_a_queue_whose_lock_comes_back_may_be_somebody_elses(cluster: FakeCluster) -> None:
+    """The broker says that it is not given up yet: it is dropped, and taken in its turn."""
+    broker = one_queue(cluster, 2)
+    seen: list[int] = []
+    member = ordered(
+        cluster,
+        lambda message: seen.append(message.queue_offset),
+        lock_interval_ms=10,
+        lock_retry_ms=10,
+    )
+    key = "g", bodies.MessageQueue("t", "broker-a", 0)
+    query = RequestCode.QUERY_CONSUMER_OFFSET
+    async with member:
+        await until(lambda: seen == [0, 1])
+        broker.owners.locks[key] = "another"
+        asked = len(broker.requests(LOCK))
+        await until(lambda: len(broker.requests(LOCK)) > asked + 2)
+        fill(cluster, "t", 5)
+        broker.committed["g", "t", 0] = 6
+        commits = len(broker.requests(RequestCode.UPDATE_CONSUMER_OFFSET))
+        broker.refuse(query, ResponseCode.HANDOVER_PENDING, 100)
+        del broker.owners.locks[key]
+        await until(lambda: not member.queues())
+        assert len(broker.requests(RequestCode.UPDATE_CONSUMER_OFFSET)) == commits
+        broker.script[query].clear()
+        await until(lambda: seen == [0, 1, 6])
+    assert broker.committed["g", "t", 0] == 7
+
+
 async def test_an_old_lock_is_not_trusted(cluster: FakeCluster) -> None:
     """However long ago a renewal should have come."""
     one_queue(cluster, 0)
