@@ -10,6 +10,7 @@ from typing import Any, Self
 import numpy as np
 
 from aerobee.spark.blocks import BLOCK_BYTES
+from aerobee.spark.boundaries import PREFIX_BYTES
 from aerobee.spark.damage import STRICT, Damage
 from aerobee.spark.entry_plan import QUEUES_PER_WINDOW, EntryPiece
 from aerobee.spark.entry_reads import QueueSlice, queue_slices
@@ -104,17 +105,19 @@ class _Gathering:
 
     def read(self, positions: Ints, sizes: Ints) -> Iterator[Records]:
         """The records at ascending log positions."""
+        positions, sizes = self._sensible(positions, sizes)
         low = 0
         while low < len(positions):
-            near = positions[low : low + RECORDS_MAX] + sizes[low : low + RECORDS_MAX]
-            count = max(1, int(np.searchsorted(near, positions[low] + BLOCK_BYTES, "right")))
+            part = slice(low, low + RECORDS_MAX)
+            far = positions[part] + sizes[part] > positions[low] + BLOCK_BYTES
+            far |= np.cumsum(sizes[part]) > BLOCK_BYTES  # damaged entries may overlap
+            count = max(1, int(np.argmax(far))) if far.any() else len(far)
             part = slice(low, low + count)
             yield from self._chunk(positions[part], sizes[part])
             low += count
 
     def _chunk(self, positions: Ints, sizes: Ints) -> Iterator[Records]:
-        positions, sizes = self._sensible(positions, sizes)
-        if not len(positions):
+        if sizes[0] > BLOCK_BYTES and not self._starts_so(positions, sizes):
             return
         ends = positions + sizes
         files = np.searchsorted(self._bases, positions, "right")
@@ -133,6 +136,17 @@ class _Gathering:
         starts = positions - positions[firsts][span_of] + placed[span_of]
         kept = there[span_of]
         yield from self._located(self._buffer, starts[kept], sizes[kept], positions[kept])
+
+    def _starts_so(self, positions: Ints, sizes: Ints) -> bool:
+        """Whether a very long record is there, before memory and time are spent on it."""
+        if len(self._buffer) < PREFIX_BYTES:
+            self._buffer = np.zeros(BLOCK_BYTES + SLACK_BYTES, np.uint8)
+        if not self._read_span(0, int(positions[0]), PREFIX_BYTES):
+            return False
+        size = int.from_bytes(self._buffer[:4].tobytes(), "big")
+        if size != sizes[0]:
+            self._tell(positions, "points at bytes that are no such record")
+        return size == int(sizes[0])
 
     def _sensible(self, positions: Ints, sizes: Ints) -> tuple[Ints, Ints]:
         """Without entries whose records could not lie in one file."""

@@ -102,12 +102,14 @@ class _StorePlan:
         if not (needed or alone or narrow or hashed):
             return None
         ranges = self._ranges(starting, ending)
-        size = estimated_bytes(store, ranges)
         log_bytes = sum(min(each.end, self._state.end) - each.base for each in self._segments)
+        size = min(estimated_bytes(store, ranges), log_bytes)  # damaged entries may say anything
         large = size > log_bytes * SMALL_SHARE
         if large and not (needed or alone or hashed):
             return None
-        parts = self._parts(messages(ranges), ENTRIES_PER_TASK) if alone else self._parts(size)
+        count = messages(ranges)
+        parts = self._parts(count, ENTRIES_PER_TASK) if alone else self._parts(size)
+        parts = max(1, min(parts, count))
         planned = plan_ranges(store, self._segments, ranges, parts)
         if alone:  # the tasks open none of the log's files; do not send them thousands of names
             planned = [replace(piece, segments=()) for piece in planned]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import random
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support.stores import Stored, StoreWriter, properties, read_log, tag_hash
 
+from aerobee.remoting.errors import CorruptRecord
 from aerobee.spark.columns import arrow_schema
 from aerobee.spark.damage import Damage
 from aerobee.spark.decode import Decoder
@@ -302,5 +304,36 @@ def test_damage_is_told_or_passed_over(store: Path, subscribe: str) -> None:
         assert found_at == expected
         told = [row["commit_log_offset"] for row in found if row["_corrupt"]]
         assert told == ([head, tail] if mode == "PERMISSIVE" else [])
-    with pytest.raises(Exception, match=f"log position {head}"):
+    with pytest.raises(CorruptRecord, match=f"log position {head}"):
         rows(store, RECORDS, subscribe=subscribe)
+
+
+def test_long_records_are_gathered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Longer than what is read at a time."""
+    monkeypatch.setattr("aerobee.spark.entry_records.BLOCK_BYTES", 1000)
+    writer = StoreWriter(tmp_path / "s", 1 << 16)
+    for size in (10, 5000, 20, 999, 1000, 30000):
+        writer.append(Stored(body=b"x" * size))
+    store = writer.close()
+    names = [*ALONE, "body", "tags"]
+    assert rows(store, names, assign='{"orders": ["0"]}') == truth(store, names)
+
+
+def test_wild_entries_are_passed_over_with_bounded_memory(tmp_path: Path) -> None:
+    """Sizes that reach to the end of a large file, one over the other, and beyond it."""
+    writer = StoreWriter(tmp_path / "s", 1 << 26)
+    for number in range(300):
+        writer.append(Stored(body=b"%d" % number * 9))
+    queue = writer.entries["orders", 0]
+    for number in range(1, 299):
+        position, _, tag = queue[number]
+        queue[number] = (position, (1 << 26) - position if number % 2 else 1 << 30, tag)
+    store = writer.close()
+    tracemalloc.start()
+    found = rows(store, RECORDS, assign='{"orders": ["0"]}', mode="DROPMALFORMED")
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert [row["queue_offset"] for row in found] == [0, 299]
+    assert peak < 64 << 20
+    with pytest.raises(CorruptRecord, match="a queue's entry for log position"):
+        rows(store, RECORDS, assign='{"orders": ["0"]}')
