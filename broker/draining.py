@@ -5,6 +5,10 @@ it has finished beyond that is delivered again. So when a group changes, the pul
 wait as on empty ones, and the notice (40) that makes members share queues anew waits, too, until
 what was fetched is consumed: then nothing is under way that could come twice. It shows in the
 pulls themselves, which carry the offset that a member would commit.
+
+A client that hears of a change in one group shares the queues of all its groups anew, and some do
+so by a timer: whoever asks for the members (38) of a group that is being drained is answered when
+that is done.
 """
 
 import logging
@@ -22,18 +26,23 @@ log = logging.getLogger(__name__)
 POLL_MS: Final = 30  # between two answers to a waiting pull, each of which brings a fresh offset
 SETTLE_MS: Final = 50  # in which a member that asked for the others (38) drops what it lost
 SETTLE_MS_MAX: Final = 1500  # Java begins to share at most once a second
+HELD_MAX: Final = 10_000  # questions for the members of one group, of all who ask
 ACTIVELY: Final = "CONSUME_ACTIVELY"  # lite pull: its pulls do not say what was consumed
 
 
 @dataclass(slots=True, eq=False)
 class Drain:
-    """One group whose members finish; `left` are the queues of which something is under way."""
+    """One group whose members finish; `left` are the queues of which something is under way.
+
+    `held` answers those who have asked for the members meanwhile.
+    """
 
     began_ms: int
     queues: list[OwnedQueue]
     left: dict[OwnedQueue, None] = field(default_factory=dict)
     timer: Timer | None = None
     told: bool = False
+    held: list[Callable[[], None]] = field(default_factory=list)
 
 
 class Draining:
@@ -90,6 +99,14 @@ class Draining:
             if not drain.left:
                 self._tell(queue.key.group, drain)
 
+    def put_on_hold(self, group: str, answer: Callable[[], None]) -> bool:
+        """Whether who asks for a group's members has to wait; `answer` is called when it has."""
+        drain = self._drains.get(group)
+        if drain is None or drain.told or len(drain.held) >= HELD_MAX:
+            return False
+        drain.held.append(answer)
+        return True
+
     def asked_members(self, connection: Connection, group: str) -> None:
         """A member begins to share queues anew: soon it knows which ones it keeps."""
         drain = self._drains.get(group)
@@ -131,6 +148,9 @@ class Draining:
         if group is not None:
             self._notify(group_name, list(group.members))
         drain.timer = self._later(SETTLE_MS_MAX / 1000, lambda: self._over(group_name, drain))
+        for answer in drain.held:
+            answer()
+        drain.held.clear()
 
     def _settled(self, connection: Connection, group: str, drain: Drain) -> None:
         """Let a member pull again what it kept, unless it still waits for what it gained."""

@@ -169,8 +169,28 @@ class Handovers:
             queue.let_go_in = change
             self._owners.let_go(queue)
 
-    def asked_members(self, connection: Connection, group: str) -> None:
-        """A connection asks who is in a group (38), as members do that are about to rebalance."""
+    def ask_members(self, connection: Connection, group: str, answer: Callable[[], None]) -> bool:
+        """A connection asks who is in a group (38); False when `answer` will be called later.
+
+        Members do so that are about to rebalance: what is not ours begins when all have finished.
+        """
+        members = self._members.group(group)
+        member = members.members.get(connection) if members is not None else None
+        if member is None:
+            return True
+
+        def late() -> None:
+            if not connection.closed:
+                self._asked_members(connection, group)
+                answer()
+
+        if member.handover_timeout_ms is None and self._draining.put_on_hold(group, late):
+            return False
+        self._asked_members(connection, group)
+        return True
+
+    def _asked_members(self, connection: Connection, group: str) -> None:
+        """A member is told who is in its group: what it commits from now on may be a release."""
         members = self._members.group(group)
         if members is not None and connection in members.members:
             self._signs.asked(connection, group)

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Coroutine
+from functools import partial
 from typing import Any, Final
 
 from aerobee.broker.consumer_group import Client
@@ -28,7 +29,15 @@ from aerobee.remoting.headers.heartbeat import (
     UnregisterClientRequest,
 )
 from aerobee.remoting.msgpack_header import EXT_MSGPACK
-from aerobee.remoting.net.routes import NoHeader, Outcome, Reply, Request, Routes
+from aerobee.remoting.net.routes import (
+    NoHeader,
+    Outcome,
+    Reply,
+    Request,
+    Routes,
+    answer,
+    failure,
+)
 
 log = logging.getLogger(__name__)
 
@@ -114,9 +123,23 @@ def unregister_client(ctx: Context, request: Request[UnregisterClientRequest]) -
 
 @routes.on(RequestCode.GET_CONSUMER_LIST_BY_GROUP, ConsumerListRequest)
 def consumer_list(ctx: Context, request: Request[ConsumerListRequest]) -> Outcome:
-    """List the clients among which a group's queues are to be shared."""
+    """List the clients among which a group's queues are to be shared, when it can be done."""
     group = request.header.consumer_group
-    ctx.handovers.asked_members(request.connection, group)
+    if not ctx.handovers.ask_members(request.connection, group, partial(_list_later, ctx, request)):
+        return None
+    return _client_ids(ctx, group)
+
+
+def _list_later(ctx: Context, request: Request[ConsumerListRequest]) -> None:
+    """Answer a request that had to wait."""
+    try:
+        outcome: Outcome = _client_ids(ctx, request.header.consumer_group)
+    except RequestError as error:
+        outcome = failure(request.command, error)
+    answer(request.connection, request.command, outcome)
+
+
+def _client_ids(ctx: Context, group: str) -> Outcome:
     client_ids = ctx.members.client_ids(group)
     if not client_ids:
         raise RequestError(ResponseCode.SYSTEM_ERROR, f"no consumer for this group, {group}")

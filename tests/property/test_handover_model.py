@@ -197,8 +197,13 @@ class HandoverMachine(RuleBasedStateMachine):
 
     @rule(number=NUMBERS)
     def ask_members(self, number: int) -> None:
-        """Begin to rebalance."""
-        self.handovers.asked_members(self.connections[number], "g")
+        """Begin to rebalance, at the latest when all have had their time to finish."""
+        connection, since_ms = self.connections[number], self.time.now_ms
+
+        def answered() -> None:
+            assert self.time.now_ms - since_ms <= DRAIN_MS
+
+        self.handovers.ask_members(connection, "g", answered)
 
     @rule(number=NUMBERS, key=QUEUES)
     def commit(self, number: int, key: QueueKey) -> None:

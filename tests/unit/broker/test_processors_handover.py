@@ -11,6 +11,7 @@ from support.waiting import until
 
 from aerobee.broker.owned_queue import QueueKey
 from aerobee.remoting.codes import RequestCode, ResponseCode
+from aerobee.remoting.errors import ConnectionLost
 from aerobee.remoting.net.connection import Connection
 
 WAIT_MS = 600  # short, for tests that see the deadline pass
@@ -303,6 +304,42 @@ async def test_foreign_members_finish_before_they_hear_of_a_change(live: LiveBro
         assert not held.done()
         await old.members()
         assert (await held).code == ResponseCode.SUCCESS  # it keeps the queue
+
+
+async def test_who_shares_unasked_waits_until_foreign_members_have_finished(
+    live: LiveBroker,
+) -> None:
+    """Java shares the queues of all its groups anew when one of them has changed."""
+    async with await begun(live, "c1") as old, await joined(live, "c2") as new:
+        header = {"a": "p", "b": "T", "c": "TBW102", "d": 4, "e": 0, "f": 0, "g": 1, "h": 0}
+        await live.ask(RequestCode.SEND_MESSAGE_V2, header, b"more")
+        questions = [asyncio.create_task(member.members()) for member in (old, new)]
+        for _ in range(3):
+            await old.pull(1, suspend_ms=60_000, commit=0)
+            assert not any(question.done() for question in questions)
+        held = asyncio.create_task(old.pull(1, suspend_ms=60_000, commit=1))
+        replies = await asyncio.gather(*questions)
+        assert all(reply.code == ResponseCode.SUCCESS for reply in replies)
+        assert all(reply.body == b'{"consumerIdList":["c1","c2"]}' for reply in replies)
+        await old.commit(1)
+        assert offset_of(await new.start_of()) == 1
+        assert (await held).code == ResponseCode.PULL_NOT_FOUND
+
+
+async def test_members_of_ours_and_tools_are_told_at_once_who_is_there(live: LiveBroker) -> None:
+    """Ours finish what they lose, and tools share nothing."""
+    live.broker.settings = live.broker.settings.changed({"handoverDrainMillis": "10000"})
+    async with await begun(live, "c1") as old, await joined(live, "c2", 10_000) as ours:
+        tool = RawMember(live.broker.port, "tool")
+        async with tool:
+            assert (await ours.members()).code == (await tool.members()).code == 0
+        assert not old.told
+        asked = asyncio.create_task(old.members())
+        await ours.members()
+        assert not asked.done()
+        await old.close()
+        with pytest.raises(ConnectionLost):
+            await asked
 
 
 async def test_members_that_do_not_finish_hear_of_a_change_all_the_same(live: LiveBroker) -> None:
