@@ -118,7 +118,7 @@ class Ownership:
     async def release_all(self) -> None:
         """Give up every queue, and wait for that: this member leaves."""
         self._closed = True
-        abandoned = sorted(self._taking)
+        abandoned = sorted(self._taking - self.ending.keys())  # what ends is given up when it has
         await self._gains.close()
         for queue in list(self.queues):
             self._lose(queue, give_up=True)
@@ -214,7 +214,7 @@ class Ownership:
         except Exception:
             log.exception("ending a queue failed group=%s queue=%s", self._group, queue)
         try:
-            if give_up:
+            if give_up or self._closed:
                 await self._give_up([queue])
                 log.info("queue given up group=%s queue=%s", self._group, queue)
         finally:

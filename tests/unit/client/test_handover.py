@@ -282,3 +282,32 @@ async def test_a_member_that_leaves_slowly_holds_up_no_other_group(handing: Fake
         await closing
         for each in handing.brokers:
             each.members["h"].pop(stranger)  # type: ignore[call-overload]
+
+
+async def test_a_queue_that_was_to_come_back_is_kept_until_its_handler_ends(
+    handing: FakeCluster,
+) -> None:
+    """A member leaves while it waits to take again what it has not quite given up."""
+    handing.create("t", 1)
+    fill(handing, "t", 1)
+    slow, given = Gate(), Given()
+    consumer = member(handing, slow, strategy=given)
+    await consumer.start()
+    given.queues[consumer.client_id] = [A0]
+    await until(lambda: len(slow.begun) == 1)
+    ownership = consumer.ownership
+    assert ownership is not None
+    given.queues[consumer.client_id] = []
+    await until(lambda: A0 in ownership.ending)
+    given.queues[consumer.client_id] = [A0]
+    await until(lambda: A0 in ownership._taking)
+    leaving = asyncio.create_task(consumer.close())
+    owners = handing.brokers[0].owners
+    await until(lambda: not ownership._gains)
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.1):
+            await asyncio.shield(leaving)
+    assert ("g", "t", 0) not in owners.released
+    slow.open.set()
+    await leaving
+    assert owners.released.count(("g", "t", 0)) == 1
