@@ -201,7 +201,7 @@ class HandoverMachine(RuleBasedStateMachine):
         connection, since_ms = self.connections[number], self.time.now_ms
 
         def answered() -> None:
-            assert self.time.now_ms - since_ms <= DRAIN_MS
+            assert self.time.now_ms - since_ms <= DRAIN_MS + POLL_MS
 
         self.handovers.ask_members(connection, "g", answered)
 
