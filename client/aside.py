@@ -5,7 +5,7 @@ from aerobee.client.message import MessageQueue
 from aerobee.client.route_cache import RouteCache
 from aerobee.client.settings import ClientSettings
 from aerobee.remoting.command import Command
-from aerobee.remoting.headers._fields import Header, encode_header
+from aerobee.remoting.headers._fields import Header
 from aerobee.remoting.net.client import refuse_requests
 
 
@@ -26,11 +26,6 @@ class Aside:
         """Call the master of the queue's broker; raises BrokerRefused, Unavailable."""
         address = await self._routes.broker_address(queue)
         return await self._connections.request(address, code, header, timeout_ms=timeout_ms)
-
-    async def tell_broker(self, queue: MessageQueue, code: int, header: Header) -> None:
-        """Send a one-way request to the master of the queue's broker; raises Unavailable."""
-        address = await self._routes.broker_address(queue)
-        await self._connections.oneway(address, code, encode_header(header))
 
     async def close(self) -> None:
         """Close the connections."""

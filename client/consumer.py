@@ -265,7 +265,7 @@ class PushConsumer(GroupMember):
     async def persist_offsets(self) -> None:
         """Store the offsets of all the owned queues, without waiting for answers."""
         if self._consumption is not None:
-            await self._offsets.commit_later(self._consumption.offsets())
+            await self._offsets.commit_all(self._consumption.offsets())
 
     def _suspend(self, suspended: bool) -> None:
         self._suspended = suspended

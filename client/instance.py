@@ -19,7 +19,7 @@ from aerobee.remoting.bodies import CheckClientConfig, ConsumerListReply, decode
 from aerobee.remoting.codes import RequestCode
 from aerobee.remoting.command import Command
 from aerobee.remoting.errors import Unavailable
-from aerobee.remoting.headers._fields import Header, encode_header
+from aerobee.remoting.headers._fields import Header
 from aerobee.remoting.headers.heartbeat import ConsumerListRequest
 from aerobee.remoting.net.routes import Dispatcher
 from aerobee.remoting.net.tasks import Tasks
@@ -165,11 +165,6 @@ class ClientInstance:
         """Call the master of the queue's broker; raises BrokerRefused, Unavailable."""
         address = await self.routes.broker_address(queue)
         return await self.connections.request(address, code, header, timeout_ms=timeout_ms)
-
-    async def tell_broker(self, queue: MessageQueue, code: int, header: Header) -> None:
-        """Send a one-way request to the master of the queue's broker; raises Unavailable."""
-        address = await self.routes.broker_address(queue)
-        await self.connections.oneway(address, code, encode_header(header))
 
     # --- on events ---
 

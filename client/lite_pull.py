@@ -173,7 +173,7 @@ class LitePullConsumer(GroupMember):
         await self._watch.start(instance)
         if self.settings.auto_commit:
             interval_ms = self.settings.auto_commit_interval_ms
-            self._tasks.every(interval_ms, self._queues.commit_later, "auto-commit")
+            self._tasks.every(interval_ms, self._queues.commit_all, "auto-commit")
         if self._subscriptions:
             self.ownership = self._queues.ownership = self._share_queues(instance)
             await instance.add_consumer(self)

@@ -153,9 +153,9 @@ class LiteQueues:
         for queue, process in named.items():
             self._fetched.done_before(process, offsets[queue])
 
-    async def commit_later(self) -> None:
-        """Store all offsets without waiting for answers."""
-        await self._offsets.commit_later(
+    async def commit_all(self) -> None:
+        """Store all offsets; failures are logged."""
+        await self._offsets.commit_all(
             {queue: process.committable for queue, process in self.all().items()}
         )
 

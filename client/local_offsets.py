@@ -47,9 +47,9 @@ class LocalOffsets(QueueOffsets):
 
     async def commit_or_log(self, queue: MessageQueue, offset: int) -> None:
         """Store an offset; a failure is logged."""
-        await self.commit_later({queue: offset})
+        await self.commit_all({queue: offset})
 
-    async def commit_later(self, offsets: Mapping[MessageQueue, int]) -> None:
+    async def commit_all(self, offsets: Mapping[MessageQueue, int]) -> None:
         """Store offsets; a failure is logged."""
         try:
             await self._write(offsets)

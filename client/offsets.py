@@ -1,7 +1,10 @@
 """Offsets of one group: what the brokers keep, and where a queue begins for a group without one."""
 
+import asyncio
 import enum
+import itertools
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -30,10 +33,6 @@ class BrokerCalls(Protocol):
         self, queue: MessageQueue, code: int, header: Header, timeout_ms: int
     ) -> Command:
         """Call the master of the queue's broker; raises BrokerRefused, Unavailable."""
-        ...
-
-    async def tell_broker(self, queue: MessageQueue, code: int, header: Header) -> None:
-        """Send a one-way request to the master of the queue's broker."""
         ...
 
 
@@ -93,17 +92,24 @@ class OffsetStore(Protocol):
         """Store an offset; a failure is logged."""
         ...
 
-    async def commit_later(self, offsets: dict[MessageQueue, int]) -> None:
-        """Store offsets without waiting for brokers; failures are logged."""
+    async def commit_all(self, offsets: Mapping[MessageQueue, int]) -> None:
+        """Store offsets; failures are logged."""
         ...
 
 
 class GroupOffsets(QueueOffsets):
-    """Committed offsets of one group, kept by the brokers (RemoteBrokerOffsetStore.java)."""
+    """Committed offsets of one group, kept by the brokers (RemoteBrokerOffsetStore.java).
+
+    One commit of a queue is under way at a time, and none comes after a later one: RocketMQ serves
+    the requests of a connection in many threads, where a commit could overtake the one before it.
+    """
 
     def __init__(self, brokers: BrokerCalls, group: str, timeout_ms: int) -> None:
         super().__init__(brokers, timeout_ms)
         self.group = group
+        self._numbers = itertools.count(1)  # of commits, in the order in which they were asked for
+        self._latest: dict[MessageQueue, int] = {}  # the number of each queue's last one
+        self._under_way: dict[MessageQueue, asyncio.Lock] = {}
 
     async def committed(self, queue: MessageQueue) -> int | None:
         """Return the group's committed offset, or None if it has none.
@@ -123,29 +129,36 @@ class GroupOffsets(QueueOffsets):
 
     async def commit(self, queue: MessageQueue, offset: int) -> None:
         """Store the offset of the next message to consume and wait for the broker's answer."""
-        await self._brokers.call_broker(
-            queue,
-            RequestCode.UPDATE_CONSUMER_OFFSET,
-            self._update(queue, offset),
-            self._timeout_ms,
-        )
+        await self._store(queue, offset, next(self._numbers))
 
     async def commit_or_log(self, queue: MessageQueue, offset: int) -> None:
         """Store an offset as `commit` does; a failure is logged: the messages come again."""
+        await self._store_or_log(queue, offset, next(self._numbers))
+
+    async def commit_all(self, offsets: Mapping[MessageQueue, int]) -> None:
+        """Store offsets; failures are logged, and what another commit has outdated is not sent."""
+        number = next(self._numbers)
+        await asyncio.gather(
+            *(self._store_or_log(queue, offset, number) for queue, offset in offsets.items())
+        )
+
+    async def _store_or_log(self, queue: MessageQueue, offset: int, number: int) -> None:
         try:
-            await self.commit(queue, offset)
+            await self._store(queue, offset, number)
         except AerobeeError as error:
             log.warning("commit failed group=%s queue=%s error=%s", self.group, queue, error)
 
-    async def commit_later(self, offsets: dict[MessageQueue, int]) -> None:
-        """Store offsets without waiting for answers; failures are logged."""
-        for queue, offset in offsets.items():
-            try:
-                await self._brokers.tell_broker(
-                    queue, RequestCode.UPDATE_CONSUMER_OFFSET, self._update(queue, offset)
-                )
-            except AerobeeError as error:
-                log.warning("commit failed group=%s queue=%s error=%s", self.group, queue, error)
+    async def _store(self, queue: MessageQueue, offset: int, number: int) -> None:
+        async with self._under_way.setdefault(queue, asyncio.Lock()):
+            if number < self._latest.get(queue, 0):
+                return
+            self._latest[queue] = number
+            await self._brokers.call_broker(
+                queue,
+                RequestCode.UPDATE_CONSUMER_OFFSET,
+                self._update(queue, offset),
+                self._timeout_ms,
+            )
 
     def _update(self, queue: MessageQueue, offset: int) -> Header:
         return UpdateConsumerOffsetRequest(
