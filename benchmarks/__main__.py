@@ -10,8 +10,7 @@ import os
 import signal
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from benchmarks import compiling, machine, micro, results
@@ -19,6 +18,7 @@ from benchmarks.brokers import RocketMQTarget
 from benchmarks.loads import LOADS, Load
 from benchmarks.memory import MIB
 from benchmarks.others import NatsTarget, RedisTarget
+from benchmarks.progress import progress
 from benchmarks.report import missed, print_report
 from benchmarks.rounds import Note, Plan, Report, measure_floor, measure_load
 from benchmarks.starts import measure_starts
@@ -49,7 +49,7 @@ def main(words: Sequence[str] | None = None) -> int:
         rounds = options.rounds or (3 if options.peers else 1)
         warm_bytes = options.warm_memory * MIB
         plan = Plan(cpus, Path(folder), rounds, timing, options.peers, warm_bytes)
-        with _progress(len(loads) + 2) as (note, advance):
+        with progress(len(loads) + 2) as (note, advance):
             _measure(plan, loads, report, note, advance)
     noise = {
         "load_average_before": load_before,
@@ -101,24 +101,6 @@ def _cpus() -> Cpus:
     """Give the server the first CPU and everything else the last."""
     usable = sorted(os.sched_getaffinity(0))
     return Cpus(server=usable[0], generator=usable[-1])
-
-
-@contextmanager
-def _progress(steps: int) -> Iterator[tuple[Note, Callable[[], None]]]:
-    """Show on stderr what is going on: a bar in a terminal, a line for each run elsewhere."""
-    if not sys.stderr.isatty():
-        yield (lambda text: print(text, file=sys.stderr, flush=True)), (lambda: None)
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-    parts = (BarColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
-    with Progress(*parts, console=Console(stderr=True)) as progress:
-        task = progress.add_task("", total=steps)
-        yield (
-            (lambda text: progress.update(task, description=text)),
-            (lambda: progress.advance(task)),
-        )
 
 
 def _parser() -> argparse.ArgumentParser:

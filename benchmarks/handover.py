@@ -10,8 +10,7 @@ import json
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -37,6 +36,7 @@ from benchmarks.handover_runs import (
     measure,
 )
 from benchmarks.handover_tally import Outcome
+from benchmarks.progress import progress
 from benchmarks.report import print_table
 
 AEROBEE: Final = "aerobee"
@@ -60,7 +60,7 @@ def main(words: Sequence[str] | None = None) -> int:
     began, load_before = time.monotonic(), machine.load_average()
     results: Results = {}
     failures: dict[Run, str] = {}
-    with _progress(len(runs)) as (note, advance):
+    with progress(len(runs)) as (note, advance):
         for run in runs:
             try:
                 results[run] = measure(run, note)
@@ -165,24 +165,6 @@ def _keep(
 
 def _chosen(run: Run, words: Sequence[str] | None) -> bool:
     return not words or any(word in _title(run) for word in words)
-
-
-@contextmanager
-def _progress(steps: int) -> Iterator[tuple[Callable[[str], None], Callable[[], None]]]:
-    """Show on stderr what is going on: a bar in a terminal, a line for each change elsewhere."""
-    if not sys.stderr.isatty():
-        yield (lambda text: print(text, file=sys.stderr, flush=True)), (lambda: None)
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-    parts = (BarColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
-    with Progress(*parts, console=Console(stderr=True)) as progress:
-        task = progress.add_task("", total=steps)
-        yield (
-            (lambda text: progress.update(task, description=text)),
-            (lambda: progress.advance(task)),
-        )
 
 
 def _parser() -> argparse.ArgumentParser:

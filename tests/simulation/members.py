@@ -1,6 +1,7 @@
 """Members of consumer groups: our consumers, and handlers that take their time and fail."""
 
 import asyncio
+from abc import ABC, abstractmethod
 from typing import Final
 
 from aerobee.client import (
@@ -20,7 +21,7 @@ LONG_S: Final = (1.0, 6.0)
 TOO_LONG_S: Final = (11.0, 14.0)  # more than a hand-over waits for
 
 
-class Member:
+class Member(ABC):
     """A host's part in its groups. `failing` and `too_long` are shares of its handlers' calls."""
 
     def __init__(self, host: HostNode, *groups: str) -> None:
@@ -30,17 +31,17 @@ class Member:
         self.ledger = host.ledger
         self.failing = self.too_long = 0.0
 
+    @abstractmethod
     async def join(self) -> None:
         """Start to consume; runs in the host's process."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def close(self) -> None:
         """Leave gracefully; runs in the host's process."""
-        raise NotImplementedError
 
+    @abstractmethod
     def owned(self, group: str) -> list[Place]:
         """Return the queues that it owns in one of its groups."""
-        raise NotImplementedError
 
     def topics(self, group: str) -> tuple[str, ...]:
         """Return what a group subscribes to."""

@@ -1,6 +1,7 @@
 """Nameservers and brokers as processes that stop, die and return with their files."""
 
 import asyncio
+from abc import ABC, abstractmethod
 from typing import Any, Final, Literal
 
 from aerobee.broker.app import Broker
@@ -18,7 +19,7 @@ BROKER_PORT: Final = 10911
 Flush = Literal["ASYNC_FLUSH", "SYNC_FLUSH"]
 
 
-class ServerNode:
+class ServerNode(ABC):
     """One server that has an address and a folder for good, and a process while it runs."""
 
     def __init__(self, world: World, name: str, ip: str) -> None:
@@ -55,11 +56,11 @@ class ServerNode:
         if process is not None:
             self.world.kill(process, silent_s=silent_s)
 
-    async def _serve(self) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    async def _serve(self) -> None: ...
 
-    async def _leave(self) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    async def _leave(self) -> None: ...
 
 
 class NamesrvNode(ServerNode):
