@@ -109,6 +109,22 @@ class Peer:
         return [json.loads(line) for line in output.splitlines() if line.startswith("{")]
 
 
+def end_program(
+    child: "subprocess.Popen[str]", reader: threading.Thread, seconds_max: float
+) -> None:
+    """Close a program's input, on which it shuts down; one that hangs is killed."""
+    if child.stdin is not None:
+        child.stdin.close()
+    try:
+        child.wait(seconds_max)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        child.wait()
+    reader.join(seconds_max)
+    if child.stdout is not None:
+        child.stdout.close()
+
+
 class Consumer:
     """A consuming peer program; `received` grows while it runs.
 
@@ -155,16 +171,7 @@ class Consumer:
 
     def stop(self) -> None:
         """End the program: its input closes, it shuts down; a program that hangs is killed."""
-        if self._child.stdin is not None:
-            self._child.stdin.close()
-        try:
-            self._child.wait(_STOP_SECONDS_MAX)
-        except subprocess.TimeoutExpired:
-            self._child.kill()
-            self._child.wait()
-        self._reader.join(_STOP_SECONDS_MAX)
-        if self._child.stdout is not None:
-            self._child.stdout.close()
+        end_program(self._child, self._reader, _STOP_SECONDS_MAX)
         self._directory.cleanup()
 
     def _read(self) -> None:

@@ -7,7 +7,6 @@ answers and name their consumer (see `tests/interop/README.md`).
 import base64
 import json
 import queue
-import subprocess
 import tempfile
 import threading
 import time
@@ -15,7 +14,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, Self
 
-from support.interop.peers import Content, Peer, PeerFailed, Received, received_message
+from support.interop.peers import (
+    Content,
+    Peer,
+    PeerFailed,
+    Received,
+    end_program,
+    received_message,
+)
 
 ANSWER_SECONDS_MAX: Final = 60.0
 _STOP_SECONDS_MAX: Final = 30.0
@@ -91,16 +97,7 @@ class Session:
 
     def stop(self) -> None:
         """End the program: its input closes, it closes its consumers; what hangs is killed."""
-        if self._child.stdin is not None:
-            self._child.stdin.close()
-        try:
-            self._child.wait(_STOP_SECONDS_MAX)
-        except subprocess.TimeoutExpired:
-            self._child.kill()
-            self._child.wait()
-        self._reader.join(_STOP_SECONDS_MAX)
-        if self._child.stdout is not None:
-            self._child.stdout.close()
+        end_program(self._child, self._reader, _STOP_SECONDS_MAX)
         self._directory.cleanup()
 
     def group_of(self, member: str) -> str:
