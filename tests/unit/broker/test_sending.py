@@ -5,6 +5,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from msgspec import structs
 from support.brokers import pull_command, running_broker, send_command
 from support.raw_peer import RawPeer
 
@@ -56,6 +57,28 @@ async def test_a_first_message_makes_its_topic_and_is_answered(broker: Broker) -
     topic = broker.context.topics.get("T")
     assert topic is not None
     assert (topic.read_queue_nums, topic.write_queue_nums, topic.perm) == (4, 4, 6)
+
+
+@pytest.mark.parametrize("compiled", ["true", "false"])
+@pytest.mark.parametrize("codec", [Codec.JSON, Codec.MSGPACK])
+async def test_a_region_may_have_any_name(tmp_path: Path, compiled: str, codec: Codec) -> None:
+    """What JSON or a template takes for its own is answered as it was configured, on both paths."""
+    region = 'eu 5%d "%016X" \\%'
+    async with (
+        running_broker(tmp_path, regionId=region, compiledSends=compiled) as broker,
+        await RawPeer.connect(broker.port) as peer,
+    ):
+        batch = encode_batch([BatchedMessage(flag=0, body=b"b", properties=b"")])
+        batch_command = send_command(
+            batch, code=RequestCode.SEND_BATCH_MESSAGE, properties="", m="true"
+        )
+        for command in (send_command(), send_command(), batch_command):
+            reply = await peer.request(structs.replace(command, codec=codec))
+            assert reply.code == ResponseCode.SUCCESS, reply.remark
+            assert reply.ext["MSG_REGION"] == region
+        assert [
+            parse_properties(record.properties)["MSG_REGION"] for record in (await stored(peer, 0))
+        ][:2] == [region, region]
 
 
 PROPERTIES = [
@@ -348,20 +371,21 @@ async def test_a_slow_disk_is_told_in_msgpack_too(
         assert reply.ext["queueOffset"] == "1"
 
 
+def input_output_error(*_: object) -> None:
+    """Fail as a write to a broken disk does."""
+    raise OSError(5, "Input/output error")
+
+
 async def test_what_a_failed_write_lost_is_never_acknowledged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The write fails while a pull of the same read commits; the send before it is refused."""
-
-    def fail(*_: object) -> None:
-        raise OSError(5, "Input/output error")
-
     async with (
         running_broker(tmp_path, flushDiskType="SYNC_FLUSH") as broker,
         await RawPeer.connect(broker.port) as peer,
     ):
         assert (await peer.request(send_command(b"kept"))).code == ResponseCode.SUCCESS
-        monkeypatch.setattr(Segment, "write", fail)
+        monkeypatch.setattr(Segment, "write", input_output_error)
         send, pull = send_command(b"lost"), pull_command(0)
         await peer.send(encode_frame(send) + encode_frame(pull))
         replies = {reply.opaque: reply for reply in [await peer.read(), await peer.read()]}
@@ -375,16 +399,12 @@ async def test_a_failed_write_is_told_on_the_checked_path(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A message that needs every check is refused with the same code when it cannot be written."""
-
-    def fail(*_: object) -> None:
-        raise OSError(5, "Input/output error")
-
     async with (
         running_broker(tmp_path, flushDiskType="SYNC_FLUSH") as broker,
         await RawPeer.connect(broker.port) as peer,
     ):
         assert (await peer.request(send_command(b"kept"))).code == ResponseCode.SUCCESS
-        monkeypatch.setattr(Segment, "write", fail)
+        monkeypatch.setattr(Segment, "write", input_output_error)
         reply = await peer.request(send_command(b"lost", properties=""))
         assert reply.code == ResponseCode.SERVICE_NOT_AVAILABLE, reply.remark
         monkeypatch.undo()
