@@ -4,6 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
 from aerobee.remoting.codes import Perm
 from aerobee.remoting.command import VERSION
 from aerobee.storage.consume_queue import ConsumeQueue
@@ -58,10 +60,16 @@ class TopicQueue:
         self.lane: object = None  # what compiled code keeps of this queue
         self.holds: dict[HeldPull, None] = {}  # in the order they came
         trace = "true" if style.trace_on else "false"
-        text = ACK % (style.region, trace, style.store_host_hex, queue_id, VERSION)
+        region = in_template(style.region)
+        text = ACK % (region, trace, style.store_host_hex, queue_id, VERSION)
         self.ack = text.encode()  # formatted with position, offset, unique key, opaque
-        batch = BATCH_ACK % (style.region, trace, queue_id, VERSION)
+        batch = BATCH_ACK % (region, trace, queue_id, VERSION)
         self.batch_ack = batch.encode()  # formatted with ids, first offset, opaque
+
+
+def in_template(text: str) -> str:
+    """Write a text as JSON has it between quotes, free of signs that a template would fill in."""
+    return msgspec.json.encode(text).decode()[1:-1].replace("%", "\\u0025")
 
 
 class TopicQueues:

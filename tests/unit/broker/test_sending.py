@@ -76,9 +76,9 @@ async def test_a_region_may_have_any_name(tmp_path: Path, compiled: str, codec: 
             reply = await peer.request(structs.replace(command, codec=codec))
             assert reply.code == ResponseCode.SUCCESS, reply.remark
             assert reply.ext["MSG_REGION"] == region
-        assert [
-            parse_properties(record.properties)["MSG_REGION"] for record in (await stored(peer, 0))
-        ][:2] == [region, region]
+        records = await stored(peer, 0)
+    regions = [parse_properties(record.properties)["MSG_REGION"] for record in records[:2]]
+    assert regions == [region, region]
 
 
 PROPERTIES = [
