@@ -18,6 +18,7 @@ from aerobee.broker.context import Context
 from aerobee.broker.delay import DelayService
 from aerobee.broker.delay_offsets import DelayOffsetTable
 from aerobee.broker.fast_sends import FastSends
+from aerobee.broker.filters import load_parser
 from aerobee.broker.groups import GroupTable
 from aerobee.broker.hold import SWEEP_INTERVAL_MS, Holds
 from aerobee.broker.hooks import Hooks
@@ -95,6 +96,8 @@ class Broker:
     async def start(self) -> None:
         """Open the store, recover, bind the ports, tell the nameservers, serve."""
         loop = asyncio.get_running_loop()
+        if self.settings.enable_property_filter:
+            await load_parser()
         self.store.open()
         try:
             await self._listen(loop)
@@ -150,6 +153,8 @@ class Broker:
     def _apply(self, settings: BrokerSettings) -> None:
         """Take settings that were changed at run time; those that need a restart wait for it."""
         context = self.context
+        if settings.enable_property_filter and not self.settings.enable_property_filter:
+            self._tasks.start(load_parser(), "parser of filters")
         self.settings = context.settings = settings
         self.store.apply(settings.store)
         context.topics.apply(settings)

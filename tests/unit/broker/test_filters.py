@@ -1,7 +1,9 @@
 """Tag expressions as the broker reads them."""
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -121,3 +123,35 @@ def test_a_broker_without_such_filters_never_loads_the_parser() -> None:
     """It would take a tenth of a second of each start."""
     code = "import sys, aerobee.broker.app; sys.exit('lark' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+LOADING = """
+import asyncio, sys
+from pathlib import Path
+
+from support.brokers import running_broker
+
+async def main(folder, switched):
+    options = {} if switched else {"enablePropertyFilter": "true"}
+    async with running_broker(folder, **options) as broker:
+        if switched:
+            assert "lark" not in sys.modules
+            await broker.context.live.update({"enablePropertyFilter": "true"})
+            while "aerobee.broker.sql92.expression" not in sys.modules:
+                await asyncio.sleep(0.01)
+        print("lark" in sys.modules)
+
+asyncio.run(main(Path(sys.argv[1]), sys.argv[2] == "switched"))
+"""
+
+
+@pytest.mark.parametrize("when", ["configured", "switched"])
+def test_the_parser_is_there_before_the_first_expression(tmp_path: Path, when: str) -> None:
+    """To import it takes a tenth of a second, in which the broker would serve nobody."""
+    tests = str(Path(__file__).parents[2])
+    words = [sys.executable, "-c", LOADING, str(tmp_path), when]
+    environment = os.environ | {"PYTHONPATH": tests}
+    done = subprocess.run(
+        words, env=environment, capture_output=True, text=True, check=False, timeout=30
+    )
+    assert done.stdout == "True\n", done.stderr
