@@ -199,6 +199,8 @@ void run_closed_loop(const Options *options, Protocol *protocol, Result *result)
     open_connections(&loop);
     serve(&loop);
     ledger_check_dense(&result->ledger);
+    if (protocol->settle && !result->ledger.errors)
+        protocol->settle(protocol->state, &result->ledger);
     for (int index = 0; index < options->connections; index++) {
         close(loop.connections[index].fd);
         free(loop.connections[index].in);

@@ -10,7 +10,7 @@
 static const char *const USAGE =
     "loadgen WORKLOAD --port PORT [--connections N] [--outstanding N] [--topic NAME] [--topics N]\n"
     "  [--queues N] [--body BYTES] [--batch N] [--tags-first] [--warmup S] [--seconds S]\n"
-    "  [--requests N] [--cpu N] [--marks]\n"
+    "  [--requests N] [--settle S] [--cpu N] [--marks]\n"
     "WORKLOAD: send, batch, pull, wake, xadd (Redis), or floor: a server that only pretends\n";
 
 static const char *const NAMES[] = {"send", "batch", "pull", "wake", "xadd", "floor"};
@@ -42,6 +42,7 @@ Options parse_options(int count, char **words) {
                        .batch = 32,
                        .warmup_s = 1,
                        .seconds = 3,
+                       .settle_s = 15,
                        .cpu = -1};
     enum {
         PORT = 1,
@@ -56,6 +57,7 @@ Options parse_options(int count, char **words) {
         WARM,
         SECS,
         REQS,
+        SETTLE,
         CPU,
         MARKS
     };
@@ -64,7 +66,8 @@ Options parse_options(int count, char **words) {
         {"topic", 1, 0, TOPIC}, {"topics", 1, 0, TOPICS},     {"queues", 1, 0, QUEUES},
         {"body", 1, 0, BODY},   {"batch", 1, 0, NUMBER},      {"tags-first", 0, 0, TAGS},
         {"warmup", 1, 0, WARM}, {"seconds", 1, 0, SECS},      {"requests", 1, 0, REQS},
-        {"cpu", 1, 0, CPU},     {"marks", 0, 0, MARKS},       {0}};
+        {"cpu", 1, 0, CPU},     {"marks", 0, 0, MARKS},       {"settle", 1, 0, SETTLE},
+        {0}};
     int found, at = 0;
     while ((found = getopt_long(count - 1, words + 1, "", known, &at)) != -1) {
         const char *name = known[at].name;
@@ -81,6 +84,7 @@ Options parse_options(int count, char **words) {
             case WARM: options.warmup_s = atof(optarg); break;
             case SECS: options.seconds = atof(optarg); break;
             case REQS: options.requests_max = (uint64_t)whole(name, optarg, 1, 1L << 40); break;
+            case SETTLE: options.settle_s = atof(optarg); break;
             case CPU: options.cpu = (int)whole(name, optarg, -1, 1023); break;
             case MARKS: options.marks = true; break;
             default: die("%s", USAGE);

@@ -21,6 +21,7 @@ typedef struct {
     double warmup_s;
     double seconds;         // measured
     uint64_t requests_max;  // 0: until the time is over
+    double settle_s;        // until the queues end behind the last message that was acknowledged
     int cpu;                // negative: any
     bool marks;             // tell on stdout when measuring begins and ends, and wait for a line
 } Options;

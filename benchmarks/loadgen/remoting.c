@@ -7,7 +7,7 @@
 #include "net.h"
 #include "run.h"
 
-enum { TOPIC_BYTES_MAX = 128, CLOCK_EVERY = 64 };
+enum { TOPIC_BYTES_MAX = 128, CLOCK_EVERY = 64, SETTLE_LOOK_US = 2000 };
 
 typedef struct {
     const Options *options;
@@ -98,6 +98,31 @@ static size_t take(void *state, const char *in, size_t length, uint32_t connecti
     return frame.length;
 }
 
+// RocketMQ puts messages into their queues behind their senders' backs, the later the busier it is.
+// All of them have to get there, and before the next run asks where a queue ends.
+static void settle(void *state, Ledger *ledger) {
+    const Remoting *remoting = state;
+    const Options *options = remoting->options;
+    uint64_t deadline_ns = now_ns() + (uint64_t)(options->settle_s * 1e9);
+    int fd = connect_to(options->port);
+    for (uint32_t index = 0; index < remoting->queues; index++) {
+        const QueueLedger *queue = &ledger->queues[index];
+        char topic[TOPIC_BYTES_MAX];
+        topic_name(options, (int)index / options->queues, topic);
+        uint64_t end;
+        while ((end = ask_end(fd, topic, (int)index % options->queues)) !=
+               queue->base + queue->count) {
+            if (end > queue->base + queue->count || now_ns() > deadline_ns) {
+                ledger_error(ledger, "queue %u ends at %lu, after offset %lu was given out", index,
+                             end, queue->base + queue->count - 1);
+                break;
+            }
+            usleep(SETTLE_LOOK_US);
+        }
+    }
+    close(fd);
+}
+
 Protocol remoting_protocol(const Options *options, Ledger *ledger) {
     Remoting *remoting = calloc(1, sizeof *remoting);
     uint32_t queues = (uint32_t)(options->topics * options->queues);
@@ -126,5 +151,9 @@ Protocol remoting_protocol(const Options *options, Ledger *ledger) {
         largest = length > largest ? length : largest;
     }
     close(fd);
-    return (Protocol){.state = remoting, .request_bytes_max = largest, .ask = ask, .take = take};
+    return (Protocol){.state = remoting,
+                      .request_bytes_max = largest,
+                      .ask = ask,
+                      .take = take,
+                      .settle = options->workload == PULL ? NULL : settle};
 }

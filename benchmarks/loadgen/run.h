@@ -24,6 +24,8 @@ typedef struct Protocol {
     // The number of messages it stands for comes in `messages`, its request in `asked`.
     size_t (*take)(void *state, const char *in, size_t length, uint32_t connection, Ledger *ledger,
                    Asked **asked, uint32_t *messages);
+    // Looks at what is to be seen when all is answered; NULL: nothing.
+    void (*settle)(void *state, Ledger *ledger);
 } Protocol;
 
 // Tells whoever reads stdout, and goes on when he has answered with a line; see Options.marks.

@@ -152,14 +152,15 @@ def stored(opaque: int, offset: int, code: int = 0) -> dict[str, Any]:
         (lambda opaque, count: stored(opaque, count * 2), "but not"),
         (lambda opaque, count: stored(opaque, count, code=2), "refused"),
         (lambda opaque, count: stored(opaque + (count == 5), count), "not open"),
+        (lambda opaque, count: stored(opaque, count), "ends at 0"),
     ],
-    ids=["offset twice", "gap", "refused", "wrong opaque"],
+    ids=["offset twice", "gap", "refused", "wrong opaque", "never in its queue"],
 )
 async def test_a_lie_is_noticed(loadgen: Path, answer: Answer, complaint: str) -> None:
     """A wrong reply ends the run with an error that names it."""
     server = await lying_server(answer)
     async with server:
-        words = ["send", "--queues", "1", "--requests", "50", *TIMES]
+        words = ["send", "--queues", "1", "--requests", "50", "--settle", "0.1", *TIMES]
         words += ["--outstanding", "4"] if complaint == "not open" else []
         port = server.sockets[0].getsockname()[1]
         status, report, errors = await run(loadgen, port, words)
