@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Final
 
+from aerobee.broker.recent_rates import RecentRates
+
 if TYPE_CHECKING:
     from aerobee.broker.topic_queues import TopicQueue
 
@@ -84,6 +86,10 @@ class Metrics:
         self._gone_messages = 0  # of queues that were deleted
         self._gone_bytes = 0
         self._samples = deque([Counts(clock_s())], maxlen=1 + int(600 / SAMPLE_INTERVAL_S))
+        self.sent_to = RecentRates[str]()  # messages, by topic
+        self.pulled_by = RecentRates[tuple[str, str]]()  # messages, by topic and group
+        for recent in (self.sent_to, self.pulled_by):
+            recent.sample(clock_s(), {})
         self._day: date | None = None
         self.today = self.yesterday = Counts(0.0)  # at the two last midnights
 
@@ -126,8 +132,15 @@ class Metrics:
 
     def sample(self, queues: Iterable["TopicQueue"], today: date | None = None) -> None:
         """Remember the totals, to be called every SAMPLE_INTERVAL_S; notice midnight."""
+        queues = list(queues)
         counts = self.counts(queues)
         self._samples.append(counts)
+        topics = Counter[str]()
+        for queue in queues:
+            topics[queue.name] += queue.stored.max_offset - queue.start_offset
+        self.sent_to.sample(counts.at_s, topics)
+        pulled = {key: outgoing.messages for key, outgoing in self.outgoing.items()}
+        self.pulled_by.sample(counts.at_s, pulled)
         today = today or datetime.now().date()
         if self._day is not None and today != self._day:
             self.yesterday, self.today = self.today, counts

@@ -86,7 +86,7 @@ def all_group_config(ctx: Context, request: Request[AllGroupConfigRequest]) -> O
 
 @routes.on(RequestCode.GET_TOPIC_STATS_INFO, TopicRequest)
 def topic_stats(ctx: Context, request: Request[TopicRequest]) -> Outcome:
-    """Return where each queue of a topic begins and ends; rates of single topics are not kept."""
+    """Return where each queue of a topic begins and ends, and what comes per second."""
     topic = request.header.topic
     config = ctx.topics.get(topic)
     if config is None:
@@ -102,15 +102,18 @@ def topic_stats(ctx: Context, request: Request[TopicRequest]) -> Outcome:
                 last_update_timestamp=max(newest_ms, 0),
             )
         table[_queue(ctx, topic, queue_id)] = offset
-    return Reply(body=encode_body(TopicStatsTable(offset_table=table), strict=False))
+    body = TopicStatsTable(offset_table=table, topic_put_tps=ctx.metrics.sent_to.per_second(topic))
+    return Reply(body=encode_body(body, strict=False))
 
 
 @routes.on(RequestCode.GET_CONSUME_STATS, ConsumeStatsRequest)
 def consume_stats(ctx: Context, request: Request[ConsumeStatsRequest]) -> Outcome:
-    """Return how far a group is in each queue of its topics."""
-    group, table = request.header.consumer_group, {}
+    """Return how far a group is in each queue of its topics, and what it pulls per second."""
+    group, table, tps = request.header.consumer_group, {}, 0.0
     for topic in _topics_of(ctx, request.header):
         config = ctx.topics.get(topic)
+        if config is not None:
+            tps += ctx.metrics.pulled_by.per_second((topic, group))
         for queue_id in range(config.read_queue_nums if config is not None else 0):
             queue = ctx.store.find_queue(topic, queue_id)
             committed = max(ctx.offsets.committed(group, topic, queue_id) or 0, 0)
@@ -122,7 +125,8 @@ def consume_stats(ctx: Context, request: Request[ConsumeStatsRequest]) -> Outcom
                 pull_offset=max(committed, pulled),
                 last_timestamp=max(last_ms, 0),
             )
-    return Reply(body=encode_body(ConsumeStats(offset_table=table), strict=False))
+    body = ConsumeStats(offset_table=table, consume_tps=tps)
+    return Reply(body=encode_body(body, strict=False))
 
 
 @routes.on(RequestCode.GET_CONSUMER_CONNECTION_LIST, ConsumerConnectionRequest)

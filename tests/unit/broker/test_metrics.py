@@ -18,10 +18,12 @@ class World:
         self.queues: list[Any] = []
         self.metrics = Metrics(lambda: self.now_s)
 
-    def queue(self, start_offset: int = 0) -> Any:
+    def queue(self, start_offset: int = 0, topic: str = "t") -> Any:
         """Make a queue that had messages before this process."""
         stored = SimpleNamespace(max_offset=start_offset)
-        queue = SimpleNamespace(stored=stored, start_offset=start_offset, arrived_bytes=0)
+        queue = SimpleNamespace(
+            name=topic, stored=stored, start_offset=start_offset, arrived_bytes=0
+        )
         self.queues.append(queue)
         return queue
 
@@ -92,6 +94,30 @@ def test_a_young_broker_has_rates_too() -> None:
     world.now_s += 5
     rates = world.metrics.rates(world.metrics.counts(world.used()))
     assert rates["put"] == pytest.approx([10, 10, 10])
+
+
+def test_topics_and_groups_have_rates_of_their_own() -> None:
+    """Over the last minute: two queues of one topic add up; what ended a minute ago is none."""
+    world = World()
+    first, second, other = world.queue(), world.queue(start_offset=500), world.queue(topic="u")
+    assert world.metrics.sent_to.per_second("t") == 0
+    for _ in range(3):
+        first.stored.max_offset += 100
+        second.stored.max_offset += 50
+        other.stored.max_offset += 10
+        world.metrics.pulled("t", "g", 20, 200)
+        world.now_s += 10
+        world.metrics.sample(world.used())
+    assert world.metrics.sent_to.per_second("t") == pytest.approx(15)
+    assert world.metrics.sent_to.per_second("u") == pytest.approx(1)
+    assert world.metrics.pulled_by.per_second(("t", "g")) == pytest.approx(2)
+    assert world.metrics.pulled_by.per_second(("u", "g")) == 0
+    world.queues.remove(other)  # a topic that is deleted
+    for _ in range(6):
+        world.now_s += 10
+        world.metrics.sample(world.used())
+        assert world.metrics.sent_to.per_second("u") == 0
+    assert world.metrics.sent_to.per_second("t") == 0
 
 
 def test_midnight_is_noticed() -> None:

@@ -100,6 +100,20 @@ async def test_progress_of_a_group(
         assert offsets.last_timestamp > 0
 
 
+async def test_rates_of_topics_and_groups(live: LiveBroker) -> None:
+    """What came and went per second since the oldest sample of the last minute."""
+    context = live.broker.context
+    context.metrics.pulled("t", "g", 6, 600)
+    context.metrics.sample(context.queues.used())
+    reply = await live.ask(RequestCode.GET_TOPIC_STATS_INFO, {"topic": "t"})
+    sent_per_s = decode_body(TopicStatsTable, reply.body).topic_put_tps
+    reply = await live.ask(RequestCode.GET_CONSUME_STATS, {"consumerGroup": "g"})
+    pulled_per_s = decode_body(ConsumeStats, reply.body).consume_tps
+    assert pulled_per_s == pytest.approx(3 * sent_per_s) and sent_per_s > 0
+    reply = await live.ask(RequestCode.GET_CONSUME_STATS, {"consumerGroup": "h", "topic": "t"})
+    assert decode_body(ConsumeStats, reply.body).consume_tps == 0
+
+
 async def test_who_is_connected(live: LiveBroker) -> None:
     """Consumers with what they want, producers by group and all together."""
     reply = await live.ask(RequestCode.GET_CONSUMER_CONNECTION_LIST, {"consumerGroup": "g"})
