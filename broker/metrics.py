@@ -85,11 +85,12 @@ class Metrics:
         self.transferred = 0
         self._gone_messages = 0  # of queues that were deleted
         self._gone_bytes = 0
-        self._samples = deque([Counts(clock_s())], maxlen=1 + int(600 / SAMPLE_INTERVAL_S))
+        began = Counts(clock_s())
+        self._samples = deque([began], maxlen=1 + int(600 / SAMPLE_INTERVAL_S))
         self.sent_to = RecentRates[str]()  # messages, by topic
         self.pulled_by = RecentRates[tuple[str, str]]()  # messages, by topic and group
         for recent in (self.sent_to, self.pulled_by):
-            recent.sample(clock_s(), {})
+            recent.sample(began.at_s, {})
         self._day: date | None = None
         self.today = self.yesterday = Counts(0.0)  # at the two last midnights
 

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from msgspec import structs
 from support.brokers import pull_command, running_broker, send_command
 from support.raw_peer import RawPeer
 
@@ -57,28 +56,6 @@ async def test_a_first_message_makes_its_topic_and_is_answered(broker: Broker) -
     topic = broker.context.topics.get("T")
     assert topic is not None
     assert (topic.read_queue_nums, topic.write_queue_nums, topic.perm) == (4, 4, 6)
-
-
-@pytest.mark.parametrize("compiled", ["true", "false"])
-@pytest.mark.parametrize("codec", [Codec.JSON, Codec.MSGPACK])
-async def test_a_region_may_have_any_name(tmp_path: Path, compiled: str, codec: Codec) -> None:
-    """What JSON or a template takes for its own is answered as it was configured, on both paths."""
-    region = 'eu 5%d "%016X" \\%'
-    async with (
-        running_broker(tmp_path, regionId=region, compiledSends=compiled) as broker,
-        await RawPeer.connect(broker.port) as peer,
-    ):
-        batch = encode_batch([BatchedMessage(flag=0, body=b"b", properties=b"")])
-        batch_command = send_command(
-            batch, code=RequestCode.SEND_BATCH_MESSAGE, properties="", m="true"
-        )
-        for command in (send_command(), send_command(), batch_command):
-            reply = await peer.request(structs.replace(command, codec=codec))
-            assert reply.code == ResponseCode.SUCCESS, reply.remark
-            assert reply.ext["MSG_REGION"] == region
-        records = await stored(peer, 0)
-    regions = [parse_properties(record.properties)["MSG_REGION"] for record in records[:2]]
-    assert regions == [region, region]
 
 
 PROPERTIES = [
