@@ -4,6 +4,7 @@ AerobeeError
 ├── OptionError        an option or schema of the query is wrong: correct the query
 ├── StoreUnreadable    the path holds no readable log, or a file of it went away: see the path
 │   └── DataLost       messages that were asked for are gone: the text names their ranges
+├── ClusterUnreachable  a nameserver or broker does not answer, or refuses: see its address
 ├── ExportRefused      the target folder may not be written as asked: another folder or option
 ├── ExportFailed       the target could not be written (a full disk, permissions)
 └── JavaMissing        no Java that Spark can use: install one, or the `jdk` extra
@@ -22,6 +23,13 @@ class StoreUnreadable(AerobeeError):
 
 class DataLost(StoreUnreadable):
     """Messages that a read asked for are gone; the text names queues and offsets, or positions."""
+
+
+class ClusterUnreachable(AerobeeError):
+    """A nameserver or broker gives no answer that a read or write could go on with.
+
+    The text names it, what was asked, what came back, and what to look at.
+    """
 
 
 class ExportRefused(AerobeeError):

@@ -1,0 +1,124 @@
+"""What the driver learns of a cluster's queues, from real brokers of this process."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+
+from aerobee.client import Message, Producer
+from aerobee.client.cluster import Cluster
+from aerobee.spark.errors import ClusterUnreachable, OptionError
+from aerobee.spark.network import Network, NetworkAddress
+from aerobee.spark.offsets import QueueKey, QueueRange
+from aerobee.spark.topics import TopicChoice
+from aerobee.testing import ClusterThread
+
+USERS = TopicChoice(system=False, retry=False)
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[ClusterThread]:
+    """Two brokers with topic `orders` of two queues on each, and one message more in each queue."""
+    with ClusterThread(brokers=2) as cluster:
+        asyncio.run(fill(cluster.namesrv_addr))
+        yield cluster
+
+
+async def fill(namesrv: str) -> None:
+    """Make the topics and send."""
+    async with Cluster(namesrv) as admin, Producer(namesrv=namesrv) as producer:
+        await admin.create_topic("orders", queues=2)
+        await admin.create_topic("%RETRY%billing", queues=1)
+        await admin.create_topic("written", queues=1, perm=2)
+        for count, queue in enumerate(await producer.fetch_queues("orders"), 1):
+            for number in range(count):
+                await producer.send(Message("orders", b"%d" % number), queue=queue)
+
+
+@pytest.fixture
+def network(cluster: ClusterThread) -> Iterator[Network]:
+    """A driver's view of the cluster."""
+    with Network(NetworkAddress((cluster.namesrv_addr,))) as network:
+        yield network
+
+
+def test_bounds_of_all_queues_of_users_topics(network: Network) -> None:
+    """Sorted by queue, without system and retry topics, nor those that may not be read."""
+    one, two = network.brokers()
+    expected = [
+        *(QueueRange(QueueKey(one, "orders", number), 0, 1 + number) for number in range(2)),
+        *(QueueRange(QueueKey(two, "orders", number), 0, 3 + number) for number in range(2)),
+    ]
+    bounds = network.bounds(USERS)
+    assert [each for each in bounds.values() if each.key.topic == "orders"] == expected
+    assert not [key for key in bounds if key.topic in ("%RETRY%billing", "written")]
+    named = network.bounds(TopicChoice(names=frozenset({"orders"})))
+    assert list(named.values()) == expected
+    assert network.latest(named) == {each.key: each.end for each in expected}
+    assert network.earliest(named) == {each.key: 0 for each in expected}
+    retried = network.bounds(TopicChoice(system=False, pattern=".*billing"))
+    assert {key.topic for key in retried} == {"%RETRY%billing"}
+
+
+def test_single_queues(network: Network) -> None:
+    """Only the queues that were assigned."""
+    _, two = network.brokers()
+    wanted = frozenset({QueueKey(two, "orders", 1)})
+    assert list(network.bounds(TopicChoice(queues=wanted))) == sorted(wanted)
+
+
+def test_offsets_by_time(network: Network) -> None:
+    """Before the first message, and after the last one."""
+    bounds = network.bounds(TopicChoice(names=frozenset({"orders"})))
+    assert network.offsets_at(bounds, 1) == {key: 0 for key in bounds}
+    assert network.offsets_at(bounds, 1 << 50) == {key: each.end for key, each in bounds.items()}
+
+
+@pytest.mark.parametrize(
+    ("choice", "text"),
+    [
+        (TopicChoice(names=frozenset({"order"})), "no topic 'order'; did you mean orders?"),
+        (TopicChoice(names=frozenset({"written"})), "no queue of topic 'written' may be read"),
+        (
+            TopicChoice(queues=frozenset({QueueKey("broker-a", "orders", 7)})),
+            "option assign: there is no queue orders broker-a:7",
+        ),
+    ],
+)
+def test_what_is_named_must_be_there(network: Network, choice: TopicChoice, text: str) -> None:
+    """The refusal says what there is; a stream leaves it out until it comes."""
+    with pytest.raises(OptionError, match=text.replace("?", r"\?")):
+        network.bounds(choice)
+    assert not network.bounds(choice, missing_fails=False)
+
+
+def test_works_within_a_running_loop(cluster: ClusterThread) -> None:
+    """As in a notebook."""
+
+    async def cell() -> int:
+        with Network(NetworkAddress((cluster.namesrv_addr,))) as network:
+            return len(network.bounds(USERS))
+
+    assert asyncio.run(cell()) >= 4
+
+
+def test_nobody_there(unused_tcp_port: int) -> None:
+    """The text names the address, and what to look at."""
+    address = NetworkAddress((f"127.0.0.1:{unused_tcp_port}",))
+    refusal = pytest.raises(ClusterUnreachable, match=rf"{unused_tcp_port}.*refused.*brokerIP1")
+    with Network(address) as network, refusal:
+        network.bounds(USERS)
+
+
+def test_broker_gone() -> None:
+    """A broker whose route is still known is asked again, and then named."""
+    with ClusterThread() as cluster:
+        namesrv = cluster.namesrv_addr
+        asyncio.run(fill(namesrv))
+        with Network(NetworkAddress((namesrv,))) as network:
+            keys = list(network.bounds(TopicChoice(names=frozenset({"orders"}))))
+            cluster.stop()
+            with pytest.raises(ClusterUnreachable, match=r"queue orders .* did not tell"):
+                network.latest(keys)
