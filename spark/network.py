@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Final, Self, TypeVar
 
 from aerobee.client.cluster import Cluster
@@ -17,6 +16,7 @@ from aerobee.client.connections import Connections
 from aerobee.client.errors import BrokerRefused, RouteMissing
 from aerobee.client.message import MessageQueue
 from aerobee.client.offsets import QueueOffsets
+from aerobee.client.raw_pulls import RawPuller
 from aerobee.client.route_cache import RouteCache, TopicRoute
 from aerobee.client.settings import ClientSettings
 from aerobee.remoting.bodies import TopicList
@@ -27,15 +27,17 @@ from aerobee.remoting.headers._fields import Header
 from aerobee.remoting.net.client import refuse_requests
 from aerobee.spark.errors import ClusterUnreachable, OptionError
 from aerobee.spark.loop_thread import LoopThread
+from aerobee.spark.network_address import NetworkAddress
 from aerobee.spark.offsets import Offsets, QueueKey, QueueRange
 from aerobee.spark.option_values import near
 from aerobee.spark.topics import ALL_TOPICS, LIGHT_QUEUE_PREFIX, TopicChoice
 
 AT_ONCE: Final = 256  # questions that wait for their answers at a time
+SAMPLES: Final = 4  # queues whose messages are looked at for their size
+SAMPLE_MESSAGES: Final = 32
 TRIES: Final = 3  # of a question; a broker that restarts is back in between
 RETRY_DELAY_S: Final = 0.3  # doubled each time
-TOOLS_GROUP: Final = "TOOLS_CONSUMER"  # every broker has it, so that pulls make no new group
-_BUSY: Final = {
+BUSY_CODES: Final = {  # another answer may come a moment later
     ResponseCode.SYSTEM_ERROR,
     ResponseCode.SYSTEM_BUSY,
     ResponseCode.SERVICE_NOT_AVAILABLE,
@@ -44,22 +46,6 @@ _BUSY: Final = {
 
 T = TypeVar("T")
 R = TypeVar("R")
-
-
-@dataclass(frozen=True, slots=True)
-class NetworkAddress:
-    """Which cluster to talk to, and as whom; small and picklable, for tasks.
-
-    `group` is a name in the brokers' statistics. `patience_ms` is how long a task goes on asking a
-    broker that does not answer.
-    """
-
-    namesrv: tuple[str, ...]
-    group: str = TOOLS_GROUP
-    patience_ms: int = 60_000
-
-    def __str__(self) -> str:
-        return ";".join(self.namesrv)
 
 
 class Network:
@@ -127,6 +113,10 @@ class Network:
     def latest(self, keys: Iterable[QueueKey]) -> Offsets:
         """The latest offset of each queue: that of the next message to come."""
         return self._loop.run(self._ask_all(keys, self._offsets.newest))
+
+    def record_bytes(self, ranges: Sequence[QueueRange]) -> int:
+        """About how long a record of the ranges is, by a few of the largest ones; at least 1."""
+        return self._loop.run(self._sample(ranges))
 
     # --- within ---
 
@@ -209,6 +199,21 @@ class Network:
 
         return dict(zip(ordered, await _each(one, ordered), strict=True))
 
+    async def _sample(self, ranges: Sequence[QueueRange]) -> int:
+        puller = RawPuller(self._connections, self._routes, self.address.group)
+        count = size = 0
+        for each in sorted(ranges, key=lambda each: each.start - each.end)[:SAMPLES]:
+            middle = (each.start + each.end) // 2
+            queue = MessageQueue(each.key.topic, each.key.broker, each.key.queue_id)
+            reply = await self._patient(
+                lambda queue=queue, at=middle: puller.pull(queue, at, SAMPLE_MESSAGES),
+                f"queue {each.key}",
+            )
+            if reply.next_offset > middle:
+                count += reply.next_offset - middle
+                size += len(reply.body)
+        return max(1, size // count) if count else 1
+
     async def _patient(self, ask: Callable[[], Awaitable[T]], what: str) -> T:
         """Ask, and again where somebody is away or busy; ClusterUnreachable in the end."""
         for turn in range(TRIES):
@@ -216,7 +221,7 @@ class Network:
                 return await ask()
             except (Unavailable, BrokerRefused, RouteMissing) as error:
                 final = isinstance(error, RouteMissing) or (
-                    isinstance(error, BrokerRefused) and error.code not in _BUSY
+                    isinstance(error, BrokerRefused) and error.code not in BUSY_CODES
                 )
                 if final or turn + 1 == TRIES:
                     raise ClusterUnreachable(

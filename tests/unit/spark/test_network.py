@@ -10,7 +10,8 @@ import pytest
 from aerobee.client import Message, Producer
 from aerobee.client.cluster import Cluster
 from aerobee.spark.errors import ClusterUnreachable, OptionError
-from aerobee.spark.network import Network, NetworkAddress
+from aerobee.spark.network import Network
+from aerobee.spark.network_address import NetworkAddress
 from aerobee.spark.offsets import QueueKey, QueueRange
 from aerobee.spark.topics import TopicChoice
 from aerobee.testing import ClusterThread

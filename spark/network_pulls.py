@@ -1,0 +1,217 @@
+"""The pulls of one task: several at a time, in the order of the queues' offsets.
+
+A broker answers with as many messages as its own limits allow (RocketMQ: 32, and 256 KiB), so
+that one pull after the other would wait most of the time. The ranges are cut into spans of some
+MiB; each span is read pull by pull, and several spans at the same time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import AsyncIterator, Iterator, Sequence
+from time import monotonic
+from typing import Final, NamedTuple
+
+from aerobee.client.connections import Connections
+from aerobee.client.errors import BrokerRefused
+from aerobee.client.message import MessageQueue
+from aerobee.client.pulling import PullStatus
+from aerobee.client.raw_pulls import RawPull, RawPuller
+from aerobee.client.route_cache import MASTER_ID, RouteCache
+from aerobee.client.settings import ClientSettings
+from aerobee.remoting.codes import ResponseCode
+from aerobee.remoting.errors import Unavailable
+from aerobee.remoting.net.client import refuse_requests
+from aerobee.spark.errors import ClusterUnreachable
+from aerobee.spark.network import BUSY_CODES
+from aerobee.spark.network_address import NetworkAddress
+from aerobee.spark.offsets import QueueKey, QueueRange
+from aerobee.spark.queue_ranges import report_lost
+
+log = logging.getLogger(__name__)
+
+SPANS_AHEAD: Final = 16
+SPAN_BYTES: Final = 2 << 20  # with SPANS_AHEAD the memory that a task reads ahead into
+FIRST_MESSAGES: Final = 32  # of a span while nothing is known of sizes
+PULL_MESSAGES_MAX: Final = 1024  # brokers lower it to their own limit
+RETRY_DELAY_S: Final = 0.05  # doubled each time
+RETRY_DELAY_S_MAX: Final = 2.0
+SHORTER_PATIENCE_S: Final = 10.0  # for a queue to get back the messages that it had
+
+
+class Pulled(NamedTuple):
+    """A reply's records: those of a queue from `offset` on, up to but without `end`."""
+
+    key: QueueKey
+    offset: int
+    end: int
+    body: bytes | memoryview
+
+
+class Pulls:
+    """Reads queue ranges of a cluster within one event loop.
+
+    `fail_on_data_loss` decides whether messages that are gone raise DataLost or are left out with
+    a warning. Nothing is committed, no group joined.
+    """
+
+    def __init__(
+        self, address: NetworkAddress, ranges: Sequence[QueueRange], *, fail_on_data_loss: bool
+    ) -> None:
+        settings = ClientSettings()
+        self._connections = Connections(settings, refuse_requests)
+        self._routes = RouteCache(self._connections, address.namesrv)
+        self._puller = RawPuller(self._connections, self._routes, address.group)
+        self._address = address
+        self._ranges = ranges
+        self._fail = fail_on_data_loss
+        self._replicas: dict[str, int] = {}  # by broker: where it advised to pull from next
+        self._record_bytes = 0  # the usual size; 0 before the first reply
+        self._ahead: deque[asyncio.Task[_Read]] = deque()
+
+    async def replies(self) -> AsyncIterator[list[Pulled]]:
+        """The replies in the order of the ranges and of their offsets, some at a time.
+
+        What lies between the end of one and the offset of the next is lost, and was told. Raises
+        DataLost, ClusterUnreachable.
+        """
+        spans = self._spans()
+        try:
+            while True:
+                limit = SPANS_AHEAD if self._record_bytes else 1
+                while len(self._ahead) < limit and (span := next(spans, None)) is not None:
+                    self._ahead.append(self._begin(span))
+                if not self._ahead:
+                    return
+                replies, rest = await self._ahead[0]
+                self._ahead.popleft()
+                if rest is not None:
+                    self._ahead.appendleft(self._begin(rest))
+                yield replies
+        finally:
+            await self._close()
+
+    def _spans(self) -> Iterator[QueueRange]:
+        """The ranges in parts of about SPAN_BYTES, as far as sizes are known."""
+        for each in self._ranges:
+            start = each.start
+            while start < each.end:
+                size = self._record_bytes
+                count = max(1, SPAN_BYTES // size) if size else FIRST_MESSAGES
+                yield QueueRange(each.key, start, min(start + count, each.end))
+                start += count
+
+    def _begin(self, span: QueueRange) -> asyncio.Task[_Read]:
+        return asyncio.create_task(self._read(span))
+
+    async def _read(self, span: QueueRange) -> _Read:
+        """The replies of one span, and what is left of it where messages are larger than usual."""
+        replies: list[Pulled] = []
+        size, at = 0, span.start
+        while at < span.end and size < SPAN_BYTES:
+            reply = await self._pull(QueueRange(span.key, at, span.end))
+            at = reply.end
+            size += len(reply.body)
+            if reply.body:
+                replies.append(reply)
+        if size:
+            self._record_bytes = max(1, size // (at - span.start))
+        return replies, QueueRange(span.key, at, span.end) if at < span.end else None
+
+    async def _pull(self, wanted: QueueRange) -> Pulled:
+        """One reply from the beginning of a range; without a body where messages are gone."""
+        key, start, end = wanted.key, wanted.start, wanted.end
+        queue = MessageQueue(key.topic, key.broker, key.queue_id)
+        count = min(end - start, PULL_MESSAGES_MAX)
+        patience = _Patience(wanted, self._address)
+        while True:
+            replica = self._replicas.get(key.broker, MASTER_ID)
+            try:
+                reply = await self._puller.pull(queue, start, count, replica)
+            except Unavailable as error:
+                self._replicas.pop(key.broker, None)
+                await patience.wait(str(error))
+                await self._look_again(key.topic)
+                continue
+            except BrokerRefused as error:
+                if error.code == ResponseCode.TOPIC_NOT_EXIST:
+                    return self._lost(wanted, end)
+                if error.code not in BUSY_CODES:
+                    raise patience.failure(str(error)) from error
+                await patience.wait(str(error))
+                continue
+            if reply.status is PullStatus.FOUND and reply.body and reply.next_offset > start:
+                self._replicas[key.broker] = reply.advised
+                return Pulled(key, start, min(reply.next_offset, end), reply.body)
+            self._replicas.pop(key.broker, None)  # the master knows best what there is
+            if reply.asked == MASTER_ID:
+                if (there := _next_there(reply, start)) > start:
+                    return self._lost(wanted, min(there, end))
+                if patience.spent_s > SHORTER_PATIENCE_S and reply.max_offset < end:
+                    return self._lost(wanted, end)
+            await patience.wait(
+                f"broker {reply.asked} answers {reply.status.value} with offsets"
+                f" {reply.min_offset} to {reply.max_offset}"
+            )
+
+    def _lost(self, wanted: QueueRange, end: int) -> Pulled:
+        """Go on at `end`, after saying what lies before it; raises DataLost if that fails."""
+        report_lost([QueueRange(wanted.key, wanted.start, end)], fail=self._fail)
+        return Pulled(wanted.key, wanted.start, end, b"")
+
+    async def _look_again(self, topic: str) -> None:
+        """Ask whether the broker has another address now."""
+        try:
+            await self._routes.refresh(topic)
+        except (Unavailable, BrokerRefused) as error:
+            log.warning("%s", error)
+
+    async def _close(self) -> None:
+        for task in self._ahead:
+            task.cancel()
+        await asyncio.gather(*self._ahead, return_exceptions=True)
+        await self._connections.close()
+
+
+_Read = tuple[list[Pulled], QueueRange | None]
+
+
+class _Patience:
+    """How long a pull is tried again, and what is said in the end."""
+
+    def __init__(self, wanted: QueueRange, address: NetworkAddress) -> None:
+        self._wanted = wanted
+        self._address = address
+        self._began_s = monotonic()
+        self._delay_s = RETRY_DELAY_S
+
+    @property
+    def spent_s(self) -> float:
+        """How long it has been tried."""
+        return monotonic() - self._began_s
+
+    async def wait(self, problem: str) -> None:
+        """Wait a little; raises ClusterUnreachable when that was enough."""
+        if self.spent_s > self._address.patience_ms / 1000:
+            raise self.failure(problem)
+        await asyncio.sleep(self._delay_s)
+        self._delay_s = min(self._delay_s * 2, RETRY_DELAY_S_MAX)
+
+    def failure(self, problem: str) -> ClusterUnreachable:
+        """What is said of a pull that fails."""
+        key = self._wanted.key
+        return ClusterUnreachable(
+            f"cluster of {self._address}: messages of queue {key} from offset"
+            f" {self._wanted.start} on cannot be read from broker {key.broker}, tried for"
+            f" {self.spent_s:.1f} s (option networkTimeout: {self._address.patience_ms} ms):"
+            f" {problem}"
+        )
+
+
+def _next_there(reply: RawPull, start: int) -> int:
+    """The first offset from `start` on that the broker still has, as far as the reply tells."""
+    if reply.status is PullStatus.NO_MATCHED_MSG:  # everything matches: these are being removed
+        return max(start, reply.next_offset, reply.min_offset)
+    return max(start, reply.min_offset) if reply.status is PullStatus.OFFSET_ILLEGAL else start
