@@ -6,22 +6,27 @@
 """
 
 import argparse
-import json
 import signal
 import sys
 import time
-from collections.abc import Sequence
-from dataclasses import asdict
-from datetime import UTC, datetime
-from pathlib import Path
-from typing import Any, Final
+from collections.abc import Callable, Sequence
+from typing import Final
 
 from support.interop.peers import PeerFailed
 from support.interop.processes import ServerFailed
 from support.interop.toolchain import BuildFailed, ToolMissing
 
 from benchmarks import compiling, machine
-from benchmarks.figures import Verdict
+from benchmarks.handover_report import (
+    AEROBEE,
+    ROCKETMQ,
+    Results,
+    keep,
+    show,
+    summary,
+    title,
+    verdicts,
+)
 from benchmarks.handover_runs import (
     CHANGES,
     GO,
@@ -32,24 +37,15 @@ from benchmarks.handover_runs import (
     PUSH,
     SLOW,
     Run,
-    Scenario,
     measure,
 )
-from benchmarks.handover_tally import Outcome
 from benchmarks.progress import progress
-from benchmarks.report import print_table
 
-AEROBEE: Final = "aerobee"
-ROCKETMQ: Final = "rocketmq"
-TWICE_MOST: Final = 0.1  # of what Java members have twice on RocketMQ
 QUICK_CHANGES: Final = 4
 QUICK_GAP_S: Final = 1.5
-COLUMNS: Final = (
-    "scenario", "members", "broker", "sent", "delivered", "twice", "lost", "moves of a queue",
-    "pause p50 ms", "p99 ms", "max ms", "bar",
-)  # fmt: skip
+ATTEMPTS: Final = 2  # on a busy machine a program may be too slow to start, or to answer
 
-Results = dict[Run, Outcome]
+Note = Callable[[str], None]
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -58,25 +54,19 @@ def main(words: Sequence[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # and stop what was started
     runs = [run for run in plan(quick=options.quick) if _chosen(run, options.only)]
     began, load_before = time.monotonic(), machine.load_average()
+    home = compiling.BENCHMARKS if options.keep else compiling.BUILD
     results: Results = {}
     failures: dict[Run, str] = {}
-    with progress(len(runs)) as (note, advance):
-        for run in runs:
-            try:
-                results[run] = measure(run, note)
-            except (PeerFailed, ServerFailed, ToolMissing, BuildFailed) as error:
-                failures[run] = str(error)
-                note(f"{_title(run)} failed: {error}")
-            advance()
-    described = machine.describe()
-    facts = ", ".join(f"{key} {value}" for key, value in described.items() if value != "")
-    print(f"\nMachine: {facts}\n")
-    print_table(COLUMNS, [_row(run, results) for run in results])
-    for run, failure in failures.items():
-        print(f"FAILED {_title(run)}: {failure}")
-    print(f"Took {time.monotonic() - began:.0f} s, load average {load_before:.2f} before")
-    home = compiling.BENCHMARKS if options.keep else compiling.BUILD
-    print(f"kept in {_keep(home / 'results', described, results, failures)}")
+    try:
+        with progress(len(runs)) as (note, advance):
+            for run in runs:
+                _attempt(run, results, failures, note)
+                keep(home / "results", results, failures)
+                advance()
+    finally:  # what was measured is shown, whatever ended it
+        show(results, failures)
+        print(f"Took {time.monotonic() - began:.0f} s, load average {load_before:.2f} before")
+        print(f"kept in {keep(home / 'results', results, failures)}")
     missed = any(not verdict.met for run in results for verdict in verdicts(run, results))
     return 1 if missed or failures else 0
 
@@ -94,77 +84,25 @@ def plan(*, quick: bool) -> list[Run]:
     return runs
 
 
-def verdicts(run: Run, results: Results) -> list[Verdict]:
-    """Hold a run against its bars; RocketMQ's own runs have none."""
-    outcome = results[run]
-    if run.server == ROCKETMQ:
-        return []
-    found = [Verdict(outcome.lost == 0, f"{outcome.lost} lost (0)")]
-    if run.client is OURS:
-        found.append(Verdict(outcome.twice == 0, f"{outcome.twice} twice (0)"))
-    theirs = _beside(run.scenario, results)
-    if run.client is JAVA and theirs is not None:
-        most = theirs.twice * TWICE_MOST
-        text = f"{outcome.twice} twice (at most a tenth of {theirs.twice})"
-        found.append(Verdict(outcome.twice <= most, text))
-    return found
-
-
-def _beside(scenario: Scenario, results: Results) -> Outcome | None:
-    """Return what Java's members had on RocketMQ."""
-    for run, outcome in results.items():
-        if run.scenario is scenario and run.client is JAVA and run.server == ROCKETMQ:
-            return outcome
-    return None
-
-
-def _row(run: Run, results: Results) -> tuple[str, ...]:
-    outcome = results[run]
-    pauses = outcome.pauses
-    return (
-        run.scenario.name,
-        str(run.client),
-        run.server,
-        *(f"{n:,}" for n in (outcome.sent, outcome.delivered, outcome.twice, outcome.lost)),
-        f"{pauses.moves}",
-        *(f"{ms:,.0f}" for ms in (pauses.p50_ms, pauses.p99_ms, pauses.max_ms)),
-        "; ".join(f"{'met' if v.met else 'MISSED'}: {v.text}" for v in verdicts(run, results)),
-    )
-
-
-def _title(run: Run) -> str:
-    return f"{run.scenario.name}, {run.client} on {run.server}"
-
-
-def _keep(
-    folder: Path, described: dict[str, Any], results: Results, failures: dict[Run, str]
-) -> Path:
-    """Write everything as JSON; a second run of the day replaces it."""
-    date = datetime.now(UTC).isoformat(timespec="seconds")
-    content = {
-        "date": date,
-        "machine": described,
-        "runs": [
-            {
-                "scenario": asdict(run.scenario),
-                "client": str(run.client),
-                "server": run.server,
-                "changes": run.changes,
-                "gap_s": run.gap_s,
-                "outcome": asdict(outcome),
-            }
-            for run, outcome in results.items()
-        ],
-        "failures": {_title(run): failure for run, failure in failures.items()},
-    }
-    folder.mkdir(parents=True, exist_ok=True)
-    target = folder / f"{date[:10]}-handover-{machine.slug(described)}.json"
-    target.write_text(json.dumps(content, indent=1) + "\n")
-    return target
+def _attempt(run: Run, results: Results, failures: dict[Run, str], note: Note) -> None:
+    """Measure one run, once more where a program failed; what fails does not end the others."""
+    for attempt in range(1, ATTEMPTS + 1):
+        try:
+            results[run] = measure(run, note)
+        except (ToolMissing, BuildFailed) as error:
+            failures[run] = str(error)
+            break
+        except (PeerFailed, ServerFailed, OSError) as error:
+            failures[run] = str(error)
+            note(f"{title(run)} failed, attempt {attempt} of {ATTEMPTS}: {error}")
+        else:
+            failures.pop(run, None)
+            note(summary(run, results[run]))
+            break
 
 
 def _chosen(run: Run, words: Sequence[str] | None) -> bool:
-    return not words or any(word in _title(run) for word in words)
+    return not words or any(word in title(run) for word in words)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -1,6 +1,15 @@
-"""What the hand-over benchmark holds each run to."""
+"""What the hand-over benchmark holds each run to, and what it keeps of runs that fail."""
 
-from benchmarks.handover import AEROBEE, ROCKETMQ, Results, plan, verdicts
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from support.interop.peers import PeerFailed
+
+from benchmarks import handover
+from benchmarks.handover import plan
+from benchmarks.handover_report import AEROBEE, ROCKETMQ, Results, verdicts
 from benchmarks.handover_runs import GO, JAVA, OURS, PUSH, Run
 from benchmarks.handover_tally import Outcome, Pauses
 
@@ -34,3 +43,57 @@ def test_java_meets_both_brokers_in_every_plan() -> None:
         here = [run.scenario for run in runs if run.client is JAVA and run.server == AEROBEE]
         there = [run.scenario for run in runs if run.client is JAVA and run.server == ROCKETMQ]
         assert here == there != []
+
+
+def failing(failures: int) -> Callable[[Run, object], Outcome]:
+    """Return a measurement whose programs fail so often before they work."""
+    left = iter(range(failures))
+
+    def measured(run: Run, note: object) -> Outcome:
+        if next(left, None) is not None:
+            raise PeerFailed("too slow")
+        return outcome()
+
+    return measured
+
+
+def kept_of(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, failures: int, only: str
+) -> dict[str, list[object]]:
+    """Run one scenario of the quick plan; return what is kept: titles, and failures."""
+    monkeypatch.setattr(handover, "measure", failing(failures))
+    monkeypatch.setattr(handover.compiling, "BUILD", folder)
+    status = handover.main(["--quick", "--only", only])
+    (file,) = (folder / "results").iterdir()
+    content = json.loads(file.read_text())
+    assert bool(status) == bool(content["failures"])
+    return {"runs": [run["title"] for run in content["runs"]], "failures": [*content["failures"]]}
+
+
+def test_a_run_whose_programs_fail_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once; what fails twice is named, and what the day had before stays."""
+    go, java = f"{PUSH.name}, {GO} on {AEROBEE}", f"{PUSH.name}, {JAVA} on {ROCKETMQ}"
+    assert kept_of(tmp_path, monkeypatch, 1, "go") == {"runs": [go], "failures": []}
+    assert kept_of(tmp_path, monkeypatch, 2, "on rocketmq") == {"runs": [go], "failures": [java]}
+    assert kept_of(tmp_path, monkeypatch, 0, "on rocketmq") == {"runs": [go, java], "failures": []}
+    assert kept_of(tmp_path, monkeypatch, 2, "go") == {"runs": [java], "failures": [go]}
+
+
+def test_what_was_measured_is_shown_when_the_bench_is_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By a signal, or an error that nobody thought of."""
+
+    def measured(run: Run, note: object) -> Outcome:
+        if run.client is GO:
+            raise KeyboardInterrupt
+        return outcome(twice=7)
+
+    monkeypatch.setattr(handover, "measure", measured)
+    monkeypatch.setattr(handover.compiling, "BUILD", tmp_path)
+    with pytest.raises(KeyboardInterrupt):
+        handover.main(["--quick"])
+    assert "7 twice (0)" in capsys.readouterr().out
+    assert len(list((tmp_path / "results").iterdir())) == 1
