@@ -27,14 +27,14 @@ help: ## list the targets
 setup: $(READY) ## make .venv with the locked versions of everything
 
 $(READY): requirements.lock requirements-build.lock pyproject.toml deploy/build_hook.py \
-		$(wildcard broker/compiled/*.p[yx]*)
+		$(wildcard broker/compiled/*.p[yx]* spark/compiled/*.p[yx]*)
 	@bash deploy/make_venv.sh $(VENV) $(PYTHON)
 	@echo "installing the locked packages into $(VENV)"
 	@$(PIP) --require-hashes -r requirements-build.lock
 	@$(PIP) --require-hashes --no-build-isolation -r requirements.lock
 	@$(PIP) --no-deps --no-build-isolation -e .
 	@$(BIN)/python -c "from aerobee.broker.acceleration import description; \
-		print('sends are served by', description(wanted=True))"
+		print('sends and pulls are served by', description(wanted=True))"
 	@touch $@
 
 demo: $(READY) ## 100,000 messages live, then counted by Spark

@@ -12,7 +12,11 @@ from typing import Any, Final
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-COMPILED: Final = ("broker/compiled/plain_sends.pyx",)
+COMPILED: Final = (
+    "broker/compiled/plain_sends.pyx",
+    "broker/compiled/record_runs.pyx",
+    "spark/compiled/record_loops.pyx",
+)
 
 
 class BuildSteps(BuildHookInterface[Any]):

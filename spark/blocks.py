@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from aerobee.spark import acceleration
 from aerobee.spark.boundaries import PREFIX_BYTES, Stop, find_chain
 from aerobee.spark.damage import STRICT, Damage
 from aerobee.spark.layout import MAGIC_V1, MAGIC_V2, SLACK_BYTES, Bytes, Ints, unaligned
@@ -94,9 +95,10 @@ def scan_blocks(
         if length + SLACK_BYTES > len(buffer):
             buffer = np.zeros(length + SLACK_BYTES, np.uint8)
         file.read_into(memoryview(buffer)[:length], position)  # type: ignore[arg-type]
-        if queues_dir and position + length > hinted_to:
+        hinted = queues_dir if acceleration.loops is None else None
+        if hinted and position + length > hinted_to:
             hinted_to = max(min(end, position + WINDOW_BYTES), position + length)
-            hints = hinted_starts(queues_dir, position, hinted_to)
+            hints = hinted_starts(hinted, position, hinted_to)
         near = hints[slice(*np.searchsorted(hints, (position, position + length)))]
         chain = find_chain(buffer, length, position, near)
         after = position + chain.end

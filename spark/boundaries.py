@@ -14,6 +14,7 @@ from enum import Enum
 
 import numpy as np
 
+from aerobee.spark import acceleration
 from aerobee.spark.layout import (
     MAGIC_BLANK,
     MAGIC_V1,
@@ -50,8 +51,12 @@ class Chain:
 def find_chain(data: Bytes, length: int, base: int, hints: Ints) -> Chain:
     """The records in `data[:length]`, whose first byte has the log position `base`.
 
-    `hints` are ascending log positions within the block where records may start.
+    `hints` are ascending log positions within the block where records may start; compiled code
+    walks the chain faster than hints could be looked at.
     """
+    if acceleration.loops is not None:
+        walked, end, stop = _walk(data, length, length, base, 0)
+        return Chain(*walked, end, stop)
     starts, sizes = _plausible(data, length, base, hints - base)
     runs: list[tuple[Ints, Ints]] = []
     end, stop = 0, Stop.PART
@@ -93,28 +98,56 @@ def _walk(
     data: Bytes, until: int, length: int, base: int, at: int
 ) -> tuple[tuple[Ints, Ints], int, Stop]:
     """The records from `at` on, up to the first that starts at `until` or behind it."""
+    walk = _walk_in_python if acceleration.loops is None else _walk_compiled
+    walked, at = walk(data, until, length, base, at)
+    if at >= until and at <= length - PREFIX_BYTES:
+        return walked, at, Stop.PART
+    return walked, at, _stop(data, at, length, base)
+
+
+def _walk_in_python(
+    data: Bytes, until: int, length: int, base: int, at: int
+) -> tuple[tuple[Ints, Ints], int]:
     starts: list[int] = []
     sizes: list[int] = []
     unpack = _PREFIX.unpack_from
     view = memoryview(data)  # type: ignore[arg-type]
     limit = min(until, length - PREFIX_BYTES + 1)
-    stop = Stop.PART
     while at < limit:
         size, magic, position = unpack(view, at)
         if magic not in (MAGIC_V1, MAGIC_V2) or size < RECORD_BYTES_MIN or position != base + at:
-            stop = _why(size, magic)
             break
         if at + size > length:
             break
         starts.append(at)
         sizes.append(size)
         at += size
-    else:
-        if length - 8 >= at > length - PREFIX_BYTES:  # too short for a record, not for a blank
-            size, magic = struct.unpack_from(">iI", view, at)
-            if magic not in (MAGIC_V1, MAGIC_V2):
-                stop = _why(size, magic)
-    return (np.array(starts, np.int64), np.array(sizes, np.int64)), at, stop
+    return (np.array(starts, np.int64), np.array(sizes, np.int64)), at
+
+
+def _walk_compiled(
+    data: Bytes, until: int, length: int, base: int, at: int
+) -> tuple[tuple[Ints, Ints], int]:
+    assert acceleration.loops is not None
+    room = max(until - at, 0) // RECORD_BYTES_MIN + 1
+    starts, sizes = np.empty(room, np.int64), np.empty(room, np.int64)
+    count, at = acceleration.loops.walk(data, at, until, length, base, starts, sizes)
+    return (starts[:count], sizes[:count]), at
+
+
+def _stop(data: Bytes, at: int, length: int, base: int) -> Stop:
+    """Why no whole record of `data[:length]` starts at `at`."""
+    view = memoryview(data)  # type: ignore[arg-type]
+    if at + PREFIX_BYTES <= length:
+        size, magic, position = _PREFIX.unpack_from(view, at)
+        if magic in (MAGIC_V1, MAGIC_V2) and size >= RECORD_BYTES_MIN and position == base + at:
+            return Stop.PART
+        return _why(size, magic)
+    if at + 8 <= length:  # too short for a record, not for a blank
+        size, magic = struct.unpack_from(">iI", view, at)
+        if magic not in (MAGIC_V1, MAGIC_V2):
+            return _why(size, magic)
+    return Stop.PART
 
 
 def _why(size: int, magic: int) -> Stop:

@@ -15,6 +15,7 @@ from aerobee.spark.cells import ragged, text
 from aerobee.spark.hosts import host_column
 from aerobee.spark.layout import COMPRESSED, Records
 from aerobee.spark.properties import Properties
+from aerobee.spark.property_loops import find_compiled, map_compiled
 
 BODY_BYTES_MAX = 256 << 20  # what one compressed body may grow to; guards against zip bombs
 _TIMESTAMP_MS_MAX = (2**63 - 1) // 1000
@@ -89,7 +90,17 @@ class Chunk:
             self._cells = ragged(records.data, records.properties_at, records.properties_bytes)
         return self._cells
 
-    def properties(self) -> Properties:
+    def find(self, name: bytes) -> pa.StringArray:
+        """The value of one property (whose name has 4 bytes) per record, null without it."""
+        found = find_compiled(self.records, name)
+        return self._taken_apart().find(name) if found is None else found
+
+    def as_map(self, kind: pa.MapType) -> pa.MapArray:
+        """All properties as one map per record."""
+        found = map_compiled(self.records, kind)
+        return self._taken_apart().as_map(kind) if found is None else found
+
+    def _taken_apart(self) -> Properties:
         """The properties taken apart, once for all columns that need them."""
         if self._properties is None:
             self._properties = Properties(self.property_cells())
@@ -106,8 +117,8 @@ def _reader(decoder: Decoder, name: str) -> Reader:
         "topic": _topic,
         "store_timestamp": _timestamp,
         "born_timestamp": _timestamp,
-        "tags": lambda chunk, field: chunk.properties().find(b"TAGS"),
-        "keys": lambda chunk, field: chunk.properties().find(b"KEYS"),
+        "tags": lambda chunk, field: chunk.find(b"TAGS"),
+        "keys": lambda chunk, field: chunk.find(b"KEYS"),
         "properties": _properties,
         "body": decoder.body,
         "born_host": _host,
@@ -129,8 +140,12 @@ def _timestamp(chunk: Chunk, field: pa.Field) -> pa.Array:
     if field.type == pa.int64():
         return pa.array(milliseconds)
     # a wild timestamp becomes the farthest one that fits rather than a wrapped, plausible one
-    np.clip(milliseconds, -_TIMESTAMP_MS_MAX, _TIMESTAMP_MS_MAX, out=milliseconds)
-    return pa.array(milliseconds * 1000).view(field.type)
+    if len(milliseconds):
+        low, high = int(milliseconds.min()), int(milliseconds.max())
+        if max(-low, high) > _TIMESTAMP_MS_MAX:
+            np.clip(milliseconds, -_TIMESTAMP_MS_MAX, _TIMESTAMP_MS_MAX, out=milliseconds)
+    milliseconds *= 1000
+    return pa.array(milliseconds).view(field.type)
 
 
 def _topic(chunk: Chunk, field: pa.Field) -> pa.Array:
@@ -141,7 +156,7 @@ def _topic(chunk: Chunk, field: pa.Field) -> pa.Array:
 def _properties(chunk: Chunk, field: pa.Field) -> pa.Array:
     if field.type == pa.binary():
         return chunk.property_cells()
-    return chunk.properties().as_map(field.type)
+    return chunk.as_map(field.type)
 
 
 def _host(chunk: Chunk, field: pa.Field) -> pa.Array:
@@ -149,7 +164,7 @@ def _host(chunk: Chunk, field: pa.Field) -> pa.Array:
 
 
 def _tags_code(chunk: Chunk, field: pa.Field) -> pa.Array:
-    tags = chunk.properties().find(b"TAGS").dictionary_encode()
+    tags = chunk.find(b"TAGS").dictionary_encode()
     hashes = pa.array([java_string_hash(tag) for tag in tags.dictionary.to_pylist()], field.type)
     return hashes.take(tags.indices).fill_null(0)
 

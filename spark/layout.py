@@ -10,12 +10,14 @@ for V2 records (two-byte topic length) neither. Layout: MessageDecoder, CommitLo
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from aerobee.remoting.errors import CorruptRecord
+from aerobee.spark import acceleration
 
 Ints = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
@@ -54,6 +56,11 @@ def _header_dtype(born_host_bytes: int, store_host_bytes: int) -> np.dtype[Any]:
 
 # by (sysFlag & 48) >> 4: bit 0 is the born host's IPv6 flag, bit 1 the store host's
 HEADERS = tuple(_header_dtype(*hosts) for hosts in ((8, 8), (20, 8), (8, 20), (20, 20)))
+# where each field stands in them, one offset by kind of header
+FIELD_AT = {
+    name: np.array([layout.fields[name][1] for layout in HEADERS if layout.fields], np.int64)
+    for name in HEADERS[0].names or ()
+}
 
 
 def unaligned(data: Bytes, dtype: str) -> npt.NDArray[Any]:
@@ -83,16 +90,21 @@ class Records:
         self.base = base
         self.starts = starts
         self.sizes = sizes
-        self.shapes = self._group()
-        self.body_at: Ints = starts + self._header_bytes()
-        self.body_bytes = self.field("body_bytes", np.int64)
-        self._locate()
+        self._kinds: Bytes | None = None  # of the headers, where compiled code reads the fields
+        if not self._locate_compiled():
+            self._locate()
 
     def __len__(self) -> int:
         return len(self.starts)
 
     def field(self, name: str, dtype: Any) -> npt.NDArray[Any]:
         """One header field of every record, in the machine's byte order."""
+        if self._kinds is not None and acceleration.loops is not None:
+            long = HEADERS[0][name].itemsize == 8
+            gather = acceleration.loops.gather8 if long else acceleration.loops.gather4
+            found = np.empty(len(self.starts), np.int64 if long else np.int32)
+            gather(self.data, self.starts, self._kinds, FIELD_AT[name], found)
+            return found.astype(dtype, copy=False)
         if len(self.shapes) == 1:
             return self.shapes[0].headers[name].astype(dtype)
         values = np.empty(len(self.starts), dtype)
@@ -108,7 +120,33 @@ class Records:
         """The log position that one record says it has."""
         return int(unaligned(self.data, ">i8")[self.starts[row] + 28])
 
-    def _group(self) -> list[HostShape]:
+    @property
+    def all_ipv4(self) -> bool:
+        """Whether compiled code may take all hosts for IPv4 addresses."""
+        return self._kinds is not None and not self._mixed
+
+    def _locate_compiled(self) -> bool:
+        """Find the variable parts in one pass; False where that is not possible, or they are off.
+
+        What is wrong with them then, the numpy code says.
+        """
+        if acceleration.loops is None:
+            return False
+        self.starts = np.ascontiguousarray(self.starts, np.int64)
+        self.sizes = np.ascontiguousarray(self.sizes, np.int64)
+        kinds = np.empty(len(self.starts), np.uint8)
+        places = np.empty((6, len(self.starts)), np.int64)
+        seen = acceleration.loops.locate(self.data, self.starts, self.sizes, kinds, places)
+        if seen < 0:
+            return False
+        self._kinds, self._mixed = kinds, bool(seen)
+        self.body_at, self.body_bytes, self.topic_at, self.topic_bytes = places[:4]
+        self.properties_at, self.properties_bytes = places[4:]
+        return True
+
+    @cached_property
+    def shapes(self) -> list[HostShape]:
+        """The records by header layout."""
         cells = unaligned(self.data, f"V{HEADER_BYTES_MAX}")[self.starts]
         rows = cells.view(np.uint8).reshape(len(self.starts), HEADER_BYTES_MAX)
         kinds = (rows[:, 39] & (BORN_HOST_V6 | STORE_HOST_V6)) >> 4  # sysFlag's lowest byte
@@ -129,7 +167,9 @@ class Records:
         return lengths
 
     def _locate(self) -> None:
-        """Find topic and properties; check each length before it is used as an index."""
+        """Find the variable parts; check each length before it is used as an index."""
+        self.body_at: Ints = self.starts + self._header_bytes()
+        self.body_bytes: Ints = self.field("body_bytes", np.int64)
         ends = self.starts + self.sizes
         length_at = self.body_at + self.body_bytes
         v2 = self.field("magic", np.uint32) == MAGIC_V2

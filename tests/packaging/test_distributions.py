@@ -12,7 +12,11 @@ from pathlib import Path
 import pytest
 from support.source_tree import ROOT, committed_files, name, packages, project
 
-COMPILED = f"aerobee/broker/compiled/plain_sends{importlib.machinery.EXTENSION_SUFFIXES[0]}"
+SUFFIX = importlib.machinery.EXTENSION_SUFFIXES[0]
+COMPILED = {
+    "aerobee.broker.compiled.plain_sends": f"aerobee/broker/compiled/plain_sends{SUFFIX}",
+    "aerobee.spark.compiled.record_loops": f"aerobee/spark/compiled/record_loops{SUFFIX}",
+}
 
 
 def build(out: Path, *options: str, **environment: str) -> str:
@@ -54,7 +58,9 @@ def test_the_wheel_holds_every_module(built: Path) -> None:
     (wheel,) = built.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
         entries = archive.read(f"aerobee-{version()}.dist-info/entry_points.txt").decode()
-    assert wheel_files(built) - {COMPILED} == {f"aerobee/{file}" for file in packaged_files()}
+    assert wheel_files(built) - {*COMPILED.values()} == {
+        f"aerobee/{file}" for file in packaged_files()
+    }
     assert "[pytest11]" in entries
     assert "aerobee = aerobee.cli.main:main" in entries
 
@@ -66,15 +72,15 @@ def test_the_wheel_holds_compiled_code_that_works(built: Path, tmp_path: Path) -
     assert not wheel.name.endswith("none-any.whl")
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(tmp_path)
-    show = "import aerobee.broker.compiled.plain_sends as found; print(found.__file__)"
-    done = subprocess.run(
-        [sys.executable, "-c", show],
-        env={**os.environ, "PYTHONPATH": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.stdout.strip() == str(tmp_path / COMPILED), done.stderr
+    for module, file in COMPILED.items():
+        done = subprocess.run(
+            [sys.executable, "-c", f"import {module} as found; print(found.__file__)"],
+            env={**os.environ, "PYTHONPATH": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.stdout.strip() == str(tmp_path / file), done.stderr
 
 
 @pytest.mark.parametrize(

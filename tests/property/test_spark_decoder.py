@@ -15,7 +15,7 @@ from support.stores import Stored, StoreWriter, properties, read_log, tag_hash
 
 pytest.importorskip("pyarrow")
 
-from aerobee.spark import blocks, pieces
+from aerobee.spark import acceleration, blocks, pieces
 from aerobee.spark.columns import COLUMNS, arrow_schema
 from aerobee.spark.decode import Decoder
 from aerobee.spark.options import parse_options
@@ -23,6 +23,7 @@ from aerobee.spark.planner import plan_store
 from aerobee.spark.read_plan import plan_read
 from aerobee.spark.selection import Selection
 
+LOOPS = [acceleration.loops, None] if acceleration.loops else [None]
 ALL = [column.name for column in COLUMNS]
 HOSTS = st.tuples(
     st.one_of(st.ip_addresses(v=4), st.ip_addresses(v=6)).map(str), st.integers(0, 65535)
@@ -116,7 +117,9 @@ def test_random_stores_decode_as_struct_reads_them(
         writer.append(Stored())  # else zeros that end the last record would pass for a torn one
         root = writer.close(queues=queues, spare_segments=spare)
         mode = "binary" if raw else "map"
-        assert rows_of(root, properties=mode) == expected(root, raw=raw)
+        for loops in LOOPS:
+            patch.setattr(acceleration, "loops", loops)
+            assert rows_of(root, properties=mode) == expected(root, raw=raw)
 
 
 @settings(max_examples=80, deadline=None, print_blob=True)

@@ -1,0 +1,52 @@
+"""Types of the compiled module; see record_loops.pyx."""
+
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+Bytes: TypeAlias = npt.NDArray[np.uint8]
+Ints: TypeAlias = npt.NDArray[np.int64]
+Words: TypeAlias = npt.NDArray[np.int32]
+
+HOST_TEXT_BYTES_MAX: int
+
+def walk(
+    data: Bytes, at: int, until: int, length: int, base: int, starts: Ints, sizes: Ints
+) -> tuple[int, int]:
+    """Note the records from `at` on whose heads stand before `until`; return count and end."""
+
+def locate(data: Bytes, starts: Ints, sizes: Ints, kinds: Bytes, places: Ints) -> int:
+    """Find the variable parts of each record; return all kinds together, -1 if one is wrong."""
+
+def gather4(data: Bytes, starts: Ints, kinds: Bytes, offsets: Ints, out: Words) -> None:
+    """Read a 4-byte field of each record."""
+
+def gather8(data: Bytes, starts: Ints, kinds: Bytes, offsets: Ints, out: Ints) -> None:
+    """Read an 8-byte field of each record."""
+
+def place(lengths: Ints, offsets: Words) -> int:
+    """Note where cells of these lengths start; return their sum, -1 if it is none."""
+
+def copy(data: Bytes, starts: Ints, lengths: Ints, out: Bytes) -> bool:
+    """Copy the cells one behind the other; return False where one is not in the data."""
+
+def host_texts(data: Bytes, starts: Ints, at: int, offsets: Words, out: Bytes) -> int:
+    """Write `ip:port` of the IPv4 hosts at `at` in each record; return the bytes."""
+
+def find(
+    data: Bytes, starts: Ints, lengths: Ints, name: bytes, value_at: Ints, value_bytes: Ints
+) -> int:
+    """Find the last value of a property in each record; return how many do not have it."""
+
+def take_apart(
+    data: Bytes,
+    starts: Ints,
+    lengths: Ints,
+    first: Words,
+    name_offsets: Words,
+    names: Bytes,
+    value_offsets: Words,
+    values: Bytes,
+) -> int:
+    """Copy names and values of all properties; return how many, -1 if it cannot be done."""

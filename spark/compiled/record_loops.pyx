@@ -1,0 +1,351 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+"""The loops over records that decoding consists of, each one pass over a block's memory.
+
+What they do is defined in numpy where they are called from (boundaries.py, layout.py, cells.py,
+hosts.py, properties.py), and is the same to the byte (tests/property/test_spark_loops.py). They
+know no Arrow and make no objects: arrays come in, and arrays that have room are filled.
+
+The bytes may say anything. No length in them is used before it was compared with what is there;
+where one does not fit, a loop stops and says so, and the numpy code finds out what is wrong.
+"""
+
+from libc.stdint cimport INT32_MAX, int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.string cimport memchr, memcmp, memcpy
+
+cdef extern from *:
+    """
+    static inline uint32_t big32(const unsigned char *at) {
+        return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
+    }
+    static inline uint64_t big64(const unsigned char *at) {
+        return (uint64_t)big32(at) << 32 | big32(at + 4);
+    }
+    """
+    uint32_t big32(const uint8_t*) noexcept nogil
+    uint64_t big64(const uint8_t*) noexcept nogil
+
+cdef enum:
+    PREFIX_BYTES = 36  # as in boundaries.py: size, magic, ..., the record's own position
+    RECORD_BYTES_MIN = 91
+    HEADER_BYTES_MAX = 112
+    NAME_END = 1
+    PIECE_END = 2
+    NAMES_MAX = 64  # of one record that are compared with each other here
+
+cdef uint32_t MAGIC_V1 = 0xDAA320A7
+cdef uint32_t MAGIC_V2 = 0xDAA320AB
+HOST_TEXT_BYTES_MAX = 27  # 255.255.255.255:-2147483648
+
+
+def walk(
+    const uint8_t[::1] data,
+    Py_ssize_t at,
+    Py_ssize_t until,
+    Py_ssize_t length,
+    int64_t base,
+    int64_t[::1] starts,
+    int64_t[::1] sizes,
+):
+    """Note the records from `at` on whose heads stand before `until`; return count and end."""
+    cdef const uint8_t* begin = &data[0] if data.shape[0] else NULL
+    cdef Py_ssize_t count = 0, room = min(starts.shape[0], sizes.shape[0])
+    cdef Py_ssize_t limit = min(until, min(length, data.shape[0]) - PREFIX_BYTES + 1)
+    cdef int32_t size
+    cdef uint32_t magic
+    while 0 <= at < limit and count < room:
+        size = <int32_t>big32(begin + at)
+        magic = big32(begin + at + 4)
+        if magic != MAGIC_V1 and magic != MAGIC_V2:
+            break
+        if size < RECORD_BYTES_MIN or <int64_t>big64(begin + at + 28) != base + at:
+            break
+        if at + size > length:
+            break
+        starts[count] = at
+        sizes[count] = size
+        count += 1
+        at += size
+    return count, at
+
+
+def locate(
+    const uint8_t[::1] data,
+    const int64_t[::1] starts,
+    const int64_t[::1] sizes,
+    uint8_t[::1] kinds,
+    int64_t[:, ::1] places,
+):
+    """Find the variable parts of each record; return all kinds together, -1 if a length is wrong.
+
+    `places` has six rows: where the bodies, topics and properties are, each with its length.
+    """
+    cdef const uint8_t* begin = &data[0] if data.shape[0] else NULL
+    cdef const uint8_t* record
+    cdef Py_ssize_t row, count = starts.shape[0]
+    cdef int64_t start, end, body_at, body, topic_at, topic, properties
+    cdef int kind, seen = 0, prefix
+    assert sizes.shape[0] == count and kinds.shape[0] == count, "an array for each column"
+    assert places.shape[0] == 6 and places.shape[1] == count, "an array for each column"
+    for row in range(count):
+        start = starts[row]
+        end = start + sizes[row]
+        if start < 0 or start + HEADER_BYTES_MAX > data.shape[0] or end > data.shape[0]:
+            return -1
+        record = begin + start
+        kind = (record[39] >> 4) & 3
+        seen |= kind
+        kinds[row] = kind
+        body_at = start + 88 + 12 * ((kind & 1) + (kind >> 1))
+        body = <int32_t>big32(begin + body_at - 4)
+        prefix = 2 if big32(record + 4) == MAGIC_V2 else 1
+        topic_at = body_at + body + prefix
+        if body < 0 or topic_at + 2 > end:
+            return -1
+        if prefix == 1:
+            topic = begin[topic_at - 1]
+        else:
+            topic = <int16_t>(begin[topic_at - 2] << 8 | begin[topic_at - 1])
+        if topic <= 0 or topic_at + topic + 2 > end:
+            return -1
+        properties = <int16_t>(begin[topic_at + topic] << 8 | begin[topic_at + topic + 1])
+        if properties < 0 or topic_at + topic + 2 + properties != end:
+            return -1
+        places[0, row] = body_at
+        places[1, row] = body
+        places[2, row] = topic_at
+        places[3, row] = topic
+        places[4, row] = topic_at + topic + 2
+        places[5, row] = properties
+    return seen
+
+
+def gather4(
+    const uint8_t[::1] data,
+    const int64_t[::1] starts,
+    const uint8_t[::1] kinds,
+    const int64_t[::1] offsets,
+    int32_t[::1] out,
+):
+    """Read a 4-byte field of each record; `offsets` says where it stands, by kind."""
+    cdef const uint8_t* begin = &data[0] if data.shape[0] else NULL
+    cdef Py_ssize_t row
+    for row in range(starts.shape[0]):
+        out[row] = <int32_t>big32(begin + starts[row] + offsets[kinds[row]])
+
+
+def gather8(
+    const uint8_t[::1] data,
+    const int64_t[::1] starts,
+    const uint8_t[::1] kinds,
+    const int64_t[::1] offsets,
+    int64_t[::1] out,
+):
+    """Read an 8-byte field of each record."""
+    cdef const uint8_t* begin = &data[0] if data.shape[0] else NULL
+    cdef Py_ssize_t row
+    for row in range(starts.shape[0]):
+        out[row] = <int64_t>big64(begin + starts[row] + offsets[kinds[row]])
+
+
+def place(const int64_t[::1] lengths, int32_t[::1] offsets):
+    """Note where cells of these lengths start if they follow each other; return their sum.
+
+    -1 where it is too large for a column, or a length is negative.
+    """
+    cdef Py_ssize_t row
+    cdef int64_t total = 0
+    offsets[0] = 0
+    for row in range(lengths.shape[0]):
+        if lengths[row] < 0 or lengths[row] > INT32_MAX:
+            return -1
+        total += lengths[row]
+        if total > INT32_MAX:
+            return -1
+        offsets[row + 1] = <int32_t>total
+    return total
+
+
+def copy(
+    const uint8_t[::1] data,
+    const int64_t[::1] starts,
+    const int64_t[::1] lengths,
+    uint8_t[::1] out,
+):
+    """Copy the cells one behind the other; return False where one is not in the data."""
+    cdef const uint8_t* begin = &data[0] if data.shape[0] else NULL
+    cdef Py_ssize_t row
+    cdef int64_t at = 0, start, length
+    for row in range(starts.shape[0]):
+        start = starts[row]
+        length = lengths[row]
+        if start < 0 or length < 0 or start + length > data.shape[0]:
+            return False
+        if length == 0:
+            continue
+        if at + length > out.shape[0]:
+            return False
+        memcpy(&out[at], begin + start, length)
+        at += length
+    return True
+
+
+cdef inline uint8_t* write_number(uint8_t* to, uint32_t number) noexcept nogil:
+    cdef uint8_t digits[10]
+    cdef int count = 0
+    while True:
+        digits[count] = 48 + number % 10
+        count += 1
+        number //= 10
+        if not number:
+            break
+    while count:
+        count -= 1
+        to[0] = digits[count]
+        to += 1
+    return to
+
+
+def host_texts(
+    const uint8_t[::1] data,
+    const int64_t[::1] starts,
+    int64_t at,
+    int32_t[::1] offsets,
+    uint8_t[::1] out,
+):
+    """Write `ip:port` of the IPv4 hosts that stand at `at` in each record; return the bytes."""
+    cdef const uint8_t* begin = &data[0] if data.shape[0] else NULL
+    cdef const uint8_t* host
+    cdef const uint8_t* last = NULL
+    cdef uint8_t* to
+    cdef uint8_t* text = NULL
+    cdef Py_ssize_t row, written = 0, length = 0
+    cdef int part
+    cdef int32_t port
+    offsets[0] = 0
+    assert out.shape[0] >= starts.shape[0] * <Py_ssize_t>HOST_TEXT_BYTES_MAX, "room for all"
+    for row in range(starts.shape[0]):
+        host = begin + starts[row] + at
+        to = &out[written]
+        if last != NULL and memcmp(last, host, 8) == 0:
+            memcpy(to, text, length)
+        else:
+            text = to
+            for part in range(4):
+                to = write_number(to, host[part])
+                to[0] = 58 if part == 3 else 46
+                to += 1
+            port = <int32_t>big32(host + 4)
+            if port < 0:
+                to[0] = 45
+                to += 1
+                to = write_number(to, 0 - <uint32_t>port)
+            else:
+                to = write_number(to, <uint32_t>port)
+            length = to - text
+            last = host
+        written += length
+        offsets[row + 1] = <int32_t>written
+    return written
+
+
+def find(
+    const uint8_t[::1] data,
+    const int64_t[::1] starts,
+    const int64_t[::1] lengths,
+    bytes name,
+    int64_t[::1] value_at,
+    int64_t[::1] value_bytes,
+):
+    """Find the last value of one property in each record's; length -1 where there is none.
+
+    Returns how many there are none of, -1 where a record's properties are not in the data.
+    """
+    cdef const uint8_t* begin = &data[0] if data.shape[0] else NULL
+    cdef const uint8_t* piece
+    cdef const uint8_t* piece_end
+    cdef const uint8_t* end
+    cdef const char* wanted = name
+    cdef Py_ssize_t row, name_bytes = len(name), missing = 0
+    for row in range(starts.shape[0]):
+        value_at[row] = 0
+        value_bytes[row] = -1
+        if lengths[row] < 0 or starts[row] < 0 or starts[row] + lengths[row] > data.shape[0]:
+            return -1
+        piece = begin + starts[row]
+        end = piece + lengths[row]
+        while piece < end:
+            piece_end = <const uint8_t*>memchr(piece, PIECE_END, end - piece)
+            if piece_end == NULL:
+                piece_end = end
+            if (
+                piece_end - piece > name_bytes + 1
+                and piece[name_bytes] == NAME_END
+                and memcmp(piece, wanted, name_bytes) == 0
+            ):
+                value_at[row] = piece + name_bytes + 1 - begin
+                value_bytes[row] = piece_end - piece - name_bytes - 1
+            piece = piece_end + 1
+        missing += value_bytes[row] < 0
+    return missing
+
+
+def take_apart(
+    const uint8_t[::1] data,
+    const int64_t[::1] starts,
+    const int64_t[::1] lengths,
+    int32_t[::1] first,
+    int32_t[::1] name_offsets,
+    uint8_t[::1] names,
+    int32_t[::1] value_offsets,
+    uint8_t[::1] values,
+):
+    """Copy names and values of all properties; return how many there are, -1 if it cannot be done.
+
+    `first` gets the number of each record's first property. It cannot be done here where a record
+    may hold a name twice, or has very many.
+    """
+    cdef const uint8_t* begin = &data[0] if data.shape[0] else NULL
+    cdef const uint8_t* piece
+    cdef const uint8_t* piece_end
+    cdef const uint8_t* name_end
+    cdef const uint8_t* end
+    cdef Py_ssize_t row, count = 0, name_bytes, other, other_bytes
+    cdef int64_t names_at = 0, values_at = 0, value_bytes
+    first[0] = name_offsets[0] = value_offsets[0] = 0
+    for row in range(starts.shape[0]):
+        if lengths[row] < 0 or starts[row] < 0 or starts[row] + lengths[row] > data.shape[0]:
+            return -1
+        piece = begin + starts[row]
+        end = piece + lengths[row]
+        while piece < end:
+            piece_end = <const uint8_t*>memchr(piece, PIECE_END, end - piece)
+            if piece_end == NULL:
+                piece_end = end
+            name_end = <const uint8_t*>memchr(piece, NAME_END, piece_end - piece)
+            if name_end != NULL and name_end > piece and name_end + 1 < piece_end:
+                name_bytes = name_end - piece
+                value_bytes = piece_end - name_end - 1
+                if count - first[row] >= NAMES_MAX or count + 1 >= name_offsets.shape[0]:
+                    return -1
+                if (
+                    names_at + name_bytes > names.shape[0]
+                    or values_at + value_bytes > values.shape[0]
+                ):
+                    return -1
+                for other in range(first[row], count):
+                    other_bytes = name_offsets[other + 1] - name_offsets[other]
+                    if (
+                        other_bytes == name_bytes
+                        and memcmp(&names[name_offsets[other]], piece, name_bytes) == 0
+                    ):
+                        return -1
+                memcpy(&names[names_at], piece, name_bytes)
+                memcpy(&values[values_at], name_end + 1, value_bytes)
+                names_at += name_bytes
+                values_at += value_bytes
+                count += 1
+                name_offsets[count] = <int32_t>names_at
+                value_offsets[count] = <int32_t>values_at
+            piece = piece_end + 1
+        first[row + 1] = <int32_t>count
+    return count

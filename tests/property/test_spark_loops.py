@@ -1,0 +1,151 @@
+"""Compiled loops do to any bytes what the numpy code does that defines them."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from property.test_spark_decoder import ALL, STORED
+from support.stores import Stored, StoreWriter, pack_record
+
+pytest.importorskip("pyarrow")
+
+from aerobee.spark import acceleration
+from aerobee.spark.boundaries import find_chain
+from aerobee.spark.columns import arrow_schema
+from aerobee.spark.damage import PERMISSIVE, Damage
+from aerobee.spark.decode import Decoder
+from aerobee.spark.layout import SLACK_BYTES, Ints
+from aerobee.spark.log_files import list_segments
+from aerobee.spark.pieces import piece_batches
+from aerobee.spark.plan import Piece
+from aerobee.spark.selection import EVERYTHING
+
+pytestmark = pytest.mark.skipif(acceleration.loops is None, reason="built without a C compiler")
+DAMAGE = st.lists(st.tuples(st.floats(0, 1), st.binary(min_size=1, max_size=9)), max_size=6)
+BASE = 1000
+
+
+def damaged(raw: bytes, damage: list[tuple[float, bytes]]) -> np.ndarray[Any, np.dtype[np.uint8]]:
+    """The bytes with some of them replaced, and slack behind."""
+    data = np.frombuffer(raw + bytes(SLACK_BYTES), np.uint8).copy()
+    for where, patch in damage:
+        at = int(where * max(0, len(raw) - len(patch)))
+        room = data[at : min(at + len(patch), len(raw))]
+        room[:] = np.frombuffer(patch, np.uint8)[: len(room)]
+    return data
+
+
+def both(work: Any) -> tuple[Any, Any]:
+    """What comes out with the compiled loops, and without."""
+    compiled = work()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(acceleration, "loops", None)
+        return compiled, work()
+
+
+@settings(max_examples=150, deadline=None, print_blob=True)
+@given(messages=st.lists(STORED, max_size=12), damage=DAMAGE, cut=st.integers(0, 150))
+def test_chains_end_alike(
+    messages: list[Stored], damage: list[tuple[float, bytes]], cut: int
+) -> None:
+    """Whatever the bytes say: the same records, and the same reason why there are no more."""
+    raw = b""
+    for number, message in enumerate(messages):
+        raw += pack_record(message, number, BASE + len(raw))
+    data, length = damaged(raw, damage), max(0, len(raw) - cut)
+
+    def work() -> tuple[list[int], list[int], int, str]:
+        chain = find_chain(data, length, BASE, np.empty(0, np.int64))
+        return chain.starts.tolist(), chain.sizes.tolist(), chain.end, chain.stop.name
+
+    compiled, defined = both(work)
+    assert compiled == defined
+
+
+@settings(max_examples=150, deadline=None, print_blob=True)
+@given(messages=st.lists(STORED, min_size=1, max_size=12), damage=DAMAGE)
+def test_damaged_records_decode_alike(
+    messages: list[Stored], damage: list[tuple[float, bytes]]
+) -> None:
+    """All columns of what is whole, and the same words about what is not."""
+    raw, starts = b"", []
+    for number, message in enumerate(messages):
+        starts.append(len(raw))
+        raw += pack_record(message, number, BASE + len(raw))
+    ends: Ints = np.array([*starts[1:], len(raw)], np.int64)
+    places: Ints = np.array(starts, np.int64)
+    data = damaged(raw, damage)
+
+    def work() -> list[Any]:
+        told = Damage(PERMISSIVE)
+        decoder = Decoder(arrow_schema(ALL))
+        batches = [
+            batch
+            for records in told.located(data, BASE, places, ends - places)
+            for batch in told.each(decoder.decode, records)
+        ]
+        batches += told.rows(decoder.schema)
+        return [
+            [column.to_pylist() for column in batch.columns] for batch in without_times(batches)
+        ]
+
+    compiled, defined = both(work)
+    assert compiled == defined
+
+
+@settings(max_examples=60, deadline=None, print_blob=True)
+@given(messages=st.lists(STORED, min_size=1, max_size=30), damage=DAMAGE)
+def test_damaged_files_read_alike(
+    messages: list[Stored], damage: list[tuple[float, bytes]]
+) -> None:
+    """From the file to the rows, those that tell of damage included."""
+    with tempfile.TemporaryDirectory() as folder:
+        writer = StoreWriter(Path(folder), 1 << 17)
+        for message in messages:
+            writer.append(message)
+        root, end = writer.close(), writer.position
+        (segment,) = list_segments(str(root / "commitlog"))
+        path = Path(segment.path)
+        whole = path.read_bytes()
+        path.write_bytes(damaged(whole[:end], damage)[:end].tobytes() + whole[end:])
+
+        def work() -> list[Any]:
+            batches = piece_batches(
+                Piece(segment, 0, end),
+                str(root / "consumequeue"),
+                EVERYTHING,
+                Decoder(arrow_schema(ALL)),
+                Damage(PERMISSIVE),
+            )
+            rows = [batch.to_pylist() for batch in without_times(list(batches))]
+            return [row for part in rows for row in part]
+
+        compiled, defined = both(work)
+        assert compiled == defined
+
+
+def without_times(batches: list[Any]) -> list[Any]:
+    """The batches with timestamps as numbers: damaged ones are beyond Python's datetimes."""
+    import pyarrow as pa
+
+    times = ("store_timestamp", "born_timestamp")
+    schema = arrow_schema(ALL)
+    for name in times:
+        at = schema.get_field_index(name)
+        schema = schema.set(at, pa.field(name, pa.int64()))
+    return [
+        pa.RecordBatch.from_arrays(
+            [
+                column.cast(pa.int64()) if name in times else column
+                for name, column in zip(schema.names, batch.columns, strict=True)
+            ],
+            schema=schema,
+        )
+        for batch in batches
+    ]
