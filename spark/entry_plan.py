@@ -39,7 +39,7 @@ def plan_ranges(
         return []
     low, high = segments[0].base, segments[-1].end
     if len(ranges) > QUEUES_PER_WINDOW:
-        groups = _shared_out(ranges, parts)
+        groups = shared_out(ranges, parts)
         return [EntryPiece(store, tuple(segments), tuple(group), low, high) for group in groups]
     inner = [cut for cut in _cuts(store, ranges, parts) if low < cut < high]
     return [
@@ -65,6 +65,17 @@ def estimated_bytes(store: Store, ranges: Sequence[QueueRange]) -> int:
     return total * messages(ranges) // read if read else 0
 
 
+def log_span(store: Store, ranges: Sequence[QueueRange]) -> tuple[int, int]:
+    """Log positions that the ranges' records start at: the first, and one behind the last."""
+    low, high = NOWHERE, 0
+    for each in ranges:
+        with QueueEntries(queue_dir(store, each.key)) as entries:
+            low = min(low, entries.position(each.start))
+            last = entries.position(each.end - 1)
+            high = max(high, last + 1 if last < NOWHERE else 0)
+    return low, high
+
+
 def _cuts(store: Store, ranges: Sequence[QueueRange], parts: int) -> list[int]:
     """Log positions that part the largest queue evenly, and the others about so."""
     largest = max(ranges, key=lambda each: each.end - each.start)
@@ -76,7 +87,7 @@ def _cuts(store: Store, ranges: Sequence[QueueRange], parts: int) -> list[int]:
     return sorted(position for position in found if 0 < position < NOWHERE)
 
 
-def _shared_out(ranges: Sequence[QueueRange], parts: int) -> Iterator[list[QueueRange]]:
+def shared_out(ranges: Sequence[QueueRange], parts: int) -> Iterator[list[QueueRange]]:
     """The ranges in groups of about as many messages each; a large range is cut."""
     share = max(1, -(-messages(ranges) // parts))
     group: list[QueueRange] = []

@@ -8,6 +8,7 @@ body's CRC, its timestamp, topic and properties are all there.
 
 from __future__ import annotations
 
+import struct
 from bisect import bisect_left
 from collections.abc import Sequence
 
@@ -16,11 +17,12 @@ from isal import isal_zlib
 
 from aerobee.remoting.errors import CorruptRecord
 from aerobee.spark.blocks import Block, scan_blocks
-from aerobee.spark.boundaries import Stop
-from aerobee.spark.layout import Records
+from aerobee.spark.boundaries import PREFIX_BYTES, Stop
+from aerobee.spark.layout import MAGIC_BLANK, MAGIC_V1, MAGIC_V2, RECORD_BYTES_MIN, Records
 from aerobee.spark.log_files import Segment, SegmentFile
 from aerobee.spark.queue_hints import last_starts, next_start
 
+GROWTH_BYTES = 64 << 10  # where a log is followed, new records are looked for in this much
 TAIL_BYTES = 16 << 20  # how much before the end is checked; a write in progress is far smaller
 _ANCHORS_MAX = 64
 _HOLE = bytes(512)  # a sector that did not reach the disk; no property value looks like this
@@ -36,6 +38,63 @@ def find_end(segments: Sequence[Segment], queues_dir: str | None) -> int:
             if end := _end_within(file, queues_dir):
                 return end
     return segments[0].base if segments else 0
+
+
+def grown_end(segments: Sequence[Segment], queues_dir: str | None, known: int) -> int:
+    """The same, where everything before `known`, a former end, was found whole earlier.
+
+    Reads what is new, at most TAIL_BYTES of it. Raises StoreUnreadable, DataLost.
+    """
+    end = known
+    for number, segment in enumerate(segments):
+        if segment.end <= known:
+            continue
+        start = max(known, segment.base)
+        with SegmentFile(segment) as file:
+            reached, follows = _grown_within(file, start, known + TAIL_BYTES)
+        if follows is Stop.PART and reached > known + TAIL_BYTES:
+            return max(reached, find_end(segments[number:], queues_dir))
+        end = reached if reached > start else end
+        if follows is not Stop.BLANK:
+            break
+    return end
+
+
+def _grown_within(file: SegmentFile, start: int, limit: int) -> tuple[int, Stop]:
+    """The end of the whole records of a file from `start` on, and what follows there.
+
+    PART is a record, one behind `limit` or one that is not whole.
+    """
+    end, window = start, GROWTH_BYTES
+    while True:
+        size, follows = _peek(file, end)
+        if follows is not Stop.PART or end > limit:
+            return end, follows
+        before = end
+        for block in scan_blocks(file, end, min(end + max(window, size), file.segment.end)):
+            if not len(block.starts):
+                break
+            last = _peek(file, block.end)[1] is not Stop.PART
+            if (torn := _first_torn(block, at_end=last)) is not None:
+                return block.base + int(block.starts[torn]), Stop.PART
+            end = block.end
+        if end == before:
+            return end, Stop.PART
+        window *= 4
+
+
+def _peek(file: SegmentFile, position: int) -> tuple[int, Stop]:
+    """How long the record is that begins at a log position, and PART; 0 and why there is none."""
+    head = bytearray(min(PREFIX_BYTES, max(0, file.segment.end - position)))
+    file.read_into(memoryview(head), position)
+    size, magic = struct.unpack_from(">iI", head) if len(head) >= 8 else (0, MAGIC_BLANK)
+    if magic == MAGIC_BLANK:
+        return 0, Stop.BLANK
+    record = magic in (MAGIC_V1, MAGIC_V2) and len(head) == PREFIX_BYTES
+    record = record and int.from_bytes(head[-8:], "big") == position
+    if record and RECORD_BYTES_MIN <= size <= file.segment.end - position:
+        return size, Stop.PART
+    return 0, Stop.ZERO
 
 
 def _end_within(file: SegmentFile, queues_dir: str | None) -> int | None:

@@ -33,6 +33,7 @@ class QueueKey(NamedTuple):
 
 
 Offsets = dict[QueueKey, int]
+OffsetsTree = dict[str, dict[str, int]]
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -49,10 +50,25 @@ class QueueRange:
 
 def format_offsets(offsets: Mapping[QueueKey, int]) -> str:
     """The offsets as JSON; equal offsets are equal texts."""
-    topics: dict[str, dict[str, int]] = {}
+    return json.dumps(offsets_tree(offsets))
+
+
+def offsets_tree(offsets: Mapping[QueueKey, int]) -> OffsetsTree:
+    """What `format_offsets` writes, before it is text: equal offsets are in the same order."""
+    topics: OffsetsTree = {}
     for key in sorted(offsets, key=lambda key: (key.topic, key.broker, key.queue_id)):
         topics.setdefault(key.topic, {})[f"{key.broker}:{key.queue_id}"] = offsets[key]
-    return json.dumps(topics)
+    return topics
+
+
+def offsets_of_tree(tree: Mapping[str, Mapping[str, int]]) -> Offsets:
+    """The offsets in a tree that `offsets_tree` has made; ValueError for any other."""
+    offsets: Offsets = {}
+    for topic, queues in tree.items():
+        for name, offset in queues.items():
+            broker, _, number = name.rpartition(":")
+            offsets[QueueKey(broker, topic, int(number))] = int(offset)
+    return offsets
 
 
 def parse_offsets(

@@ -93,9 +93,14 @@ def within_time(
 
 def _first_store_time(segment: Segment) -> int | None:
     """The store timestamp (ms) of a file's first record, None where there is no record."""
-    head = bytearray(min(HEADERS[3].itemsize, segment.bytes))
     with SegmentFile(segment) as file:
-        file.read_into(memoryview(head), segment.base)
+        return store_time(file, segment.base)
+
+
+def store_time(file: SegmentFile, position: int) -> int | None:
+    """The store timestamp (ms) of the record at a log position, None where there is no record."""
+    head = bytearray(min(HEADERS[3].itemsize, file.segment.end - position))
+    file.read_into(memoryview(head), position)
     if len(head) < HEADERS[0].itemsize:
         return None
     magic, sys_flag = struct.unpack_from(">I28xi", head, 4)

@@ -74,6 +74,13 @@ class QueueEntries:
             return NOWHERE
         return -1 if size == _PADDING_SIZE else int(position)
 
+    def file_of(self, at: int) -> tuple[str, int] | None:
+        """The path of the file that has room for entry `at`, and the number of its first entry."""
+        file = bisect_right(self._bases, at) - 1
+        if file < 0 or (file == len(self._bases) - 1 and at >= self.end):
+            return None
+        return f"{self._dir}/{self._names[file]}", self._bases[file]
+
     def first_from(self, position: int) -> int:
         """The number of the first entry at log position `position` or behind it."""
         # the last file that starts before it, then ever larger steps inside: few reads for the

@@ -12,7 +12,13 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from aerobee.spark.entry_plan import EntryPiece, estimated_bytes, messages, plan_ranges
+from aerobee.spark.entry_plan import (
+    EntryPiece,
+    estimated_bytes,
+    log_span,
+    messages,
+    plan_ranges,
+)
 from aerobee.spark.errors import OptionError
 from aerobee.spark.offsets import EARLIEST, LATEST, Offsets, QueueKey, QueueRange
 from aerobee.spark.options import Options
@@ -21,7 +27,7 @@ from aerobee.spark.plan import Piece, piece_bytes
 from aerobee.spark.planner import log_pieces, within_time
 from aerobee.spark.queue_hints import dispatched_end
 from aerobee.spark.queue_ranges import StoreState, queue_bounds, resolve_ranges
-from aerobee.spark.selection import Selection
+from aerobee.spark.selection import EVERYTHING, Selection
 from aerobee.spark.stores import Store, find_stores
 from aerobee.spark.topics import TopicChoice
 
@@ -59,6 +65,30 @@ def plan_read(options: Options, names: Sequence[str], selection: Selection) -> l
     return planned
 
 
+def plan_queues(
+    states: Sequence[StoreState],
+    options: Options,
+    names: Sequence[str],
+    ranges: Sequence[QueueRange],
+) -> list[Share]:
+    """What the tasks read that take these ranges of queues and nothing else.
+
+    The ranges lie within the stores' confirmed ends. Raises StoreUnreadable.
+    """
+    planned: list[Share] = []
+    total = sum(state.end - state.start for state in states)
+    for state in states:
+        store = state.store
+        own = [each for each in ranges if each.key.broker == store.label]
+        if own:
+            low, high = log_span(store, own)
+            touched = [each for each in state.segments if each.end > low and each.base < high]
+            planner = _StorePlan(replace(state, segments=touched), options, EVERYTHING, total)
+            pieces = planner.of_ranges(own, alone=queues_suffice(list(names), EVERYTHING))
+            planned += [Share(piece, store.label, store.queues_dir) for piece in pieces]
+    return planned
+
+
 class _StorePlan:
     """How one store is read."""
 
@@ -88,7 +118,7 @@ class _StorePlan:
         store, choice = self._state.store, self._selection.choice
         bounded = (starting, ending) != (EARLIEST, LATEST)
         needed = bounded or choice.queues is not None
-        if not _has_queues(store):
+        if not has_queues(store):
             if needed:
                 raise OptionError(
                     "options startingOffsets, endingOffsets and assign need the broker's"
@@ -102,25 +132,38 @@ class _StorePlan:
         if not (needed or alone or narrow or hashed):
             return None
         ranges = self._ranges(starting, ending)
-        log_bytes = sum(min(each.end, self._state.end) - each.base for each in self._segments)
-        size = min(estimated_bytes(store, ranges), log_bytes)  # damaged entries may say anything
+        log_bytes = self._log_bytes()
+        size = estimated_bytes(store, ranges)
         large = size > log_bytes * SMALL_SHARE
         if large and not (needed or alone or hashed):
             return None
-        count = messages(ranges)
-        parts = self._parts(count, ENTRIES_PER_TASK) if alone else self._parts(size)
-        parts = max(1, min(parts, count))
-        planned = plan_ranges(store, self._segments, ranges, parts)
-        if alone:  # the tasks open none of the log's files; do not send them thousands of names
-            planned = [replace(piece, segments=()) for piece in planned]
-        pieces: list[Piece | EntryPiece] = [*planned]
+        pieces: list[Piece | EntryPiece] = [*self.of_ranges(ranges, size, alone=alone)]
         return pieces if bounded else [*pieces, *self._tail()]
+
+    def of_ranges(
+        self, ranges: Sequence[QueueRange], size: int | None = None, *, alone: bool
+    ) -> list[EntryPiece]:
+        """Pieces of some ranges of queues, whose records are about `size` bytes long.
+
+        `alone` says that the ConsumeQueues tell all that is asked for.
+        """
+        store, count = self._state.store, messages(ranges)
+        size = estimated_bytes(store, ranges) if size is None else size
+        size = min(size, self._log_bytes())  # damaged entries may say anything
+        parts = self._parts(count, ENTRIES_PER_TASK) if alone else self._parts(size)
+        planned = plan_ranges(store, self._segments, ranges, max(1, min(parts, count)))
+        if alone:  # the tasks open none of the log's files; do not send them thousands of names
+            return [replace(piece, segments=()) for piece in planned]
+        return planned
+
+    def _log_bytes(self) -> int:
+        return sum(min(each.end, self._state.end) - each.base for each in self._segments)
 
     def _ranges(self, starting: Offsets | int, ending: Offsets | int) -> list[QueueRange]:
         bounds = queue_bounds(self._state, self._selection.choice)
-        _check_assigned(self._selection.choice, self._state.store, bounds)
+        check_assigned(self._selection.choice, self._state.store, bounds)
         for option, asked in (("startingOffsets", starting), ("endingOffsets", ending)):
-            _check_chosen(option, asked, self._selection, bounds)
+            check_chosen(option, asked, self._selection.choice, bounds)
         ranges = resolve_ranges(
             bounds, starting, ending, fail_on_data_loss=self._options.fail_on_data_loss
         )
@@ -156,7 +199,7 @@ def _of(asked: Offsets | int, store: Store) -> Offsets | int:
     return {key: offset for key, offset in asked.items() if key.broker == store.label}
 
 
-def _check_assigned(
+def check_assigned(
     choice: TopicChoice, store: Store, bounds: Mapping[QueueKey, QueueRange]
 ) -> None:
     """Refuse queues that there are not."""
@@ -167,20 +210,20 @@ def _check_assigned(
         raise OptionError(f"option assign: there is no queue {missing[0]} in {store.queues_dir}")
 
 
-def _check_chosen(
-    option: str, asked: Offsets | int, selection: Selection, bounds: Mapping[QueueKey, QueueRange]
+def check_chosen(
+    option: str, asked: Offsets | int, choice: TopicChoice, bounds: Mapping[QueueKey, QueueRange]
 ) -> None:
     """Refuse offsets of queues that are not read."""
     named: Collection[QueueKey] = asked if isinstance(asked, Mapping) else ()
     for key in named:
-        if key not in bounds and not selection.choice.wants_queue(key):
+        if key not in bounds and not choice.wants_queue(key):
             raise OptionError(
                 f"option {option}: queue {key} is not among those to read (subscribe,"
                 " subscribePattern, assign, includeSystemTopics, includeRetryTopics)"
             )
 
 
-def _has_queues(store: Store) -> bool:
+def has_queues(store: Store) -> bool:
     """Whether the store's ConsumeQueues are all of the kind with an entry per message."""
     if store.queues_dir is None:
         return False

@@ -50,6 +50,11 @@ def find_stores(path: str) -> list[Store]:
     return [stores[label] for label in sorted(stores)]
 
 
+def is_pattern(path: str) -> bool:
+    """Whether more stores may be found by the same `path` later on."""
+    return any(_WILDCARD.search(part) and not Path(part).is_dir() for part in _parts(path))
+
+
 def _parts(path: str) -> list[str]:
     """The paths in a list; a folder whose name has a comma in it stays one."""
     if Path(path.strip()).is_dir():

@@ -1,0 +1,51 @@
+"""What one of Spark's tasks reads of a store, and how it does: the same for batches and streams."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import InputPartition
+from pyspark.sql.types import StructType
+
+from aerobee.spark.options import Options
+from aerobee.spark.selection import Selection
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from aerobee.spark.read_plan import Share
+
+
+@dataclass
+class LogPartition(InputPartition):
+    """What one task reads."""
+
+    share: Share
+
+
+def read_share(
+    share: Share, options: Options, schema: StructType, selection: Selection
+) -> Iterator[pa.RecordBatch]:
+    """The wanted records of a share as batches of the schema's columns."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    from aerobee.spark.damage import Damage
+    from aerobee.spark.decode import Decoder
+    from aerobee.spark.pieces import piece_batches
+
+    decoder = Decoder(
+        to_arrow_schema(schema, timezone="UTC"),
+        decompress=options.decompress,
+        verify_crc=options.verify_crc,
+        broker=share.broker,
+    )
+    yield from piece_batches(
+        share.piece,
+        share.queues_dir,
+        selection,
+        decoder,
+        Damage(options.mode),
+        fail_on_data_loss=options.fail_on_data_loss,
+    )

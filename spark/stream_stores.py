@@ -1,0 +1,181 @@
+"""A stream's messages out of stores: those of running brokers, or at rest."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Collection, Iterable, Sequence
+from typing import Self
+
+import numpy as np
+
+from aerobee.spark.errors import DataLost, OptionError, StoreUnreadable
+from aerobee.spark.layout import Ints
+from aerobee.spark.log_files import SegmentFile
+from aerobee.spark.offsets import Offsets, QueueKey, QueueRange
+from aerobee.spark.options import Options
+from aerobee.spark.partitions import LogPartition
+from aerobee.spark.planner import store_time
+from aerobee.spark.queue_entries import NOWHERE, QueueEntries
+from aerobee.spark.queue_ranges import StoreState, queue_dir
+from aerobee.spark.read_plan import check_assigned, has_queues, plan_queues
+from aerobee.spark.stores import Store, find_stores, is_pattern
+from aerobee.spark.stream_queues import QueueWatch
+from aerobee.spark.stream_steps import Missing
+from aerobee.spark.stream_tail import LogTail
+from aerobee.spark.topics import TopicChoice
+
+_NO_SIZES = np.empty(0, np.int64)
+
+
+class StoreFeed:
+    """The wanted queues of all stores that option `path` names at a time (Feed)."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._watched: dict[str, _Watched] = {}
+        self._bounds: dict[QueueKey, QueueRange] = {}
+
+    def look(self) -> dict[QueueKey, QueueRange]:
+        """Each wanted queue's messages at this moment. Raises StoreUnreadable."""
+        stores = self._stores()
+        labels = [store.label for store in stores]
+        choice = self._options.choice(labels if len(labels) == 1 else ())
+        watched = {}
+        self._bounds = {}
+        for store in stores:
+            known = self._watched.get(store.label)
+            if known is None or known.store != store:
+                known = _Watched(store, choice)
+            watched[store.label] = known
+            self._bounds.update(known.look())
+        self._watched = watched
+        return self._bounds
+
+    def brokers(self) -> Collection[str]:
+        """The labels of the stores of the last look."""
+        return sorted(self._watched)
+
+    def check(self) -> None:
+        """Refuse stores without ConsumeQueues and queues that there are not. Raises OptionError."""
+        find_stores(self._options.path)  # a pattern that finds nothing yet is most likely wrong
+        choice = self._options.choice(self.brokers())
+        for watched in self._watched.values():
+            state, store = watched.state, watched.store
+            if not has_queues(store) and state.end > state.start:
+                raise OptionError(
+                    "readStream needs the broker's ConsumeQueues (consumequeue beside"
+                    f" {store.log_dir}), and there are none, or none with an entry per message"
+                )
+            check_assigned(choice, store, self._bounds)
+
+    def missing(self, keys: Collection[QueueKey]) -> Missing:
+        """Queues whose folder is gone from a store that is there are deleted, others are lost."""
+        gone = [key for key in keys if key not in self._bounds]
+        deleted = {key for key in gone if self._deleted(key)}
+        return Missing(deleted=frozenset(deleted), lost=frozenset(set(gone) - deleted))
+
+    def offsets_at(self, keys: Iterable[QueueKey], timestamp_ms: int) -> Offsets:
+        """The first offset of each queue with a store timestamp of `timestamp_ms` or later."""
+        with _StoreTimes() as times:
+            return {
+                key: times.first_at(
+                    self._watched[key.broker].state, self._bounds[key], timestamp_ms
+                )
+                for key in keys
+            }
+
+    def sizes(self, key: QueueKey, start: int, count: int) -> Ints:
+        """The sizes of a queue's records from an offset on, as many as there are up to `count`."""
+        if key.broker not in self._watched:
+            return _NO_SIZES
+        with QueueEntries(queue_dir(self._watched[key.broker].store, key)) as entries:
+            sizes: Ints = entries.read(start, start + count)["size"].astype(np.int64)
+            return np.maximum(sizes, 0)
+
+    def partitions(self, ranges: Sequence[QueueRange], names: Sequence[str]) -> list[LogPartition]:
+        """What Spark's tasks read that take these ranges, and these columns of them."""
+        states = [watched.state for watched in self._watched.values()]
+        return [LogPartition(share) for share in plan_queues(states, self._options, names, ranges)]
+
+    def close(self) -> None:
+        """Forget the stores; no file is open between two calls."""
+        self._watched = {}
+
+    def _stores(self) -> list[Store]:
+        try:
+            return find_stores(self._options.path)
+        except StoreUnreadable:
+            if is_pattern(self._options.path):
+                return []  # they may come later
+            raise
+
+    def _deleted(self, key: QueueKey) -> bool:
+        watched = self._watched.get(key.broker)
+        if watched is None or watched.store.queues_dir is None:
+            return False
+        with QueueEntries(queue_dir(watched.store, key)) as entries:
+            return entries.end == entries.first
+
+
+class _Watched:
+    """One store from look to look."""
+
+    def __init__(self, store: Store, choice: TopicChoice) -> None:
+        self.store = store
+        self._choice = choice
+        self._tail = LogTail(store)
+        self._queues = QueueWatch(choice)
+        self.state = StoreState(store, [], 0)
+
+    def look(self) -> dict[QueueKey, QueueRange]:
+        try:
+            found = self._look()
+        except DataLost:  # retention was quicker than the look
+            return self._look_anew()
+        return self._look_anew() if self._queues.replaced else found
+
+    def _look(self) -> dict[QueueKey, QueueRange]:
+        self.state = self._tail.look()
+        return self._queues.look(self.state) if has_queues(self.store) else {}
+
+    def _look_anew(self) -> dict[QueueKey, QueueRange]:
+        self._tail = LogTail(self.store)
+        self._queues = QueueWatch(self._choice)
+        return self._look()
+
+
+class _StoreTimes:
+    """Finds messages by their store timestamps, which ascend along a queue."""
+
+    def __init__(self) -> None:
+        self._file: SegmentFile | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._file is not None:
+            self._file.__exit__(None, None, None)
+
+    def first_at(self, state: StoreState, there: QueueRange, timestamp_ms: int) -> int:
+        """The first offset of a queue's messages that were stored then, or later."""
+        with QueueEntries(queue_dir(state.store, there.key)) as entries:
+
+            def at(offset: int) -> int:
+                found = self._time(state, entries.position(offset))
+                return timestamp_ms if found is None else found
+
+            offsets = range(there.start, there.end)
+            return there.start + bisect_left(offsets, timestamp_ms, key=at)
+
+    def _time(self, state: StoreState, position: int) -> int | None:
+        bases = [segment.base for segment in state.segments]
+        number = bisect_right(bases, position) - 1
+        if number < 0 or not 0 <= position < NOWHERE or position >= state.segments[number].end:
+            return None
+        segment = state.segments[number]
+        if self._file is None or self._file.segment != segment:
+            self.__exit__()
+            self._file = None
+            self._file = SegmentFile(segment)
+        return store_time(self._file, position)
