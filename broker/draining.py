@@ -1,4 +1,4 @@
-"""Letting members that are not ours finish before they hear that their group has changed.
+"""Members that are not ours finish before they hear that their group has changed.
 
 A Java or Go client that loses a queue commits the oldest message that it has not finished; what
 it has finished beyond that is delivered again. So when a group changes, the pulls of its queues
@@ -8,41 +8,47 @@ pulls themselves, which carry the offset that a member would commit.
 
 A client that hears of a change in one group shares the queues of all its groups anew, and some do
 so by a timer: whoever asks for the members (38) of a group that is being drained is answered when
-that is done.
+that is done. That a topic has more queues or fewer nobody is told here, each client learns it when
+it asks for the route: for a minute, who asks for the members finishes before it is answered, alone.
 """
 
 import logging
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
 from aerobee.broker.members import Members
 from aerobee.broker.owned_queue import OwnedQueue, Timer
+from aerobee.broker.owner_pulls import ACTIVELY, POLL_MS
 from aerobee.broker.queue_owners import Later, QueueOwners, Surroundings
 from aerobee.remoting.net.connection import Connection
 
 log = logging.getLogger(__name__)
 
-POLL_MS: Final = 30  # between two answers to a waiting pull, each of which brings a fresh offset
-SETTLE_MS: Final = 50  # in which a member that asked for the others (38) drops what it lost
-SETTLE_MS_MAX: Final = 1500  # Java begins to share at most once a second
+SETTLE_MS: Final = 150  # in which a member that asked for the others (38) drops what it lost
+SETTLE_MS_MAX: Final = 2000  # Java begins to share at most once a second
+NEWS_MS: Final = 60_000  # until every client has asked for the route (30 s) and shared (20 s)
 HELD_MAX: Final = 10_000  # questions for the members of one group, of all who ask
-ACTIVELY: Final = "CONSUME_ACTIVELY"  # lite pull: its pulls do not say what was consumed
 
 
 @dataclass(slots=True, eq=False)
 class Drain:
-    """One group whose members finish; `left` are the queues of which something is under way.
+    """Members of a group that finish, all or one `alone`; `left` are queues with work under way.
 
-    `held` answers those who have asked for the members meanwhile.
+    `held` answers those who have asked for the members meanwhile; `asked` counts the questions
+    since, by who has asked.
     """
 
+    group: str
+    alone: Connection | None
     began_ms: int
     queues: list[OwnedQueue]
-    left: dict[OwnedQueue, None] = field(default_factory=dict)
+    left: dict[OwnedQueue, None]
     timer: Timer | None = None
     told: bool = False
     held: list[Callable[[], None]] = field(default_factory=list)
+    asked: Counter[Connection] = field(default_factory=Counter)
 
 
 class Draining:
@@ -69,39 +75,47 @@ class Draining:
         self._later = later
         self._limit_ms = limit_ms
         self._notify = notify
-        self._drains: dict[str, Drain] = {}
+        self._drains: dict[tuple[str, Connection | None], Drain] = {}
+        self._of: dict[OwnedQueue, Drain] = {}
         self._rests: dict[str, Timer] = {}  # groups that were drained a short time ago
+        self._news: dict[str, Timer] = {}  # groups whose members may yet learn of a queue count
 
     def __len__(self) -> int:
-        return len(self._drains) + len(self._rests)
+        return sum(map(len, (self._drains, self._of, self._rests, self._news)))
 
     def __call__(self, group: str, connections: list[Connection]) -> None:
         """A group has changed: tell its members, at once or when they have finished."""
-        drain = self._drains.get(group)
+        drain = self._drains.get((group, None))
         if drain is not None and not drain.told:
             return  # they will hear of this change, too
-        queues = self._foreign(group) if self._limit_ms() and drain is None else []
-        if not queues or group in self._rests:
+        wanted = drain is None and group not in self._rests
+        if not wanted or self._begin(group, None) is None:
             self._notify(group, connections)
-            return
-        drain = self._drains[group] = Drain(self._clock_ms(), queues, dict.fromkeys(queues))
-        for queue in queues:
-            queue.draining = True
-            assert queue.owner is not None
-            self._owners.link(queue, queue.owner.connection)
-        self._poll(group, drain)
+
+    def expect_news(self, group: str) -> None:
+        """A topic of a group has another number of queues: its members learn of it one by one."""
+        self.gone(group)
+        self._news[group] = self._later(NEWS_MS / 1000, lambda: self.gone(group))
+
+    def gone(self, group: str) -> None:
+        """Nothing is new to a group any more, or nobody is left in it."""
+        timer = self._news.pop(group, None)
+        if timer is not None:
+            timer.cancel()
 
     def pulled(self, queue: OwnedQueue, *, finished: bool) -> None:
         """The owner of a draining queue has pulled; `finished` if nothing is under way."""
-        drain = self._drains.get(queue.key.group)
+        drain = self._of.get(queue)
         if drain is not None and not drain.told and finished:
             drain.left.pop(queue, None)
             if not drain.left:
-                self._tell(queue.key.group, drain)
+                self._tell(drain)
 
-    def put_on_hold(self, group: str, answer: Callable[[], None]) -> bool:
+    def put_on_hold(self, connection: Connection, group: str, answer: Callable[[], None]) -> bool:
         """Whether who asks for a group's members has to wait; `answer` is called when it has."""
-        drain = self._drains.get(group)
+        drain = self._drains.get((group, None)) or self._drains.get((group, connection))
+        if drain is None and group in self._news:
+            drain = self._begin(group, connection)
         if drain is None or drain.told or len(drain.held) >= HELD_MAX:
             return False
         drain.held.append(answer)
@@ -109,11 +123,27 @@ class Draining:
 
     def asked_members(self, connection: Connection, group: str) -> None:
         """A member begins to share queues anew: soon it knows which ones it keeps."""
-        drain = self._drains.get(group)
-        if drain is not None and drain.told:
-            self._later(SETTLE_MS / 1000, lambda: self._settled(connection, group, drain))
+        for drain in (self._drains.get((group, None)), self._drains.get((group, connection))):
+            if drain is not None and drain.told:
+                drain.asked[connection] += 1
+                self._settle(connection, drain)
 
-    def _foreign(self, group_name: str) -> list[OwnedQueue]:
+    def _begin(self, group: str, alone: Connection | None) -> Drain | None:
+        """Let the queues of members rest until those have finished; None where there are none."""
+        queues = self._foreign(group, alone) if self._limit_ms() else []
+        if not queues:
+            return None
+        drain = Drain(group, alone, self._clock_ms(), queues, dict.fromkeys(queues))
+        self._drains[group, alone] = drain
+        for queue in queues:
+            queue.draining = True
+            self._of[queue] = drain
+            assert queue.owner is not None
+            self._owners.link(queue, queue.owner.connection)
+        self._poll(drain)
+        return drain
+
+    def _foreign(self, group_name: str, alone: Connection | None) -> list[OwnedQueue]:
         """Return the queues of members whose pulls say how far they are, and who keep them."""
         group = self._members.group(group_name)
         if group is None or group.consume_type == ACTIVELY:
@@ -121,54 +151,71 @@ class Draining:
         return [
             queue
             for connection, member in group.members.items()
-            if member.handover_timeout_ms is None
+            if member.handover_timeout_ms is None and alone in (None, connection)
             for queue in self._owners.owned_by(connection, group_name)
             if not (queue.leaving or queue.let_go_for_good)
         ]
 
-    def _poll(self, group: str, drain: Drain) -> None:
+    def _poll(self, drain: Drain) -> None:
         """Have the owners pull again, which shows how far they are; end when the time is up."""
         drain.left = {queue: None for queue in drain.left if queue.draining}
         if not drain.left or self._clock_ms() - drain.began_ms >= self._limit_ms():
-            self._tell(group, drain)
+            self._tell(drain)
             return
-        drain.timer = self._later(POLL_MS / 1000, lambda: self._poll(group, drain))
+        drain.timer = self._later(POLL_MS / 1000, lambda: self._poll(drain))
         for queue in list(drain.left):
             if queue.owner is not None:
                 self._around.end_pulls(queue.owner.connection, queue.key)
 
-    def _tell(self, group_name: str, drain: Drain) -> None:
+    def _tell(self, drain: Drain) -> None:
         """Tell the members that their group has changed; wait until they know what they keep."""
         if drain.timer is not None:
             drain.timer.cancel()
         drain.told = True
         if drain.left:
-            log.info("not_finished group=%s queues=%d", group_name, len(drain.left))
-        group = self._members.group(group_name)
-        if group is not None:
-            self._notify(group_name, list(group.members))
-        drain.timer = self._later(SETTLE_MS_MAX / 1000, lambda: self._over(group_name, drain))
+            log.info("not_finished group=%s queues=%d", drain.group, len(drain.left))
+        group = self._members.group(drain.group)
+        if group is not None and drain.alone is None:
+            self._notify(drain.group, list(group.members))
+        drain.timer = self._later(SETTLE_MS_MAX / 1000, lambda: self._over(drain))
         for answer in drain.held:
             answer()
         drain.held.clear()
 
-    def _settled(self, connection: Connection, group: str, drain: Drain) -> None:
-        """Let a member pull again what it kept, unless it still waits for what it gained."""
-        if self._owners.asks.get(connection):
-            self._later(SETTLE_MS / 1000, lambda: self._settled(connection, group, drain))
-            return
-        kept = [queue for queue in drain.queues if queue.draining]
-        self._resume([queue for queue in kept if queue.is_owned_by(connection)])
-        if self._drains.get(group) is drain and not any(queue.draining for queue in kept):
-            self._over(group, drain)
+    def _settle(self, connection: Connection, drain: Drain) -> None:
+        """Let a member pull again what it kept, unless it asks on or waits for what it gained."""
+        asked = drain.asked[connection]
 
-    def _over(self, group: str, drain: Drain) -> None:
-        del self._drains[group]
+        def settled() -> None:
+            if drain.asked[connection] != asked:
+                return
+            if self._owners.asks.get(connection):
+                self._settle(connection, drain)
+                return
+            kept = [queue for queue in drain.queues if self._rests_for(queue, drain)]
+            self._resume([queue for queue in kept if queue.is_owned_by(connection)])
+            if not any(queue.draining for queue in kept):
+                self._over(drain)
+
+        self._later(SETTLE_MS / 1000, settled)
+
+    def _rests_for(self, queue: OwnedQueue, drain: Drain) -> bool:
+        return queue.draining and self._of.get(queue) is drain
+
+    def _over(self, drain: Drain) -> None:
+        key = drain.group, drain.alone
+        if self._drains.get(key) is not drain:
+            return
+        del self._drains[key]
         if drain.timer is not None:
             drain.timer.cancel()
-        self._resume([queue for queue in drain.queues if queue.draining])
-        rest_s = (self._clock_ms() - drain.began_ms) / 1000
-        self._rests[group] = self._later(rest_s, lambda: self._rested(group))
+        self._resume([queue for queue in drain.queues if self._rests_for(queue, drain)])
+        for queue in drain.queues:
+            if self._of.get(queue) is drain:
+                del self._of[queue]
+        if drain.alone is None:
+            rest_s = (self._clock_ms() - drain.began_ms) / 1000
+            self._rests[drain.group] = self._later(rest_s, lambda: self._rested(drain.group))
 
     def _rested(self, group: str) -> None:
         del self._rests[group]

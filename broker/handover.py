@@ -4,13 +4,14 @@ What members do is told here; `queue_owners` moves queues, HANDOVER.md draws the
 """
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sized
 from typing import Final
 
 from aerobee.broker.draining import Draining
 from aerobee.broker.members import Members
 from aerobee.broker.newcomers import Newcomers, holder_of
-from aerobee.broker.owned_queue import Holder, OwnedQueue, QueueKey, Verdict
+from aerobee.broker.owned_queue import Ask, Holder, OwnedQueue, QueueKey, Verdict
+from aerobee.broker.owner_pulls import OwnerPulls
 from aerobee.broker.queue_owners import STALLED_MS, Later, QueueOwners, Surroundings
 from aerobee.broker.release_signs import ReleaseSigns
 from aerobee.remoting.net.connection import Connection
@@ -18,7 +19,6 @@ from aerobee.remoting.net.connection import Connection
 log = logging.getLogger(__name__)
 
 LINGER_MS: Final = 500  # in which a member that has left may still commit (Go does it last)
-PROBE_MS: Final = 300  # in which a client pulls again whose pull was answered with nothing
 ASKS_PER_CONNECTION_MAX: Final = 10_000
 
 Notify = Callable[[str, list[Connection]], None]
@@ -59,6 +59,10 @@ class Handovers:
         self._owners = QueueOwners(around, clock_ms, later, wait_ms)
         self._newcomers = Newcomers(members, self._owners, around, later, wait_ms, queues_max)
         self._draining = Draining(members, self._owners, around, clock_ms, later, drain_ms, notify)
+        self._drain_ms = drain_ms
+        self._pulls = OwnerPulls(
+            members, self._owners, self._signs, around, clock_ms, later, lambda: drain_ms() > 0
+        )
         self._queues = self._owners.queues
         self.watched = self._owners.watched
         self.fresh = self._newcomers.fresh
@@ -79,7 +83,8 @@ class Handovers:
     def is_empty(self) -> bool:
         """Whether nothing is remembered of anybody."""
         tables = (self._queues, self._owners.of, self._owners.asks, self.watched, self.fresh)
-        return not any(tables) and not len(self._signs) and not len(self._draining)
+        parts: tuple[Sized, ...] = (self._signs, self._draining, self._pulls)
+        return not any(tables) and not any(len(part) for part in parts)
 
     def owner(self, key: QueueKey) -> Holder | None:
         """Return who owns a queue."""
@@ -109,8 +114,14 @@ class Handovers:
             return Verdict.OFFSET
         if len(self._owners.asks.get(connection, ())) >= ASKS_PER_CONNECTION_MAX:
             return Verdict.OFFSET
-        self._owners.put_on_hold(queue, holder, answer)
-        self._probe(queue)
+        circle = queue.owner is not None and self._owners.waits_for(queue.owner, holder)
+        if circle and not self._pulls.show_progress(queue):
+            self._owners.give(queue, holder, "deadlock")
+            return Verdict.OFFSET
+        ask = self._owners.put_on_hold(queue, holder, answer)
+        if circle:
+            self._later(self._drain_ms() / 1000, lambda: self._break_circle(ask))
+        self._pulls.asked_for(queue)
         return None
 
     def release(self, connection: Connection, keys: Iterable[QueueKey]) -> None:
@@ -165,7 +176,7 @@ class Handovers:
         queue.committed_in = self._signs.change(key.group)
         change = queue.committed_in
         asked = self._signs.has_asked(connection, key.group)
-        if (asked or queue.rebalanced_in == change > 0) and self._gives_signs(queue):
+        if (asked or queue.rebalanced_in == change > 0) and self._pulls.give_signs(queue):
             queue.let_go_in = change
             self._owners.let_go(queue)
 
@@ -184,7 +195,9 @@ class Handovers:
                 self._asked_members(connection, group)
                 answer()
 
-        if member.handover_timeout_ms is None and self._draining.put_on_hold(group, late):
+        if member.handover_timeout_ms is None and self._draining.put_on_hold(
+            connection, group, late
+        ):
             return False
         self._asked_members(connection, group)
         return True
@@ -195,9 +208,7 @@ class Handovers:
         if members is not None and connection in members.members:
             self._signs.asked(connection, group)
             self._draining.asked_members(connection, group)
-            for queue in self._owners.owned_by(connection, group):
-                if queue.contested:
-                    self._probe(queue)
+            self._pulls.asked_members(connection, group)
 
     # --- pulls ---
 
@@ -217,7 +228,9 @@ class Handovers:
             queue.owner.pulled_ms = self._clock_ms()
             if queue.draining:
                 self._draining.pulled(queue, finished=finished)
-            return not queue.waits
+            if queue.contested:
+                self._pulls.pulled(queue, finished=finished)
+            return queue.is_owned_by(connection) and not queue.waits
         former = queue.formers.get(connection)
         if former is None:
             return True
@@ -276,15 +289,27 @@ class Handovers:
         """A group shares its queues anew: signs that were given before do not count."""
         if self._members.group(group) is None:
             self._signs.gone(group)
+            self._draining.gone(group)
         else:
             self._signs.changed(group)
+
+    def topic_changed(self, group: str, topic: str) -> None:
+        """A topic of a group has another number of queues, of which nobody tells its members."""
+        self.changed(group)
+        members = self._members.group(group)
+        if members is not None and any(
+            queue.key.topic == topic
+            for connection in members.members
+            for queue in self._owners.owned_by(connection, group)
+        ):
+            self._draining.expect_news(group)
 
     def rebalanced(self, connection: Connection, group: str, topics: list[str]) -> None:
         """A member's heartbeat brought newer versions: its queues of `topics` are others now."""
         change = self._signs.change(group)
         asked = self._signs.has_asked(connection, group)
         for queue in self._owners.owned_by(connection, group):
-            if queue.key.topic not in topics or not self._gives_signs(queue):
+            if queue.key.topic not in topics or not self._pulls.give_signs(queue):
                 continue
             queue.rebalanced_in = change
             if queue.let_go_in == change:
@@ -322,40 +347,13 @@ class Handovers:
         self._signs.expect(queue.key.group)
         if queue.has_let_go(self._signs.change(queue.key.group)):
             return "let go"
-        if self._owners.waits_for(owner, holder):
-            return "deadlock"
         return ""
 
-    def _gives_signs(self, queue: OwnedQueue) -> bool:
-        """Whether an owner's commits and heartbeats say that it gives a queue up.
-
-        Those of ours do not, and those who consume in order do not: both unlock it (42).
-        """
-        owner = queue.owner
-        return (
-            owner is not None
-            and owner.timeout_ms is None
-            and self._around.locked_by(queue.key) != owner.client_id
-        )
-
-    def _probe(self, queue: OwnedQueue) -> None:
-        """See whether an owner that has begun to rebalance goes on pulling a queue others want.
-
-        Go drops queues without committing each: its waiting pulls are answered, and where none
-        comes instead of them, the queue is let go.
-        """
-        owner, group = queue.owner, queue.key.group
-        if owner is None or not self._signs.has_asked(owner.connection, group):
-            return
-        if self._gives_signs(queue):
-            since_ms = self._clock_ms()
-            self._later(PROBE_MS / 1000, lambda: self._probed(queue, owner, since_ms))
-            self._around.end_pulls(owner.connection, queue.key)
-
-    def _probed(self, queue: OwnedQueue, owner: Holder, since_ms: int) -> None:
-        if queue.owner is owner and queue.contested and owner.pulled_ms < since_ms:
-            queue.let_go_in = self._signs.change(queue.key.group)
-            self._owners.let_go(queue)
+    def _break_circle(self, ask: Ask) -> None:
+        """Wait no longer for an owner that waits for who asks, and has not finished meanwhile."""
+        queue, holder = ask.queue, ask.holder
+        if ask in queue.asks and queue.owner and self._owners.waits_for(queue.owner, holder):
+            self._owners.give(queue, holder, "deadlock")
 
     def _linger_over(self, connection: Connection, group: str) -> None:
         for queue in self._owners.owned_by(connection, group):

@@ -72,7 +72,7 @@ def follow_members(
 
     def topic_changed(config: TopicConfig) -> None:
         for group in members.groups_of_topic(config.topic_name):
-            handovers.changed(group)
+            handovers.topic_changed(group, config.topic_name)
 
     topics.on_changed.append(topic_changed)
     return MemberParts(members, locks, handovers)

@@ -82,7 +82,7 @@ class QueueOwners:
 
     def put_on_hold(
         self, queue: OwnedQueue, holder: Holder, answer: Callable[[Verdict], None]
-    ) -> None:
+    ) -> Ask:
         """Let somebody wait for a queue, at most `wait_ms`."""
         ask = Ask(holder, queue, answer, self._clock_ms())
         ask.timer = self._later(self._wait_ms() / 1000, lambda: self._deadline(ask))
@@ -94,6 +94,7 @@ class QueueOwners:
             queue.renewal = None
         if not queue.contested:
             self._contest(queue)
+        return ask
 
     def give(self, queue: OwnedQueue, holder: Holder, why: str) -> None:
         """Make somebody the owner; answer what it asked, and let others wait for it."""

@@ -9,10 +9,10 @@ from support.fake_connection import FakeConnection
 from support.virtual_time import VirtualTime
 
 from aerobee.broker.consumer_group import Client
-from aerobee.broker.draining import POLL_MS
 from aerobee.broker.handover import Handovers
 from aerobee.broker.members import Members
 from aerobee.broker.owned_queue import QueueKey, Verdict
+from aerobee.broker.owner_pulls import POLL_MS
 from aerobee.broker.queue_owners import Surroundings
 from aerobee.remoting.bodies import ConsumerData, SubscriptionData
 from aerobee.remoting.net.connection import Connection

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from support.interop.peers import PeerFailed
 
-from benchmarks import handover
+from benchmarks import compiling, handover
 from benchmarks.handover import plan
 from benchmarks.handover_report import AEROBEE, ROCKETMQ, Results, verdicts
 from benchmarks.handover_runs import GO, JAVA, OURS, PUSH, Run
@@ -62,7 +62,7 @@ def kept_of(
 ) -> dict[str, list[object]]:
     """Run one scenario of the quick plan; return what is kept: titles, and failures."""
     monkeypatch.setattr(handover, "measure", failing(failures))
-    monkeypatch.setattr(handover.compiling, "BUILD", folder)
+    monkeypatch.setattr(compiling, "BUILD", folder)
     status = handover.main(["--quick", "--only", only])
     (file,) = (folder / "results").iterdir()
     content = json.loads(file.read_text())
@@ -92,7 +92,7 @@ def test_what_was_measured_is_shown_when_the_bench_is_ended(
         return outcome(twice=7)
 
     monkeypatch.setattr(handover, "measure", measured)
-    monkeypatch.setattr(handover.compiling, "BUILD", tmp_path)
+    monkeypatch.setattr(compiling, "BUILD", tmp_path)
     with pytest.raises(KeyboardInterrupt):
         handover.main(["--quick"])
     assert "7 twice (0)" in capsys.readouterr().out
