@@ -22,7 +22,7 @@ from aerobee.client.raw_pulls import RawPull, RawPuller
 from aerobee.client.route_cache import MASTER_ID, RouteCache
 from aerobee.client.settings import ClientSettings
 from aerobee.remoting.codes import ResponseCode
-from aerobee.remoting.errors import Unavailable
+from aerobee.remoting.errors import ProtocolError, RequestError, Unavailable
 from aerobee.remoting.net.client import refuse_requests
 from aerobee.spark.errors import ClusterUnreachable
 from aerobee.spark.network import BUSY_CODES
@@ -48,6 +48,18 @@ class Pulled(NamedTuple):
     offset: int
     end: int
     body: bytes | memoryview
+
+
+class _Span(NamedTuple):
+    """Offsets that one task of the event loop reads, of a range that ends at `last`."""
+
+    key: QueueKey
+    start: int
+    end: int
+    last: int
+
+
+_Read = tuple[list[Pulled], _Span | None]
 
 
 class Pulls:
@@ -93,35 +105,35 @@ class Pulls:
         finally:
             await self._close()
 
-    def _spans(self) -> Iterator[QueueRange]:
+    def _spans(self) -> Iterator[_Span]:
         """The ranges in parts of about SPAN_BYTES, as far as sizes are known."""
         for each in self._ranges:
             start = each.start
             while start < each.end:
                 size = self._record_bytes
                 count = max(1, SPAN_BYTES // size) if size else FIRST_MESSAGES
-                yield QueueRange(each.key, start, min(start + count, each.end))
+                yield _Span(each.key, start, min(start + count, each.end), each.end)
                 start += count
 
-    def _begin(self, span: QueueRange) -> asyncio.Task[_Read]:
+    def _begin(self, span: _Span) -> asyncio.Task[_Read]:
         return asyncio.create_task(self._read(span))
 
-    async def _read(self, span: QueueRange) -> _Read:
+    async def _read(self, span: _Span) -> _Read:
         """The replies of one span, and what is left of it where messages are larger than usual."""
         replies: list[Pulled] = []
         size, at = 0, span.start
         while at < span.end and size < SPAN_BYTES:
-            reply = await self._pull(QueueRange(span.key, at, span.end))
+            reply = await self._pull(span._replace(start=at))
             at = reply.end
             size += len(reply.body)
             if reply.body:
                 replies.append(reply)
         if size:
             self._record_bytes = max(1, size // (at - span.start))
-        return replies, QueueRange(span.key, at, span.end) if at < span.end else None
+        return replies, span._replace(start=at) if at < span.end else None
 
-    async def _pull(self, wanted: QueueRange) -> Pulled:
-        """One reply from the beginning of a range; without a body where messages are gone."""
+    async def _pull(self, wanted: _Span) -> Pulled:
+        """One reply from the beginning of a span; without a body where messages are gone."""
         key, start, end = wanted.key, wanted.start, wanted.end
         queue = MessageQueue(key.topic, key.broker, key.queue_id)
         count = min(end - start, PULL_MESSAGES_MAX)
@@ -135,9 +147,11 @@ class Pulls:
                 await patience.wait(str(error))
                 await self._look_again(key.topic)
                 continue
+            except (RequestError, ProtocolError) as error:  # a reply that cannot be understood
+                raise patience.failure(str(error)) from error
             except BrokerRefused as error:
                 if error.code == ResponseCode.TOPIC_NOT_EXIST:
-                    return self._lost(wanted, end)
+                    return self._lost(wanted, wanted.last)
                 if error.code not in BUSY_CODES:
                     raise patience.failure(str(error)) from error
                 await patience.wait(str(error))
@@ -148,16 +162,20 @@ class Pulls:
             self._replicas.pop(key.broker, None)  # the master knows best what there is
             if reply.asked == MASTER_ID:
                 if (there := _next_there(reply, start)) > start:
-                    return self._lost(wanted, min(there, end))
+                    return self._lost(wanted, there)
                 if patience.spent_s > SHORTER_PATIENCE_S and reply.max_offset < end:
-                    return self._lost(wanted, end)
+                    return self._lost(wanted, wanted.last)
             await patience.wait(
                 f"broker {reply.asked} answers {reply.status.value} with offsets"
                 f" {reply.min_offset} to {reply.max_offset}"
             )
 
-    def _lost(self, wanted: QueueRange, end: int) -> Pulled:
-        """Go on at `end`, after saying what lies before it; raises DataLost if that fails."""
+    def _lost(self, wanted: _Span, there: int) -> Pulled:
+        """Go on at offset `there`, after saying what lies before it; raises DataLost if that fails.
+
+        A failure names all that is lost, a warning the span's part: the next span has its own.
+        """
+        end = min(there, wanted.last if self._fail else wanted.end)
         report_lost([QueueRange(wanted.key, wanted.start, end)], fail=self._fail)
         return Pulled(wanted.key, wanted.start, end, b"")
 
@@ -175,13 +193,10 @@ class Pulls:
         await self._connections.close()
 
 
-_Read = tuple[list[Pulled], QueueRange | None]
-
-
 class _Patience:
     """How long a pull is tried again, and what is said in the end."""
 
-    def __init__(self, wanted: QueueRange, address: NetworkAddress) -> None:
+    def __init__(self, wanted: _Span, address: NetworkAddress) -> None:
         self._wanted = wanted
         self._address = address
         self._began_s = monotonic()
