@@ -13,6 +13,7 @@ _SIZE = re.compile(r"(\d+)\s*([kmg]?)b?", re.IGNORECASE)
 _SIZE_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 PARTITION_BYTES_MIN = 64 << 10
 PARTITIONS_MAX = 100_000
+_NAMESRV = "'10.0.0.5:9876', several with semicolons"
 
 
 def near(name: str, allowed: Collection[str]) -> str:
@@ -60,16 +61,37 @@ def flag(option: str, value: str) -> bool:
     return choice("true", "false")(option, value) == "true"
 
 
+def _bytes(value: str) -> int:
+    found = _SIZE.fullmatch(value.strip())
+    return int(found[1]) * _SIZE_UNITS[found[2].lower()] if found else 0
+
+
 def size(option: str, value: str) -> int:
     """A number of bytes."""
-    found = _SIZE.fullmatch(value.strip())
-    parsed = int(found[1]) * _SIZE_UNITS[found[2].lower()] if found else 0
+    parsed = _bytes(value)
     if parsed < PARTITION_BYTES_MIN:
         raise OptionError(
             f"option {option}: {value!r} is no size of at least 64k; write bytes, or a number"
             " with k, m or g, as 256m"
         )
     return parsed
+
+
+def trigger_bytes(option: str, value: str) -> int:
+    """How many bytes of records a trigger takes."""
+    if not 0 < _bytes(value) < 1 << 63:
+        raise OptionError(
+            f"option {option}: {value!r} is no size; write bytes, or a number with k, m or g, as"
+            " 256m"
+        )
+    return _bytes(value)
+
+
+def messages(option: str, value: str) -> int:
+    """How many messages a trigger takes."""
+    if not re.fullmatch(r"\d{1,18}", value.strip()) or not int(value):
+        raise OptionError(f"option {option}: {value!r} is no number of messages from 1 on")
+    return int(value)
 
 
 def partitions(option: str, value: str) -> int:
@@ -110,6 +132,33 @@ def pattern(option: str, value: str) -> str:
     if not value:
         raise OptionError(f"option {option} is empty: write a pattern such as 'orders.*'")
     return value
+
+
+def nameservers(option: str, value: str) -> tuple[str, ...]:
+    """Addresses of nameservers."""
+    from aerobee.remoting.net.addresses import BadAddress, parse_address
+
+    found = tuple(part for part in re.split(r"[;,\s]+", value) if part)
+    try:
+        for address in found:
+            parse_address(address)
+    except BadAddress as error:
+        raise OptionError(f"option {option}: {error}; write it as {_NAMESRV}") from None
+    if not found:
+        raise OptionError(f"option {option} is empty: write it as {_NAMESRV}")
+    return found
+
+
+def group(option: str, value: str) -> str:
+    """The name of a consumer or producer group."""
+    from aerobee.client.errors import InvalidMessage
+    from aerobee.client.message import GROUP_CHARACTERS_MAX, check_name
+
+    try:
+        check_name("group", value.strip(), GROUP_CHARACTERS_MAX)
+    except InvalidMessage as error:
+        raise OptionError(f"option {option}: {error}") from None
+    return value.strip()
 
 
 def text(option: str, value: str) -> str:

@@ -3,20 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from enum import Enum
 from typing import Any
 
 from aerobee.spark import option_values as values
 from aerobee.spark.columns import CORRUPT, USUAL
 from aerobee.spark.damage import DROPMALFORMED, FAILFAST, PERMISSIVE
 from aerobee.spark.errors import OptionError
+from aerobee.spark.network_address import NetworkAddress
 from aerobee.spark.offsets import EARLIEST, LATEST, Offsets, parse_assign, parse_offsets
 from aerobee.spark.selection import Selection
 from aerobee.spark.topics import TopicChoice
 
 _WORDS = {"earliest": EARLIEST, "latest": LATEST}
 _CHOICES = ("subscribe", "subscribePattern", "assign")
+_STREAMS_ONLY = ("maxOffsetsPerTrigger", "maxBytesPerTrigger")
+_NETWORK_ONLY = ("group", "networkTimeout")
+_BATCHES_ONLY = ("endingOffsets", "endingTimestamp", "pushFilters")
 USERS_MESSAGES = Selection(choice=TopicChoice(system=False, retry=False))
+
+
+class Use(Enum):
+    """What the options are for; EITHER where it is not known yet."""
+
+    BATCH = "read"
+    STREAM = "readStream"
+    EITHER = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +40,7 @@ class Options:
     the stores, and so the brokers' names, are known.
     """
 
-    path: str
+    path: str = ""
     columns: tuple[str, ...] = USUAL
     properties: str = "map"
     decompress: bool = False
@@ -40,6 +53,9 @@ class Options:
     starting: str = "earliest"
     ending: str = "latest"
     assign: str | None = None
+    messages_per_trigger: int | None = None
+    bytes_per_trigger: int | None = None
+    network: NetworkAddress | None = None
     selection: Selection = USERS_MESSAGES
 
     def starting_offsets(self, brokers: Collection[str]) -> Offsets | int:
@@ -57,7 +73,7 @@ class Options:
         return TopicChoice(queues=parse_assign(self.assign, brokers))
 
 
-def parse_options(given: Mapping[str, str]) -> Options:
+def parse_options(given: Mapping[str, str], use: Use = Use.BATCH) -> Options:
     """The options of a query; names are compared without regard to case, as Spark does.
 
     Raises OptionError, which names the option, what is allowed, and what may have been meant.
@@ -68,12 +84,13 @@ def parse_options(given: Mapping[str, str]) -> Options:
             spelled = sorted(spelling for spelling, _ in _PARSERS.values())
             raise OptionError(f"unknown option {values.near(name, spelled)}")
 
+    _check_use(by_name, use)
+
     def take(name: str, default: Any = None) -> Any:
         spelling, parse = _PARSERS[name.lower()]
         return parse(spelling, by_name[name.lower()]) if name.lower() in by_name else default
 
-    if not by_name.get("path", "").strip():
-        raise OptionError("option path is missing: name the folder of a broker's store")
+    network = _network(by_name, take)
     since, until = take("startingTimestamp"), take("endingTimestamp")
     if since is not None and until is not None and until <= since:
         raise OptionError(f"option endingTimestamp: {until} is not after startingTimestamp {since}")
@@ -91,8 +108,9 @@ def parse_options(given: Mapping[str, str]) -> Options:
     if mode == PERMISSIVE and "columns" not in by_name:
         columns = (*USUAL, CORRUPT)
     check_mode(mode, columns)
-    starting, ending = take("startingOffsets", "earliest"), take("endingOffsets", "latest")
-    if starting == "latest":
+    whence = "latest" if use is Use.STREAM and since is None else "earliest"
+    starting, ending = take("startingOffsets", whence), take("endingOffsets", "latest")
+    if starting == "latest" and use is Use.BATCH:
         raise OptionError(
             "option startingOffsets: 'latest' reads nothing, as a query ends where the store ends"
             " when it is planned; write earliest, or JSON"
@@ -100,7 +118,7 @@ def parse_options(given: Mapping[str, str]) -> Options:
     if ending == "earliest":
         raise OptionError("option endingOffsets: 'earliest' reads nothing; write latest, or JSON")
     return Options(
-        path=by_name["path"].strip(),
+        path=by_name.get("path", "").strip(),
         columns=columns,
         properties=take("properties", "map"),
         decompress=take("decompress", False),
@@ -113,8 +131,54 @@ def parse_options(given: Mapping[str, str]) -> Options:
         starting=starting,
         ending=ending,
         assign=take("assign"),
+        messages_per_trigger=take("maxOffsetsPerTrigger"),
+        bytes_per_trigger=take("maxBytesPerTrigger"),
+        network=network,
         selection=Selection(since_ms=since, until_ms=until, choice=choice),
     )
+
+
+def _network(given: Mapping[str, str], take: Callable[..., Any]) -> NetworkAddress | None:
+    """Which cluster is read over the network; None where stores are read."""
+    stored = bool(given.get("path", "").strip())
+    if "namesrv" not in given:
+        if not stored:
+            raise OptionError(
+                "option path is missing: name the folder of a broker's store, or with the option"
+                " namesrv the nameservers of a cluster to read over the network"
+            )
+        for name in _NETWORK_ONLY:
+            if name.lower() in given:
+                raise OptionError(f"option {name} goes with namesrv, not with path: leave it out")
+        return None
+    if stored:
+        raise OptionError(
+            "options path and namesrv exclude each other: path reads a broker's files, namesrv its"
+            " messages over the network"
+        )
+    if take("mode", FAILFAST) != FAILFAST:
+        raise OptionError(
+            "option mode: with namesrv only FAILFAST; damage in a broker's log is told, or passed"
+            " over, where its files are read (path)"
+        )
+    usual = NetworkAddress(take("namesrv"))
+    return replace(
+        usual,
+        group=take("group", usual.group),
+        patience_ms=take("networkTimeout", usual.patience_ms),
+    )
+
+
+def _check_use(given: Collection[str], use: Use) -> None:
+    """Refuse options of a batch in a stream, and the other way round."""
+    for others, names in ((Use.BATCH, _STREAMS_ONLY), (Use.STREAM, _BATCHES_ONLY)):
+        for name in names:
+            if use is others and name.lower() in given:
+                there = Use.STREAM if use is Use.BATCH else Use.BATCH
+                raise OptionError(
+                    f"option {name} is one of spark.{there.value}, and means nothing to"
+                    f" spark.{use.value}: leave it out"
+                )
 
 
 def check_mode(mode: str, columns: Collection[str]) -> None:
@@ -146,6 +210,9 @@ _PARSERS: dict[str, tuple[str, Callable[[str, str], Any]]] = {
     spelling.lower(): (spelling, parse)
     for spelling, parse in (
         ("path", values.text),
+        ("namesrv", values.nameservers),
+        ("group", values.group),
+        ("networkTimeout", values.milliseconds),
         ("columns", values.columns),
         ("properties", values.choice("map", "binary")),
         ("decompress", values.flag),
@@ -164,5 +231,7 @@ _PARSERS: dict[str, tuple[str, Callable[[str, str], Any]]] = {
         ("endingOffsets", _offsets_text),
         ("startingTimestamp", values.milliseconds),
         ("endingTimestamp", values.milliseconds),
+        ("maxOffsetsPerTrigger", values.messages),
+        ("maxBytesPerTrigger", values.trigger_bytes),
     )
 }

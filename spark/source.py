@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    Filter,
+    InputPartition,
+)
 from pyspark.sql.types import (
     BinaryType,
     DataType,
@@ -23,13 +28,13 @@ from pyspark.sql.types import (
 from aerobee.spark.columns import ARROW_TYPES, BY_NAME
 from aerobee.spark.damage import PERMISSIVE
 from aerobee.spark.errors import OptionError
+from aerobee.spark.network_reader import NetworkReader, PushingNetworkReader
 from aerobee.spark.option_values import unknown_column
-from aerobee.spark.options import Options, check_mode, parse_options
+from aerobee.spark.options import Options, Use, check_mode, parse_options
+from aerobee.spark.partitions import LogPartition, read_share
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-    from aerobee.spark.read_plan import Share
 
 _SPARK_TYPES: dict[str, DataType] = {
     "string": StringType(),
@@ -54,7 +59,7 @@ class RocketMQSource(DataSource):
 
     def schema(self) -> StructType:
         """The columns asked for by options, or the usual ones. Raises OptionError."""
-        options = parse_options(self.options)
+        options = parse_options(self.options, Use.EITHER)
         fields = []
         for name in options.columns:
             column = BY_NAME[name]
@@ -70,15 +75,18 @@ class RocketMQSource(DataSource):
         Raises OptionError where the query's own schema asks for what there is not.
         """
         options = parse_options(self.options)
-        kind = PushingLogReader if options.push_filters and _pushing() else LogReader
-        return kind(options, _readable(schema, options.mode))
+        pushing = options.push_filters and _pushing()
+        readable = _readable(schema, options.mode)
+        if options.network is not None:
+            return (PushingNetworkReader if pushing else NetworkReader)(options, readable)
+        return (PushingLogReader if pushing else LogReader)(options, readable)
 
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        """The reader of the given columns for `readStream`. Raises OptionError likewise."""
+        from aerobee.spark.stream_reader import QueueStreamReader
 
-@dataclass
-class LogPartition(InputPartition):
-    """What one task reads."""
-
-    share: Share
+        options = parse_options(self.options, Use.STREAM)
+        return QueueStreamReader(options, _readable(schema, options.mode))
 
 
 class LogReader(DataSourceReader):
@@ -98,29 +106,8 @@ class LogReader(DataSourceReader):
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
         """The records of one partition; Spark makes one of None out of an empty plan."""
-        from pyspark.sql.pandas.types import to_arrow_schema
-
-        from aerobee.spark.damage import Damage
-        from aerobee.spark.decode import Decoder
-        from aerobee.spark.pieces import piece_batches
-
-        if not isinstance(partition, LogPartition):
-            return
-        share, options = partition.share, self._options
-        decoder = Decoder(
-            to_arrow_schema(self._schema, timezone="UTC"),
-            decompress=options.decompress,
-            verify_crc=options.verify_crc,
-            broker=share.broker,
-        )
-        yield from piece_batches(
-            share.piece,
-            share.queues_dir,
-            self._selection,
-            decoder,
-            Damage(options.mode),
-            fail_on_data_loss=options.fail_on_data_loss,
-        )
+        if isinstance(partition, LogPartition):
+            yield from read_share(partition.share, self._options, self._schema, self._selection)
 
 
 class PushingLogReader(LogReader):
