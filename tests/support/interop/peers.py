@@ -258,6 +258,8 @@ def _node() -> list[str]:
 JAVA_5: Final = Peer("java-5.5.0", "java", _java("client-5.5.0"), batches=True)
 ADMIN: Final = Peer("java-5.5.0-admin", "java", _java("client-5.5.0", "Admin"))
 RESET: Final = Peer("java-5.5.0-reset", "java", _java("client-5.5.0", "Reset"))
+KINDS: Final = Peer("java-5.5.0-kinds", "java", _java("client-5.5.0", "Kinds"))
+RECORDS: Final = Peer("java-5.5.0-records", "java", _java("client-5.5.0", "Records"))
 JAVA_5_AS_IT_COMES: Final = Peer("java-5.5.0", "java", _java("client-5.5.0", options=_SMALL))
 JAVA_5_FULL_SPEED: Final = Peer("java-5.5.0", "java", _java("client-5.5.0", options=_FULL_SPEED))
 JAVA_4: Final = Peer("java-4.9.8", "java", _java("client-4.9.8"), batches=True)
