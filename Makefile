@@ -19,7 +19,7 @@ ifeq ($(wildcard .dev/aerobee/remoting/py.typed),)
 .PHONY: $(READY)
 endif
 
-.PHONY: help setup demo test lint types bench bench-peer bench-handover interop soak lock clean
+.PHONY: help setup demo test lint types bench bench-peer bench-handover bench-spark interop soak lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -63,6 +63,9 @@ bench-peer: $(READY) ## our speed beside RocketMQ's, Redis's and NATS's
 bench-handover: $(READY) ## what is delivered twice when groups grow and shrink, ours beside RocketMQ
 	PYTHONPATH=tests $(BIN)/python -m benchmarks.handover $(ARGS)
 
+bench-spark: $(READY) ## the Spark pipeline: CPU of JVM and workers, with the bars
+	PYTHONPATH=tests $(BIN)/python -m benchmarks.spark_speed $(ARGS)
+
 interop: $(READY) ## real RocketMQ clients and servers against ours
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m interop tests/interop $(ARGS)
 
@@ -75,7 +78,7 @@ lock: ## choose newer versions and write them down
 	@build/lock/bin/python -m pip --disable-pip-version-check --quiet install uv
 	@build/lock/bin/uv pip compile --quiet --upgrade --universal --generate-hashes \
 		--python-version 3.11 --custom-compile-command "make lock" \
-		--extra spark --extra jdk --group dev pyproject.toml -o requirements.lock
+		--extra spark --extra delta --extra jdk --group dev pyproject.toml -o requirements.lock
 	@build/lock/bin/uv pip compile --quiet --upgrade --universal --generate-hashes \
 		--python-version 3.11 --custom-compile-command "make lock" \
 		--constraint requirements.lock --group build -o requirements-build.lock
