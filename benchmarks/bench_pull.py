@@ -6,15 +6,21 @@ python -m benchmarks.bench_pull [--passes N]
 import argparse
 import asyncio
 import tempfile
+from contextlib import AsyncExitStack
 from pathlib import Path
 
+from aerobee.broker.acceleration import is_compiled
 from benchmarks.messages import QUEUES, TOPIC, pull_frame, send_frame
 from benchmarks.offline import OfflineConnection, offline_connection
 from benchmarks.timing import Case, best, print_best
 
 MESSAGES_PER_QUEUE = 2048
 PULLS = 64
-SQL = "TAGS IN ('TagA', 'TagB') AND KEYS STARTSWITH 'Order'"
+ALL = ("TAG", "*")
+TAGS = ("TAG", "TagA || TagB")
+SQL = ("SQL92", "TAGS IN ('TagA', 'TagB') AND KEYS STARTSWITH 'Order'")
+CASES = {"1 of 1 KiB": (1, ALL), "32 of 1 KiB": (32, ALL), "32 by tags": (32, TAGS),
+         "32 by SQL92": (32, SQL)}  # fmt: skip
 
 
 def fill(connection: OfflineConnection, body_bytes: int) -> None:
@@ -25,11 +31,13 @@ def fill(connection: OfflineConnection, body_bytes: int) -> None:
 
 
 def pulls(
-    connection: OfflineConnection, messages: int, body_bytes: int, sql: str | None = None
+    connection: OfflineConnection, messages: int, body_bytes: int, wanted: tuple[str, str]
 ) -> Case:
     """Return a case of pulls of so many messages each, one request per read."""
     frames = [
-        pull_frame(number, number % QUEUES, number * messages % MESSAGES_PER_QUEUE, messages, sql)
+        pull_frame(
+            number, number % QUEUES, number * messages % MESSAGES_PER_QUEUE, messages, wanted
+        )
         for number in range(PULLS)
     ]
 
@@ -45,14 +53,17 @@ def pulls(
 
 async def measure(passes: int) -> dict[str, float]:
     """Return microseconds per pull by its size."""
-    with tempfile.TemporaryDirectory() as folder:
-        async with offline_connection(Path(folder)) as connection:
+    ways = {"Python": False} | ({"compiled": True} if is_compiled() else {})
+    cases = {}
+    async with AsyncExitStack() as exits:
+        for way, compiled in ways.items():
+            folder = Path(exits.enter_context(tempfile.TemporaryDirectory()))
+            offline = offline_connection(folder, compiled=compiled)
+            connection = await exits.enter_async_context(offline)
             fill(connection, 1024)
-            cases = {
-                f"{count} of 1 KiB, per pull": pulls(connection, count, 1024) for count in (1, 32)
-            }
-            cases["32 of 1 KiB by SQL92, per pull"] = pulls(connection, 32, 1024, SQL)
-            return best(cases, passes)
+            for what, (count, wanted) in CASES.items():
+                cases[f"{what}, {way}"] = pulls(connection, count, 1024, wanted)
+        return best(cases, passes)
 
 
 def main() -> None:

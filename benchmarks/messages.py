@@ -46,9 +46,9 @@ def send_frame(number: int, body_bytes: int) -> bytes:
 
 
 def pull_frame(
-    number: int, queue_id: int, offset: int, messages_max: int, sql: str | None = None
+    number: int, queue_id: int, offset: int, messages_max: int, wanted: tuple[str, str]
 ) -> bytes:
-    """Return a PULL_MESSAGE for every tag, or by SQL92, as bytes."""
+    """Return a PULL_MESSAGE as bytes; `wanted` is the type of an expression and its text."""
     ext = {
         "queueId": str(queue_id),
         "maxMsgBytes": "2147483647",
@@ -59,8 +59,8 @@ def pull_frame(
         "bname": "broker-a",
         "topic": TOPIC,
         "queueOffset": str(offset),
-        "expressionType": "TAG" if sql is None else "SQL92",
-        "subscription": "*" if sql is None else sql,
+        "expressionType": wanted[0],
+        "subscription": wanted[1],
         "subVersion": "1795253967227",
         "consumerGroup": "ConsumerGroupName",
     }

@@ -1,16 +1,20 @@
-"""Which code serves plain sends: the compiled one where it was built and is wanted, else Python.
+"""Which code serves plain sends and pulls: the compiled one where it was built and is wanted.
 
-`aerobee.broker.compiled.plain_sends` exists after a build with a C compiler. It does what
-`FastSends.send` does, for all frames of a socket read at once; `FastSends` remains the definition
-of what is done, and serves what the compiled code declines.
+`aerobee.broker.compiled` has modules after a build with a C compiler. `plain_sends` does what
+`FastSends.send` does, for all frames of a socket read at once; `record_runs` copies the records of
+a pull as `storage/reading.py` would. The Python remains the definition of what is done, and serves
+what the compiled code declines.
 """
 
 from typing import TYPE_CHECKING, Protocol
 
+from aerobee.storage.reading import Gather
+
 try:
     from aerobee.broker.compiled.plain_sends import PlainSends
+    from aerobee.broker.compiled.record_runs import gather as _gather
 except ImportError:  # no compiler where this was installed, or another Python
-    PlainSends = None  # type: ignore[assignment,misc]
+    PlainSends = _gather = None  # type: ignore[assignment,misc]
 
 if TYPE_CHECKING:
     from aerobee.broker.context import Context
@@ -43,7 +47,7 @@ def serve_run(context: "Context", suffix: bytes) -> ServeRun | None:
 
     `suffix` is what the broker adds to the properties of each message.
     """
-    if PlainSends is None or not context.settings.compiled_sends:
+    if PlainSends is None or not context.settings.compiled_fast_path:
         return None
     sends = PlainSends(
         context.queues.fast,
@@ -55,13 +59,18 @@ def serve_run(context: "Context", suffix: bytes) -> ServeRun | None:
     return sends.serve
 
 
+def gather(context: "Context") -> Gather | None:
+    """Return the compiled way to copy records for pulls, None where there is none."""
+    return _gather if context.settings.compiled_fast_path else None
+
+
 def is_compiled() -> bool:
-    """Say whether there is compiled code to serve sends."""
+    """Say whether there is compiled code to serve sends and pulls."""
     return PlainSends is not None
 
 
 def description(*, wanted: bool) -> str:
-    """Say which code serves plain sends; `wanted` is the setting."""
+    """Say which code serves plain sends and pulls; `wanted` is the setting."""
     if not is_compiled():
         return "Python, since nothing was compiled when Aerobee was installed"
-    return "compiled code" if wanted else "Python, as compiledSends=false says"
+    return "compiled code" if wanted else "Python, as compiledFastPath=false says"

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Final, Protocol
 
+from aerobee.broker.acceleration import gather
 from aerobee.broker.broadcast_offsets import FROM_PROXY, BroadcastOffsets
 from aerobee.broker.filters import MessageFilter, SqlFilter
 from aerobee.broker.hooks import PullEvent
@@ -96,6 +97,7 @@ class Pulls:
         self._handovers = context.handovers
         self._commit_log = context.tick.commit_log
         self._read_store = context.store.read
+        self._gather = gather(context)  # the records of a reply, where that is compiled
         self._count_pull = context.metrics.pulled
         self._hooks = context.hooks
         settings = context.settings
@@ -215,7 +217,9 @@ class Pulls:
         if bytes_wish is not None and bytes_wish < bytes_max:
             bytes_max = bytes_wish  # RocketMQ's broker knows nothing of it
         count_max = min(header.max_msg_nums, self._count_max)
-        return self._read_store(queue.stored, pull.offset, count_max, bytes_max, wanted, accept)
+        return self._read_store(
+            queue.stored, pull.offset, count_max, bytes_max, wanted, accept, self._gather
+        )
 
     def _reply(
         self,

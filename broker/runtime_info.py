@@ -31,7 +31,7 @@ def _times(ctx: Context) -> dict[str, str]:
             f"[ {days} days, {hours % 24} hours, {minutes % 60} minutes, {seconds % 60} seconds ]"
         ),
         "startAcceptSendRequestTimeStamp": str(ctx.settings.start_accept_send_request_time_stamp),
-        "sendsServedBy": description(wanted=ctx.settings.compiled_sends),  # ours
+        "fastPathServedBy": description(wanted=ctx.settings.compiled_fast_path),  # ours
     }
 
 

@@ -88,7 +88,7 @@ class BrokerSettings(NetSettings):
     region_id: str = "DefaultRegion"
     trace_on: bool = True
     wait_time_mills_in_send_queue: Milliseconds = 200
-    compiled_sends: bool = True  # ours: by compiled code where it was built, see acceleration.py
+    compiled_fast_path: bool = True  # ours: where it was built, see acceleration.py
 
     # Pulling
     long_polling_enable: bool = True

@@ -220,12 +220,12 @@ class CommitLog:
         at = position - segment.base
         return segment.view[at : at + count]
 
-    def span(self, begin: int, end: int) -> tuple[memoryview, int] | None:
-        """Return a file as memory and its base if it holds the committed bytes `begin` to `end`."""
-        segment = self._segments.find(begin)
-        if segment is None or end > min(self.committed, segment.end):
+    def file_at(self, position: int) -> tuple[memoryview, int, int] | None:
+        """Return a file as memory, its base, and how far it may be read, None for no file."""
+        segment = self._segments.find(position)
+        if segment is None:
             return None
-        return segment.view, segment.base
+        return segment.view, segment.base, min(self.committed, segment.end)
 
     def read(self, position: int, count: int) -> bytes:
         """Copy up to `count` committed bytes of one file; safe for any position."""

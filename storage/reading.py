@@ -1,10 +1,12 @@
 """Reads messages for consumers: one queue, from an offset on, within limits, perhaps filtered."""
 
+import mmap
 import struct
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Final, TypeAlias
+from operator import add
+from typing import Final, Protocol, TypeAlias
 
 from aerobee.storage.commit_log import CommitLog
 from aerobee.storage.consume_queue import ConsumeQueue
@@ -13,14 +15,41 @@ from aerobee.storage.queue_files import BLANK_SIZE
 from aerobee.storage.settings import StoreSettings
 
 TagHashes: TypeAlias = frozenset[int]
+_Run: TypeAlias = tuple[mmap.mmap, int, int]  # a queue file's memory, byte place, entries there
 Accept: TypeAlias = Callable[[memoryview], bool | None]
 """Decides by a whole record whether it is wanted; None ends the read before it."""
+
+
+class Gather(Protocol):
+    """Copies the wanted records of a run of entries: a faster way to do what is done here.
+
+    Entry 0 is at byte `at` of `entries`; `file` is the log from position `base` on, of which what
+    is before position `end` may be read. Limits and `wanted` are those of Reader.read. Returns the
+    records, how many they are, and how many entries need not be looked at again; None where any of
+    them is not wholly within the file, or for no reason at all.
+    """
+
+    def __call__(
+        self,
+        entries: mmap.mmap,
+        at: int,
+        count: int,
+        file: memoryview,
+        base: int,
+        end: int,
+        messages_max: int,
+        bytes_max: int,
+        wanted: TagHashes | None,
+        /,
+    ) -> tuple[bytes, int, int] | None:
+        """Copy; see the class."""
+
 
 READ_BYTES_LEAST: Final = 100  # a smaller wish counts as this
 READ_BYTES_MAX: Final = 128 << 20
 SCAN_BY_HAND: Final = 64  # entries that are filtered without numpy
 
-_RUNS: Final[dict[int, struct.Struct]] = {}
+_STRUCTS: Final[dict[int, struct.Struct]] = {}
 
 
 class ReadStatus(Enum):
@@ -49,7 +78,7 @@ class ReadResult:
     next_offset: int
     min_offset: int
     max_offset: int
-    parts: list[memoryview] = field(default_factory=list)
+    parts: list[bytes | memoryview] = field(default_factory=list)
     count: int = 0
     bytes: int = 0
 
@@ -76,11 +105,13 @@ class Reader:
         bytes_max: int,
         wanted: TagHashes | None = None,
         accept: Accept | None = None,
+        gather: Gather | None = None,
     ) -> ReadResult:
         """Read at least one message if there is one; see DefaultMessageStore.getMessage.
 
         `wanted` are the tags codes to look for, None for all; `accept` decides by the record. The
         result never spans two queue files, and scans at most `filter_scan_bytes` of entries.
+        `gather` is asked first, unless `accept` is given; it changes nothing but the speed.
         """
         if queue is None:
             return ReadResult(ReadStatus.NO_MATCHED_LOGIC_QUEUE, 0, 0, 0)
@@ -88,9 +119,23 @@ class Reader:
         if low < high and low <= offset < high:
             messages_max = max(1, messages_max)
             bytes_max = min(max(bytes_max, READ_BYTES_LEAST), READ_BYTES_MAX)
-            if wanted is None and accept is None:
-                return self._read_all(queue, offset, messages_max, bytes_max)
-            return self._read_some(queue, offset, messages_max, bytes_max, wanted, accept)
+            everything = wanted is None and accept is None
+            scan = max(self._settings.filter_scan_bytes // ENTRY_BYTES, messages_max)
+            run = queue.run(offset, min(messages_max, 256) if everything else scan)
+            (first,) = _POSITION.unpack_from(*run[:2])
+            limits = self._limits(first, messages_max, bytes_max)
+            if gather is not None and accept is None:
+                file = self._log.file_at(first)
+                found = gather(*run, *file, *limits, wanted) if file is not None else None
+                if found is not None:
+                    records, count, looked = found
+                    return ReadResult(
+                        _FOUND if count else ReadStatus.NO_MATCHED_MESSAGE, offset + looked, low,
+                        high, [records] if count else [], count, len(records),
+                    )  # fmt: skip
+            if everything:
+                return self._read_all(queue, offset, run, limits)
+            return self._read_some(queue, offset, run, limits, wanted, accept)
         if high == 0:
             return ReadResult(ReadStatus.NO_MESSAGE_IN_QUEUE, 0, low, high)
         if offset < low:
@@ -117,46 +162,45 @@ class Reader:
         )
 
     def _read_all(
-        self, queue: ConsumeQueue, offset: int, messages_max: int, bytes_max: int
+        self, queue: ConsumeQueue, offset: int, run: _Run, limits: tuple[int, int]
     ) -> ReadResult:
-        buffer, at, count = queue.run(offset, min(messages_max, 256))
-        (first,) = _POSITION.unpack_from(buffer, at)
-        messages_max, bytes_max = self._limits(first, messages_max, bytes_max)
+        buffer, at, count = run
+        messages_max, bytes_max = limits
         count = min(count, messages_max)
-        entries = (_RUNS.get(count) or _run(count)).unpack_from(buffer, at)
-        total = sum(entries[1::3])
-        end = entries[-3] + entries[-2]
-        if total <= bytes_max and (found := self._log.span(first, end)) is not None:
-            view, base = found  # all of them lie in one file
+        entries = (_STRUCTS.get(count) or _struct(count)).unpack_from(buffer, at)
+        places, sizes = entries[::3], entries[1::3]
+        total, first, end = sum(sizes), min(places), max(map(add, places, sizes))
+        file = self._log.file_at(first) if total <= bytes_max and min(sizes) > 0 else None
+        if file is not None and end <= file[2]:
+            view, base, _ = file  # all of them lie in one file
+            parts: list[bytes | memoryview]
             if end - first == total:  # side by side
                 parts = [view[first - base : end - base]]
             else:
-                places = zip(entries[::3], entries[1::3], strict=True)
-                parts = [view[at - base : at - base + size] for at, size in places]
+                pairs = zip(places, sizes, strict=True)
+                parts = [view[at - base : at - base + size] for at, size in pairs]
             return ReadResult(
                 _FOUND, offset + count, queue.min_offset, queue.max_offset, parts,
                 count, total,
             )  # fmt: skip
-        gather = _Gather(self._log, messages_max, bytes_max)
+        gathered = _Gathered(self._log, messages_max, bytes_max)
         for index in range(count):
-            if not gather.add(entries[index * 3], entries[index * 3 + 1], None):
+            if not gathered.add(places[index], sizes[index], None):
                 count = index
                 break
-        return gather.result(queue, offset + count)
+        return gathered.result(queue, offset + count)
 
     def _read_some(
         self,
         queue: ConsumeQueue,
         offset: int,
-        messages_max: int,
-        bytes_max: int,
+        run: _Run,
+        limits: tuple[int, int],
         wanted: TagHashes | None,
         accept: Accept | None,
     ) -> ReadResult:
-        scan = max(self._settings.filter_scan_bytes // ENTRY_BYTES, messages_max)
-        buffer, at, count = queue.run(offset, scan)
-        (first,) = _POSITION.unpack_from(buffer, at)
-        gather = _Gather(self._log, *self._limits(first, messages_max, bytes_max))
+        buffer, at, count = run
+        gathered = _Gathered(self._log, *limits)
         done = 0
         while done < count:
             block = min(count - done, SCAN_BY_HAND if done == 0 else count)
@@ -164,27 +208,27 @@ class Reader:
             if wanted is None:
                 pass
             elif done == 0:
-                tags = (_RUNS.get(block) or _run(block)).unpack_from(buffer, at)[2::3]
+                tags = (_STRUCTS.get(block) or _struct(block)).unpack_from(buffer, at)[2::3]
                 hits = [i for i, tag in enumerate(tags) if tag in wanted]
             else:
                 hits = _matching(queue, offset + done, block, wanted)
             for index in hits:
                 place = at + (done + index) * ENTRY_BYTES
                 position, size = _PLACE.unpack_from(buffer, place)
-                if not gather.add(position, size, accept):
-                    return gather.result(queue, offset + done + index)
+                if not gathered.add(position, size, accept):
+                    return gathered.result(queue, offset + done + index)
             done += block
-        return gather.result(queue, offset + count)
+        return gathered.result(queue, offset + count)
 
 
 _POSITION: Final = struct.Struct(">q")
 _PLACE: Final = struct.Struct(">qi")
 
 
-def _run(count: int) -> struct.Struct:
+def _struct(count: int) -> struct.Struct:
     """Return the struct that unpacks `count` entries at once; at most a few hundred exist."""
-    run = _RUNS[count] = struct.Struct(">" + "qiq" * count)
-    return run
+    found = _STRUCTS[count] = struct.Struct(">" + "qiq" * count)
+    return found
 
 
 def _matching(queue: ConsumeQueue, offset: int, count: int, wanted: TagHashes) -> list[int]:
@@ -201,7 +245,7 @@ def _matching(queue: ConsumeQueue, offset: int, count: int, wanted: TagHashes) -
     return found
 
 
-class _Gather:
+class _Gathered:
     """Collects records until a limit is met; the first one always fits."""
 
     def __init__(self, commit_log: CommitLog, messages_max: int, bytes_max: int) -> None:
@@ -210,7 +254,7 @@ class _Gather:
         self._bytes_max = bytes_max
         self._removed_until = 0  # where the next log file starts, after a miss
         self._run_begin = self._run_end = -1
-        self.parts: list[memoryview] = []
+        self.parts: list[bytes | memoryview] = []
         self.count = 0
         self.bytes = 0
         self.status = ReadStatus.NO_MATCHED_MESSAGE
@@ -221,7 +265,7 @@ class _Gather:
             return False
         if position < self._removed_until:
             return True
-        view = self._log.view(position, size) if size != BLANK_SIZE else None
+        view = self._log.view(position, size) if 0 < size < BLANK_SIZE else None
         if view is None:
             if not self.count:
                 self.status = ReadStatus.MESSAGE_WAS_REMOVING

@@ -22,7 +22,7 @@ from aerobee.storage.layout import ABORT
 from aerobee.storage.lock import StoreLock
 from aerobee.storage.marker import Marker
 from aerobee.storage.progress import Progress, read_progress, remove_progress, write_progress
-from aerobee.storage.reading import Accept, Reader, ReadResult, TagHashes
+from aerobee.storage.reading import Accept, Gather, Reader, ReadResult, TagHashes
 from aerobee.storage.recovery import FLUSHED, WRITTEN, Evidence, Recovered, Recovery
 from aerobee.storage.retention import Retention
 from aerobee.storage.search import Boundary, offset_by_time, record_bytes_at, store_time_at
@@ -269,9 +269,10 @@ class MessageStore:
         bytes_max: int,
         wanted: TagHashes | None = None,
         accept: Accept | None = None,
+        gather: Gather | None = None,
     ) -> ReadResult:
         """Read messages of a queue; see Reader.read. Commit first."""
-        return self.reader.read(queue, offset, messages_max, bytes_max, wanted, accept)
+        return self.reader.read(queue, offset, messages_max, bytes_max, wanted, accept, gather)
 
     def poll(self, timeout_s: float = 0.0) -> None:
         """Take what the disk and the helper report, for users without a loop of their own."""

@@ -57,7 +57,7 @@ class TwinBrokers:
     async def _start(self) -> None:
         for compiled in ("true", "false"):
             root = Path(self._exits.enter_context(tempfile.TemporaryDirectory()))
-            running = running_broker(root, compiledSends=compiled, **self._options)
+            running = running_broker(root, compiledFastPath=compiled, **self._options)
             broker = await self._exits.enter_async_context(running)
             broker.context.now_ms = broker._traffic.now_ms = lambda: NOW_MS
             broker._fast_traffic.now_ms = broker._traffic.now_ms

@@ -44,11 +44,11 @@ def run_of(broker: Broker) -> Callable[[bytes, int, int], tuple[int, int]]:
 @compiled
 async def test_compiled_code_serves_sends_unless_it_is_not_wanted(tmp_path: Path) -> None:
     """The setting takes effect at once, and every message is stored either way."""
-    async with running_broker(tmp_path, compiledSends="true") as broker:
+    async with running_broker(tmp_path, compiledFastPath="true") as broker:
         await make_topic(broker)
         queue = broker.context.queues.get("T", 0)
         for wanted in (True, False, True):
-            broker._apply(broker.settings.model_copy(update={"compiled_sends": wanted}))
+            broker._apply(broker.settings.model_copy(update={"compiled_fast_path": wanted}))
             assert (broker._traffic.sends.serve_run is not None) is wanted
             connection, wire = connect(broker)
             before = queue.stored.max_offset
@@ -63,7 +63,7 @@ async def test_without_a_compiler_python_serves_sends(
     """An installation without compiled code does everything."""
     monkeypatch.setattr(acceleration, "PlainSends", None)
     assert description(wanted=True).startswith("Python")
-    async with running_broker(tmp_path, compiledSends="true") as broker:
+    async with running_broker(tmp_path, compiledFastPath="true") as broker:
         assert broker._traffic.sends.serve_run is None
         await make_topic(broker)
         connection, wire = connect(broker)
@@ -75,13 +75,13 @@ async def test_without_a_compiler_python_serves_sends(
 def test_the_description_says_why() -> None:
     """What operators read names the setting where that is the reason."""
     assert description(wanted=True) == "compiled code"
-    assert "compiledSends=false" in description(wanted=False)
+    assert "compiledFastPath=false" in description(wanted=False)
 
 
 @compiled
 async def test_a_run_ends_at_its_last_frame(tmp_path: Path) -> None:
     """It serves no more frames than allowed, and none that is not complete."""
-    async with running_broker(tmp_path, compiledSends="true") as broker:
+    async with running_broker(tmp_path, compiledFastPath="true") as broker:
         await make_topic(broker)
         run = run_of(broker)
         stored = broker.context.queues.get("T", 0).stored
@@ -102,7 +102,7 @@ async def test_a_run_ends_at_its_last_frame(tmp_path: Path) -> None:
 async def test_more_than_a_block_holds_is_served_in_one_run(tmp_path: Path) -> None:
     """Small messages make records and acknowledgements that are larger than their frames."""
     async with running_broker(
-        tmp_path, compiledSends="true", mappedFileSizeCommitLog="16777216"
+        tmp_path, compiledFastPath="true", mappedFileSizeCommitLog="16777216"
     ) as broker:
         await make_topic(broker)
         run = run_of(broker)
@@ -113,7 +113,7 @@ async def test_more_than_a_block_holds_is_served_in_one_run(tmp_path: Path) -> N
 async def test_a_hook_sees_every_message(tmp_path: Path) -> None:
     """What could change a check's outcome takes the topic away from compiled code at once."""
     seen: list[SendEvent] = []
-    async with running_broker(tmp_path, compiledSends="true") as broker:
+    async with running_broker(tmp_path, compiledFastPath="true") as broker:
         await make_topic(broker)
         broker.hooks.add(before_send=seen.append)
         connection, wire = connect(broker)
@@ -124,7 +124,7 @@ async def test_a_hook_sees_every_message(tmp_path: Path) -> None:
 @compiled
 async def test_a_log_that_takes_nothing_is_told_by_python(tmp_path: Path) -> None:
     """Compiled code declines where the log refuses, and the refusal has its usual words."""
-    async with running_broker(tmp_path, compiledSends="true") as broker:
+    async with running_broker(tmp_path, compiledFastPath="true") as broker:
         await make_topic(broker)
         broker.store.commit_log.set_disk_full(True)
         run = run_of(broker)
@@ -139,5 +139,5 @@ async def test_runtime_information_tells_which_code_serves(tmp_path: Path) -> No
     """Operators can find out without trying."""
     from aerobee.broker.runtime_info import runtime_info
 
-    async with running_broker(tmp_path, compiledSends="false") as broker:
-        assert "compiledSends=false" in runtime_info(broker.context)["sendsServedBy"]
+    async with running_broker(tmp_path, compiledFastPath="false") as broker:
+        assert "compiledFastPath=false" in runtime_info(broker.context)["fastPathServedBy"]

@@ -19,7 +19,7 @@ async def test_a_region_may_have_any_name(tmp_path: Path, compiled: str, codec: 
     """What JSON or a template takes for its own is answered as it was configured, on both paths."""
     region = 'eu 5%d "%016X" \\%'
     async with (
-        running_broker(tmp_path, regionId=region, compiledSends=compiled) as broker,
+        running_broker(tmp_path, regionId=region, compiledFastPath=compiled) as broker,
         await RawPeer.connect(broker.port) as peer,
     ):
         batch = encode_batch([BatchedMessage(flag=0, body=b"b", properties=b"")])
