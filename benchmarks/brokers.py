@@ -197,8 +197,8 @@ class AerobeeTarget(BrokerTarget):
     def version(self) -> str:
         """Ours and what the hot path is made of."""
         parts = (f"{name} {importlib.metadata.version(name)}" for name in ("uvloop", "msgspec"))
-        wanted = BrokerSettings.load(None, {})[0].compiled_sends
-        sends = f"sends by {description(wanted=wanted)}"
+        wanted = BrokerSettings.load(None, {})[0].compiled_fast_path
+        sends = f"fast path by {description(wanted=wanted)}"
         return f"{importlib.metadata.version('aerobee')} ({', '.join(parts)}, {sends})"
 
 

@@ -84,7 +84,7 @@ async def offline_connection(
         "http_port": -1,
         "helper_process": False,
         "prepared_bytes": log_bytes,
-        "compiled_sends": compiled,
+        "compiled_fast_path": compiled,
         "enable_property_filter": True,
     }
     broker = Broker(BrokerSettings(**values))
