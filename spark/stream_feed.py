@@ -54,6 +54,10 @@ class Feed(Protocol):
 
 def open_feed(options: Options) -> Feed:
     """The feed that the options name."""
+    if options.network is not None:
+        from aerobee.spark.stream_network import NetworkFeed
+
+        return NetworkFeed(options, options.network)
     from aerobee.spark.stream_stores import StoreFeed
 
     return StoreFeed(options)

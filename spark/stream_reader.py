@@ -19,6 +19,7 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from aerobee.spark.network_reader import NetworkPartition, read_piece
 from aerobee.spark.offsets import (
     LATEST,
     Offsets,
@@ -33,13 +34,12 @@ from aerobee.spark.partitions import LogPartition, read_share
 from aerobee.spark.read_plan import check_chosen
 from aerobee.spark.selection import EVERYTHING
 from aerobee.spark.stream_feed import Feed, open_feed
-from aerobee.spark.stream_steps import Missing, Steps, TriggerLimits
+from aerobee.spark.stream_steps import NOTHING_MISSING, Missing, Steps, TriggerLimits
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 UNLIMITED = (1 << 63) - 1  # told as a limit, so that "all available" means Trigger.Once
-_NOTHING_MISSING = Missing()
 
 
 class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -103,13 +103,18 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._begun = True
         begin, until = offsets_of_tree(start), offsets_of_tree(end)
         feed = self._open()
-        ranges = self._steps.ranges(begin, until, feed.look())
+        bounds = feed.look()
+        gone = until.keys() - bounds.keys()
+        missing = feed.missing(gone) if gone else NOTHING_MISSING
+        ranges = self._steps.ranges(begin, until, bounds, missing)
         return list(feed.partitions(ranges, self._schema.names)) if ranges else []
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
         """The records of one partition."""
         if isinstance(partition, LogPartition):
             yield from read_share(partition.share, self._options, self._schema, EVERYTHING)
+        elif isinstance(partition, NetworkPartition):
+            yield from read_piece(partition.piece, self._options, self._schema, EVERYTHING)
 
     def commit(self, end: OffsetsTree) -> None:
         """Nothing: the checkpoint is Spark's, and brokers keep no offsets for it."""
@@ -132,7 +137,7 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._bounds = feed.look()
         bounds = self._bounds if self._frozen is None else self._frozen
         gone = begin.keys() - bounds.keys()
-        return bounds, feed.missing(gone) if gone else _NOTHING_MISSING
+        return bounds, feed.missing(gone) if gone else NOTHING_MISSING
 
     def _starting(self) -> Offsets:
         feed, since = self._open(), self._options.selection.since_ms

@@ -42,6 +42,9 @@ class Missing:
     away: frozenset[QueueKey] = frozenset()
 
 
+NOTHING_MISSING = Missing()
+
+
 class Steps:
     """Goes from offsets to the next ones, under limits that all queues share."""
 
@@ -96,11 +99,17 @@ class Steps:
             end[key] += count
         return end
 
-    def ranges(self, start: Offsets, end: Offsets, bounds: Bounds) -> list[QueueRange]:
-        """What the micro-batch from `start` to `end` reads. Raises DataLost, or warns."""
+    def ranges(
+        self, start: Offsets, end: Offsets, bounds: Bounds, missing: Missing = NOTHING_MISSING
+    ) -> list[QueueRange]:
+        """What the micro-batch from `start` to `end` reads. Raises DataLost, or warns.
+
+        Queues that are away are left to the tasks, which wait for them.
+        """
         moved = [key for key in start.keys() & end.keys() if start[key] < end[key]]
+        away = {key: QueueRange(key, start[key], end[key]) for key in missing.away & set(moved)}
         return resolve_ranges(
-            {key: bounds[key] for key in moved if key in bounds},
+            {key: bounds[key] for key in moved if key in bounds} | away,
             {key: start[key] for key in moved},
             {key: end[key] for key in moved},
             fail_on_data_loss=self._fail,

@@ -1,0 +1,110 @@
+"""A stream's messages out of a cluster's brokers, over the network."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Collection, Iterable, Sequence
+
+import numpy as np
+
+from aerobee.spark.errors import ClusterUnreachable
+from aerobee.spark.layout import Ints
+from aerobee.spark.network import Network
+from aerobee.spark.network_address import NetworkAddress
+from aerobee.spark.network_plan import share_out
+from aerobee.spark.network_reader import NetworkPartition
+from aerobee.spark.offsets import Offsets, QueueKey, QueueRange
+from aerobee.spark.options import Options
+from aerobee.spark.stream_steps import Missing
+from aerobee.spark.topics import TopicChoice
+
+log = logging.getLogger(__name__)
+
+ROUTES_S = 5.0  # how often topics, routes and earliest offsets are asked for; latest ones always
+IDLE_PAUSE_S = 0.1  # between two looks that find nothing: Spark asks again at once
+
+
+class NetworkFeed:
+    """The wanted queues of a cluster, asked of its brokers (Feed).
+
+    A broker that is away, for a restart, keeps its queues: what they held last counts, for as long
+    as `networkTimeout` says.
+    """
+
+    def __init__(self, options: Options, address: NetworkAddress) -> None:
+        self._options = options
+        self._network = Network(address)
+        self._patience_s = address.patience_ms / 1000
+        self._brokers: list[str] = []
+        self._choice: TopicChoice | None = None
+        self._bounds: dict[QueueKey, QueueRange] = {}
+        self._asked_s = self._looked_s = float("-inf")
+        self._silent_s: float | None = None  # since when somebody does not answer
+        self._idle = False
+
+    def look(self) -> dict[QueueKey, QueueRange]:
+        """Each wanted queue's messages at this moment. Raises ClusterUnreachable."""
+        if self._idle:
+            time.sleep(max(0.0, self._looked_s + IDLE_PAUSE_S - time.monotonic()))
+        try:
+            found = self._ask()
+        except ClusterUnreachable as error:
+            now = time.monotonic()
+            if self._silent_s is None:
+                self._silent_s = now
+                log.warning("%s; asked again for %g s", error, self._patience_s)
+            if not self._bounds or now - self._silent_s >= self._patience_s:
+                raise
+            found = self._bounds
+        else:
+            self._silent_s = None
+        self._idle, self._looked_s = found == self._bounds, time.monotonic()
+        self._bounds = found
+        return found
+
+    def brokers(self) -> Collection[str]:
+        """The brokers' names."""
+        return self._brokers
+
+    def check(self) -> None:
+        """Refuse topics and queues that there are not. Raises OptionError."""
+        self._network.bounds(self._options.choice(self._brokers))
+
+    def missing(self, keys: Collection[QueueKey]) -> Missing:
+        """A queue without a route is away: nothing tells a deleted one from a broker's restart."""
+        return Missing(away=frozenset(key for key in keys if key not in self._bounds))
+
+    def offsets_at(self, keys: Iterable[QueueKey], timestamp_ms: int) -> Offsets:
+        """The first offset of each queue with a store timestamp of `timestamp_ms` or later."""
+        return self._network.offsets_at(keys, timestamp_ms)
+
+    def sizes(self, _key: QueueKey, _start: int, _count: int) -> Ints:
+        """Nothing: brokers do not tell sizes, and options that need them are refused."""
+        return np.empty(0, np.int64)
+
+    def partitions(
+        self, ranges: Sequence[QueueRange], _names: Sequence[str]
+    ) -> list[NetworkPartition]:
+        """What Spark's tasks pull that take these ranges."""
+        return [NetworkPartition(each) for each in share_out(self._network, ranges, self._options)]
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._network.close()
+
+    def _ask(self) -> dict[QueueKey, QueueRange]:
+        if time.monotonic() - self._asked_s < ROUTES_S:
+            ends = self._network.latest(self._bounds)
+            if all(ends[key] >= each.end for key, each in self._bounds.items()):
+                return {
+                    key: QueueRange(key, each.start, ends[key])
+                    for key, each in self._bounds.items()
+                }
+        self._brokers = self._network.brokers()
+        if self._choice is None:
+            known = self._brokers if len(self._brokers) == 1 else ()
+            self._choice = self._options.choice(known)
+        found = self._network.bounds(self._choice, missing_fails=False)
+        self._asked_s = time.monotonic()
+        return found
