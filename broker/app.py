@@ -16,26 +16,22 @@ from aerobee.broker.broadcast_offsets import BroadcastOffsets
 from aerobee.broker.connection import BrokerConnection
 from aerobee.broker.context import Context
 from aerobee.broker.delay import DelayService
-from aerobee.broker.delay_offsets import DelayOffsetTable
 from aerobee.broker.fast_sends import FastSends
 from aerobee.broker.filters import load_parser
-from aerobee.broker.groups import GroupTable
 from aerobee.broker.hold import SWEEP_INTERVAL_MS, Holds
 from aerobee.broker.hooks import Hooks
 from aerobee.broker.live_settings import LiveSettings
 from aerobee.broker.member_parts import follow_members
 from aerobee.broker.metrics import SAMPLE_INTERVAL_S, Metrics
-from aerobee.broker.offsets import OffsetTable
 from aerobee.broker.pulling import NoPulls, Pull, Pulls
 from aerobee.broker.registration import Registration
 from aerobee.broker.request_modes import RequestModeTable
 from aerobee.broker.routes import FAMILIES
 from aerobee.broker.settings import BrokerSettings
-from aerobee.broker.system_topics import system_topics
+from aerobee.broker.tables import Tables
 from aerobee.broker.tick import Tick
 from aerobee.broker.topic_queues import AckStyle, TopicQueues
 from aerobee.broker.topic_routes import TopicRoutes
-from aerobee.broker.topics import TopicTable
 from aerobee.broker.traffic import Stalls, Traffic
 from aerobee.remoting.clocks import steady_clock_ms, wall_clock_ms
 from aerobee.remoting.net.client import ConnectionPool
@@ -82,6 +78,7 @@ class Broker:
         self._traffic: Traffic
         self._fast_traffic: Traffic
         self._pulls: Pulls
+        self._tables: Tables
 
     @property
     def hooks(self) -> Hooks:
@@ -114,8 +111,9 @@ class Broker:
         start(self._every(SAMPLE_INTERVAL_S, self._sample), "samples")
         flush_interval_s = self.store.settings.flush_interval_ms / 1000
         start(self._every(flush_interval_s * EARLY, self.store.tick), "flush")
-        start(self._save_tables(), "tables")
-        start(self._save_delay_offsets(), "delay offsets")
+        tables, settings = self._tables, lambda: self.settings
+        start(tables.save(settings), "tables")
+        start(tables.save_delay_offsets(settings, self.context.delays), "delay offsets")
         start(self._start_http(), "http")
         self.context.delays.start()
         gc.collect()
@@ -135,18 +133,9 @@ class Broker:
             await self._pool.close()
         for undo in self._closing:
             undo()
-        unsaved: OSError | None = None
-        for table in (self.context.topics, self.context.groups, self.context.offsets):
-            try:
-                table.file.flush_now()
-            except OSError as error:  # a full disk is no reason to leave the log open
-                unsaved = error
+        unsaved = self._tables.save_now()  # a full disk is no reason to leave the log open
         self.store.close()
-        try:  # after the log: what the table says was delivered is on the disk
-            self.context.delay_offsets.update(self.context.delays.close())
-            self.context.delay_offsets.file.flush_now()
-        except OSError as error:
-            unsaved = error
+        unsaved = self._tables.save_delay_offsets_now(self.context.delays) or unsaved
         if unsaved is not None:
             raise unsaved
 
@@ -205,7 +194,8 @@ class Broker:
     def _build(self, loop: asyncio.AbstractEventLoop, port: int) -> None:
         """Make every part of the broker and connect them."""
         settings, store = self.settings, self.store
-        topics, groups, offsets = self._load_tables()
+        self._tables = tables = Tables.load(settings)
+        topics, groups, offsets = tables.topics, tables.groups, tables.offsets
         self._pool = ConnectionPool()
         host = (settings.broker_ip1, port)
         store_host = host_bytes(*record_host(*host))
@@ -213,11 +203,10 @@ class Broker:
         style = AckStyle(settings.region_id, settings.trace_on, store_host.hex().upper())
         queues = TopicQueues(store, style)
         appender = Appender(store, tick)
-        delay_offsets = DelayOffsetTable(wall_clock_ms, settings.config_dir)
         delays = DelayService(
             store, queues, appender, tick, wall_clock_ms, loop.call_later, settings.delay_levels_ms
         )
-        delays.progress.recover(delay_offsets.load())
+        delays.progress.recover(tables.delay_offsets.load())
         holds = Holds(
             self._serve_again,
             steady_clock_ms,
@@ -225,7 +214,9 @@ class Broker:
             settings.held_pulls_per_connection_max,
             loop.call_soon,
         )
-        parts = follow_members(loop, lambda: self.settings, topics, groups, offsets, queues, holds)
+        parts = follow_members(
+            loop, lambda: self.settings, tables, queues, holds, self._tasks.start
+        )
         self.context = Context(
             settings=settings,
             store=store,
@@ -250,7 +241,7 @@ class Broker:
             now_ms=wall_clock_ms,
             live=LiveSettings(settings, self._config_file, wall_clock_ms, self._apply),
             delays=delays,
-            delay_offsets=delay_offsets,
+            delay_offsets=tables.delay_offsets,
             announcing={},
             host=host,
             store_host=store_host,
@@ -279,30 +270,6 @@ class Broker:
         )
         self._fast_traffic = replace(self._traffic, pulls=NoPulls())
 
-    def _load_tables(self) -> tuple[TopicTable, GroupTable, OffsetTable]:
-        settings, folder = self.settings, self.settings.config_dir
-        topics = TopicTable(
-            system_topics(settings),
-            wall_clock_ms,
-            folder,
-            auto_create=settings.auto_create_topic_enable,
-            topics_max=settings.topics_max,
-        )
-        groups = GroupTable(
-            wall_clock_ms,
-            folder,
-            auto_create=settings.auto_create_subscription_group,
-            create_system=settings.enable_create_sys_group,
-            groups_max=settings.groups_max,
-        )
-        offsets = OffsetTable(
-            wall_clock_ms, folder, version_step=settings.consumer_offset_update_version_step
-        )
-        topics.load()
-        groups.load()
-        offsets.load()
-        return topics, groups, offsets
-
     def _serve_again(self, pull: Pull, expired: bool) -> bool:
         return self._pulls.serve_again(pull, expired)
 
@@ -329,29 +296,6 @@ class Broker:
                 work()
             except Exception:
                 log.exception("periodic work failed work=%s", getattr(work, "__qualname__", work))
-
-    async def _save_tables(self) -> None:
-        """Write the tables that have changed."""
-        context = self.context
-        while True:
-            await asyncio.sleep(self.settings.flush_consumer_offset_interval / 1000)
-            try:
-                await context.topics.file.flush()
-                await context.groups.file.flush()
-                await context.offsets.flush()
-            except OSError as error:
-                log.error("tables not saved error=%s", error)
-
-    async def _save_delay_offsets(self) -> None:
-        """Write how far delayed messages were delivered, as far as the disk has them."""
-        context = self.context
-        while True:
-            await asyncio.sleep(self.settings.flush_delay_offset_interval / 1000)
-            context.delay_offsets.update(context.delays.settled())
-            try:
-                await context.delay_offsets.file.flush()
-            except OSError as error:
-                log.error("delay_offsets_not_saved error=%s", error)
 
     async def _start_http(self) -> None:
         """Start the HTTP side after the ports are bound: its imports take a quarter second."""

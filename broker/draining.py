@@ -8,16 +8,19 @@ pulls themselves, which carry the offset that a member would commit.
 
 A client that hears of a change in one group shares the queues of all its groups anew, and some do
 so by a timer: whoever asks for the members (38) of a group that is being drained is answered when
-that is done. That a topic has more queues or fewer nobody is told here, each client learns it when
-it asks for the route: for a minute, who asks for the members finishes before it is answered, alone.
+that is done, or is refused after a while, upon which it keeps what it has. That a topic has more
+queues or fewer nobody is told here, each client learns it when it asks for the route: for a minute,
+who asks for the members finishes before it is answered, alone.
 """
 
 import logging
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
+from aerobee.broker.handed_out import HandedOut
 from aerobee.broker.members import Members
 from aerobee.broker.owned_queue import OwnedQueue, Timer
 from aerobee.broker.owner_pulls import ACTIVELY, POLL_MS
@@ -29,15 +32,34 @@ log = logging.getLogger(__name__)
 SETTLE_MS: Final = 150  # in which a member that asked for the others (38) drops what it lost
 SETTLE_MS_MAX: Final = 2000  # Java begins to share at most once a second
 NEWS_MS: Final = 60_000  # until every client has asked for the route (30 s) and shared (20 s)
+HELD_MS: Final = 500  # clients ask for the members in the thread that serves all their groups
+QUICK_MS: Final = 500  # to finish in: of one member alone, and of a group that has been too slow
+SLOW_MS: Final = 600_000  # for which a group is taken to be too slow
+POLL_QUICKLY_MS: Final = 300
+POLL_SLOWLY_MS: Final = 100
 HELD_MAX: Final = 10_000  # questions for the members of one group, of all who ask
+
+
+Key = tuple[str, Connection | None]
+"""A group, and the member that is drained alone."""
+
+Answer = Callable[[bool], None]
+"""Tells who asks for the members: they are as they are (true), or ask again later (false)."""
+
+
+@dataclass(slots=True, eq=False)
+class Held:
+    """A question for the members that waits, until `timer` ends its wait."""
+
+    answer: Answer
+    timer: Timer | None = None
 
 
 @dataclass(slots=True, eq=False)
 class Drain:
     """Members of a group that finish, all or one `alone`; `left` are queues with work under way.
 
-    `held` answers those who have asked for the members meanwhile; `asked` counts the questions
-    since, by who has asked.
+    `asked` counts the questions for the members since they were told, by who has asked.
     """
 
     group: str
@@ -47,15 +69,16 @@ class Drain:
     left: dict[OwnedQueue, None]
     timer: Timer | None = None
     told: bool = False
-    held: list[Callable[[], None]] = field(default_factory=list)
     asked: Counter[Connection] = field(default_factory=Counter)
 
 
 class Draining:
     """Passes notices on to `notify(group, members)`, when foreign members have finished.
 
-    That takes `limit_ms()` at most, 0 lets nobody wait. A group is not drained again before as much
-    time has passed as its last draining took: its members consume at least half of the time.
+    That takes `limit_ms()` at most, 0 lets nobody wait; of a group that took longer, QUICK_MS in
+    the next ten minutes. A group is not drained again before as much time has passed as its last
+    draining took, and hears of no change before that: its members consume at least half of the
+    time.
     """
 
     def __init__(
@@ -75,33 +98,42 @@ class Draining:
         self._later = later
         self._limit_ms = limit_ms
         self._notify = notify
-        self._drains: dict[tuple[str, Connection | None], Drain] = {}
+        self._handed_out = HandedOut(members, owners, around)
+        self._drains: dict[Key, Drain] = {}
+        self._held: dict[Key, dict[Held, None]] = {}
         self._of: dict[OwnedQueue, Drain] = {}
         self._rests: dict[str, Timer] = {}  # groups that were drained a short time ago
+        self._late: set[str] = set()  # groups that have changed since they were told
+        self._slow: dict[str, int] = {}  # groups that did not finish in time: until when
         self._news: dict[str, Timer] = {}  # groups whose members may yet learn of a queue count
 
     def __len__(self) -> int:
-        return sum(map(len, (self._drains, self._of, self._rests, self._news)))
+        tables: tuple[Sized, ...] = (
+            *(self._drains, self._held, self._of, self._rests),
+            *(self._late, self._slow, self._news, self._handed_out),
+        )
+        return sum(len(table) for table in tables)
 
     def __call__(self, group: str, connections: list[Connection]) -> None:
         """A group has changed: tell its members, at once or when they have finished."""
         drain = self._drains.get((group, None))
         if drain is not None and not drain.told:
             return  # they will hear of this change, too
-        wanted = drain is None and group not in self._rests
-        if not wanted or self._begin(group, None) is None:
+        if drain is not None or group in self._rests:
+            self._late.add(group)
+        elif self._begin(group, None) is None:
             self._notify(group, connections)
 
     def expect_news(self, group: str) -> None:
         """A topic of a group has another number of queues: its members learn of it one by one."""
-        self.gone(group)
-        self._news[group] = self._later(NEWS_MS / 1000, lambda: self.gone(group))
+        self._no_news(group)
+        self._news[group] = self._later(NEWS_MS / 1000, lambda: self._no_news(group))
 
     def gone(self, group: str) -> None:
-        """Nothing is new to a group any more, or nobody is left in it."""
-        timer = self._news.pop(group, None)
-        if timer is not None:
-            timer.cancel()
+        """Nobody is left in a group."""
+        self._no_news(group)
+        self._late.discard(group)
+        self._slow.pop(group, None)
 
     def pulled(self, queue: OwnedQueue, *, finished: bool) -> None:
         """The owner of a draining queue has pulled; `finished` if nothing is under way."""
@@ -111,15 +143,20 @@ class Draining:
             if not drain.left:
                 self._tell(drain)
 
-    def put_on_hold(self, connection: Connection, group: str, answer: Callable[[], None]) -> bool:
+    def has_finished(self, queue: OwnedQueue) -> bool:
+        """Whether a queue's owner has consumed what it fetched, and fetches nothing more."""
+        drain = self._of.get(queue)
+        return queue.draining and drain is not None and queue not in drain.left
+
+    def put_on_hold(self, connection: Connection, group: str, answer: Answer) -> bool:
         """Whether who asks for a group's members has to wait; `answer` is called when it has."""
-        drain = self._drains.get((group, None)) or self._drains.get((group, connection))
+        drain = self._drains.get((group, None))
+        if group in self._late or (drain is not None and not drain.told):
+            return self._hold((group, None), answer)
+        drain = self._drains.get((group, connection))
         if drain is None and group in self._news:
             drain = self._begin(group, connection)
-        if drain is None or drain.told or len(drain.held) >= HELD_MAX:
-            return False
-        drain.held.append(answer)
-        return True
+        return drain is not None and not drain.told and self._hold((group, connection), answer)
 
     def asked_members(self, connection: Connection, group: str) -> None:
         """A member begins to share queues anew: soon it knows which ones it keeps."""
@@ -146,26 +183,46 @@ class Draining:
     def _foreign(self, group_name: str, alone: Connection | None) -> list[OwnedQueue]:
         """Return the queues of members whose pulls say how far they are, and who keep them."""
         group = self._members.group(group_name)
-        if group is None or group.consume_type == ACTIVELY:
+        if group is None:
             return []
         return [
             queue
             for connection, member in group.members.items()
             if member.handover_timeout_ms is None and alone in (None, connection)
             for queue in self._owners.owned_by(connection, group_name)
-            if not (queue.leaving or queue.let_go_for_good)
+            if not (queue.leaving or queue.let_go_for_good or (alone and queue.draining))
         ]
 
     def _poll(self, drain: Drain) -> None:
         """Have the owners pull again, which shows how far they are; end when the time is up."""
         drain.left = {queue: None for queue in drain.left if queue.draining}
-        if not drain.left or self._clock_ms() - drain.began_ms >= self._limit_ms():
+        waited_ms = self._clock_ms() - drain.began_ms
+        if not drain.left or waited_ms >= self._limit_of(drain):
             self._tell(drain)
             return
-        drain.timer = self._later(POLL_MS / 1000, lambda: self._poll(drain))
+        pause_ms = POLL_MS if waited_ms < POLL_QUICKLY_MS else POLL_SLOWLY_MS
+        drain.timer = self._later(pause_ms / 1000, lambda: self._poll(drain))
+        group = self._members.group(drain.group)
+        if group is not None and group.consume_type == ACTIVELY:
+            self._ask_how_far(drain)
+            return
         for queue in list(drain.left):
             if queue.owner is not None:
                 self._around.end_pulls(queue.owner.connection, queue.key)
+
+    def _ask_how_far(self, drain: Drain) -> None:
+        """Have lite pull consumers say it: their pulls do not."""
+        by_owner: dict[Connection, list[OwnedQueue]] = {}
+        for queue in drain.left:
+            if queue.owner is not None:
+                by_owner.setdefault(queue.owner.connection, []).append(queue)
+        for connection, queues in by_owner.items():
+            finished = partial(self.pulled, finished=True)
+            self._handed_out.look(connection, queues, finished)
+
+    def _limit_of(self, drain: Drain) -> int:
+        slow = self._slow.get(drain.group, 0) > drain.began_ms
+        return min(self._limit_ms(), QUICK_MS) if slow or drain.alone else self._limit_ms()
 
     def _tell(self, drain: Drain) -> None:
         """Tell the members that their group has changed; wait until they know what they keep."""
@@ -174,13 +231,33 @@ class Draining:
         drain.told = True
         if drain.left:
             log.info("not_finished group=%s queues=%d", drain.group, len(drain.left))
+            if drain.alone is None and self._slow.get(drain.group, 0) <= drain.began_ms:
+                self._slow[drain.group] = self._clock_ms() + SLOW_MS
         group = self._members.group(drain.group)
         if group is not None and drain.alone is None:
             self._notify(drain.group, list(group.members))
         drain.timer = self._later(SETTLE_MS_MAX / 1000, lambda: self._over(drain))
-        for answer in drain.held:
-            answer()
-        drain.held.clear()
+        for held in self._held.pop((drain.group, drain.alone), {}):
+            if held.timer is not None:
+                held.timer.cancel()
+            held.answer(True)
+
+    def _hold(self, key: Key, answer: Answer) -> bool:
+        """Let a question for the members wait; False where too many do."""
+        held = self._held.setdefault(key, {})
+        if len(held) >= HELD_MAX:
+            return False
+        question = Held(answer)
+        question.timer = self._later(HELD_MS / 1000, lambda: self._not_yet(key, question))
+        held[question] = None
+        return True
+
+    def _not_yet(self, key: Key, question: Held) -> None:
+        held = self._held[key]
+        del held[question]
+        if not held:
+            del self._held[key]
+        question.answer(False)
 
     def _settle(self, connection: Connection, drain: Drain) -> None:
         """Let a member pull again what it kept, unless it asks on or waits for what it gained."""
@@ -217,8 +294,19 @@ class Draining:
             rest_s = (self._clock_ms() - drain.began_ms) / 1000
             self._rests[drain.group] = self._later(rest_s, lambda: self._rested(drain.group))
 
-    def _rested(self, group: str) -> None:
-        del self._rests[group]
+    def _rested(self, group_name: str) -> None:
+        """Tell a group of what has changed meanwhile."""
+        del self._rests[group_name]
+        if group_name in self._late:
+            self._late.discard(group_name)
+            group = self._members.group(group_name)
+            if group is not None:
+                self(group_name, list(group.members))
+
+    def _no_news(self, group: str) -> None:
+        timer = self._news.pop(group, None)
+        if timer is not None:
+            timer.cancel()
 
     def _resume(self, queues: list[OwnedQueue]) -> None:
         for queue in queues:

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Iterable, Sized
 from typing import Final
 
-from aerobee.broker.draining import Draining
+from aerobee.broker.draining import QUICK_MS, Draining
 from aerobee.broker.members import Members
 from aerobee.broker.newcomers import Newcomers, holder_of
 from aerobee.broker.owned_queue import Ask, Holder, OwnedQueue, QueueKey, Verdict
@@ -120,7 +120,8 @@ class Handovers:
             return Verdict.OFFSET
         ask = self._owners.put_on_hold(queue, holder, answer)
         if circle:
-            self._later(self._drain_ms() / 1000, lambda: self._break_circle(ask))
+            limit_ms = min(self._drain_ms(), QUICK_MS)
+            self._later(limit_ms / 1000, lambda: self._break_circle(ask))
         self._pulls.asked_for(queue)
         return None
 
@@ -165,7 +166,7 @@ class Handovers:
         return connection not in queue.formers
 
     def committed(self, connection: Connection, key: QueueKey) -> None:
-        """A commit of its own (15) was taken: it may be the last one before a queue is given up."""
+        """A commit of its own (15) has come: it may be the last one before a queue is given up."""
         queue = self._queues.get(key)
         if queue is None or not queue.is_owned_by(connection):
             return
@@ -180,20 +181,24 @@ class Handovers:
             queue.let_go_in = change
             self._owners.let_go(queue)
 
-    def ask_members(self, connection: Connection, group: str, answer: Callable[[], None]) -> bool:
+    def ask_members(
+        self, connection: Connection, group: str, answer: Callable[[bool], None]
+    ) -> bool:
         """A connection asks who is in a group (38); False when `answer` will be called later.
 
         Members do so that are about to rebalance: what is not ours begins when all have finished.
+        Where that takes long, `answer(False)` says that nothing is to be changed yet.
         """
         members = self._members.group(group)
         member = members.members.get(connection) if members is not None else None
         if member is None:
             return True
 
-        def late() -> None:
+        def late(members_stand: bool) -> None:
             if not connection.closed:
-                self._asked_members(connection, group)
-                answer()
+                if members_stand:
+                    self._asked_members(connection, group)
+                answer(members_stand)
 
         if member.handover_timeout_ms is None and self._draining.put_on_hold(
             connection, group, late
@@ -344,6 +349,8 @@ class Handovers:
             return "reconnected"
         if queue.overdue:
             return "overdue"
+        if self._draining.has_finished(queue):
+            return "finished"
         self._signs.expect(queue.key.group)
         if queue.has_let_go(self._signs.change(queue.key.group)):
             return "let go"

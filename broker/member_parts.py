@@ -1,21 +1,20 @@
 """The parts of a broker that follow its consumers, made and connected."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
+from typing import Any
 
 from aerobee.broker.change_notices import ChangeNotices
-from aerobee.broker.groups import GroupTable
 from aerobee.broker.handover import Handovers
 from aerobee.broker.hold import Holds
 from aerobee.broker.member_limits import MemberLimits
 from aerobee.broker.members import Members
-from aerobee.broker.offsets import OffsetTable
 from aerobee.broker.queue_locks import QueueLocks
 from aerobee.broker.settings import BrokerSettings
 from aerobee.broker.surroundings import BrokerSurroundings
+from aerobee.broker.tables import Tables
 from aerobee.broker.topic_queues import TopicQueues
-from aerobee.broker.topics import TopicTable
 from aerobee.remoting.bodies import TopicConfig
 from aerobee.remoting.clocks import steady_clock_ms, wall_clock_ms
 
@@ -32,20 +31,22 @@ class MemberParts:
 def follow_members(
     loop: asyncio.AbstractEventLoop,
     settings: Callable[[], BrokerSettings],
-    topics: TopicTable,
-    groups: GroupTable,
-    offsets: OffsetTable,
+    tables: Tables,
     queues: TopicQueues,
     holds: Holds,
+    start: Callable[[Coroutine[Any, Any, None]], object],
 ) -> MemberParts:
-    """Make the registries of members, locks and owners; `settings` returns the present ones."""
+    """Make the registries of members, locks and owners.
+
+    `settings` returns the present ones, `start` runs what has to wait for a member's answer.
+    """
     first = settings()
     notices = ChangeNotices(loop.call_later, lambda: settings().notify_consumer_ids_changed_enable)
     limits = MemberLimits(first.memberships_max, first.subscription_bytes_max)
     members = Members(
         lambda group, told: handovers.notify(group, told),
         wall_clock_ms,
-        groups.is_read_forbidden,
+        tables.groups.is_read_forbidden,
         limits,
     )
     locks = QueueLocks(steady_clock_ms, first.owned_queues_max)
@@ -53,10 +54,11 @@ def follow_members(
         first.broker_name,
         holds=holds,
         queues=queues,
-        offsets=offsets,
+        offsets=tables.offsets,
         locks=locks,
         notices=notices,
         members=members,
+        start=start,
     )
     handovers = Handovers(
         members,
@@ -74,5 +76,5 @@ def follow_members(
         for group in members.groups_of_topic(config.topic_name):
             handovers.topic_changed(group, config.topic_name)
 
-    topics.on_changed.append(topic_changed)
+    tables.topics.on_changed.append(topic_changed)
     return MemberParts(members, locks, handovers)

@@ -7,10 +7,13 @@ clock, the timers and what happens to pulls come from outside.
 import logging
 from collections import Counter
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from aerobee.broker.owned_queue import Ask, Holder, OwnedQueue, QueueKey, Timer, Verdict
 from aerobee.remoting.net.connection import Connection
+
+if TYPE_CHECKING:
+    from aerobee.broker.handed_out import Holdings
 
 log = logging.getLogger(__name__)
 
@@ -44,6 +47,17 @@ class Surroundings(Protocol):
 
     def holds_pull(self, connection: Connection, key: QueueKey) -> bool:
         """Whether a pull of this connection waits on the queue."""
+
+    def pulls_at(self, connection: Connection, key: QueueKey) -> int | None:
+        """Return the offset at which a pull of this connection waits, None if none does."""
+
+    def commit(self, key: QueueKey, offset: int) -> None:
+        """Commit for a group what a member has done that does not say so itself."""
+
+    def ask_holdings(
+        self, connection: Connection, group: str, answered: "Callable[[Holdings | None], None]"
+    ) -> None:
+        """Ask a member what it holds (307); `answered` gets None where it does not say."""
 
 
 class QueueOwners:
@@ -256,7 +270,10 @@ class QueueOwners:
         ask.answer(Verdict.PENDING)
 
     def _time_is_up(self, queue: OwnedQueue) -> None:
-        """The owner did not give the queue up in its time."""
+        """The owner did not give the queue up in its time, which does not end while it finishes."""
+        if queue.draining:
+            queue.limit = self._later(NOTICE_MS / 1000, lambda: self._time_is_up(queue))
+            return
         queue.limit = None
         queue.overdue = True
         if queue.asks:

@@ -1,10 +1,18 @@
 """What a hand-over does to the rest of the broker: pulls that wait, notices, offsets, locks."""
 
-from typing import TYPE_CHECKING
+import logging
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, Final
 
+from aerobee.broker.handed_out import Holdings
 from aerobee.broker.owned_queue import QueueKey
 from aerobee.broker.queue_owners import Surroundings
-from aerobee.remoting.bodies import MessageQueue
+from aerobee.remoting.bodies import ConsumerRunningInfo, MessageQueue, decode_body
+from aerobee.remoting.codes import RequestCode, ResponseCode
+from aerobee.remoting.command import Command
+from aerobee.remoting.errors import AerobeeError
+from aerobee.remoting.headers._fields import encode_header
+from aerobee.remoting.headers.heartbeat import ConsumerRunningInfoRequest
 from aerobee.remoting.net.connection import Connection
 
 if TYPE_CHECKING:
@@ -14,6 +22,10 @@ if TYPE_CHECKING:
     from aerobee.broker.offsets import OffsetTable
     from aerobee.broker.queue_locks import QueueLocks
     from aerobee.broker.topic_queues import TopicQueues
+
+log = logging.getLogger(__name__)
+
+HOLDINGS_TIMEOUT_S: Final = 2.0
 
 
 class BrokerSurroundings(Surroundings):
@@ -29,6 +41,7 @@ class BrokerSurroundings(Surroundings):
         locks: "QueueLocks",
         notices: "ChangeNotices",
         members: "Members",
+        start: Callable[[Coroutine[Any, Any, None]], object],
     ) -> None:
         self._broker_name = broker_name
         self._holds = holds
@@ -37,6 +50,7 @@ class BrokerSurroundings(Surroundings):
         self._locks = locks
         self._notices = notices
         self._members = members
+        self._start = start
 
     def committed(self, key: QueueKey) -> int | None:
         """Return the committed offset of a queue."""
@@ -72,3 +86,43 @@ class BrokerSurroundings(Surroundings):
             held.pull.connection is connection and held.pull.header.consumer_group == key.group
             for held in queue.holds
         )
+
+    def pulls_at(self, connection: Connection, key: QueueKey) -> int | None:
+        """Return the offset at which a pull of this connection waits, None if none does."""
+        queue = self._queues.find(key.topic, key.queue_id)
+        for held in queue.holds if queue is not None else ():
+            pull = held.pull
+            if pull.connection is connection and pull.header.consumer_group == key.group:
+                return pull.header.queue_offset
+        return None
+
+    def commit(self, key: QueueKey, offset: int) -> None:
+        """Commit for a group what a member has done that does not say so itself."""
+        self._offsets.commit(*key, offset)
+
+    def ask_holdings(
+        self, connection: Connection, group: str, answered: Callable[[Holdings | None], None]
+    ) -> None:
+        """Ask a member what it holds (307); `answered` gets None where it does not say."""
+        self._start(self._ask_holdings(connection, group, answered))
+
+    async def _ask_holdings(
+        self, connection: Connection, group_name: str, answered: Callable[[Holdings | None], None]
+    ) -> None:
+        holdings = None
+        group = self._members.group(group_name)
+        member = group.members.get(connection) if group is not None else None
+        if member is not None:
+            header = ConsumerRunningInfoRequest(
+                consumer_group=group_name, client_id=member.client.client_id
+            )
+            code = RequestCode.GET_CONSUMER_RUNNING_INFO
+            try:
+                command = Command(code=code, ext=encode_header(header))
+                reply = await connection.call(command, HOLDINGS_TIMEOUT_S)
+                if reply.code == ResponseCode.SUCCESS:
+                    info = decode_body(ConsumerRunningInfo, reply.body)
+                    holdings = Holdings.of(info, self._broker_name)
+            except AerobeeError as error:
+                log.warning("no_holdings group=%s client=%s error=%s", group_name, member, error)
+        answered(holdings)

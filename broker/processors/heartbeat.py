@@ -130,10 +130,14 @@ def consumer_list(ctx: Context, request: Request[ConsumerListRequest]) -> Outcom
     return _client_ids(ctx, group)
 
 
-def _list_later(ctx: Context, request: Request[ConsumerListRequest]) -> None:
-    """Answer a request that had to wait."""
+def _list_later(ctx: Context, request: Request[ConsumerListRequest], stands: bool) -> None:
+    """Answer a request that had to wait: without the members, clients keep the queues they have."""
+    group = request.header.consumer_group
     try:
-        outcome: Outcome = _client_ids(ctx, request.header.consumer_group)
+        if not stands:
+            remark = f"group {group} is changing, its members finish first and are told then"
+            raise RequestError(ResponseCode.SYSTEM_BUSY, remark)
+        outcome: Outcome = _client_ids(ctx, group)
     except RequestError as error:
         outcome = failure(request.command, error)
     answer(request.connection, request.command, outcome)

@@ -97,7 +97,7 @@ def update_consumer_offset(ctx: Context, request: Request[UpdateConsumerOffsetRe
     if ctx.handovers.takes_commit(request.connection, key, header.commit_offset):
         remote = request.connection.remote
         ctx.offsets.commit(group, topic, header.queue_id, header.commit_offset, remote)
-        ctx.handovers.committed(request.connection, key)
+    ctx.handovers.committed(request.connection, key)
     return Reply()
 
 

@@ -1,0 +1,109 @@
+"""How far lite pull consumers of other projects are: they are asked (307), for nothing shows it.
+
+A lite pull consumer commits by a timer what it has handed to its user, some seconds late; its
+pulls carry no offset, and a queue that it loses begins anew at its last commit. While its pulls
+wait, what it holds of a queue says how far it is: nothing means that all it has fetched was handed
+out. What was handed out before its latest batch is done, for its user has polled again; the broker
+commits that, as the client itself would have at that poll with `autoCommit`. Without, nothing is
+committed for anybody.
+"""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from aerobee.broker.filters import ALL, is_tag_type
+from aerobee.broker.members import Members
+from aerobee.broker.owned_queue import OwnedQueue
+from aerobee.broker.queue_owners import QueueOwners, Surroundings
+from aerobee.remoting.bodies import ConsumerRunningInfo
+from aerobee.remoting.net.connection import Connection
+
+log = logging.getLogger(__name__)
+
+Finished = Callable[[OwnedQueue], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Holdings:
+    """What a consumer says of itself; `queues` are messages held and last hand-out, in ms."""
+
+    auto_commit: bool
+    batch_max: int
+    queues: dict[tuple[str, int], tuple[int, int]]
+
+    @classmethod
+    def of(cls, info: ConsumerRunningInfo, broker_name: str) -> "Holdings":
+        """Read the answer to 307, the part of it that is about one broker."""
+        batch = info.properties.get("pullBatchSize", "")
+        return cls(
+            auto_commit=info.properties.get("autoCommit") == "true",
+            batch_max=int(batch) if batch.isdecimal() and len(batch) < 10 else 0,
+            queues={
+                (place.topic, place.queue_id): (held.cached_msg_count, held.last_consume_timestamp)
+                for place, held in info.mq_table.items()
+                if place.broker_name == broker_name
+            },
+        )
+
+
+class HandedOut:
+    """Asks consumers what they hold, each once at a time, and commits what they have done."""
+
+    def __init__(self, members: Members, owners: QueueOwners, around: Surroundings) -> None:
+        self._members = members
+        self._owners = owners
+        self._around = around
+        self._asked: set[Connection] = set()
+
+    def __len__(self) -> int:
+        return len(self._asked)
+
+    def look(self, connection: Connection, queues: list[OwnedQueue], finished: Finished) -> None:
+        """Call `finished` for those queues of one owner of which it holds nothing, if any."""
+        if connection in self._asked:
+            return
+        self._asked.add(connection)
+
+        def answered(holdings: Holdings | None) -> None:
+            self._asked.discard(connection)
+            if holdings is None or not holdings.auto_commit:
+                for queue in queues:
+                    finished(queue)  # nothing can be done for it
+            else:
+                mine = [queue for queue in queues if queue.is_owned_by(connection)]
+                self._take(connection, mine, holdings, finished)
+
+        self._around.ask_holdings(connection, queues[0].key.group, answered)
+
+    def _take(
+        self,
+        connection: Connection,
+        queues: list[OwnedQueue],
+        holdings: Holdings,
+        finished: Finished,
+    ) -> None:
+        latest_ms = max((at_ms for _, at_ms in holdings.queues.values()), default=0)
+        for queue in queues:
+            key = queue.key
+            offset, committed = self._around.pulls_at(connection, key), self._around.committed(key)
+            held, at_ms = holdings.queues.get((key.topic, key.queue_id), (1, 0))
+            if offset is None or (held and (committed or 0) < offset):
+                continue
+            if at_ms == latest_ms and (committed or 0) < offset:  # its batch may be under way
+                whole = holdings.batch_max and self._wants_all(queue)
+                offset = max(offset - holdings.batch_max, 0) if whole else committed
+            if offset is not None and offset > (committed or 0):
+                self._around.commit(key, offset)
+                queue.floor = offset  # the consumer's own commits are behind this for some seconds
+                self._owners.link(queue, connection)
+            finished(queue)
+
+    def _wants_all(self, queue: OwnedQueue) -> bool:
+        """Whether a group filters nothing, so that a batch is a range of offsets."""
+        wanted = self._members.subscription(queue.key.group, queue.key.topic)
+        return (
+            wanted is not None
+            and is_tag_type(wanted.expression_type)
+            and (wanted.sub_string or ALL) == ALL
+        )

@@ -1,0 +1,107 @@
+"""The tables that a broker keeps in `config`: loaded, saved as they change, and at last."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Self
+
+from aerobee.broker.delay_offsets import DelayOffsetTable
+from aerobee.broker.groups import GroupTable
+from aerobee.broker.offsets import OffsetTable
+from aerobee.broker.system_topics import system_topics
+from aerobee.broker.topics import TopicTable
+from aerobee.remoting.clocks import wall_clock_ms
+
+if TYPE_CHECKING:
+    from aerobee.broker.delay import DelayService
+    from aerobee.broker.json_files import TableFile
+    from aerobee.broker.settings import BrokerSettings
+
+log = logging.getLogger(__name__)
+
+
+class Tables:
+    """Topics, groups, committed offsets, and how far delayed messages were delivered.
+
+    What is written of the last is what the disk has of the log: it is saved apart from the others.
+    """
+
+    def __init__(
+        self,
+        topics: TopicTable,
+        groups: GroupTable,
+        offsets: OffsetTable,
+        delay_offsets: DelayOffsetTable,
+    ) -> None:
+        self.topics = topics
+        self.groups = groups
+        self.offsets = offsets
+        self.delay_offsets = delay_offsets
+
+    @classmethod
+    def load(cls, settings: "BrokerSettings") -> Self:
+        """Read what earlier runs have kept; delay offsets are read by who recovers from them."""
+        folder = settings.config_dir
+        topics = TopicTable(
+            system_topics(settings),
+            wall_clock_ms,
+            folder,
+            auto_create=settings.auto_create_topic_enable,
+            topics_max=settings.topics_max,
+        )
+        groups = GroupTable(
+            wall_clock_ms,
+            folder,
+            auto_create=settings.auto_create_subscription_group,
+            create_system=settings.enable_create_sys_group,
+            groups_max=settings.groups_max,
+        )
+        offsets = OffsetTable(
+            wall_clock_ms, folder, version_step=settings.consumer_offset_update_version_step
+        )
+        topics.load()
+        groups.load()
+        offsets.load()
+        return cls(topics, groups, offsets, DelayOffsetTable(wall_clock_ms, folder))
+
+    async def save(self, settings: "Callable[[], BrokerSettings]") -> None:
+        """Write what has changed, every `flushConsumerOffsetInterval`."""
+        while True:
+            await asyncio.sleep(settings().flush_consumer_offset_interval / 1000)
+            try:
+                await self.topics.file.flush()
+                await self.groups.file.flush()
+                await self.offsets.flush()
+            except OSError as error:
+                log.error("tables not saved error=%s", error)
+
+    async def save_delay_offsets(
+        self, settings: "Callable[[], BrokerSettings]", delays: "DelayService"
+    ) -> None:
+        """Write how far delayed messages were delivered, as far as the disk has them."""
+        while True:
+            await asyncio.sleep(settings().flush_delay_offset_interval / 1000)
+            self.delay_offsets.update(delays.settled())
+            try:
+                await self.delay_offsets.file.flush()
+            except OSError as error:
+                log.error("delay_offsets_not_saved error=%s", error)
+
+    def save_now(self) -> OSError | None:
+        """Write all but the delay offsets; what could not be written is no reason to stop."""
+        return _written((self.topics.file, self.groups.file, self.offsets.file))
+
+    def save_delay_offsets_now(self, delays: "DelayService") -> OSError | None:
+        """Write the delay offsets when the log is closed: what they say is on the disk."""
+        self.delay_offsets.update(delays.close())
+        return _written((self.delay_offsets.file,))
+
+
+def _written(files: "Iterable[TableFile]") -> OSError | None:
+    unsaved = None
+    for file in files:
+        try:
+            file.flush_now()
+        except OSError as error:
+            unsaved = error
+    return unsaved
