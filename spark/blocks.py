@@ -81,17 +81,24 @@ def find_record(file: SegmentFile, start: int, end: int) -> int:
 
 
 def scan_blocks(
-    file: SegmentFile, start: int, end: int, queues_dir: str | None = None
+    file: SegmentFile,
+    start: int,
+    end: int,
+    queues_dir: str | None = None,
+    *,
+    block_bytes: int | None = None,
 ) -> Iterator[Block]:
     """The records from `start` on up to `end` or to whatever is no record; at least one block.
 
-    The last block's `stop` is PART where `end` was reached, or cuts a record.
+    Blocks are of BLOCK_BYTES if nothing else is said. The last one's `stop` is PART where `end`
+    was reached, or cuts a record.
     """
-    buffer = np.zeros(BLOCK_BYTES + SLACK_BYTES, np.uint8)
+    usual = block_bytes or BLOCK_BYTES
+    buffer = np.zeros(usual + SLACK_BYTES, np.uint8)
     hints, hinted_to = _NO_HINTS, start
     position, length = start, 0
     while True:
-        length = min(max(BLOCK_BYTES, length), end - position)
+        length = min(max(usual, length), end - position)
         if length + SLACK_BYTES > len(buffer):
             buffer = np.zeros(length + SLACK_BYTES, np.uint8)
         file.read_into(memoryview(buffer)[:length], position)  # type: ignore[arg-type]

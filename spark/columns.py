@@ -4,19 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import pyarrow as pa
-
-TIMESTAMP = pa.timestamp("us", tz="UTC")
-MAP = pa.map_(pa.string(), pa.field("value", pa.string(), nullable=False))
-ARROW_TYPES: dict[str, pa.DataType] = {
-    "string": pa.string(),
-    "int": pa.int32(),
-    "bigint": pa.int64(),
-    "binary": pa.binary(),
-    "timestamp": TIMESTAMP,
-    "map<string,string>": MAP,
-}
+if TYPE_CHECKING:  # who only looks at names, as Spark's planners do, does not pay for it
+    import pyarrow as pa
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,15 +59,32 @@ BY_NAME = {column.name: column for column in COLUMNS}
 USUAL = tuple(column.name for column in COLUMNS if column.usual)
 
 
+def arrow_types() -> dict[str, pa.DataType]:
+    """The Arrow type of each Spark type that columns have."""
+    import pyarrow as pa
+
+    return {
+        "string": pa.string(),
+        "int": pa.int32(),
+        "bigint": pa.int64(),
+        "binary": pa.binary(),
+        "timestamp": pa.timestamp("us", tz="UTC"),
+        "map<string,string>": pa.map_(pa.string(), pa.field("value", pa.string(), nullable=False)),
+    }
+
+
 def arrow_schema(names: Sequence[str], properties: str = "map") -> pa.Schema:
     """The Arrow schema of the named columns with their usual types.
 
     `properties` is `map` or `binary`.
     """
+    import pyarrow as pa
+
+    types = arrow_types()
     fields = []
     for name in names:
         column = BY_NAME[name]
-        kind = ARROW_TYPES[column.types[0]]
+        kind = types[column.types[0]]
         if name == "properties" and properties == "binary":
             kind = pa.binary()
         fields.append(pa.field(name, kind, nullable=column.nullable))

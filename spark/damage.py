@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from typing import Final, TypeVar
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from aerobee.remoting.errors import CorruptRecord
 from aerobee.spark.columns import CORRUPT
-from aerobee.spark.layout import Bytes, Ints, Records, unaligned
+
+if TYPE_CHECKING:  # options know the modes, and need nothing else of what reads
+    import pyarrow as pa
+
+    from aerobee.spark.layout import Bytes, Ints, Records
 
 log = logging.getLogger(__name__)
 
@@ -41,6 +43,8 @@ class Damage:
         found, self._found = self._found, []
         if not found or CORRUPT not in schema.names:
             return
+        import pyarrow as pa
+
         columns = {
             "commit_log_offset": pa.array([position for position, _ in found], pa.int64()),
             CORRUPT: pa.array([reason for _, reason in found], pa.string()),
@@ -53,6 +57,8 @@ class Damage:
 
     def located(self, data: Bytes, base: int, starts: Ints, sizes: Ints) -> Iterator[Records]:
         """The records whose lengths agree; those between which damaged ones stand, in parts."""
+        from aerobee.spark.layout import Records, unaligned
+
         try:
             records = Records(data, base, starts, sizes)
         except CorruptRecord as error:

@@ -24,18 +24,22 @@ from aerobee.spark.queue_hints import last_starts, next_start
 
 GROWTH_BYTES = 64 << 10  # where a log is followed, new records are looked for in this much
 TAIL_BYTES = 16 << 20  # how much before the end is checked; a write in progress is far smaller
+STEP_BYTES = 256 << 10  # how much is read at a time: the end is near
 _ANCHORS_MAX = 64
 _HOLE = bytes(512)  # a sector that did not reach the disk; no property value looks like this
 
 
-def find_end(segments: Sequence[Segment], queues_dir: str | None) -> int:
+def find_end(
+    segments: Sequence[Segment], queues_dir: str | None, tail_bytes: int | None = None
+) -> int:
     """The log position behind the last whole record, or the log's first position if none is.
 
-    Files prepared ahead (all zeros) may follow. Raises StoreUnreadable where a file goes away.
+    `tail_bytes` before it are checked byte by byte, TAIL_BYTES if nothing else is said. Files
+    prepared ahead (all zeros) may follow. Raises StoreUnreadable where a file goes away.
     """
     for segment in reversed(segments):
         with SegmentFile(segment) as file:
-            if end := _end_within(file, queues_dir):
+            if end := _end_within(file, queues_dir, tail_bytes or TAIL_BYTES):
                 return end
     return segments[0].base if segments else 0
 
@@ -97,18 +101,18 @@ def _peek(file: SegmentFile, position: int) -> tuple[int, Stop]:
     return 0, Stop.ZERO
 
 
-def _end_within(file: SegmentFile, queues_dir: str | None) -> int | None:
+def _end_within(file: SegmentFile, queues_dir: str | None, tail_bytes: int) -> int | None:
     """The end of the last whole record of one file, None where it holds none."""
     segment = file.segment
     end = _scan(file, _anchor(file, queues_dir))
     check_from = segment.base
-    if end - segment.base > TAIL_BYTES:
-        hint = next_start(queues_dir, end - TAIL_BYTES)
+    if end - segment.base > tail_bytes:
+        hint = next_start(queues_dir, end - tail_bytes)
         if hint is not None and hint < end and _scan(file, hint) == end:
             check_from = hint
-    for block in scan_blocks(file, check_from, end):
+    for block in scan_blocks(file, check_from, end, block_bytes=STEP_BYTES):
         if (
-            block.end > end - TAIL_BYTES
+            block.end > end - tail_bytes
             and (torn := _first_torn(block, at_end=block.end == end)) is not None
         ):
             end = block.base + int(block.starts[torn])
@@ -124,7 +128,7 @@ def _anchor(file: SegmentFile, queues_dir: str | None) -> int:
     for position in last_starts(queues_dir, file.segment.end)[:_ANCHORS_MAX]:
         if position < file.segment.base:
             break
-        for block in scan_blocks(file, position, file.segment.end):
+        for block in scan_blocks(file, position, file.segment.end, block_bytes=STEP_BYTES):
             if len(block.starts) and _first_torn(block, records_max=1) is None:
                 return position
             break
@@ -133,7 +137,7 @@ def _anchor(file: SegmentFile, queues_dir: str | None) -> int:
 
 def _scan(file: SegmentFile, start: int) -> int:
     end = start
-    for block in scan_blocks(file, start, file.segment.end):
+    for block in scan_blocks(file, start, file.segment.end, block_bytes=STEP_BYTES):
         end = block.end
     return end
 

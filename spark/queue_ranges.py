@@ -34,10 +34,10 @@ class StoreState:
     end: int
 
     @classmethod
-    def look(cls, store: Store) -> StoreState:
-        """The state at this moment. Raises StoreUnreadable."""
+    def look(cls, store: Store, tail_bytes: int | None = None) -> StoreState:
+        """The state at this moment; see `find_end`. Raises StoreUnreadable."""
         segments = list_segments(store.log_dir)
-        return cls(store, segments, find_end(segments, store.queues_dir))
+        return cls(store, segments, find_end(segments, store.queues_dir, tail_bytes))
 
     @property
     def start(self) -> int:

@@ -32,6 +32,7 @@ from aerobee.spark.stores import Store, find_stores
 from aerobee.spark.topics import TopicChoice
 
 SMALL_SHARE = 0.25  # of the log; below it, jumping to records beats reading past the others
+QUEUES_TAIL_BYTES = 1 << 20  # of the log that is checked where only the queues are read
 ENTRIES_PER_TASK = 10_000_000  # where the ConsumeQueues alone are read: 200 MB of them
 
 
@@ -54,7 +55,7 @@ def plan_read(options: Options, names: Sequence[str], selection: Selection) -> l
     brokers = [store.label for store in stores]
     selection = replace(selection, choice=options.choice(brokers))
     starting, ending = options.starting_offsets(brokers), options.ending_offsets(brokers)
-    states = [StoreState.look(store) for store in stores]
+    states = [_looked_at(store, names, selection) for store in stores]
     planned: list[Share] = []
     total = sum(state.end - state.start for state in states)
     for state in states:
@@ -87,6 +88,12 @@ def plan_queues(
             pieces = planner.of_ranges(own, alone=queues_suffice(list(names), EVERYTHING))
             planned += [Share(piece, store.label, store.queues_dir) for piece in pieces]
     return planned
+
+
+def _looked_at(store: Store, names: Sequence[str], selection: Selection) -> StoreState:
+    """The state of a store: of its log little is read where the queues will answer alone."""
+    alone = has_queues(store) and queues_suffice(list(names), selection)
+    return StoreState.look(store, QUEUES_TAIL_BYTES if alone else None)
 
 
 class _StorePlan:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-import numpy as np
-import numpy.typing as npt
-
-from aerobee.spark.cells import ragged
-from aerobee.spark.layout import Ints, Records, unaligned
 from aerobee.spark.topics import ALL_TOPICS, SUSPECTS, TopicChoice
 
-Mask = npt.NDArray[np.bool_]
+if TYPE_CHECKING:  # planners only hand selections on
+    import numpy as np
+    import numpy.typing as npt
+
+    from aerobee.spark.layout import Ints, Records
+
+Mask: TypeAlias = "npt.NDArray[np.bool_]"
 _SUSPECT_WORDS = tuple(int.from_bytes(start, "little") for start in sorted(SUSPECTS))
 
 
@@ -42,6 +43,8 @@ class Limits:
 
     def mask(self, numbers: npt.NDArray[Any]) -> Mask:
         """Which of the numbers are within."""
+        import numpy as np
+
         wanted = np.ones(len(numbers), np.bool_)
         if self.low is not None:
             wanted &= numbers >= self.low
@@ -99,6 +102,8 @@ class Selection:
         """The wanted ones among the records, in the same order."""
         if self.everything or not len(records):
             return records
+        import numpy as np
+
         wanted = np.ones(len(records), np.bool_)
         times = Limits(self.since_ms, self.until_ms)
         for name, limits in (
@@ -115,6 +120,10 @@ class Selection:
 
     def _pick_topics(self, records: Records, wanted: Mask) -> None:
         """Leave in `wanted` the records of wanted topics."""
+        import numpy as np
+
+        from aerobee.spark.layout import unaligned
+
         rows = np.flatnonzero(wanted)
         if self.topics is None and not self.choice.limited:
             # only few topics are to be left out: look at those alone that begin like one
@@ -127,6 +136,10 @@ class Selection:
             wanted[rows] = self._wanted_topics(records, rows)
 
     def _wanted_topics(self, records: Records, rows: Ints) -> Mask:
+        import numpy as np
+
+        from aerobee.spark.cells import ragged
+
         cells = ragged(records.data, records.topic_at[rows], records.topic_bytes[rows])
         names = cells.dictionary_encode()  # the few names that there are, each judged once
         good = [self.wants_topic(name.decode(errors="replace")) for name in _py(names.dictionary)]

@@ -25,7 +25,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from aerobee.spark.columns import ARROW_TYPES, BY_NAME
+from aerobee.spark.columns import BY_NAME
 from aerobee.spark.damage import PERMISSIVE
 from aerobee.spark.errors import OptionError
 from aerobee.spark.network_reader import NetworkReader, PushingNetworkReader
@@ -154,6 +154,3 @@ def _readable(schema: StructType, mode: str) -> StructType:
 def _same(given: Any, offered: DataType) -> bool:
     """Whether the types agree, whatever they say about nulls."""
     return bool(given.simpleString() == offered.simpleString())
-
-
-assert set(_SPARK_TYPES) == set(ARROW_TYPES), "columns.py and Spark know the same types"

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 from support.stores import parse_properties
 
-from aerobee.spark.columns import MAP
+from aerobee.spark.columns import arrow_types
 from aerobee.spark.properties import LAGS_MAX, Properties
 
 MANY = b"".join(b"name-%d\x01v\x02" % number for number in range(LAGS_MAX + 5))
@@ -36,7 +36,7 @@ def test_every_corner_reads_as_rocketmqs_own_parser_does(neighbours: list[bytes]
         raw = [*neighbours, case, *neighbours]
         found = Properties(pa.array(raw, pa.binary()))
         truth = [parse_properties(each) for each in raw]
-        maps = found.as_map(MAP).to_pylist()
+        maps = found.as_map(arrow_types()["map<string,string>"]).to_pylist()
         assert [dict(pairs) for pairs in maps] == truth
         assert [len(pairs) for pairs in maps] == [len(each) for each in truth]
         assert found.find(b"TAGS").to_pylist() == [each.get("TAGS") for each in truth]
