@@ -32,7 +32,8 @@ def test_who_asks_for_the_columns_alone_imports_little() -> None:
     """Spark does in a process of its own, for each query."""
     pytest.importorskip("pyspark")
     code = (
-        "import sys, pyspark.sql.datasource; before = set(sys.modules); import aerobee.spark.source;"
+        "import sys, pyspark.sql.datasource; before = set(sys.modules);"
+        " import aerobee.spark.source;"
         " print(sorted({'numpy', 'pyarrow', 'pandas', 'isal'} & (set(sys.modules) - before)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
