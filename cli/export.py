@@ -1,12 +1,12 @@
-"""`aerobee export`: a store's messages as Parquet, read by Spark."""
+"""`aerobee export`: messages of stores to a lake of files, each message exactly once."""
 
 from __future__ import annotations
 
 import importlib.util
-import sys
+import re
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -14,7 +14,18 @@ from aerobee.cli.program import Failure, WrongSettings, examples
 from aerobee.cli.progress import progress_bar
 
 if TYPE_CHECKING:
-    from aerobee.spark.exporter import ExportSummary
+    from aerobee.spark.exporter import Wanted
+
+EXIT_LOST: Final = 3
+BAR_AFTER_S: Final = 2.0
+_SIZE = re.compile(r"(\d+)\s*([kmg]?)i?b?", re.IGNORECASE)
+_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+
+
+class Lost(Failure):
+    """Messages that were to be exported are gone."""
+
+    exit_code = EXIT_LOST
 
 
 class Moment(click.ParamType[int]):
@@ -37,122 +48,123 @@ class Moment(click.ParamType[int]):
         return round(moment.timestamp() * 1000)
 
 
+class Size(click.ParamType[int]):
+    """A number of bytes, or of KiB, MiB or GiB."""
+
+    name = "size"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """The size in bytes."""
+        if isinstance(value, int):
+            return value
+        found = _SIZE.fullmatch(str(value).strip())
+        if found is None:
+            self.fail(f"{value!r}: write bytes, or a number with k, m or g, as 256m")
+        return int(found[1]) * _UNITS[found[2].lower()]
+
+
 @click.command(
     epilog=examples(
-        "aerobee export --store ~/store --to ./parquet",
+        "aerobee export --store ~/store --to ./lake",
+        "aerobee export --store ~/store --to ./lake --incremental        # every hour, from cron",
+        "aerobee export --store ~/store --to ./lake --incremental --dry-run",
         "aerobee export --store ~/store --to ./orders --topic orders --since 2026-11-01",
+        "aerobee export --store '/data/broker-*/store' --to /lake --format delta --incremental",
+        "aerobee export --store a=/data/1 --store b=/data/2 --to ./lake --topic-pattern 'ord.*'",
     )
+    + "\n\n\b\nExit codes:\n"
+    "  0  done; also if there was nothing new\n"
+    "  1  failed: a store cannot be read, a file not be written; nothing was added\n"
+    "  2  the call cannot be: a wrong option, a folder with something else in it\n"
+    "  3  messages were deleted before they were exported; nothing was added"
 )
 @click.option(
     "--store",
+    "stores",
     required=True,
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Folder of a broker's store, running or stopped.",
+    multiple=True,
+    help="Folder of a broker's store, running or stopped, or a pattern, or name=folder; may be"
+    " repeated.",
 )
 @click.option(
     "--to",
     "target",
     required=True,
-    type=click.Path(file_okay=False, path_type=Path),
-    help="Folder to write: one that does not exist, or is empty.",
+    type=click.Path(path_type=Path),
+    help="Folder to write: one that does not exist or is empty, or an earlier export's.",
 )
 @click.option("--topic", "topics", multiple=True, help="Only this topic; may be repeated.")
+@click.option("--topic-pattern", help="Only topics whose whole names match (regular expression).")
+@click.option("--system-topics", is_flag=True, help="RocketMQ's own topics as well.")
 @click.option("--since", type=Moment(), help="Only messages stored at this time or later (UTC).")
 @click.option("--until", type=Moment(), help="Only messages stored before this time (UTC).")
+@click.option(
+    "--format",
+    "file_format",
+    type=click.Choice(["parquet", "delta", "json"]),
+    default="parquet",
+    show_default=True,
+    help="What the files are.",
+)
+@click.option("--incremental", is_flag=True, help="Go on where the last export to there ended.")
 @click.option("--overwrite", is_flag=True, help="Replace an earlier export in that folder.")
 @click.option("--decompress", is_flag=True, help="Unpack bodies that producers compressed.")
 @click.option(
     "--compression",
-    type=click.Choice(["snappy", "zstd", "none"]),
-    default="snappy",
-    show_default=True,
-    help="How the Parquet files are compressed.",
+    type=click.Choice(["snappy", "zstd", "gzip", "none"]),
+    help="How files are compressed: snappy (usual), zstd or none; json: gzip (usual), zstd, none.",
 )
+@click.option(
+    "--file-bytes", type=Size(), default="256m", show_default=True, help="About the largest file."
+)
+@click.option(
+    "--fail-on-data-loss/--no-fail-on-data-loss",
+    default=True,
+    help="Whether messages deleted before they were exported end it, or are noted.",
+)
+@click.option("--dry-run", is_flag=True, help="Only tell what would be read.")
 def export(
-    store: Path,
+    stores: tuple[str, ...],
     target: Path,
-    topics: tuple[str, ...],
-    since: int | None,
-    until: int | None,
-    overwrite: bool,
+    file_format: str,
+    compression: str | None,
+    file_bytes: int,
     decompress: bool,
-    compression: str,
+    dry_run: bool,
+    **wanted: Any,
 ) -> None:
-    """Write a store's messages to Parquet, one folder per topic and day, all or nothing."""
+    """Write messages to one folder per topic and day, each exactly once, whatever is killed."""
+    since, until = wanted["since"], wanted["until"]
     if since is not None and until is not None and until <= since:
         raise click.UsageError("--until is not after --since")
+    if wanted["incremental"] and wanted["overwrite"]:
+        raise click.UsageError("--incremental adds to an export, --overwrite replaces it: choose")
     if importlib.util.find_spec("pyspark") is None:
         raise Failure("Spark is not installed: pip install 'aerobee[spark,jdk]'")
-    from aerobee.spark.errors import ExportRefused, OptionError
+    from aerobee.cli import export_report
+    from aerobee.spark.errors import DataLost, ExportRefused, OptionError
     from aerobee.spark.exporter import export as run_export
+    from aerobee.spark.exporter import plan_to
 
+    path = ",".join(stores)
+    given: Wanted = wanted  # type: ignore[assignment]
     try:
-        with progress_bar("exporting") as progress:
+        if dry_run:
+            export_report.show_plan(plan_to(path, target, **given), str(target))
+            return
+        with progress_bar("exporting", after_s=BAR_AFTER_S) as progress:
             summary = run_export(
-                store,
+                path,
                 target,
-                topics=topics,
-                since=since,
-                until=until,
-                overwrite=overwrite,
-                decompress=decompress,
+                format=file_format,
                 compression=compression,
+                file_bytes=file_bytes,
+                decompress=decompress,
                 progress=progress,
+                **given,
             )
     except (ExportRefused, OptionError) as error:
         raise WrongSettings(str(error)) from None
-    show(summary)
-
-
-def show(summary: ExportSummary) -> None:
-    """What was written: a table on a terminal, tab-separated lines in a pipe."""
-    heads = ["topic", "messages", "days", "files", "bytes", "first", "last"]
-    rows = [
-        [
-            topic.topic,
-            str(topic.messages),
-            str(topic.days),
-            str(topic.files),
-            str(topic.bytes),
-            moment_text(topic.first_ms),
-            moment_text(topic.last_ms),
-        ]
-        for topic in summary.topics
-    ]
-    if not sys.stdout.isatty():
-        for row in [heads, *rows]:
-            click.echo("\t".join(row))
-        return
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(
-        box=None,
-        padding=(0, 2, 0, 0),
-        caption=f"{summary.messages:,} messages under {summary.target}",
-    )
-    for head in (head for head in heads if head != "days"):
-        if head == "topic":
-            table.add_column(head, overflow="fold", min_width=10)
-        else:  # a number cut short would be a wrong one
-            right = head not in ("first", "last")
-            table.add_column(head, justify="right" if right else "left", no_wrap=True)
-    for topic in summary.topics:
-        table.add_row(
-            topic.topic,
-            *(f"{number:,}" for number in (topic.messages, topic.files)),
-            f"{topic.bytes / 1e6:,.1f} MB",
-            *(moment_text(ms)[:16].replace("T", " ") for ms in (topic.first_ms, topic.last_ms)),
-        )
-    Console().print(table)
-    rate = summary.log_bytes / summary.seconds / 1e6
-    click.echo(f"read {summary.log_bytes:,} bytes in {summary.seconds:.1f} s ({rate:.0f} MB/s)")
-
-
-def moment_text(moment_ms: int) -> str:
-    """A point in time as UTC text to the second; far-off ones as the number they are."""
-    try:
-        moment = datetime.fromtimestamp(moment_ms / 1000, UTC)
-    except (ValueError, OverflowError, OSError):
-        return str(moment_ms)
-    return moment.isoformat(timespec="seconds").replace("+00:00", "Z")
+    except DataLost as error:
+        raise Lost(str(error)) from None
+    export_report.show_summary(summary)

@@ -17,34 +17,43 @@ if TYPE_CHECKING:
 
     from aerobee.spark.errors import (
         DataLost,
+        ExportFailed,
         ExportRefused,
         JavaMissing,
         OptionError,
         StoreUnreadable,
     )
-    from aerobee.spark.exporter import ExportSummary, export
+    from aerobee.spark.export_reading import exported_files, read_export
+    from aerobee.spark.export_summary import ExportSummary
+    from aerobee.spark.exporter import export
     from aerobee.spark.local_session import session
 
 __all__ = [
     "DataLost",
+    "ExportFailed",
     "ExportRefused",
     "ExportSummary",
     "JavaMissing",
     "OptionError",
     "StoreUnreadable",
     "export",
+    "exported_files",
+    "read_export",
     "register",
     "session",
 ]
 
 _HOMES = {
     "DataLost": "aerobee.spark.errors",
+    "ExportFailed": "aerobee.spark.errors",
     "ExportRefused": "aerobee.spark.errors",
-    "ExportSummary": "aerobee.spark.exporter",
+    "ExportSummary": "aerobee.spark.export_summary",
     "JavaMissing": "aerobee.spark.errors",
     "OptionError": "aerobee.spark.errors",
     "StoreUnreadable": "aerobee.spark.errors",
     "export": "aerobee.spark.exporter",
+    "exported_files": "aerobee.spark.export_reading",
+    "read_export": "aerobee.spark.export_reading",
     "session": "aerobee.spark.local_session",
 }
 

@@ -1,121 +1,111 @@
-"""A store's messages to Parquet, by topic and day: Spark schedules, Python tasks write."""
+"""A store's messages to a lake of Parquet, Delta or JSON files, each message exactly once."""
 
 from __future__ import annotations
 
 import time
 import uuid
-from collections import defaultdict
-from collections.abc import Callable, Collection, Sequence
-from concurrent.futures import Future
-from dataclasses import asdict, dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
-from aerobee.spark import export_target
-from aerobee.spark.errors import OptionError
-from aerobee.spark.export_task import ExportTask, TaskResult, run_task
-from aerobee.spark.parquet_files import COMPRESSIONS, WrittenFile, day_text
-from aerobee.spark.planner import Plan, plan_store
-from aerobee.spark.selection import Selection
+from aerobee.spark.errors import ExportFailed, ExportRefused, OptionError
+from aerobee.spark.export_commit import Rival, commit_run
+from aerobee.spark.export_counts import count_gaps
+from aerobee.spark.export_formats import Format
+from aerobee.spark.export_lake import Lake
+from aerobee.spark.export_owner import Heartbeat
+from aerobee.spark.export_plan import ExportPlan, plan_export
+from aerobee.spark.export_run import Progress, Runner, runner
+from aerobee.spark.export_summary import ExportSummary, summarize
+from aerobee.spark.export_task import ExportTask, TaskResult
+from aerobee.spark.manifest import ExportedFile, Gap, Manifest
+from aerobee.spark.option_values import pattern
+from aerobee.spark.selection import EVERYTHING, Selection
+from aerobee.spark.topics import TopicChoice
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-POLL_INTERVAL_S = 0.2
-Progress = Callable[[int, int], None]  # tasks done, tasks in all
+FILE_BYTES = 256 << 20
+FILE_BYTES_MIN = 64 << 10
+ROUNDS_MAX = 10  # of runs that were overtaken by others, each time
+
+
+class Wanted(TypedDict, total=False):
+    """What `export` and `plan_to` both take."""
+
+    topics: Collection[str] | None
+    topic_pattern: str | None
+    system_topics: bool
+    since: datetime | int | None
+    until: datetime | int | None
+    incremental: bool
+    overwrite: bool
+    fail_on_data_loss: bool
 
 
 @dataclass(frozen=True, slots=True)
-class TopicSummary:
-    """What an export holds of one topic; times are store timestamps in ms."""
+class ExportOptions:
+    """What is asked of an export, checked; the same for all that it may have to do again."""
 
-    topic: str
-    messages: int
-    days: int
-    files: int
-    bytes: int
-    first_ms: int
-    last_ms: int
-
-
-@dataclass(frozen=True, slots=True)
-class ExportSummary:
-    """What an export did: per topic, and the log it read (`log_bytes`) in `seconds`."""
-
-    store: str
-    target: str
-    topics: list[TopicSummary]
-    log_bytes: int
-    seconds: float
-
-    @property
-    def messages(self) -> int:
-        """How many messages were written."""
-        return sum(topic.messages for topic in self.topics)
-
-    @property
-    def files(self) -> int:
-        """How many files were written."""
-        return sum(topic.files for topic in self.topics)
-
-    @property
-    def bytes(self) -> int:
-        """How many bytes the files have."""
-        return sum(topic.bytes for topic in self.topics)
+    path: str
+    lake: Lake
+    selection: Selection
+    format: Format
+    incremental: bool
+    overwrite: bool
+    file_bytes: int
+    decompress: bool
+    fail_on_data_loss: bool
 
 
 def export(
     store: str | Path,
     out_dir: str | Path,
     *,
-    topics: Collection[str] | None = None,
-    since: datetime | int | None = None,
-    until: datetime | int | None = None,
-    overwrite: bool = False,
+    format: str = "parquet",
+    compression: str | None = None,
+    file_bytes: int = FILE_BYTES,
     decompress: bool = False,
-    compression: str = "snappy",
     spark: SparkSession | None = None,
     progress: Progress | None = None,
+    **wanted: Unpack[Wanted],
 ) -> ExportSummary:
-    """Write a store's messages to `out_dir/topic=.../date=.../*.parquet`, all or nothing.
+    """Write messages to `out_dir/topic=.../date=.../`, each exactly once, all of a run or nothing.
 
-    `since` (included) and `until` (excluded) compare with store timestamps; datetimes without a
-    time zone are UTC, numbers are ms since 1970. Dates in folder names are UTC days of the store
-    timestamp. A folder with an earlier export is refused unless `overwrite` replaces it. `spark`
-    is the session to use; without one a local session is made and stopped again.
+    `store` names stores as the option `path` of the source does; `topics`, `topic_pattern`,
+    `system_topics` choose among theirs. `since` (included) and `until` (excluded) are store times:
+    datetimes without a zone are UTC, numbers ms since 1970. `incremental` goes on where the last
+    export to `out_dir` ended, whatever `since` says; else a folder with an export is refused,
+    unless `overwrite` replaces it. `fail_on_data_loss=False` notes what was gone before it could
+    be exported, and goes on. `compression` is snappy, zstd or none, for json gzip, zstd or none;
+    `file_bytes` about the largest file. `spark` is the session to use, else the active one, else
+    a local one, made when there is something to write.
 
-    Raises OptionError, ExportRefused, StoreUnreadable, CorruptRecord, ExportFailed, JavaMissing;
-    `out_dir` then is as it was.
+    Raises OptionError, ExportRefused, StoreUnreadable, DataLost, CorruptRecord, ExportFailed,
+    JavaMissing; nothing was added to `out_dir` then.
     """
-    if compression not in COMPRESSIONS:
-        raise OptionError(f"compression {compression!r} is not one of {', '.join(COMPRESSIONS)}")
-    selection = Selection(
-        frozenset(topics) if topics else None, milliseconds(since), milliseconds(until)
-    )
+    chosen = Format.choose(format, compression)
+    options = _checked(store, out_dir, chosen, wanted, file_bytes, decompress=decompress)
     began = time.monotonic()
-    plan = plan_store(str(store), selection)
-    target = Path(out_dir)
-    with export_target.locked(target):
-        export_target.check_target(target, overwrite=overwrite)
-        export_target.remove_leftovers(target)
-        run = uuid.uuid4().hex[:8]
+    for _ in range(ROUNDS_MAX):
+        plan = _plan(options)
         try:
-            results = _run(
-                _tasks(plan, selection, target, run, compression, decompress), spark, progress
-            )
-            files = [file for result in results for file in result.files]
-            manifest = _manifest(str(store), plan, selection, files)
-            moves = [
-                (Path(result.folder, file.path), file.path)
-                for result in results
-                for file in result.files
-            ]
-            export_target.commit(target, manifest, moves)
-        finally:
-            export_target.remove_leftovers(target)
-    seconds = time.monotonic() - began
-    return ExportSummary(str(store), str(target), _by_topic(files), plan.bytes, seconds)
+            manifest = _Export(options, plan).run(spark, progress)
+        except Rival:
+            continue  # another run exported some of the same meanwhile: see what it left
+        seconds = time.monotonic() - began
+        return summarize(options.path, options.lake.root, plan, manifest, seconds)
+    raise ExportFailed(
+        f"other runs were first {ROUNDS_MAX} times: too many of them write to {options.lake.root}"
+    )
+
+
+def plan_to(store: str | Path, out_dir: str | Path, **wanted: Unpack[Wanted]) -> ExportPlan:
+    """What `export` with the same arguments would read; nothing is written."""
+    return _plan(_checked(store, out_dir, Format.choose("parquet", None), wanted), settle=False)
 
 
 def milliseconds(moment: datetime | int | None) -> int | None:
@@ -127,124 +117,152 @@ def milliseconds(moment: datetime | int | None) -> int | None:
     return round(moment.timestamp() * 1000)
 
 
-def _tasks(
-    plan: Plan,
-    selection: Selection,
-    target: Path,
-    run: str,
-    compression: str,
-    decompress: bool,
-) -> list[ExportTask]:
-    folder = str(target.absolute() / f"{export_target.TEMPORARY}{run}")
-    return [
-        ExportTask(number, piece, plan.queues_dir, selection, folder, run, compression, decompress)
-        for number, piece in enumerate(plan.pieces)
-    ]
+def _checked(
+    store: str | Path,
+    out_dir: str | Path,
+    chosen: Format,
+    wanted: Wanted,
+    file_bytes: int = FILE_BYTES,
+    *,
+    decompress: bool = False,
+) -> ExportOptions:
+    """The options of an export. Raises OptionError."""
+    incremental, overwrite = wanted.get("incremental", False), wanted.get("overwrite", False)
+    if incremental and overwrite:
+        raise OptionError("incremental adds to an export and overwrite replaces it: choose one")
+    if file_bytes < FILE_BYTES_MIN:
+        raise OptionError(f"file_bytes: {file_bytes} is less than {FILE_BYTES_MIN}")
+    return ExportOptions(
+        str(store),
+        Lake(Path(out_dir)),
+        _selection(wanted),
+        chosen,
+        incremental,
+        overwrite,
+        file_bytes,
+        decompress,
+        wanted.get("fail_on_data_loss", True),
+    )
 
 
-def _run(
-    tasks: Sequence[ExportTask], spark: SparkSession | None, progress: Progress | None
-) -> list[TaskResult]:
-    """The results of all tasks. Raises the first error among them."""
-    if not tasks:
-        return []
-    if spark is not None:
-        results = _on_spark(spark, tasks, progress)
-    else:
-        from pyspark.sql import SparkSession
-
-        from aerobee.spark.local_session import session
-
-        running = SparkSession.getActiveSession()
-        own = running or session(app_name="aerobee export")
-        try:
-            results = _on_spark(own, tasks, progress)
-        finally:
-            if running is None:
-                own.stop()
-    for result in results:
-        if result.error is not None:
-            raise result.error
-    return results
+def _selection(wanted: Wanted) -> Selection:
+    topics, by_pattern = wanted.get("topics"), wanted.get("topic_pattern")
+    if topics and by_pattern is not None:
+        raise OptionError("topics and a pattern of topics exclude each other: name one of them")
+    if by_pattern is not None:
+        pattern("topic_pattern", by_pattern)
+    since_ms, until_ms = milliseconds(wanted.get("since")), milliseconds(wanted.get("until"))
+    if since_ms is not None and until_ms is not None and until_ms <= since_ms:
+        raise OptionError(f"until ({until_ms}) is not after since ({since_ms})")
+    choice = TopicChoice(
+        frozenset(topics) if topics else None,
+        by_pattern,
+        system=wanted.get("system_topics", False),
+    )
+    return Selection(since_ms=since_ms, until_ms=until_ms, choice=choice)
 
 
-def _on_spark(
-    spark: SparkSession, tasks: Sequence[ExportTask], progress: Progress | None
-) -> list[TaskResult]:
-    from pyspark import InheritableThread
-
-    context = spark.sparkContext
-    job_group = f"aerobee-export-{uuid.uuid4().hex}"
-    outcome: Future[list[TaskResult]] = Future()
-
-    def work() -> None:
-        try:
-            context.setJobGroup(job_group, "export to Parquet", interruptOnCancel=True)
-            outcome.set_result(context.parallelize(tasks, len(tasks)).map(run_task).collect())
-        except BaseException as error:  # noqa: BLE001 - handed to the thread that waits
-            outcome.set_exception(error)
-
-    thread = InheritableThread(target=work, daemon=True)
-    thread.start()
-    try:
-        while thread.is_alive():
-            thread.join(POLL_INTERVAL_S)
-            if progress is not None:
-                progress(_tasks_done(context, job_group), len(tasks))
-    except BaseException:  # Ctrl-C: the tasks must not go on writing behind our back
-        context.cancelJobGroup(job_group)
-        thread.join()
-        raise
-    if progress is not None and outcome.exception() is None:
-        progress(len(tasks), len(tasks))
-    return outcome.result()
+def _plan(options: ExportOptions, *, settle: bool = True) -> ExportPlan:
+    """What to read now, after what the lake has by now."""
+    lake = options.lake
+    lake.check()
+    if settle:
+        lake.settle()
+    last = lake.log.last()
+    if last is not None and not options.overwrite:
+        _check_goes_on(options, last)
+    base = last if options.incremental else None
+    plan = plan_export(
+        options.path, options.selection, base, fail_on_data_loss=options.fail_on_data_loss
+    )
+    return plan if options.incremental else replace(plan, base=last)
 
 
-def _tasks_done(context: Any, job_group: str) -> int:
-    tracker = context.statusTracker()
-    done = 0
-    for job_id in tracker.getJobIdsForGroup(job_group):
-        job = tracker.getJobInfo(job_id)
-        for stage_id in job.stageIds if job else ():
-            stage = tracker.getStageInfo(stage_id)
-            done += stage.numCompletedTasks if stage else 0
-    return done
-
-
-def _manifest(
-    store: str, plan: Plan, selection: Selection, files: Sequence[WrittenFile]
-) -> dict[str, Any]:
-    return {
-        "store": store,
-        "made": datetime.now(UTC).isoformat(timespec="seconds"),
-        "log_start": plan.pieces[0].start if plan.pieces else None,
-        "log_end": plan.pieces[-1].end if plan.pieces else None,
-        "topics": sorted(selection.topics) if selection.topics is not None else None,
-        "since_ms": selection.since_ms,
-        "until_ms": selection.until_ms,
-        "files": [
-            {
-                **asdict(file),
-                "partition": {"topic": file.partition.topic, "date": day_text(file.partition.day)},
-            }
-            for file in files
-        ],
-    }
-
-
-def _by_topic(files: Sequence[WrittenFile]) -> list[TopicSummary]:
-    grouped: dict[str, list[WrittenFile]] = defaultdict(list)
-    for file in files:
-        grouped[file.partition.topic].append(file)
-    return [
-        TopicSummary(
-            topic,
-            messages=sum(file.rows for file in group),
-            days=len({file.partition.day for file in group}),
-            files=len(group),
-            bytes=sum(file.bytes for file in group),
-            first_ms=min(file.store_timestamp_min for file in group),
-            last_ms=max(file.store_timestamp_max for file in group),
+def _check_goes_on(options: ExportOptions, last: Manifest) -> None:
+    """Refuse to add to an export what would not go with it."""
+    if not options.incremental:
+        raise ExportRefused(
+            f"{options.lake.root} already holds an export of {', '.join(last.stores.values())} made"
+            f" {last.made}: exporting once more would double its messages; go on from it"
+            " (--incremental), overwrite it (--overwrite), or name another folder"
         )
-        for topic, group in sorted(grouped.items())
-    ]
+    if last.format != options.format.name:
+        raise ExportRefused(
+            f"{options.lake.root} holds an export as {last.format}: name that format, or another"
+            " folder"
+        )
+
+
+class _Export:
+    """One try at an export, from its plan to its commit."""
+
+    def __init__(self, options: ExportOptions, plan: ExportPlan) -> None:
+        self._options = options
+        self._plan = plan
+        self._run = uuid.uuid4().hex[:12]
+
+    def run(self, spark: SparkSession | None, progress: Progress | None) -> Manifest | None:
+        """The version that was committed, None where there was nothing to add.
+
+        Raises Rival where another run has exported some of the same meanwhile.
+        """
+        options, plan = self._options, self._plan
+        nothing = not plan.messages and not plan.gaps and not plan.unnumbered
+        if nothing and plan.base is not None and not options.overwrite:
+            return None
+        lake = options.lake
+        folder = lake.begin(self._run)
+        try:
+            results: list[TaskResult] = []
+            if any(True for _ in plan.pieces(1)):
+                with runner(spark) as running:
+                    results = self._results(running, folder, progress)
+            files = [file for result in results for file in result.files]
+            lost = count_gaps(plan.ranges, results, plan.unnumbered, fail=options.fail_on_data_loss)
+            return commit_run(lake, self._manifest(files, (*plan.gaps, *lost)), plan)
+        finally:
+            if not lake.is_committed(self._run):
+                lake.abandon(self._run)
+
+    def _results(
+        self, running: Runner, folder: Path, progress: Progress | None
+    ) -> list[TaskResult]:
+        options = self._options
+        tasks = [
+            ExportTask(
+                number,
+                piece,
+                store.store.label,
+                store.store.queues_dir,
+                # offsets have been chosen already; without them the tasks have to look
+                EVERYTHING if store.numbered else options.selection,
+                str(folder.absolute()),
+                self._run,
+                options.format,
+                options.file_bytes,
+                options.decompress,
+                options.fail_on_data_loss,
+            )
+            for number, (store, piece) in enumerate(self._plan.pieces(running.cores))
+        ]
+        return running.run(tasks, progress, Heartbeat(folder).beat)
+
+    def _manifest(self, files: list[ExportedFile], gaps: tuple[Gap, ...]) -> Manifest:
+        options, plan = self._options, self._plan
+        base = plan.base if options.incremental else None
+        return Manifest(
+            version=plan.base.version + 1 if plan.base else 1,
+            run=self._run,
+            made=datetime.now(UTC).isoformat(timespec="seconds"),
+            format=options.format.name,
+            stores={
+                **(base.stores if base else {}),
+                **{store.store.label: store.store.log_dir for store in plan.stores},
+            },
+            offsets={**(base.offsets if base else {}), **plan.offsets},
+            positions={**(base.positions if base else {}), **plan.positions},
+            files=tuple(files),
+            gaps=gaps,
+            unnumbered=(*(base.unnumbered if base else ()), *plan.unnumbered),
+            replaces=options.overwrite and plan.base is not None,
+        )

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from support.exports import grown
+
+from aerobee.spark.export_lake import Lake
+from aerobee.spark.offsets import QueueKey
 
 pytestmark = pytest.mark.spark
 
@@ -24,6 +29,12 @@ def test_export_prints_lines_and_refuses_to_run_twice(store: Path, tmp_path: Pat
     target = tmp_path / "lake"
     wanted = ["--store", str(store), "--to", str(target), "--topic", "payments"]
     wanted += ["--since", "2025-10-10"]
+    dry = run(*wanted, "--dry-run")
+    assert dry.returncode == 0 and not target.exists()
+    assert [line.split("\t")[:2] for line in dry.stdout.splitlines()] == [
+        ["topic", "queue"],
+        *(["payments", f"store:{number}"] for number in range(3)),
+    ]
     done = run(*wanted)
     assert done.returncode == 0, done.stderr
     assert done.stderr == "", "no log line of Spark's reaches the user"
@@ -33,9 +44,15 @@ def test_export_prints_lines_and_refuses_to_run_twice(store: Path, tmp_path: Pat
     assert line[5] >= "2025-10-10T00:00:00Z"
     files = sorted(target.rglob("*.parquet"))
     assert len(files) == int(line[3])
+    counted = sum(int(line.split("\t")[4]) for line in dry.stdout.splitlines()[1:])
+    assert f"would read {counted} messages of 3 queues" in dry.stderr
+    assert counted == int(line[1])
     again = run(*wanted)
     assert (again.returncode, again.stdout) == (2, "")
     assert again.stderr.startswith(f"error: {target} already holds an export of {store}")
+    more = run(*wanted, "--incremental")
+    assert (more.returncode, more.stdout) == (0, "")
+    assert more.stderr == f"nothing new: {target} has all messages up to now\n"
     assert sorted(target.rglob("*.parquet")) == files
 
 
@@ -43,6 +60,9 @@ def test_export_prints_lines_and_refuses_to_run_twice(store: Path, tmp_path: Pat
     ("arguments", "code", "message"),
     [
         (["--since", "yesterday"], 2, "'yesterday': write 2026-11-21"),
+        (["--format", "json", "--compression", "snappy"], 2, "not one of gzip, zstd, none"),
+        (["--incremental", "--overwrite"], 2, "choose"),
+        (["--file-bytes", "many"], 2, "'many': write bytes, or a number with k, m or g"),
         (["--since", "2026-01-02", "--until", "2026-01-01"], 2, "--until is not after --since"),
         ([], 1, "error: option path: {store} is no RocketMQ store"),
     ],
@@ -55,3 +75,23 @@ def test_wrong_calls_end_with_a_clear_error(
     assert (done.returncode, done.stdout) == (code, "")
     assert message.format(store=tmp_path) in done.stderr
     assert not (tmp_path / "lake").exists()
+
+
+def test_lost_messages_have_an_exit_code_of_their_own(tmp_path: Path) -> None:
+    """What was deleted before it was exported: told by queue, and noted if the user says so."""
+    store, lake = grown(tmp_path / "store", 0), tmp_path / "lake"
+    wanted = ["--store", str(store), "--to", str(lake), "--incremental"]
+    assert run(*wanted).returncode == 0
+    log = Lake(lake).log
+    first = log.last()
+    assert first is not None
+    key = QueueKey("store", "orders", 0)
+    staged = log.folder / "manifest-0000000002.json"
+    staged.write_bytes(replace(first, version=2, offsets={key: 7}).encode())
+    grown(store, 1)
+    done = run(*wanted)
+    assert (done.returncode, done.stdout) == (3, "")
+    assert done.stderr.startswith("error: 1 queues are not the ones that were exported before: ")
+    dry = run(*wanted, "--no-fail-on-data-loss", "--dry-run")
+    assert dry.returncode == 0
+    assert "lost: orders store:0 [0, 7): exported before, but the store" in dry.stderr

@@ -32,3 +32,18 @@ def test_a_terminal_sees_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
         progress(3, 7)
     assert "exporting" in screen.getvalue()
     assert "3/7" in screen.getvalue()
+
+
+def test_what_is_done_in_a_moment_shows_no_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It appears only after the time that was asked for."""
+    screen = Terminal()
+    monkeypatch.setattr(sys, "stderr", screen)
+    monkeypatch.setenv("TERM", "xterm")
+    now = 100.0
+    monkeypatch.setattr("time.monotonic", lambda: now)
+    with progress_bar("exporting", after_s=2.0) as progress:
+        progress(1, 7)
+        assert screen.getvalue() == ""
+        now = 102.0
+        progress(3, 7)
+    assert "3/7" in screen.getvalue()

@@ -1,4 +1,4 @@
-"""Parquet by topic and day: every row once, in order, with bounded memory and open files."""
+"""Files by topic and day: every row once, in order, with bounded memory and open files."""
 
 from __future__ import annotations
 
@@ -11,18 +11,30 @@ import pyarrow.parquet as pq
 import pytest
 from support.stores import Stored, pack_record
 
-from aerobee.spark import parquet_files
+from aerobee.spark import export_files
+from aerobee.spark.export_files import PartitionedFiles
+from aerobee.spark.export_formats import Format
+from aerobee.spark.export_partitions import DAY_MS, Partition, day_text, escape_path, group
 from aerobee.spark.layout import SLACK_BYTES, Records
-from aerobee.spark.parquet_files import (
-    DAY_MS,
-    ParquetFiles,
-    Partition,
-    day_text,
-    escape_path,
-    group,
-)
+from aerobee.spark.manifest import ExportedFile
 
 SCHEMA = pa.schema([pa.field("n", pa.int64(), nullable=False)])
+FILE_BYTES = 1 << 30
+
+
+def opened(folder: Path, file_bytes: int = FILE_BYTES) -> PartitionedFiles:
+    """Parquet files in a folder."""
+    chosen = Format("parquet", "zstd")
+    sink = chosen.opener(SCHEMA, ordered=True)
+    return PartitionedFiles(
+        folder, SCHEMA, sink, name="0-run", ending=chosen.ending, file_bytes=file_bytes
+    )
+
+
+def partition_of(file: ExportedFile) -> tuple[str, str]:
+    """The partition that a written file says it is of."""
+    assert file.path.startswith(f"topic={file.topic}/date={file.date}/0-run-")
+    return file.topic, file.date
 
 
 @pytest.mark.parametrize(
@@ -32,6 +44,7 @@ SCHEMA = pa.schema([pa.field("n", pa.int64(), nullable=False)])
         {"BATCHES_MAX": 2},
         {"BUFFERED_BYTES_MAX": 50},
         {"OPEN_FILES_MAX": 2, "BUFFERED_BYTES_MAX": 50},
+        {"ROW_GROUP_BYTES": 50},
     ],
 )
 def test_rows_survive_every_limit(
@@ -39,27 +52,28 @@ def test_rows_survive_every_limit(
 ) -> None:
     """Few open files make more files, little memory makes more row groups."""
     for name, value in limits.items():
-        monkeypatch.setattr(parquet_files, name, value)
+        monkeypatch.setattr(export_files, name, value)
     chance = random.Random(3)
-    files = ParquetFiles(tmp_path, SCHEMA, name="0-run", compression="zstd")
-    expected: dict[Partition, list[int]] = {}
+    files = opened(tmp_path, 500 if "ROW_GROUP_BYTES" in limits else FILE_BYTES)
+    expected: dict[tuple[str, str], list[int]] = {}
     for number in range(60):
         partition = Partition(chance.choice("abc"), chance.randrange(2))
         rows = list(range(number * 10, number * 10 + chance.randrange(1, 10)))
-        expected.setdefault(partition, []).extend(rows)
+        expected.setdefault((partition.topic, day_text(partition.day)), []).extend(rows)
         batch = pa.RecordBatch.from_arrays([pa.array(rows)], schema=SCHEMA)
         files.add(partition, batch, (rows[0], rows[-1]))
     written = files.close()
-    found: dict[Partition, list[int]] = {}
+    found: dict[tuple[str, str], list[int]] = {}
     for file in written:
-        table = pq.ParquetFile(tmp_path / file.path).read()
-        rows = table["n"].to_pylist()
-        assert (file.rows, file.bytes) == (len(rows), (tmp_path / file.path).stat().st_size)
-        assert (file.store_timestamp_min, file.store_timestamp_max) == (rows[0], rows[-1])
-        found.setdefault(file.partition, []).extend(rows)
+        path = tmp_path.parent / file.staged
+        rows = pq.ParquetFile(path).read()["n"].to_pylist()
+        assert (file.rows, file.bytes) == (len(rows), path.stat().st_size)
+        assert (file.first_ms, file.last_ms) == (rows[0], rows[-1])
+        found.setdefault(partition_of(file), []).extend(rows)
     assert found == expected
     assert len({file.path for file in written}) == len(written)
-    assert (len(written) > len(expected)) == ("OPEN_FILES_MAX" in limits)
+    several = bool({"OPEN_FILES_MAX", "ROW_GROUP_BYTES"} & set(limits))
+    assert (len(written) > len(expected)) == several
 
 
 def test_records_are_grouped_in_the_logs_order() -> None:

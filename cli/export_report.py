@@ -1,0 +1,108 @@
+"""What an export tells: tables on a terminal, tab-separated lines in a pipe."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from aerobee.spark.export_plan import ExportPlan
+    from aerobee.spark.export_summary import ExportSummary
+
+_WORDS = ("topic", "queue", "first", "last")  # columns that are no numbers
+
+
+def show_summary(summary: ExportSummary) -> None:
+    """What was written of each topic; what there is to say besides goes to standard error."""
+    if not summary.added:
+        click.echo(f"nothing new: {summary.target} has all messages up to now", err=True)
+    else:
+        heads = ["topic", "messages", "days", "files", "bytes", "first", "last"]
+        rows = [
+            [
+                topic.topic,
+                *map(str, (topic.messages, topic.days, topic.files, topic.bytes)),
+                moment_text(topic.first_ms),
+                moment_text(topic.last_ms),
+            ]
+            for topic in summary.topics
+        ]
+        _show(heads, rows, f"{summary.messages:,} messages added under {summary.target}")
+    for gap in summary.gaps:
+        click.echo(f"lost: {gap}", err=True)
+    _tell_undispatched(summary.undispatched_bytes)
+    if summary.added and sys.stdout.isatty():
+        rate = summary.log_bytes / max(summary.seconds, 1e-9) / 1e6
+        click.echo(f"read {summary.log_bytes:,} bytes in {summary.seconds:.1f} s ({rate:.0f} MB/s)")
+
+
+def show_plan(plan: ExportPlan, target: str) -> None:
+    """The offsets of each queue that would be read, and how much that is."""
+    heads = ["topic", "queue", "from", "to", "messages"]
+    rows = [
+        [
+            each.key.topic,
+            f"{each.key.broker}:{each.key.queue_id}",
+            *map(str, (each.start, each.end, each.end - each.start)),
+        ]
+        for each in plan.ranges
+    ]
+    _show(heads, rows, f"{plan.messages:,} messages")
+    after = f", after version {plan.base.version}" if plan.base else ""
+    if not plan.messages and not plan.unnumbered:
+        click.echo(f"nothing new for {target}{after}", err=True)
+        return
+    files = {segment.path for store in plan.stores for segment in store.state.segments}
+    topics = {each.key.topic for each in plan.ranges}
+    click.echo(
+        f"would read {plan.messages} messages of {len(plan.ranges)} queues, {len(topics)} topics,"
+        f" about {plan.bytes} bytes in {len(files)} files of the log, and write to {target}{after}",
+        err=True,
+    )
+    for label in plan.unnumbered:
+        click.echo(f"{label} has no ConsumeQueues: all of its log would be read", err=True)
+    for gap in plan.gaps:
+        click.echo(f"lost: {gap}", err=True)
+    _tell_undispatched(sum(each.undispatched_bytes for each in plan.stores))
+
+
+def moment_text(moment_ms: int) -> str:
+    """A point in time as UTC text to the second; far-off ones as the number they are."""
+    try:
+        moment = datetime.fromtimestamp(moment_ms / 1000, UTC)
+    except (ValueError, OverflowError, OSError):
+        return str(moment_ms)
+    return moment.isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def _tell_undispatched(size: int) -> None:
+    if size:
+        click.echo(
+            f"{size} bytes at the log's end are in no queue yet: the broker has to start, or to"
+            " catch up, before they can be exported",
+            err=True,
+        )
+
+
+def _show(heads: Sequence[str], rows: Sequence[Sequence[str]], caption: str) -> None:
+    if not sys.stdout.isatty():
+        for row in [heads, *rows]:
+            click.echo("\t".join(row))
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, padding=(0, 2, 0, 0), caption=caption)
+    for head in heads:
+        if head == "topic":
+            table.add_column(head, overflow="fold", min_width=10)
+        else:  # a number cut short would be a wrong one
+            table.add_column(head, justify="left" if head in _WORDS else "right", no_wrap=True)
+    for row in rows:
+        cells = zip(heads, row, strict=True)
+        table.add_row(*(cell if head in _WORDS else f"{int(cell):,}" for head, cell in cells))
+    Console().print(table)

@@ -1,0 +1,56 @@
+"""How a run's files become part of the lake, and what becomes of runs that others overtook."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from aerobee.remoting.errors import AerobeeError
+from aerobee.spark.export_lake import Lake
+from aerobee.spark.export_plan import ExportPlan
+from aerobee.spark.manifest import Manifest
+
+
+class Rival(AerobeeError):
+    """Another run has committed some of the same messages first; nothing of this one counts."""
+
+
+def commit_run(lake: Lake, manifest: Manifest, plan: ExportPlan) -> Manifest:
+    """Commit a run's manifest, after what other runs have committed meanwhile, and publish it.
+
+    Raises Rival where they exported some of the same queues, ExportFailed.
+    """
+    while True:
+        last = lake.log.last()
+        # whatever counts already is published first: readers of Delta go by the versions' order
+        lake.settle()
+        manifest = _following(last, manifest, plan)
+        if lake.commit(manifest):
+            lake.publish(manifest)
+            return manifest
+
+
+def _following(last: Manifest | None, manifest: Manifest, plan: ExportPlan) -> Manifest:
+    """The manifest as the version after `last`, if that is not one that it contradicts."""
+    if (last.version if last else 0) == manifest.version - 1:
+        return manifest
+    if last is None or manifest.replaces or plan.unnumbered or last.format != manifest.format:
+        raise Rival("the lake is another one by now")
+    known = plan.base.offsets if plan.base else {}
+    moved = plan.moved
+    for key in moved:
+        if last.offsets.get(key) != known.get(key):
+            raise Rival(f"{key} was exported by another run")
+    offsets, positions = {**manifest.offsets, **last.offsets}, {**manifest.positions}
+    positions.update(last.positions)
+    for key in moved:
+        offsets[key] = manifest.offsets[key]
+        if key in manifest.positions:
+            positions[key] = manifest.positions[key]
+    return replace(
+        manifest,
+        version=last.version + 1,
+        stores={**last.stores, **manifest.stores},
+        offsets=offsets,
+        positions=positions,
+        unnumbered=last.unnumbered,
+    )

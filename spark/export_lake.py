@@ -1,0 +1,191 @@
+"""The folder that exports go to: staged out of sight, committed by one link, then published.
+
+What each step leaves when everything ends there is told in EXPORT.md. Every step can be done
+again, by whoever comes next, at the same time as by its own run.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from aerobee.spark.errors import ExportFailed, ExportRefused
+from aerobee.spark.export_owner import is_dead, write_owner
+from aerobee.spark.manifest import ExportedFile, Manifest
+from aerobee.spark.manifest_log import (
+    FOLDER,
+    ManifestLog,
+    manifest_name,
+    sync_folder,
+    version_of,
+    write_synced,
+)
+
+STAGING = "staging"
+DELTA = "delta"
+_DONE = ".done-"
+
+
+class Lake:
+    """One target folder and what the exports to it have left in it."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.log = ManifestLog(root)
+        self.staging = root / FOLDER / STAGING
+
+    def check(self) -> None:
+        """Refuse a folder with anything in it that no export has written."""
+        if not self.root.exists():
+            return
+        if not self.root.is_dir():
+            raise ExportRefused(
+                f"{self.root} is no folder: name one that does not exist, or is empty"
+            )
+        names = sorted(path.name for path in self.root.iterdir())
+        if names and FOLDER not in names:
+            raise ExportRefused(
+                f"{self.root} is not empty and no earlier export ({names[0]} is not ours): name a"
+                " folder that does not exist, or is empty"
+            )
+
+    def begin(self, run: str) -> Path:
+        """Make the folder that a run's tasks write into."""
+        new = [path for path in (self.staging, *self.staging.parents) if not path.exists()]
+        self.staging.mkdir(parents=True, exist_ok=True)
+        for path in new:
+            sync_folder(path.parent)
+        folder = self.staging / run
+        folder.mkdir()
+        write_owner(folder)
+        return folder
+
+    def commit(self, manifest: Manifest) -> bool:
+        """Make a run's manifest the lake's next version; False if another run was first.
+
+        From then on its files count, whatever happens. Raises ExportFailed.
+        """
+        folder = self.staging / manifest.run
+        staged = folder / manifest_name(manifest.version)
+        try:
+            for file in manifest.files:
+                (folder / file.staged).stat()
+            write_synced(staged, manifest.encode())
+            sync_folder(folder)
+        except FileNotFoundError as error:
+            raise ExportFailed(
+                f"{error.filename} is gone before it was committed: do the executors write to the"
+                " same folder as the driver, or was it removed? Nothing was exported"
+            ) from None
+        return self.log.commit(staged)
+
+    def settle(self) -> None:
+        """Publish what runs have committed and not published; remove what dead runs have left."""
+        committed = []
+        for folder in self._staged():
+            if folder.name.startswith(_DONE):
+                shutil.rmtree(folder, ignore_errors=True)
+                continue
+            if (version := self._committed(folder)) is not None:
+                committed.append(version)
+            elif is_dead(folder):
+                self.abandon(folder.name)
+        for version in sorted(committed):
+            self.publish(self.log.read(version))
+
+    def publish(self, manifest: Manifest) -> None:
+        """Bring a committed version's files to where readers look; as often as need be.
+
+        Raises ExportFailed where one of them has been removed by somebody else.
+        """
+        folder = self.staging / manifest.run
+        if manifest.replaces and manifest.format != DELTA:  # Delta's log says what is left out
+            self._remove_replaced(manifest)
+        changed = set()
+        for file in manifest.files:
+            if not self._move(folder / file.staged, self.root / file.path):
+                if not folder.exists():
+                    return  # another run has published all of it, and tidied up
+                raise ExportFailed(
+                    f"{folder / file.staged} is gone, although version {manifest.version} of the"
+                    f" export has it: the lake has lost {file.rows} messages of {file.topic}"
+                )
+            changed.add((self.root / file.path).parent)
+        for below in sorted({*changed, *(path.parent for path in changed), self.root}):
+            if below.is_dir():
+                sync_folder(below)
+        if manifest.format == DELTA:
+            from aerobee.spark.export_delta import publish_delta
+
+            publish_delta(self.root, manifest)
+        self.abandon(manifest.run)
+
+    def abandon(self, run: str) -> None:
+        """Remove what a run has staged: nothing of it, or all of it, has been published."""
+        gone = self.staging / f"{_DONE}{run}"
+        try:
+            (self.staging / run).rename(gone)  # at once: half a folder could be misunderstood
+        except OSError:
+            return  # removed by another run
+        shutil.rmtree(gone, ignore_errors=True)  # tasks that are still writing leave some
+
+    def is_committed(self, run: str) -> bool:
+        """Whether a run's files count and have not all been published yet."""
+        return self._committed(self.staging / run) is not None
+
+    def _staged(self) -> Iterator[Path]:
+        try:
+            yield from sorted(path for path in self.staging.iterdir() if path.is_dir())
+        except FileNotFoundError:
+            return
+
+    def _committed(self, folder: Path) -> int | None:
+        """The version that the manifest in a staging folder has become."""
+        try:
+            prepared = list(folder.iterdir())
+        except FileNotFoundError:
+            return None
+        for path in prepared:  # several, where others were first; one may have become a version
+            version = version_of(path.name)
+            if version is not None and self.log.is_committed(path):
+                return version
+        return None
+
+    def _move(self, source: Path, target: Path) -> bool:
+        """Move a file unless that has been done; whether it is there now."""
+        for _ in range(2):
+            try:
+                os.rename(source, target)  # noqa: PTH104 - millions of files: no Path for each
+                return True
+            except FileNotFoundError:
+                if target.exists():
+                    return True
+                if not source.exists():
+                    return False
+                target.parent.mkdir(parents=True, exist_ok=True)
+        return target.exists()
+
+    def _remove_replaced(self, manifest: Manifest) -> None:
+        """Remove the files that the version replaces: first, so that none is seen twice."""
+        kept = {file.path for file in manifest.files}
+        emptied = set()
+        for path in self._replaced(manifest.version - 1):
+            if path.path not in kept:
+                (self.root / path.path).unlink(missing_ok=True)
+                emptied.add((self.root / path.path).parent)
+        for folder in sorted(emptied):
+            self._prune(folder)
+
+    def _replaced(self, version: int) -> list[ExportedFile]:
+        return self.log.files(version) if version else []
+
+    def _prune(self, folder: Path) -> None:
+        """Remove folders that hold nothing any more, up to the lake's own."""
+        while folder != self.root:
+            try:
+                folder.rmdir()
+            except OSError:
+                return  # not empty, or gone
+            folder = folder.parent

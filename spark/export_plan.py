@@ -1,0 +1,227 @@
+"""What an export will read: of each store the offsets of each queue, from the manifest's on."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from aerobee.spark.entry_plan import EntryPiece, estimated_bytes, messages, plan_ranges
+from aerobee.spark.errors import DataLost, OptionError
+from aerobee.spark.export_times import position_of
+from aerobee.spark.manifest import Gap, Manifest
+from aerobee.spark.offsets import Offsets, QueueKey, QueueRange
+from aerobee.spark.plan import Piece, piece_bytes
+from aerobee.spark.planner import log_pieces, within_time
+from aerobee.spark.queue_entries import QueueEntries
+from aerobee.spark.queue_hints import dispatched_end
+from aerobee.spark.queue_ranges import LOST_NAMED_MAX, StoreState, queue_dirs
+from aerobee.spark.selection import Selection
+from aerobee.spark.stores import Store, find_stores
+
+log = logging.getLogger(__name__)
+
+RETENTION = "the broker's retention deleted them before they were exported"
+REWRITTEN = "exported before, but the store has other messages there now, or none"
+
+
+@dataclass(frozen=True, slots=True)
+class StorePlan:
+    """What is read of one store: ranges of its queues, or, where it has none, of its log.
+
+    `undispatched_bytes` of the log are in no queue yet: they belong to the next run.
+    """
+
+    state: StoreState
+    ranges: tuple[QueueRange, ...]
+    bytes: int
+    undispatched_bytes: int = 0
+    numbered: bool = True
+
+    @property
+    def store(self) -> Store:
+        """The store."""
+        return self.state.store
+
+    def pieces(self, selection: Selection, target_bytes: int) -> Sequence[EntryPiece | Piece]:
+        """What the tasks read, each about `target_bytes` of the log."""
+        segments = [each for each in self.state.segments if each.base < self.state.end]
+        if not self.numbered:
+            wanted = within_time(segments, self.state.end, selection)
+            return log_pieces(self.state, wanted, selection, target_bytes)
+        parts = max(1, min(-(-self.bytes // target_bytes), messages(self.ranges)))
+        return plan_ranges(self.store, segments, self.ranges, parts)
+
+
+@dataclass(frozen=True, slots=True)
+class ExportPlan:
+    """What a run reads, and how far the lake will have come with it."""
+
+    base: Manifest | None
+    selection: Selection
+    stores: list[StorePlan]
+    offsets: Offsets = field(default_factory=dict)
+    positions: Offsets = field(default_factory=dict)
+    gaps: tuple[Gap, ...] = ()
+
+    @property
+    def ranges(self) -> list[QueueRange]:
+        """The messages of all queues that have any, by queue."""
+        return [each for store in self.stores for each in store.ranges]
+
+    @property
+    def messages(self) -> int:
+        """How many messages there are to export; of stores without queues nobody knows."""
+        return messages(self.ranges)
+
+    @property
+    def bytes(self) -> int:
+        """About how many bytes of the logs these are."""
+        return sum(store.bytes for store in self.stores)
+
+    @property
+    def unnumbered(self) -> tuple[str, ...]:
+        """The stores that have no ConsumeQueues."""
+        return tuple(store.store.label for store in self.stores if not store.numbered)
+
+    @property
+    def moved(self) -> set[QueueKey]:
+        """The queues of which the run exports, or gives up, messages."""
+        return {each.key for each in self.ranges} | {gap.missing.key for gap in self.gaps}
+
+    def pieces(self, cores: int) -> Iterator[tuple[StorePlan, EntryPiece | Piece]]:
+        """What the tasks read: some for each core, of large exports a GiB of the log each."""
+        target = piece_bytes(self.bytes, cores)
+        for store in self.stores:
+            for piece in store.pieces(self.selection, target):
+                yield store, piece
+
+
+def plan_export(
+    path: str, selection: Selection, base: Manifest | None, *, fail_on_data_loss: bool = True
+) -> ExportPlan:
+    """What to export of the stores that `path` names, after what `base` says is exported.
+
+    Raises OptionError, StoreUnreadable; DataLost where messages went away unexported, unless
+    told not to, in which case the plan has them as gaps.
+    """
+    plan = ExportPlan(base, selection, [], {}, {})
+    gaps: list[Gap] = []
+    for store in find_stores(path):
+        state = StoreState.look(store)
+        if base is not None and store.label in base.unnumbered:
+            raise OptionError(
+                f"{store.log_dir} was exported without its ConsumeQueues, so that nobody knows how"
+                " far each queue came: export everything again (overwrite), or to another folder"
+            )
+        empty = store.queues_dir is None and state.end <= state.start
+        if not has_queues(store) and not empty:
+            _check_unnumbered(state, base)
+            plan.stores.append(StorePlan(state, (), state.end - state.start, numbered=False))
+            continue
+        plan.stores.append(_Queues(state, plan, gaps).plan())
+    if gaps:
+        _report(gaps, fail=fail_on_data_loss)
+    return replace(plan, gaps=tuple(gaps))
+
+
+def has_queues(store: Store) -> bool:
+    """Whether a store has ConsumeQueues, all of the kind with an entry per message."""
+    if store.queues_dir is None:
+        return False
+    batches = Path(store.queues_dir).parent / "batchconsumequeue"
+    return not (batches.is_dir() and any(batches.iterdir()))
+
+
+class _Queues:
+    """The queues of one store, looked at one after the other."""
+
+    def __init__(self, state: StoreState, plan: ExportPlan, gaps: list[Gap]) -> None:
+        self._state = state
+        self._plan = plan
+        self._gaps = gaps
+        since_ms, until_ms = plan.selection.since_ms, plan.selection.until_ms
+        self._low = state.start if since_ms is None else position_of(state, since_ms)
+        self._high = state.end if until_ms is None else position_of(state, until_ms)
+
+    def plan(self) -> StorePlan:
+        """What to read of them; offsets and positions go into the export's plan."""
+        state, ranges = self._state, []
+        for key, folder in queue_dirs(state.store, self._plan.selection.choice):
+            with QueueEntries(folder) as entries:
+                wanted = self._range(key, entries)
+                self._plan.offsets[key] = wanted.end
+                if wanted.start < wanted.end:
+                    ranges.append(wanted)
+                    self._plan.positions[key] = entries.position(wanted.end - 1)
+        dispatched = dispatched_end(state.store.queues_dir, state.end)
+        left = 0 if dispatched is None else max(0, state.end - max(dispatched, state.start))
+        size = min(estimated_bytes(state.store, ranges), max(0, state.end - state.start))
+        return StorePlan(state, tuple(ranges), size, left)
+
+    def _known(self, key: QueueKey) -> int | None:
+        return self._plan.base.offsets.get(key) if self._plan.base else None
+
+    def _range(self, key: QueueKey, entries: QueueEntries) -> QueueRange:
+        """What there is to export of a queue; what is gone goes into the gaps."""
+        earliest = entries.first_from(self._state.start)
+        latest = max(earliest, entries.first_from(self._state.end))
+        end = latest
+        if self._high < self._state.end:
+            end = max(earliest, entries.first_from(self._high))
+        known = self._known(key)
+        if known is None:
+            start = earliest
+            if self._low > self._state.start:
+                start = max(earliest, entries.first_from(self._low))
+            return QueueRange(key, start, max(start, end))
+        if known < earliest:
+            self._gaps.append(Gap(QueueRange(key, known, earliest), RETENTION))
+            return QueueRange(key, earliest, max(earliest, end))
+        if known > latest or self._rewritten(key, known, entries, earliest):
+            start = self._after_the_last(key, entries, earliest, latest)
+            low, high = min(start, known), max(start, known)
+            self._gaps.append(Gap(QueueRange(key, low, high), REWRITTEN))
+            self._plan.positions[key] = entries.position(start - 1)
+            return QueueRange(key, start, max(start, end))
+        return QueueRange(key, known, max(known, end))
+
+    def _rewritten(self, key: QueueKey, known: int, entries: QueueEntries, earliest: int) -> bool:
+        """Whether the last message exported is not the one that the queue has there."""
+        assert self._plan.base is not None
+        position = self._plan.base.positions.get(key, -1)
+        return position >= 0 and known > earliest and entries.position(known - 1) != position
+
+    def _after_the_last(
+        self, key: QueueKey, entries: QueueEntries, earliest: int, latest: int
+    ) -> int:
+        """The first message behind the last exported one in the log: certainly a new one."""
+        assert self._plan.base is not None
+        position = self._plan.base.positions.get(key, -1)
+        return min(max(earliest, entries.first_from(position + 1)), latest)
+
+
+def _check_unnumbered(state: StoreState, base: Manifest | None) -> None:
+    if base is not None:
+        raise OptionError(
+            f"an incremental export needs the broker's ConsumeQueues (consumequeue beside"
+            f" {state.store.log_dir}), and there are none: export to another folder, or overwrite"
+        )
+
+
+def _report(gaps: Sequence[Gap], *, fail: bool) -> None:
+    """Raise DataLost with what is gone, or warn of it."""
+    named = "; ".join(map(str, gaps[:LOST_NAMED_MAX]))
+    more = f"; and {len(gaps) - LOST_NAMED_MAX} more queues" if len(gaps) > LOST_NAMED_MAX else ""
+    gone = [gap.missing for gap in gaps if gap.reason == RETENTION]
+    what = f"{messages(gone)} messages of {len(gone)} queues are lost to the export"
+    if len(gone) < len(gaps):
+        other = f"{len(gaps) - len(gone)} queues are not the ones that were exported before"
+        what = f"{what}, and {other}" if gone else other
+    if fail:
+        hint = "--no-fail-on-data-loss (fail_on_data_loss=False) notes this and goes on"
+        if len(gone) < len(gaps):
+            hint += "; a store that was made anew may also get another name (name=path)"
+        raise DataLost(f"{what}: {named}{more}. {hint}")
+    log.warning("%s: %s%s; going on without", what, named, more)

@@ -1,0 +1,67 @@
+"""Where in a log a point in time is: the first record that was stored then, or later."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+
+from aerobee.spark.blocks import find_record
+from aerobee.spark.boundaries import PREFIX_BYTES
+from aerobee.spark.layout import HEADERS, MAGIC_V1, MAGIC_V2
+from aerobee.spark.log_files import Segment, SegmentFile
+from aerobee.spark.queue_ranges import StoreState
+
+_HEAD = struct.Struct(">4xI28xi")
+
+
+def position_of(state: StoreState, moment_ms: int) -> int:
+    """The log position before which the records are older than `moment_ms`; at most the log's end.
+
+    As one position it parts all queues alike. Where the broker's clock was set back, records
+    near it may be on the other side. Raises DataLost where a file goes away meanwhile.
+    """
+    segments = [segment for segment in state.segments if segment.base < state.end]
+    older = _older(segments, moment_ms)
+    if older is None:
+        return state.start
+    with SegmentFile(older) as file:
+        low, high = older.base + 1, min(older.end, state.end)
+        stop = found = high
+        while low < high:
+            middle = (low + high) // 2
+            start = find_record(file, middle, min(high + PREFIX_BYTES, stop))
+            time_ms = store_time(file, start) if start < high else None
+            if time_ms is None:
+                high = middle
+            elif time_ms >= moment_ms:
+                found, high = start, middle
+            else:
+                low = start + 1
+    return found
+
+
+def store_time(file: SegmentFile, position: int) -> int | None:
+    """The store timestamp (ms) of the record at a log position, None where none is."""
+    head = bytearray(min(HEADERS[3].itemsize, file.segment.end - position))
+    file.read_into(memoryview(head), position)
+    if len(head) < HEADERS[0].itemsize:
+        return None
+    magic, sys_flag = _HEAD.unpack_from(head)
+    if magic not in (MAGIC_V1, MAGIC_V2):
+        return None
+    _, at = HEADERS[(sys_flag >> 4) & 3].fields["store_timestamp"][:2]
+    return int.from_bytes(head[at : at + 8], "big", signed=True)
+
+
+def _older(segments: Sequence[Segment], moment_ms: int) -> Segment | None:
+    """The last file that begins before a moment; files without records end the log."""
+    low, high = 0, len(segments)
+    while low < high:
+        middle = (low + high) // 2
+        with SegmentFile(segments[middle]) as file:
+            first_ms = store_time(file, segments[middle].base)
+        if first_ms is not None and first_ms < moment_ms:
+            low = middle + 1
+        else:
+            high = middle
+    return segments[low - 1] if low else None
