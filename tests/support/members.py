@@ -24,6 +24,8 @@ TOPIC = "T"
 class RawMember:
     """A client of one group: `timeout_ms` is that of a member of ours, None of any other."""
 
+    consume_type = "CONSUME_PASSIVELY"
+
     def __init__(
         self,
         port: int,
@@ -66,6 +68,7 @@ class RawMember:
         self.version += newer
         consumer = ConsumerData(
             group_name=self.group,
+            consume_type=self.consume_type,
             message_model=model,
             subscription_data_set=[
                 SubscriptionData(topic=topic, sub_string="*", sub_version=self.version)

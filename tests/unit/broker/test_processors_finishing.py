@@ -1,0 +1,216 @@
+"""Members of other projects that finish what they fetched before they lose a queue."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from support.live_broker import LiveBroker, live_broker
+from support.members import RawMember, offset_of
+from support.waiting import until
+
+from aerobee.remoting.bodies import (
+    ConsumerRunningInfo,
+    MessageQueue,
+    ProcessQueueInfo,
+    TopicConfig,
+    encode_body,
+)
+from aerobee.remoting.codes import RequestCode, ResponseCode
+from aerobee.remoting.command import Command
+from aerobee.remoting.net.connection import Connection
+
+NOTHING = ResponseCode.PULL_NOT_FOUND
+END = 12  # of both queues
+BATCH = 10
+
+
+@pytest.fixture
+async def live(tmp_path: Path) -> AsyncIterator[LiveBroker]:
+    """A broker whose topic T has messages in two queues, and where nobody has to give up."""
+    async with live_broker(tmp_path, handover_wait_millis=20_000) as broker:
+        header = {"a": "p", "b": "T", "c": "TBW102", "d": 4, "f": 0, "g": 1, "h": 0}
+        for number in range(2 * END):
+            await broker.ask(RequestCode.SEND_MESSAGE_V2, header | {"e": number % 2}, b"hello")
+        yield broker
+
+
+async def joined(live: LiveBroker, client_id: str) -> RawMember:
+    """Return a member that has introduced itself."""
+    member = RawMember(live.broker.port, client_id)
+    await member.beat()
+    return member
+
+
+async def finish(member: RawMember, queue_id: int = 0) -> None:
+    """Pull as a client does that is answered with nothing, with all consumed that was fetched."""
+    while (await member.pull(END, queue_id, suspend_ms=60_000, commit=END)).code == NOTHING:
+        pass
+
+
+async def test_a_contested_queue_is_free_when_its_owner_has_finished(live: LiveBroker) -> None:
+    """Though it has asked for no members since, committed by no 15, and would go on pulling."""
+    old, new = await joined(live, "c1"), await joined(live, "c2")
+    async with old, new:
+        await old.start_of()
+        assert (await old.pull(0)).code == ResponseCode.SUCCESS
+        asked = new.starting()
+        for _ in range(3):
+            assert (await old.pull(END, suspend_ms=60_000, commit=0)).code == NOTHING
+            assert not asked.done()
+        assert (await old.pull(END, suspend_ms=60_000, commit=END)).code == NOTHING
+        assert offset_of(await asked) == END
+        assert dict(live.broker.context.handovers.given) == {"finished": 1}
+
+
+async def test_who_waits_for_each_other_finishes(live: LiveBroker) -> None:
+    """Clients pull while their sharing of queues waits for a queue: a circle stops nobody."""
+    one, two = await joined(live, "c1"), await joined(live, "c2")
+    async with one, two:
+        await one.start_of(0)
+        await two.start_of(1)
+        await one.pull(0, 0)
+        await two.pull(0, 1)
+        first, second = one.starting(1), two.starting(0)
+        await until(lambda: live.broker.context.handovers.waiting == 2)
+        pulls = [asyncio.create_task(finish(one, 0)), asyncio.create_task(finish(two, 1))]
+        assert offset_of(await first) == offset_of(await second) == END
+        assert dict(live.broker.context.handovers.given) == {"finished": 2}
+        for pull in pulls:
+            pull.cancel()
+
+
+async def test_members_keep_what_they_have_while_others_are_slow(live: LiveBroker) -> None:
+    """The question for the members is refused: clients then change nothing, until they hear."""
+    async with await joined(live, "c1") as old:
+        await old.start_of()
+        await old.pull(0)
+        await old.hears(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED)
+        old.told.clear()
+        async with await joined(live, "c2") as new:
+            refused = await asyncio.gather(old.members(), new.members())
+            assert [reply.code for reply in refused] == [ResponseCode.SYSTEM_BUSY] * 2
+            assert "its members finish first" in (refused[0].remark or "")
+            assert not old.told and not new.told
+            finishing = asyncio.create_task(finish(old))
+            await new.hears(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED)
+            assert (await new.members()).body == b'{"consumerIdList":["c1","c2"]}'
+            assert offset_of(await new.start_of()) == END
+            finishing.cancel()
+
+
+async def test_a_change_right_after_another_is_told_later(live: LiveBroker) -> None:
+    """A group consumes for as long as it has rested before it has to finish again."""
+    async with await joined(live, "c1") as old:
+        await old.start_of()
+        await old.pull(0)
+        await old.hears(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED)
+        async with await joined(live, "c2") as new:
+            finishing = asyncio.create_task(finish(old))
+            await new.hears(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED)
+            async with await joined(live, "c3") as third:
+                assert (await third.members()).code == ResponseCode.SYSTEM_BUSY
+                await third.hears(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED)
+                assert (await third.members()).body == b'{"consumerIdList":["c1","c2","c3"]}'
+            finishing.cancel()
+
+
+async def test_who_may_learn_of_more_queues_finishes_before_it_shares(live: LiveBroker) -> None:
+    """Nothing tells clients that a topic has more queues: each shares anew at its own time."""
+    async with await joined(live, "c1") as old:
+        await old.start_of()
+        await old.pull(0)
+        await old.hears(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED)
+        assert (await old.members()).code == ResponseCode.SUCCESS
+        topic = live.broker.context.topics.get("T")
+        assert isinstance(topic, TopicConfig)
+        fields = {"topic": "T", "defaultTopic": "TBW102", "readQueueNums": 8, "writeQueueNums": 8}
+        fields |= {"perm": 6, "topicFilterType": "SINGLE_TAG", "topicSysFlag": 0, "order": "false"}
+        await live.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, fields)
+        question = asyncio.create_task(old.members())
+        for _ in range(3):
+            assert (await old.pull(END, suspend_ms=60_000, commit=0)).code == NOTHING
+            assert not question.done()
+        finishing = asyncio.create_task(finish(old))
+        assert (await question).code == ResponseCode.SUCCESS
+        finishing.cancel()
+
+
+class LiteMember(RawMember):
+    """A lite pull consumer that tells of each queue how much it holds, and when it gave some."""
+
+    consume_type = "CONSUME_ACTIVELY"
+
+    def __init__(self, port: int, client_id: str, *, auto_commit: str = "true") -> None:
+        super().__init__(port, client_id, handler=self._answer)
+        self.holds: dict[int, tuple[int, int]] = {}
+        self.auto_commit = auto_commit
+
+    def _answer(self, connection: Connection, command: Command) -> None:
+        if command.code != RequestCode.GET_CONSUMER_RUNNING_INFO:
+            self.told.append(command)
+            return
+        info = ConsumerRunningInfo(
+            properties={"autoCommit": self.auto_commit, "pullBatchSize": str(BATCH)},
+            mq_table={
+                MessageQueue(topic="T", broker_name="broker-a", queue_id=queue_id): (
+                    ProcessQueueInfo(cached_msg_count=held, last_consume_timestamp=at_ms)
+                )
+                for queue_id, (held, at_ms) in self.holds.items()
+            },
+        )
+        connection.send(command.reply(0, {}, encode_body(info, strict=False)))
+
+
+async def lite_owner(live: LiveBroker, auto_commit: str = "true") -> LiteMember:
+    """Return a lite pull consumer that has fetched all of both queues and waits for more."""
+    member = LiteMember(live.broker.port, "c1", auto_commit=auto_commit)
+    await member.beat()
+    for queue_id in (0, 1):
+        await member.start_of(queue_id)
+        assert (await member.pull(0, queue_id)).code == ResponseCode.SUCCESS
+    return member
+
+
+async def started(member: LiteMember) -> list["asyncio.Task[Command]"]:
+    """Let it wait for more in both queues."""
+    pulls = [
+        asyncio.create_task(member.pull(END, queue_id, suspend_ms=60_000)) for queue_id in (0, 1)
+    ]
+    await member.hears(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED)
+    member.told.clear()
+    return pulls
+
+
+async def test_what_a_lite_pull_consumer_has_handed_out_is_committed(live: LiveBroker) -> None:
+    """When it holds nothing any more; of its latest batch the user may have some in hand."""
+    committed = live.broker.context.offsets.committed
+    async with await lite_owner(live) as lite:
+        lite.holds = {0: (0, 1_000), 1: (3, 2_000)}
+        pulls = await started(lite)
+        async with LiteMember(live.broker.port, "c2") as new:
+            await new.beat()
+            await until(lambda: committed("G", "T", 0) == END)
+            assert committed("G", "T", 1) is None and not new.told
+            lite.holds = {0: (0, 1_000), 1: (0, 2_000)}
+            await new.hears(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED)
+            assert committed("G", "T", 1) == END - BATCH
+            await lite.commit(1)  # its own, some seconds old
+            assert committed("G", "T", 0) == END
+            assert offset_of(await new.start_of(0)) == END
+            assert offset_of(await new.start_of(1)) == END - BATCH
+        for pull in pulls:
+            pull.cancel()
+
+
+async def test_nothing_is_committed_for_who_commits_by_hand(live: LiveBroker) -> None:
+    """Its members hear of the change at once: there is nothing to wait for."""
+    async with await lite_owner(live, auto_commit="false") as lite:
+        lite.holds = {0: (0, 1_000), 1: (0, 2_000)}
+        pulls = await started(lite)
+        async with LiteMember(live.broker.port, "c2") as new:
+            await new.beat()
+            await new.hears(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED)
+            assert live.broker.context.offsets.committed("G", "T", 0) is None
+        for pull in pulls:
+            pull.cancel()
