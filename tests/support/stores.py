@@ -93,7 +93,7 @@ def tag_hash(raw: bytes) -> int:
 
 @dataclass
 class StoreWriter:
-    """Writes a store message by message; `close` puts everything on disk."""
+    """Writes a store message by message; `close` puts everything on disk, and may be repeated."""
 
     root: Path
     segment_bytes: int = 1 << 20
@@ -130,8 +130,7 @@ class StoreWriter:
         log_dir.mkdir(parents=True, exist_ok=True)
         base = self.first_position
         for base, data in self.segments.items():
-            data.extend(bytes(self.segment_bytes - len(data)))
-            (log_dir / f"{base:020d}").write_bytes(data)
+            (log_dir / f"{base:020d}").write_bytes(data.ljust(self.segment_bytes, b"\0"))
         for spare in range(1, spare_segments + 1):
             path = log_dir / f"{base + spare * self.segment_bytes:020d}"
             path.write_bytes(bytes(self.segment_bytes))

@@ -1,0 +1,344 @@
+"""The stream reader as Spark calls it: where it starts, what it freezes, and kills at any point."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import random
+import shutil
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows
+from support.fake_spark import CRASHES, Checkpoint, Crash, run
+from support.stores import Stored, StoreWriter
+
+from aerobee.spark.errors import DataLost, OptionError, StoreUnreadable
+from aerobee.spark.source import RocketMQSource
+from aerobee.spark.stream_reader import QueueStreamReader
+from aerobee.storage.settings import StoreSettings
+from aerobee.storage.store import MessageStore
+
+HOSTS = bytes([127, 0, 0, 1, 0, 0, 0, 9]) + (10**12).to_bytes(8, "big")
+HOSTS += bytes([127, 0, 0, 1, 0, 0, 0, 9]) + bytes(12)
+
+
+class Growing:
+    """A store that a test adds messages to; `position` is what has come of each queue."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.writer = StoreWriter(root, 4096)
+        self.add(0)
+
+    def add(self, count: int, queues: int = 3, topic: str = "orders") -> None:
+        """Write some messages, a second between them."""
+        for _ in range(count):
+            number = sum(map(len, self.writer.entries.values()))
+            self.writer.append(
+                Stored(
+                    topic=topic,
+                    queue_id=number % queues,
+                    body=b"%d" % number,
+                    store_timestamp=1_000_000 + number * 1000,
+                )
+            )
+        self.writer.close()
+        (self.root / "consumequeue").mkdir(exist_ok=True)
+
+    def ends(self) -> dict[tuple[str, int], int]:
+        """How many messages each queue has."""
+        return {key: len(entries) for key, entries in self.writer.entries.items()}
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Growing:
+    """A store with no messages yet, and with small files."""
+    monkeypatch.setattr("support.stores.QUEUE_FILE_ENTRIES", 50)
+    return Growing(tmp_path / "s")
+
+
+class Live:
+    """A broker's store that is open and written to."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        settings = StoreSettings(
+            root, segment_bytes=1 << 14, queue_file_entries=100, helper_process=False
+        )
+        self.store = MessageStore(settings)
+        self.store.open()
+        self._number = 0
+
+    def add(self, count: int, queues: int) -> None:
+        """Write some messages."""
+        for _ in range(count):
+            self._number += 1
+            queue = self.store.queue("orders", self._number % queues)
+            body = b"b" * (self._number * 31 % 200 + 1)
+            self.store.commit_log.append(queue, 0, 0, 5, HOSTS, body, b"TAGS\x01a\x02", 7)
+        self.store.commit_log.commit()
+        self.store.poll()
+
+    def ends(self) -> dict[tuple[str, int], int]:
+        """How many messages each queue has."""
+        queues = [self.store.queue("orders", number) for number in range(6)]
+        return {("orders", each.queue_id): each.max_offset for each in queues if each.max_offset}
+
+
+@pytest.fixture
+def live(tmp_path: Path) -> Iterator[Live]:
+    """A store that is written to."""
+    live = Live(tmp_path / "s")
+    yield live
+    live.store.close()
+
+
+def reader_of(store: Growing | Live, **options: str) -> QueueStreamReader:
+    """A query's reader."""
+    usual = {"path": str(store.root), "columns": "topic, queue_id, queue_offset, body"}
+    source = RocketMQSource({**usual, **options})
+    reader = source.streamReader(source.schema())
+    assert isinstance(reader, QueueStreamReader)
+    return reader
+
+
+def offsets(checkpoint: Checkpoint) -> dict[tuple[str, int], list[int]]:
+    """What the sink has of each queue."""
+    found: dict[tuple[str, int], list[int]] = {}
+    for row in checkpoint.rows():
+        found.setdefault((row["topic"], row["queue_id"]), []).append(row["queue_offset"])
+    return {key: sorted(each) for key, each in found.items()}
+
+
+def test_default_is_what_comes_after_the_start(store: Growing) -> None:
+    """As for Spark's Kafka source; the first micro-batch only writes down where that is."""
+    store.add(30)
+    checkpoint = Checkpoint()
+    run(reader_of(store), checkpoint)
+    assert checkpoint.rows() == []
+    assert checkpoint.offsets == ['{"orders": {"s:0": 10, "s:1": 10, "s:2": 10}}']
+    store.add(6)
+    run(reader_of(store), checkpoint)
+    assert offsets(checkpoint) == {("orders", number): [10, 11] for number in range(3)}
+
+
+def test_starting_offsets_and_timestamps(store: Growing) -> None:
+    """Earliest, numbers, and the first message that was stored at a time, or later."""
+    store.add(30)
+    for options, expected in (
+        ({"startingOffsets": "earliest"}, (0, 0, 0)),
+        ({"startingOffsets": '{"orders": {"0": 7, "1": -1}}'}, (7, 10, 0)),
+        ({"startingTimestamp": "1015500"}, (6, 5, 5)),
+        ({"startingTimestamp": "1015500", "startingOffsets": '{"orders": {"2": 8}}'}, (6, 5, 8)),
+        ({"startingTimestamp": "9999999"}, (10, 10, 10)),
+    ):
+        checkpoint = Checkpoint()
+        run(reader_of(store, **options), checkpoint)
+        assert offsets(checkpoint) == {
+            ("orders", number): list(range(first, 10))
+            for number, first in enumerate(expected)
+            if first < 10
+        }
+
+
+def test_limits_are_options_and_told_to_spark(store: Growing) -> None:
+    """Both hold at once; "all available" means all."""
+    store.add(90)
+    both = {"maxOffsetsPerTrigger": "9", "maxBytesPerTrigger": "500", "startingOffsets": "earliest"}
+    assert reader_of(store, **both).getDefaultReadLimit() == ReadMaxRows(9)
+    only = {"maxBytesPerTrigger": "1k"}
+    assert reader_of(store, **only).getDefaultReadLimit() == ReadMaxBytes(1024)
+    size = store.writer.entries["orders", 0][0][1]
+    for options, limit, count_max in (
+        (both, None, 500 // size),
+        ({"startingOffsets": "earliest"}, ReadMaxRows(7), 7),
+        ({"startingOffsets": "earliest"}, ReadMaxBytes(10 * size + 50), 10),
+        ({"startingOffsets": "earliest"}, None, 90),
+        (both, ReadAllAvailable(), 90),
+    ):
+        checkpoint = Checkpoint()
+        run(reader_of(store, **options), checkpoint, limit=limit)
+        counts = [len(rows) for rows in checkpoint.sink.values()]
+        assert sum(counts) == 90
+        assert max(counts) <= count_max
+        assert len(counts) <= 90 // count_max + 12
+
+
+def test_one_trigger_reads_what_there_is(store: Growing) -> None:
+    """Trigger.Once: a single micro-batch, with no limit, and none more than it planned."""
+    store.add(30)
+    checkpoint = Checkpoint()
+    reader = reader_of(store, startingOffsets="earliest", maxOffsetsPerTrigger="4")
+    run(reader, checkpoint, limit=ReadAllAvailable(), batches_max=1)
+    assert len(checkpoint.rows()) == 30
+    later = Checkpoint()
+    run(reader_of(store), later, limit=ReadAllAvailable(), batches_max=1)
+    store.add(3)
+    run(reader_of(store), later, limit=ReadAllAvailable(), batches_max=1)
+    assert len(later.rows()) == 3
+
+
+def test_available_now_ends_where_it_was_prepared(store: Growing) -> None:
+    """Messages and queues that come while it runs are the next run's."""
+    store.add(30)
+    checkpoint = Checkpoint()
+    for run_number in range(3):
+        reader = reader_of(store, startingOffsets="earliest", maxOffsetsPerTrigger="8")
+        reader.prepareForTriggerAvailableNow()
+        expected = sum(store.ends().values())
+        store.add(20, queues=4 + run_number)
+        run(reader, checkpoint)
+        assert len(checkpoint.rows()) == expected
+        assert reader.reportLatestOffset() is not None
+
+
+def test_reader_goes_to_tasks_and_reports(store: Growing) -> None:
+    """It can be pickled before anything is open; the report is of the last look."""
+    store.add(9)
+    reader = pickle.loads(pickle.dumps(reader_of(store)))
+    assert reader.reportLatestOffset() is None
+    assert reader.initialOffset() == {"orders": {"s:0": 3, "s:1": 3, "s:2": 3}}
+    store.add(3)
+    assert reader.initialOffset() == {"orders": {"s:0": 3, "s:1": 3, "s:2": 3}}
+    assert reader.reportLatestOffset() == {"orders": {"s:0": 3, "s:1": 3, "s:2": 3}}
+    assert list(reader.read(None)) == []
+    reader.stop()
+    reader.stop()
+
+
+def test_deleted_topic_ends_the_query_or_is_forgotten(store: Growing) -> None:
+    """And one of the same name that comes later is read from its beginning."""
+    store.add(30)
+    store.add(4, topic="gone", queues=1)
+    options = {"startingOffsets": "earliest", "failOnDataLoss": "false"}
+    checkpoint = Checkpoint()
+    run(reader_of(store, **options), checkpoint)
+    shutil.rmtree(store.root / "consumequeue" / "gone")
+    with pytest.raises(DataLost, match="gone s:0, read up to offset 4"):
+        run(reader_of(store), checkpoint)
+    run(reader_of(store, **options), checkpoint)
+    assert "gone" not in checkpoint.offsets[-1]
+    store.writer.entries["gone", 0].clear()
+    store.add(2, topic="gone", queues=1)
+    run(reader_of(store, **options), checkpoint)
+    assert offsets(checkpoint)["gone", 0] == [0, 0, 1, 1, 2, 3]
+
+
+def test_retention_between_two_runs_is_told(store: Growing) -> None:
+    """The query ends with the lost ranges, or goes on with what is left."""
+    store.add(90)
+    options = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": "9"}
+    checkpoint = Checkpoint()
+    run(reader_of(store, **options), checkpoint, batches_max=2)
+    for path in sorted((store.root / "commitlog").iterdir())[:2]:
+        path.unlink()
+    with pytest.raises(DataLost, match=r"orders s:0 \[3, "):
+        run(reader_of(store, **options), checkpoint)
+    run(reader_of(store, **options, failOnDataLoss="false"), checkpoint)
+    found = offsets(checkpoint)["orders", 0]
+    assert found[:3] == [0, 1, 2]
+    assert found[3:] == list(range(found[3], 30))
+    assert found[3] > 3
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"endingOffsets": "latest"}, "option endingOffsets is one of spark.read,"),
+        ({"endingTimestamp": "5"}, "option endingTimestamp is one of spark.read,"),
+        ({"maxOffsetsPerTrigger": "0"}, "option maxOffsetsPerTrigger: '0' is no number"),
+        ({"maxBytesPerTrigger": "many"}, "option maxBytesPerTrigger: 'many' is no size"),
+        ({"maxOffsetPerTrigger": "1"}, "did you mean maxOffsetsPerTrigger"),
+        ({"startingOffsets": "first"}, "option startingOffsets: 'first'"),
+    ],
+)
+def test_wrong_options_are_refused(store: Growing, options: dict[str, str], text: str) -> None:
+    """When the query starts, by name."""
+    with pytest.raises(OptionError, match=text):
+        reader_of(store, **options)
+
+
+def test_options_of_streams_are_refused_in_batches(store: Growing) -> None:
+    """They would be without effect there."""
+    source = RocketMQSource({"path": str(store.root), "maxOffsetsPerTrigger": "9"})
+    with pytest.raises(OptionError, match="maxOffsetsPerTrigger is one of spark"):
+        source.reader(source.schema())
+
+
+def test_offsets_that_name_what_is_not_read_are_refused(store: Growing) -> None:
+    """Queues of other topics and brokers, and stores that there are not."""
+    store.add(3)
+    other = '{"payments": {"0": 1}}'
+    with pytest.raises(OptionError, match="payments s:0 is not among those to read"):
+        reader_of(store, subscribe="orders", startingOffsets=other).initialOffset()
+    with pytest.raises(OptionError, match="there is no broker 't'"):
+        reader_of(store, startingOffsets='{"orders": {"t:0": 1}}').initialOffset()
+    with pytest.raises(StoreUnreadable):
+        reader_of(store, path=str(store.root / "none-*")).initialOffset()
+
+
+def test_topics_that_rocketmq_keeps_are_read_where_they_are_assigned(store: Growing) -> None:
+    """A queue that is named is read, whatever topic it belongs to."""
+    store.add(3, topic="%RETRY%g", queues=1)
+    assign = {"assign": '{"%RETRY%g": ["0"]}', "startingOffsets": "earliest"}
+    checkpoint = Checkpoint()
+    run(reader_of(store, **assign), checkpoint)
+    assert offsets(checkpoint) == {("%RETRY%g", 0): [0, 1, 2]}
+
+
+def test_messages_that_come_while_a_query_starts_are_not_lost_by_a_kill(live: Live) -> None:
+    """Nothing is read before it is written down where the query starts."""
+    live.add(9, queues=3)
+    checkpoint = Checkpoint()
+
+    def crash(name: str) -> bool:
+        live.add(3, queues=3)
+        return name == "planned"
+
+    with pytest.raises(Crash):
+        run(reader_of(live), checkpoint, crash=crash)
+    run(reader_of(live), checkpoint)
+    assert offsets(checkpoint) == {("orders", number): [3, 4] for number in range(3)}
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_kills_at_any_point_lose_and_repeat_nothing(live: Live, seed: int) -> None:
+    """While messages and queues come, limits vary, and the driver dies between any two steps."""
+    dice = random.Random(seed)
+    start = dice.choice(["earliest", "latest"])
+    live.add(dice.randrange(40), queues=3)
+    checkpoint = Checkpoint()
+    deaths: Counter[str] = Counter()
+
+    def crash(name: str) -> bool:
+        live.add(dice.randrange(4) * dice.randrange(2), queues=dice.randrange(1, 5))
+        if dice.random() < 0.2:
+            deaths[name] += 1
+            return True
+        return False
+
+    for _ in range(40):
+        limits: dict[str, str] = {}
+        if dice.random() < 0.7:
+            limits["maxOffsetsPerTrigger"] = str(dice.randrange(1, 30))
+        if dice.random() < 0.3:
+            limits["maxBytesPerTrigger"] = str(dice.randrange(100, 3000))
+        reader = reader_of(live, startingOffsets=start, **limits)
+        if dice.random() < 0.3:
+            reader.prepareForTriggerAvailableNow()
+        with suppress(Crash):
+            run(reader, checkpoint, batches_max=dice.randrange(1, 5), crash=crash)
+        live.add(dice.randrange(12), queues=dice.randrange(1, 7))
+    run(reader_of(live, startingOffsets=start), checkpoint)
+    first: dict[str, int] = {}
+    if start == "latest":
+        first = json.loads(checkpoint.offsets[0]).get("orders", {})
+    expected = {
+        key: list(range(first.get(f"s:{key[1]}", 0), end)) for key, end in live.ends().items()
+    }
+    assert offsets(checkpoint) == {key: each for key, each in expected.items() if each}
+    assert set(deaths) == set(CRASHES)
