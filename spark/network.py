@@ -8,8 +8,9 @@ and RocketMQ's answer alike. Nobody joins a group, and nothing is stored at a br
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Final, Self, TypeVar
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from functools import partial
+from typing import Any, Final, Self, TypeVar
 
 from aerobee.client.cluster import Cluster
 from aerobee.client.connections import Connections
@@ -18,7 +19,7 @@ from aerobee.client.message import MessageQueue
 from aerobee.client.offsets import QueueOffsets
 from aerobee.client.raw_pulls import RawPuller
 from aerobee.client.route_cache import RouteCache, TopicRoute
-from aerobee.client.settings import ClientSettings
+from aerobee.client.settings import ClientSettings, ProducerSettings
 from aerobee.remoting.bodies import TopicList
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.command import Command
@@ -118,6 +119,22 @@ class Network:
         """About how long a record of the ranges is, by a few of the largest ones; at least 1."""
         return self._loop.run(self._sample(ranges))
 
+    def check_writable(self, topic: str) -> None:
+        """Raise OptionError unless messages can be sent to the topic, or would create it."""
+        usual = ProducerSettings()
+        key, queues = usual.create_topic_key, usual.default_topic_queues
+        ask = self._patient(
+            lambda: self._routes.for_sending(topic, key, queues), f"topic {topic}", RouteMissing
+        )
+        try:
+            self._loop.run(ask)
+        except RouteMissing as error:
+            raise OptionError(f"option topic: {error}") from error
+
+    def run(self, work: Callable[[Connections], Coroutine[Any, Any, T]]) -> T:
+        """What `work` returns that asks nameservers or brokers over these connections."""
+        return self._loop.run(work(self._connections))
+
     # --- within ---
 
     async def call_broker(
@@ -205,20 +222,22 @@ class Network:
         for each in sorted(ranges, key=lambda each: each.start - each.end)[:SAMPLES]:
             middle = (each.start + each.end) // 2
             queue = MessageQueue(each.key.topic, each.key.broker, each.key.queue_id)
-            reply = await self._patient(
-                lambda queue=queue, at=middle: puller.pull(queue, at, SAMPLE_MESSAGES),
-                f"queue {each.key}",
-            )
+            pull = partial(puller.pull, queue, middle, SAMPLE_MESSAGES)
+            reply = await self._patient(pull, f"queue {each.key}")
             if reply.next_offset > middle:
                 count += reply.next_offset - middle
                 size += len(reply.body)
         return max(1, size // count) if count else 1
 
-    async def _patient(self, ask: Callable[[], Awaitable[T]], what: str) -> T:
+    async def _patient(
+        self, ask: Callable[[], Awaitable[T]], what: str, let: type[Exception] | tuple[()] = ()
+    ) -> T:
         """Ask, and again where somebody is away or busy; ClusterUnreachable in the end."""
         for turn in range(TRIES):
             try:
                 return await ask()
+            except let:
+                raise
             except (Unavailable, BrokerRefused, RouteMissing) as error:
                 final = isinstance(error, RouteMissing) or (
                     isinstance(error, BrokerRefused) and error.code not in BUSY_CODES

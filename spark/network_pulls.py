@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from time import monotonic
 from typing import Final, NamedTuple
 
@@ -83,7 +83,7 @@ class Pulls:
         self._record_bytes = 0  # the usual size; 0 before the first reply
         self._ahead: deque[asyncio.Task[_Read]] = deque()
 
-    async def replies(self) -> AsyncIterator[list[Pulled]]:
+    async def replies(self) -> AsyncGenerator[list[Pulled], None]:
         """The replies in the order of the ranges and of their offsets, some at a time.
 
         What lies between the end of one and the offset of the next is lost, and was told. Raises

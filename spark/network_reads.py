@@ -6,7 +6,7 @@ are joined to blocks of some thousand records first.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Generator
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -49,7 +49,7 @@ def network_batches(
     decoder_of: Callable[[str], Decoder],
     *,
     fail_on_data_loss: bool = True,
-) -> Iterator[pa.RecordBatch]:
+) -> Generator[pa.RecordBatch, None, None]:
     """The wanted messages of a piece, in the order of its ranges and their offsets.
 
     `decoder_of` gives the decoder for a broker's name. Raises DataLost (or warns) for messages
@@ -65,7 +65,7 @@ def network_batches(
 
 def network_records(
     piece: NetworkPiece, selection: Selection, *, fail_on_data_loss: bool = True
-) -> Iterator[BrokerRecords]:
+) -> Generator[BrokerRecords, None, None]:
     """The same before they are decoded."""
     buffer = ReplyBuffer()
     pulls = Pulls(piece.address, piece.ranges, fail_on_data_loss=fail_on_data_loss)
@@ -81,7 +81,9 @@ def network_records(
             loop.run(replies.aclose())
 
 
-def _blocks(loop: LoopThread, replies: AsyncIterator[list[Pulled]]) -> Iterator[list[Pulled]]:
+def _blocks(
+    loop: LoopThread, replies: AsyncGenerator[list[Pulled], None]
+) -> Generator[list[Pulled], None, None]:
     """Replies of one broker, some thousand records together."""
 
     async def more() -> list[Pulled] | None:

@@ -10,6 +10,8 @@ from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
     DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
     Filter,
     InputPartition,
 )
@@ -87,6 +89,18 @@ class RocketMQSource(DataSource):
 
         options = parse_options(self.options, Use.STREAM)
         return QueueStreamReader(options, _readable(schema, options.mode))
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """The writer of `df.write`. Raises OptionError, ClusterUnreachable."""
+        from aerobee.spark.sink import sink_writer
+
+        return sink_writer(self.options, schema, overwrite=overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        """The writer of `df.writeStream`. Raises likewise."""
+        from aerobee.spark.sink import stream_sink_writer
+
+        return stream_sink_writer(self.options, schema, overwrite=overwrite)
 
 
 class LogReader(DataSourceReader):

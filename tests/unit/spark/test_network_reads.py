@@ -72,10 +72,14 @@ def stored(cluster: ClusterThread, **options: str) -> list[Row]:
     return sorted(rows, key=place)
 
 
-def pulled(cluster: ClusterThread, selection: Selection | None = None, **options: str) -> list[Row]:
+def pulled(cluster: ClusterThread, **options: str) -> list[Row]:
     """The rows that a read over the network finds."""
     parsed = parse_options({"namesrv": cluster.namesrv_addr, **options})
-    selection = selection or parsed.selection
+    return pulled_of(parsed, parsed.selection)
+
+
+def pulled_of(parsed: Options, selection: Selection) -> list[Row]:
+    """The rows of a selection."""
     rows: list[Row] = []
     for piece in plan_network(parsed, selection):
         batches = network_batches(piece, selection, lambda broker: decoder_of(parsed, broker))
@@ -143,7 +147,7 @@ def test_filters_narrow_what_is_pulled(cluster: ClusterThread) -> None:
         (1, 3, 8),
         (1, 3, 8),
     ]
-    assert [row["queue_offset"] for row in pulled(cluster, wanted)] == [*range(3, 8)] * 2
+    assert [row["queue_offset"] for row in pulled_of(parsed, wanted)] == [*range(3, 8)] * 2
 
 
 def test_queue_that_there_is_not(cluster: ClusterThread) -> None:

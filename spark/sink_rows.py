@@ -1,0 +1,117 @@
+"""Rows of a DataFrame as messages: which columns a write understands, and what they become."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from aerobee.client.errors import InvalidMessage
+from aerobee.client.message import Message, check_message, check_name
+from aerobee.client.settings import ProducerSettings
+from aerobee.remoting.properties import Property
+from aerobee.spark.errors import OptionError
+from aerobee.spark.option_values import near
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+ROW_COLUMNS: Final[dict[str, tuple[str, ...]]] = {
+    "topic": ("string",),
+    "body": ("binary", "string"),
+    "keys": ("string", "array<string>"),
+    "tags": ("string",),
+    "properties": ("map<string,string>",),
+    "sharding_key": ("string", "int", "bigint"),
+    "delay_level": ("int",),
+}
+TOPIC_CHARACTERS_MAX: Final = 127
+BODY_BYTES_MAX: Final = ProducerSettings().body_bytes_max
+# what brokers and clients write into properties themselves: a row that was read has them too
+RESERVED: Final = frozenset(
+    value
+    for name, value in vars(Property).items()
+    if isinstance(value, str) and not name.startswith("_")
+)
+
+
+class Row(NamedTuple):
+    """A message to send; equal sharding keys go to one queue, None to any."""
+
+    message: Message
+    sharding_key: str | int | None
+
+
+def check_rows(schema: StructType, topic: str | None) -> None:
+    """Raise OptionError unless rows of the schema can be sent."""
+    for field in schema.fields:
+        if field.name not in ROW_COLUMNS:
+            raise OptionError(
+                f"write: no message has a column {near(field.name, list(ROW_COLUMNS))}: select the"
+                " columns to send, under these names"
+            )
+        kinds, given = ROW_COLUMNS[field.name], field.dataType.simpleString()
+        if given not in kinds:
+            raise OptionError(
+                f"write: column {field.name} is {given}, not {' or '.join(kinds)}: cast it"
+            )
+    if "body" not in schema.names:
+        raise OptionError("write: there is no column body (binary or string)")
+    if topic is None and "topic" not in schema.names:
+        raise OptionError("write: name the topic by the option topic, or by a column of that name")
+    if topic is not None and "topic" in schema.names:
+        raise OptionError(
+            "write: the option topic and a column topic exclude each other: leave one of them out"
+        )
+
+
+def rows_of(batch: pa.RecordBatch, topic: str | None) -> Iterator[Row]:
+    """The rows of a batch. Raises InvalidMessage for one that no broker takes."""
+    columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+    cells = [
+        columns[name].to_pylist() if name in columns else [None] * batch.num_rows
+        for name in ROW_COLUMNS
+    ]
+    for place, body, keys, tags, properties, sharding_key, delay in zip(*cells, strict=True):
+        named = topic if topic is not None else place
+        if named is None or body is None:
+            raise InvalidMessage(f"a row's {'body' if named else 'topic'} is null")
+        message = _message(named, body, keys, tags, dict(properties or ()), delay)
+        if sharding_key is not None:
+            message.properties[Property.SHARDING_KEY] = str(sharding_key)
+        check_name("topic", named, TOPIC_CHARACTERS_MAX)
+        check_message(message, BODY_BYTES_MAX)
+        yield Row(message, sharding_key)
+
+
+def _message(
+    topic: str,
+    body: bytes | str,
+    keys: str | list[str | None] | None,
+    tags: str | None,
+    properties: dict[str, str | None],
+    delay: int | None,
+) -> Message:
+    """A message; the columns keys and tags win over properties of these names."""
+    if keys is None:
+        keys = properties.get(Property.KEYS)
+    if isinstance(keys, list):
+        keys = " ".join(key for key in keys if key)
+    own = {
+        name: value
+        for name, value in properties.items()
+        if value is not None and name not in RESERVED
+    }
+    return Message(
+        topic,
+        body.encode() if isinstance(body, str) else body,
+        tags=tags or properties.get(Property.TAGS) or None,
+        keys=keys or (),
+        delay_level=delay or 0,
+        properties=own,
+    )
+
+
+def describe(row: Any, error: InvalidMessage) -> InvalidMessage:
+    """The refusal of a row, with its place."""
+    return InvalidMessage(f"{row}: {error}; nothing of its partition behind it is sent")

@@ -1,0 +1,171 @@
+"""What one task writes: its rows as messages, without those that an earlier attempt has stored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from aerobee.client.errors import InvalidMessage
+from aerobee.client.message import Message, MessageQueue
+from aerobee.client.selectors import by_key
+from aerobee.spark.loop_thread import LoopThread
+from aerobee.spark.network import Network
+from aerobee.spark.offsets import Offsets, QueueRange
+from aerobee.spark.sink_ids import Attempted, RowIds
+from aerobee.spark.sink_plan import SinkPlan
+from aerobee.spark.sink_rows import Row, rows_of
+from aerobee.spark.sink_search import stored_ids
+from aerobee.spark.sink_sends import Parcel, Sends, takes_batches
+from aerobee.spark.topics import TopicChoice
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+PARCEL_BYTES: Final = 256 << 10
+PARCEL_MESSAGES: Final = 1000
+OVERHEAD_BYTES: Final = 200  # of a message in a batch: its head, its id, some properties
+CLOCKS_APART_MS: Final = 60_000  # what a broker's clock may be behind the driver's
+
+
+@dataclass(frozen=True, slots=True)
+class SinkReport:
+    """What a task has done: rows that it sent, and rows that it found stored.
+
+    `covered` says that the whole micro-batch was stored by an earlier attempt.
+    """
+
+    query: str
+    topics: frozenset[str] = frozenset()
+    sent: int = 0
+    found: int = 0
+    covered: bool = False
+
+
+def write_rows(
+    plan: SinkPlan, attempted: Attempted, attempt: int, batches: Iterable[pa.RecordBatch]
+) -> SinkReport:
+    """Write the rows of a partition; `attempt` counts this task's attempts from 0.
+
+    Raises InvalidMessage for a row that no broker takes, ClusterUnreachable.
+    """
+    if plan.record is not None and plan.record.covers(attempted.query, attempted.batch):
+        return SinkReport(attempted.query, covered=True)
+    with LoopThread("aerobee-sink") as loop:
+        sends = Sends(plan.address, attempted.prefix, plan.ends)
+        packing = _Packing(plan, attempted, attempt, loop, sends)
+        try:
+            for batch in batches:
+                loop.run(sends.submit(packing.pack(rows_of(batch, plan.topic))))
+            loop.run(sends.submit(packing.rest()))
+            loop.run(sends.finish())
+        finally:
+            loop.run(sends.close())
+    found = packing.found + sends.found
+    return SinkReport(attempted.query, packing.topics, packing.rows - found, found)
+
+
+class _Packing:
+    """Rows to parcels; a parcel is given out when it is full."""
+
+    def __init__(
+        self, plan: SinkPlan, attempted: Attempted, attempt: int, loop: LoopThread, sends: Sends
+    ) -> None:
+        self.rows = self.found = 0
+        self._plan = plan
+        self._attempted = attempted
+        self._attempt = attempt
+        self._loop = loop
+        self._sends = sends
+        self._ids = RowIds(attempted)
+        self._stored: set[str] = set()
+        self._queues: dict[str, tuple[MessageQueue, ...]] = {}
+        self._open: dict[tuple[str, MessageQueue | None], Parcel] = {}
+        # partitions and batches begin at different queues
+        self._turn = attempted.partition + attempted.batch
+
+    @property
+    def topics(self) -> frozenset[str]:
+        """The topics of the rows so far."""
+        return frozenset(self._queues)
+
+    def pack(self, rows: Iterator[Row]) -> list[Parcel]:
+        """The parcels that these rows have filled."""
+        full: list[Parcel] = []
+        try:
+            for message, sharding_key in rows:
+                self.rows += 1
+                queues = self._queues.get(message.topic) or self._meet(message.topic)
+                message_id = self._ids.next(message)
+                if message_id in self._stored:
+                    self.found += 1
+                    continue
+                queue = None
+                if sharding_key is not None:
+                    queue = by_key(sharding_key)(queues, message)
+                full += self._put(message, message_id, queue)
+        except InvalidMessage as error:
+            raise InvalidMessage(
+                f"row {self.rows + 1} of partition {self._attempted.partition} cannot be sent:"
+                f" {error}"
+            ) from error
+        return full
+
+    def rest(self) -> list[Parcel]:
+        """The parcels that are not full."""
+        rest, self._open = [*self._open.values()], {}
+        return rest
+
+    def _put(self, message: Message, message_id: str, queue: MessageQueue | None) -> list[Parcel]:
+        """Put a message into a parcel; return those that are to go now."""
+        size = _size(message)
+        place = message.topic, queue
+        alone = bool(message.delay_level) or not takes_batches(message.topic)
+        parcel = self._open.get(place)
+        gone: list[Parcel] = []
+        if parcel is not None and (alone or parcel.size + size > PARCEL_BYTES):
+            gone.append(self._open.pop(place))
+            parcel = None
+        if parcel is None:
+            target = queue if queue is not None else self._next_queue(message.topic)
+            parcel = self._open[place] = Parcel(message.topic, target, queue is not None)
+        parcel.messages.append(message)
+        parcel.ids.append(message_id)
+        parcel.size += size
+        if alone or len(parcel.ids) >= PARCEL_MESSAGES:
+            gone.append(self._open.pop(place))
+        return gone
+
+    def _next_queue(self, topic: str) -> MessageQueue:
+        queues = self._queues[topic]
+        self._turn += 1
+        return queues[self._turn % len(queues)]
+
+    def _meet(self, topic: str) -> tuple[MessageQueue, ...]:
+        """The queues of a topic at its first row; what earlier attempts stored there is noted."""
+        tails = [each for each in self._tails(topic) if each.start < each.end]
+        if tails:
+            prefix = self._attempted.prefix
+            self._stored |= self._loop.run(stored_ids(self._plan.address, tails, prefix))
+        self._queues[topic] = self._loop.run(self._sends.queues(topic))
+        return self._queues[topic]
+
+    def _tails(self, topic: str) -> list[QueueRange]:
+        """Where in the topic's queues rows of earlier attempts may stand."""
+        plan = self._plan
+        lows: Offsets = {key: low for key, low in plan.lows.items() if key.topic == topic}
+        if not self._attempt:  # what this attempt's tasks write, they write behind `ends`
+            return [QueueRange(key, low, plan.ends[key]) for key, low in lows.items()]
+        with Network(plan.address) as network:
+            bounds = network.bounds(TopicChoice(names=frozenset({topic})), missing_fails=False)
+            if unknown := [key for key in bounds if key not in lows]:
+                lows |= network.offsets_at(unknown, plan.at_ms - CLOCKS_APART_MS)
+        return [
+            QueueRange(key, max(each.start, lows[key]), each.end) for key, each in bounds.items()
+        ]
+
+
+def _size(message: Message) -> int:
+    """About how long a message is in a batch."""
+    own = sum(len(name) + len(value) for name, value in message.properties.items())
+    return OVERHEAD_BYTES + len(message.body) + own

@@ -1,0 +1,373 @@
+"""What tasks write, and what they do not write again: against real brokers, and unruly ones."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from support.fake_cluster import FakeBroker, FakeCluster
+
+from aerobee.client.errors import InvalidMessage
+from aerobee.client.message import Message, MessageQueue
+from aerobee.client.selectors import by_key
+from aerobee.remoting.codes import RequestCode, ResponseCode
+from aerobee.remoting.command import Command
+from aerobee.remoting.net.connection import Connection
+from aerobee.spark.columns import arrow_schema
+from aerobee.spark.decode import Decoder
+from aerobee.spark.errors import ClusterUnreachable, OptionError
+from aerobee.spark.loop_thread import LoopThread
+from aerobee.spark.network_plan import plan_network
+from aerobee.spark.network_reads import network_batches
+from aerobee.spark.options import parse_options
+from aerobee.spark.sink_ids import Attempted, RowIds
+from aerobee.spark.sink_options import parse_sink_options
+from aerobee.spark.sink_plan import SinkPlan, note_batch, plan_batch, plan_write
+from aerobee.spark.sink_task import SinkReport, write_rows
+from aerobee.testing import ClusterThread
+
+QUERY = "query"
+SEND = RequestCode.SEND_MESSAGE_V2
+BATCH = RequestCode.SEND_BATCH_MESSAGE
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[ClusterThread]:
+    """Two brokers."""
+    with ClusterThread(brokers=2) as cluster:
+        yield cluster
+
+
+_topics = iter(range(1000))
+
+
+@pytest.fixture
+def topic(cluster: ClusterThread) -> str:
+    """A new topic with two queues on each broker."""
+    name = f"sink-{next(_topics)}"
+    cluster.create_topic(name, queues=2)
+    return name
+
+
+def options(cluster: ClusterThread, topic: str | None, sink: str = "sink") -> dict[str, str]:
+    """The options of a stream."""
+    given = {"namesrv": cluster.namesrv_addr, "sinkId": f"{sink}-{topic}", "topic": topic}
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def rows(count: int, first: int = 0, **more: Sequence[object]) -> pa.RecordBatch:
+    """Rows with bodies of their own."""
+    bodies = [b"row %d" % number for number in range(first, first + count)]
+    return pa.RecordBatch.from_pydict({"body": bodies, **more})
+
+
+def write(
+    plan: SinkPlan, *batches: pa.RecordBatch, batch: int = 0, partition: int = 0, attempt: int = 0
+) -> SinkReport:
+    """Write as a task does."""
+    return write_rows(plan, Attempted(plan.sink, QUERY, batch, partition), attempt, batches)
+
+
+def stored(cluster: ClusterThread, topic: str, *names: str) -> list[dict[str, object]]:
+    """The messages of a topic."""
+    parsed = parse_options({"namesrv": cluster.namesrv_addr, "subscribe": topic})
+    schema = arrow_schema(names or ("body",))
+    found = []
+    for piece in plan_network(parsed, parsed.selection):
+        for each in network_batches(piece, parsed.selection, lambda broker: Decoder(schema)):
+            found += each.to_pylist()
+    return found
+
+
+def bodies(cluster: ClusterThread, topic: str) -> Counter[object]:
+    """How often each body is stored."""
+    return Counter(row["body"] for row in stored(cluster, topic))
+
+
+def once(count: int) -> Counter[object]:
+    """Each of the rows once."""
+    return Counter(b"row %d" % number for number in range(count))
+
+
+def test_every_column_arrives(cluster: ClusterThread, topic: str) -> None:
+    """Topic, keys, tags, properties; what brokers set in properties of a read row is left out."""
+    plan = plan_write(parse_sink_options({"namesrv": cluster.namesrv_addr}, stream=False))
+    read = {"UNIQ_KEY": "X", "CLUSTER": "c", "region": "north", "TAGS": "t", "KEYS": "k", "n": None}
+    batch = pa.RecordBatch.from_pydict(
+        {
+            "topic": [topic] * 3,
+            "body": ["text", "größer", "x" * 9000],
+            "keys": [["a", None, "b"], None, []],
+            "tags": ["new", None, None],
+            "properties": pa.array(
+                [{"region": "south"}, read, None], pa.map_(pa.string(), pa.string())
+            ),
+        }
+    )
+    assert write(plan, batch).sent == 3
+    found = stored(cluster, topic, "body", "keys", "tags", "properties", "sys_flag")
+    by_tag = {row["tags"]: row for row in found}
+    properties = {tag: dict(row["properties"]) for tag, row in by_tag.items()}  # type: ignore[call-overload]
+    assert (by_tag["new"]["keys"], properties["new"]["region"]) == ("a b", "south")
+    assert by_tag["t"]["body"] == "größer".encode()
+    assert (by_tag["t"]["keys"], properties["t"]["region"]) == ("k", "north")
+    assert len(properties["t"]["UNIQ_KEY"]) == 56
+    assert by_tag[None]["body"] == b"x" * 9000
+
+
+def test_sharding_keys_choose_queues_as_java_does(cluster: ClusterThread, topic: str) -> None:
+    """Equal keys go to one queue, in their order."""
+    plan = plan_write(parse_sink_options(write_options(cluster, topic), stream=False))
+    keys = [f"order-{number % 7}" for number in range(600)]
+    write(plan, rows(600, sharding_key=keys))
+    found = stored(cluster, topic, "body", "broker", "queue_id", "queue_offset", "properties")
+    queues = sorted(
+        MessageQueue(topic, f"broker-{name}", number) for name in "ab" for number in range(2)
+    )
+    last: dict[object, int] = {}
+    for row in sorted(found, key=lambda row: (row["queue_id"], row["queue_offset"])):
+        number = int(bytes(row["body"]).split()[1])  # type: ignore[call-overload]
+        chosen = by_key(keys[number])(queues, Message(topic, b"x"))
+        assert row["queue_id"] == chosen.queue_id
+        assert dict(row["properties"])["__SHARDINGKEY"] == keys[number]  # type: ignore[call-overload]
+        assert last.get(keys[number], -1) < number
+        last[keys[number]] = number
+    assert len(found) == 600
+
+
+def write_options(cluster: ClusterThread, topic: str) -> dict[str, str]:
+    """The options of a write."""
+    return {"namesrv": cluster.namesrv_addr, "topic": topic}
+
+
+def test_delayed_rows_go_one_by_one(cluster: ClusterThread, topic: str) -> None:
+    """As brokers take them."""
+    plan = plan_write(parse_sink_options(write_options(cluster, topic), stream=False))
+    assert write(plan, rows(4, delay_level=[1, None, 1, None])).sent == 4
+    assert bodies(cluster, topic) == Counter([b"row 1", b"row 3"])
+
+
+def test_task_that_is_tried_again_repeats_nothing(cluster: ClusterThread, topic: str) -> None:
+    """However far the first attempt came, whatever others write, in whatever order rows come."""
+    plan = plan_write(parse_sink_options(write_options(cluster, topic), stream=False))
+    write(plan, rows(1700))  # ... and then it dies, before it has sent the others
+    write(plan, rows(50, 5000), partition=1)
+    again = write(plan, rows(1300, 700), rows(700), attempt=1)
+    assert (again.sent, again.found) == (300, 1700)
+    assert bodies(cluster, topic) == once(2000) + Counter(
+        b"row %d" % number for number in range(5000, 5050)
+    )
+
+
+def test_equal_rows_are_kept_apart(cluster: ClusterThread, topic: str) -> None:
+    """As many as there are, in each attempt and partition."""
+    plan = plan_write(parse_sink_options(write_options(cluster, topic), stream=False))
+    same = pa.RecordBatch.from_pydict({"body": [b"same"] * 10})
+    write(plan, same.slice(0, 4))
+    write(plan, same.slice(0, 3), partition=1)
+    assert write(plan, same, attempt=1).found == 4
+    assert bodies(cluster, topic) == Counter({b"same": 13})
+
+
+def test_restarted_driver_repeats_nothing(cluster: ClusterThread, topic: str) -> None:
+    """A micro-batch that was begun by a driver that died, and the batches around it."""
+    parsed = parse_sink_options(options(cluster, topic), stream=True)
+    write(plan_batch(parsed), rows(500))
+    note_batch(parsed, QUERY, 0, {topic})
+    write(plan_batch(parsed), rows(300, 500), batch=1)  # ... of 500; and the driver dies
+    write(
+        plan_write(parse_sink_options(write_options(cluster, topic), stream=False)), rows(9, 7000)
+    )
+    restarted = plan_batch(parsed)
+    assert write(restarted, rows(500, 500), batch=1).found == 300
+    note_batch(parsed, QUERY, 1, {topic})
+    after = write(plan_batch(parsed), rows(500, 1000), batch=2)
+    assert (after.sent, after.found) == (500, 0)
+    found = bodies(cluster, topic)
+    assert found == once(1500) + Counter(b"row %d" % number for number in range(7000, 7009))
+
+
+def test_batch_whose_end_was_noted_is_not_written_again(cluster: ClusterThread, topic: str) -> None:
+    """The driver died between the sink's commit and Spark's own."""
+    parsed = parse_sink_options(options(cluster, topic), stream=True)
+    write(plan_batch(parsed), rows(20))
+    note_batch(parsed, QUERY, 0, {topic})
+    assert write(plan_batch(parsed), rows(20)).covered
+    assert bodies(cluster, topic) == once(20)
+
+
+def test_first_batch_of_a_topic_column(cluster: ClusterThread, topic: str) -> None:
+    """Later ones find what was stored; a task that is tried again does at once."""
+    parsed = parse_sink_options(options(cluster, None, topic), stream=True)
+    batch = rows(40, topic=[topic] * 40)
+    first = plan_batch(parsed)
+    assert first.ends == {}
+    write(first, batch.slice(0, 10))
+    assert write(first, batch, attempt=1).found == 10
+    note_batch(parsed, QUERY, 0, {topic})
+    batch = rows(40, 40, topic=[topic] * 40)
+    write(plan_batch(parsed), batch.slice(0, 15), batch=1)
+    assert write(plan_batch(parsed), batch, batch=1).found == 15
+    assert bodies(cluster, topic) == once(80)
+
+
+def test_rows_that_no_broker_takes(cluster: ClusterThread, topic: str) -> None:
+    """They are named."""
+    plan = plan_write(parse_sink_options(write_options(cluster, topic), stream=False))
+    with pytest.raises(InvalidMessage, match=r"row 3 of partition 2 cannot be sent.*body is null"):
+        write(plan, pa.RecordBatch.from_pydict({"body": [b"1", b"2", None]}), partition=2)
+    with pytest.raises(InvalidMessage, match="limit is 4194304"):
+        write(plan, pa.RecordBatch.from_pydict({"body": [b"x" * (5 << 20)]}))
+
+
+def test_topic_that_cannot_be_made() -> None:
+    """It is refused on the driver."""
+    settings = {"auto_create_topic_enable": False}
+    with ClusterThread(broker_settings=settings) as cluster:
+        given = parse_sink_options(write_options(cluster, "absent"), stream=False)
+        with pytest.raises(OptionError, match="option topic: no route to topic 'absent'"):
+            plan_write(given)
+
+
+def test_ids_depend_on_everything_that_is_written() -> None:
+    """Query, batch, partition and each part of a message; equal messages are numbered."""
+    attempted = Attempted("sink", QUERY, 3, 1)
+    message = Message("orders", b"body", tags="a", keys="k", properties={"p": "1"}, delay_level=1)
+    others = [replace_message(message, **change) for change in CHANGES]
+    places = [attempted._replace(**{name: value}) for name, value in PLACES.items()]
+    ids = RowIds(attempted)
+    seen = [ids.next(each) for each in [message, message, *others]]
+    seen += [RowIds(place).next(message) for place in places]
+    assert len(set(seen)) == len(seen)
+    assert {len(each) for each in seen} == {56}
+    assert all(each.startswith(attempted.prefix) for each in seen[: -len(places)])
+    assert RowIds(attempted).next(message) == seen[0]
+
+
+CHANGES: list[dict[str, object]] = [
+    {"topic": "order"},
+    {"body": b"bod"},
+    {"tags": None},
+    {"keys": ("k", "2")},
+    {"properties": {"p": "2"}},
+    {"delay_level": 2},
+]
+PLACES: dict[str, Any] = {"sink": "other", "query": "other", "batch": 4, "partition": 2}
+
+
+def replace_message(message: Message, **change: object) -> Message:
+    """The message with another value somewhere."""
+    fields = {name: getattr(message, name) for name in message.__struct_fields__}
+    return Message(**(fields | change))
+
+
+# --- brokers that behave oddly ---
+
+
+@contextmanager
+def fakes(count: int) -> Iterator[list[FakeBroker]]:
+    """Brokers with a topic `orders` of one queue each."""
+    cluster = FakeCluster(count)
+    with LoopThread("test") as loop:
+        loop.run(cluster.__aenter__())
+        cluster.create("orders", 1)
+        yield cluster.brokers
+        loop.run(cluster.__aexit__())
+
+
+def fake_plan(brokers: list[FakeBroker], patience_ms: int = 5000) -> SinkPlan:
+    """The plan of a write to them."""
+    given = {"namesrv": brokers[0].cluster.namesrv, "topic": "orders"}
+    plan = plan_write(parse_sink_options(given, stream=False))
+    return replace(plan, address=replace(plan.address, patience_ms=patience_ms))
+
+
+def fake_bodies(brokers: list[FakeBroker]) -> Counter[object]:
+    """How often each body is stored."""
+    return Counter(each.body for broker in brokers for each in broker.log["orders", 0])
+
+
+def carried_out_but_lost(connection: Connection, command: Command) -> None:
+    """Store the messages, and close the connection in place of an answer."""
+    broker = next(each for each in _fakes if connection in each.connections)
+    broker._dispatch(connection, command)
+    connection.abort("as the test wants")
+
+
+_fakes: list[FakeBroker] = []
+
+
+@pytest.mark.parametrize("count", [1, 500])
+def test_request_without_an_answer_is_looked_up(count: int) -> None:
+    """It was carried out: nothing is sent twice."""
+    with fakes(1) as brokers:
+        _fakes[:] = brokers
+        plan = fake_plan(brokers)
+        brokers[0].script[SEND if count == 1 else BATCH].append(carried_out_but_lost)
+        assert write(plan, rows(count)).found == count
+        assert fake_bodies(brokers) == once(count)
+
+
+def test_request_that_was_lost_is_sent_again() -> None:
+    """It was not carried out: nothing is missing."""
+    with fakes(1) as brokers:
+        plan = fake_plan(brokers)
+        brokers[0].script[BATCH].append(lambda connection, _: connection.abort("as the test wants"))
+        brokers[0].refuse(BATCH, ResponseCode.SYSTEM_ERROR)
+        assert write(plan, rows(300)).sent == 300
+        assert fake_bodies(brokers) == once(300)
+
+
+def test_busy_broker_is_passed_by() -> None:
+    """What it refuses goes to another one."""
+    with fakes(2) as brokers:
+        plan = fake_plan(brokers)
+        for broker in brokers[:1]:
+            broker.refuse(BATCH, ResponseCode.SYSTEM_BUSY, times=100)
+        assert write(plan, rows(4000)).sent == 4000
+        assert fake_bodies(brokers) == once(4000)
+
+
+def test_broker_that_stays_busy_fails_the_task() -> None:
+    """With what was tried, and for how long."""
+    with fakes(1) as brokers:
+        plan = fake_plan(brokers, patience_ms=200)
+        brokers[0].refuse(BATCH, ResponseCode.SYSTEM_BUSY, times=1000)
+        with pytest.raises(ClusterUnreachable, match=r"messages to .*orders.*SYSTEM_BUSY"):
+            write(plan, rows(100))
+        brokers[0].refuse(SEND, ResponseCode.NO_PERMISSION)
+        with pytest.raises(ClusterUnreachable, match="NO_PERMISSION"):
+            write(plan, rows(1))
+
+
+def test_many_tasks_under_random_failures() -> None:
+    """Some requests are lost, before or after they were carried out; every row is stored once."""
+    chance = random.Random(11)
+    with fakes(2) as brokers:
+        _fakes[:] = brokers
+        plan = fake_plan(brokers, patience_ms=20_000)
+        for broker in brokers:
+            for _ in range(12):
+                ways: list[Callable[[Connection, Command], None]] = [
+                    carried_out_but_lost,
+                    lambda connection, _: connection.abort("as the test wants"),
+                    broker._dispatch,
+                ]
+                broker.script[BATCH].append(chance.choice(ways))
+
+        async def all_tasks() -> None:
+            work = [
+                asyncio.to_thread(write, plan, rows(2500, 2500 * part), partition=part)
+                for part in range(4)
+            ]
+            await asyncio.gather(*work)
+
+        asyncio.run(all_tasks())
+        assert fake_bodies(brokers) == once(10_000)
