@@ -27,25 +27,28 @@ _PADDING_SIZE = 0x7FFFFFFF  # fills the file before a queue's first entry
 _HEAD = struct.Struct(">qi")
 _NAME = re.compile(r"\d{20}")
 _FIRST_STEP = 64  # entries; most queues are short, or wanted from their beginning
+_PAGE_ENTRIES = 204  # that are read together when positions are looked for: 4 KiB
+_PAGE_BYTES = _PAGE_ENTRIES * ENTRY_BYTES
 
 
 class QueueEntries:
     """The entries of one queue; a file that the broker deletes meanwhile reads as no entries.
 
     `first` is the number of the first entry that a file has room for, `end` the number behind
-    the last. Files are opened when they are needed, and closed by the context manager.
+    the last. Files are opened when they are needed, and closed by the context manager. Positions
+    that were looked at stay as they were: what a broker adds, another object sees.
     """
 
     def __init__(self, queue_dir: str) -> None:
         try:
-            with os.scandir(queue_dir) as entries:
-                names = sorted(entry.name for entry in entries if _NAME.fullmatch(entry.name))
+            names = sorted(filter(_NAME.fullmatch, os.listdir(queue_dir)))  # noqa: PTH208 - many
         except OSError:
             names = []
         self._dir = queue_dir
         self._names = names
         self._bases = [int(name) // ENTRY_BYTES for name in names]
         self._fds: dict[int, int | None] = {}
+        self._pages: dict[tuple[int, int], bytes] = {}
         self.first = self._bases[0] if names else 0
         self.end = self.first
         if names and (fd := self._fd(len(names) - 1)) is not None:
@@ -63,13 +66,18 @@ class QueueEntries:
     def position(self, at: int) -> int:
         """The log position in entry `at`; -1 for padding, NOWHERE where none was written."""
         file = bisect_right(self._bases, at) - 1
-        fd = self._fd(file) if file >= 0 else None
-        if fd is None:
-            return -1 if file < len(self._bases) - 1 else NOWHERE  # retention: earlier than all
-        head = os.pread(fd, _HEAD.size, (at - self._bases[file]) * ENTRY_BYTES)
-        if len(head) < _HEAD.size:
+        if file < 0:
+            return -1 if self._bases else NOWHERE
+        number, within = divmod(at - self._bases[file], _PAGE_ENTRIES)
+        page = self._pages.get((file, number))
+        if page is None:
+            if (fd := self._fd(file)) is None:
+                # retention took it: earlier than all
+                return -1 if file < len(self._bases) - 1 else NOWHERE
+            page = self._pages[file, number] = os.pread(fd, _PAGE_BYTES, number * _PAGE_BYTES)
+        if len(page) < within * ENTRY_BYTES + _HEAD.size:
             return NOWHERE
-        position, size = _HEAD.unpack(head)
+        position, size = _HEAD.unpack_from(page, within * ENTRY_BYTES)
         if size <= 0:
             return NOWHERE
         return -1 if size == _PADDING_SIZE else int(position)

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from aerobee.spark.errors import DataLost
@@ -22,6 +23,8 @@ from aerobee.spark.topics import ALL_TOPICS, LIGHT_QUEUE_PREFIX, TopicChoice
 
 log = logging.getLogger(__name__)
 
+THREADS = 8  # that look at queues
+QUEUES_AT_ONCE = 500  # of one thread
 LOST_NAMED_MAX = 10  # ranges that an error or a warning names one by one
 
 
@@ -47,11 +50,20 @@ class StoreState:
 
 def queue_bounds(state: StoreState, choice: TopicChoice = ALL_TOPICS) -> dict[QueueKey, QueueRange]:
     """Each wanted queue's messages: from its earliest offset up to its latest, the next to come."""
-    found = {}
-    for key, queue_dir in queue_dirs(state.store, choice):
-        with QueueEntries(queue_dir) as entries:
-            found[key] = QueueRange(key, *entries.bounds(state.start, state.end))
-    return found
+
+    def bounds(queues: Sequence[tuple[QueueKey, str]]) -> list[QueueRange]:
+        found = []
+        for key, queue_dir in queues:
+            with QueueEntries(queue_dir) as entries:
+                found.append(QueueRange(key, *entries.bounds(state.start, state.end)))
+        return found
+
+    queues = list(queue_dirs(state.store, choice))
+    parts = [queues[at : at + QUEUES_AT_ONCE] for at in range(0, len(queues), QUEUES_AT_ONCE)]
+    if len(parts) < 2:
+        return {each.key: each for part in parts for each in bounds(part)}
+    with ThreadPoolExecutor(THREADS) as pool:  # that wait for the disk at the same time
+        return {each.key: each for part in pool.map(bounds, parts) for each in part}
 
 
 def queue_dirs(store: Store, choice: TopicChoice = ALL_TOPICS) -> Iterator[tuple[QueueKey, str]]:
