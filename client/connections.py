@@ -1,7 +1,9 @@
 """Requests of one client instance: one connection to each broker and nameserver."""
 
 from collections.abc import Callable, Mapping
+from typing import Final
 
+from aerobee.client.channel import Channel
 from aerobee.client.errors import BrokerRefused
 from aerobee.client.settings import ClientSettings
 from aerobee.remoting.codes import ResponseCode
@@ -10,6 +12,12 @@ from aerobee.remoting.headers._fields import Header, encode_header
 from aerobee.remoting.net.client import ConnectionPool
 from aerobee.remoting.net.connection import Connection, Handler
 from aerobee.remoting.net.limits import NetLimits
+
+FLUSH_BYTES: Final = 32 * 1024
+"""What is sent at once, not at the end of the turn: the broker works on it meanwhile."""
+
+UNSENT_BYTES_MAX: Final = 256 * 1024 * 1024
+"""Requests that a broker has not taken; they are the user's, who decides how many there are."""
 
 
 class Connections:
@@ -23,9 +31,13 @@ class Connections:
         limits = NetLimits(
             frame_bytes_max=settings.frame_bytes_max,
             connect_timeout_s=settings.connect_timeout_ms / 1000,
+            write_pause_bytes=FLUSH_BYTES,
+            write_resume_bytes=FLUSH_BYTES // 2,
+            write_bytes_max=UNSENT_BYTES_MAX,
+            unsent_bytes_max=UNSENT_BYTES_MAX,
         )
         self._timeout_ms = settings.api_timeout_ms
-        self._pool = ConnectionPool(handler, tls=settings.tls, limits=limits)
+        self._pool = ConnectionPool(handler, tls=settings.tls, limits=limits, kind=Channel)
         self._announced: dict[str, Connection] = {}
         self.on_connected: list[Callable[[str, Connection], None]] = []
 

@@ -56,23 +56,23 @@ class Message(msgspec.Struct):
 
         Raises InvalidMessage if a name or value holds one of the two separator characters.
         """
-        text = f"{Property.UNIQ_KEY}\x01{unique_key}\x02"
+        keys = self.keys
+        if not isinstance(keys, str):
+            keys = " ".join(keys)
+        text = f"UNIQ_KEY\x01{unique_key}\x02"
         pairs = 1
-        if self.properties:
-            pairs += len(self.properties)
-            text = (
-                "".join(f"{name}\x01{value}\x02" for name, value in self.properties.items()) + text
-            )
-        if self.keys:
+        if keys:
             pairs += 1
-            keys = self.keys if isinstance(self.keys, str) else " ".join(self.keys)
-            text += f"{Property.KEYS}\x01{keys}\x02"
-        if self.delay_level:
-            pairs += 1
-            text += f"{Property.DELAY}\x01{self.delay_level}\x02"
+            text += f"KEYS\x01{keys}\x02"
         if self.tags:
             pairs += 1
-            text += f"{Property.TAGS}\x01{self.tags}\x02"
+            text += f"TAGS\x01{self.tags}\x02"
+        if self.properties or self.delay_level:
+            more = dict(self.properties)
+            if self.delay_level:
+                more[Property.DELAY] = str(self.delay_level)
+            pairs += len(more)
+            text = "".join([f"{name}\x01{value}\x02" for name, value in more.items()]) + text
         if text.count(NAME_SEPARATOR) != pairs or text.count(PROPERTY_SEPARATOR) != pairs:
             raise InvalidMessage(
                 f"a property, key or tag contains a separator (\\x01 or \\x02): {text!r:.200}"

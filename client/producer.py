@@ -23,10 +23,11 @@ from aerobee.client.message import (
 from aerobee.client.retries import worth_retrying
 from aerobee.client.route_cache import TopicRoute
 from aerobee.client.selectors import QueueSelector, RoundRobin, by_key
+from aerobee.client.send_headers import SendHeaders
 from aerobee.client.sending import Outgoing, Packer, read_reply
 from aerobee.client.settings import ClientSettings, ProducerSettings
 from aerobee.client.sharing import parse_namesrv, return_instance, share_instance
-from aerobee.remoting.command import Command
+from aerobee.remoting.command import next_opaque
 from aerobee.remoting.errors import AerobeeError, NotConnected
 from aerobee.remoting.net.connection import Connection
 
@@ -65,6 +66,7 @@ class Producer:
         self._namesrv = parse_namesrv(namesrv)
         self._hooks = tuple(hooks)
         self._packer = Packer(group, self.settings)
+        self._headers = SendHeaders(group, self.settings)
         self._turns: dict[str, RoundRobin] = {}
         self._instance: ClientInstance | None = None
 
@@ -178,9 +180,9 @@ class Producer:
         if self._hooks:
             context = self._before([message], chosen, connection.remote, oneway=True)
             outgoing = self._packer.pack_again([message], outgoing)
-        fields = self._packer.fields(outgoing, chosen)
+        frame = self._headers.frame(outgoing, chosen, next_opaque(), oneway=True)
         try:
-            connection.oneway(Command(outgoing.code, fields, outgoing.body))
+            connection.oneway_frame(frame)
         except AerobeeError as error:
             self._after(context, error=error)
             raise
@@ -211,22 +213,26 @@ class Producer:
         Source: DefaultMQProducerImpl.sendDefaultImpl, sendSelectImpl.
         """
         turns = self._turns[outgoing.topic]
-        began_s = monotonic()
         tried: list[str] = []
         result: SendResult | None = None
         error: AerobeeError | None = None
-        while len(tried) < tries_max and (not tried or monotonic() < deadline_s):
+        began_s = now_s = monotonic()
+        while len(tried) < tries_max and (not tried or now_s < deadline_s):
             queue = turns.pick(queues, tried[-1] if tried else None)
             tried.append(queue.broker_name)
             context = None
             try:
-                connection = self._open(queue) or await self._connect(queue, deadline_s)
+                connection = self._open(queue)
+                if connection is None:
+                    connection = await self._connect(queue, deadline_s)
+                    now_s = monotonic()
                 if self._hooks:
                     context = self._before(messages, queue, connection.remote)
                     outgoing = self._packer.pack_again(messages, outgoing)
-                fields = self._packer.fields(outgoing, queue)
-                reply = await connection.begin(
-                    outgoing.code, fields, outgoing.body, deadline_s - monotonic()
+                opaque = next_opaque()
+                frame = self._headers.frame(outgoing, queue, opaque)
+                reply = await connection.begin_frame(
+                    frame, opaque, outgoing.code, deadline_s - now_s, brief=True
                 )
                 result = read_reply(reply, outgoing, queue, connection.remote)
             except AerobeeError as failure:
@@ -234,15 +240,18 @@ class Producer:
                 self._after(context, error=failure)
                 if tries_max > 1 and worth_retrying(failure):
                     log.warning("send failed: queue=%s error=%s", queue, failure)
+                    now_s = monotonic()
                     continue
                 if result is None:
                     raise
                 break
-            self._after(context, result)
+            if context is not None:
+                self._after(context, result)
             if result.status is SendStatus.SEND_OK:
                 return result
             if not self.settings.retry_other_broker_when_not_stored:
                 return result
+            now_s = monotonic()
         if result is not None:
             return result
         elapsed_ms = round((monotonic() - began_s) * 1000)
@@ -250,7 +259,7 @@ class Producer:
 
     def _open(self, queue: MessageQueue) -> Connection | None:
         """Return the connection to the queue's master if it is known and open."""
-        instance = self._started()
+        instance = self._instance or self._started()
         address = instance.routes.address(queue.broker_name)
         return None if address is None else instance.connections.open(address)
 

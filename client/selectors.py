@@ -20,13 +20,14 @@ class RoundRobin:
 
     def pick(self, queues: Sequence[MessageQueue], avoid_broker: str | None = None) -> MessageQueue:
         """Return the next queue; of another broker than `avoid_broker` where there is one."""
-        for _ in range(len(queues)):
+        self._next += 1
+        first = queue = queues[self._next % len(queues)]
+        while queue.broker_name == avoid_broker:
             self._next += 1
             queue = queues[self._next % len(queues)]
-            if queue.broker_name != avoid_broker:
-                return queue
-        self._next += 1
-        return queues[self._next % len(queues)]
+            if queue is first:
+                break
+        return queue
 
 
 def by_key(key: str | int) -> QueueSelector:

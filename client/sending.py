@@ -3,20 +3,21 @@
 from collections.abc import Sequence
 from typing import Final
 
+import msgspec
+
 from aerobee.client.errors import BrokerRefused, InvalidMessage
 from aerobee.client.message import Message, MessageQueue, SendResult, SendStatus
+from aerobee.client.send_headers import BATCH, SINGLE
 from aerobee.client.settings import ProducerSettings
+from aerobee.remoting.acks import Ack, AckFields
 from aerobee.remoting.batch import BatchedMessage, encode_batch
 from aerobee.remoting.clocks import wall_clock_ms
-from aerobee.remoting.codes import RequestCode, ResponseCode, SysFlag
+from aerobee.remoting.codes import ResponseCode, SysFlag
 from aerobee.remoting.command import Command
 from aerobee.remoting.compression import CODECS, compress
 from aerobee.remoting.errors import ProtocolError
 from aerobee.remoting.message_id import UniqueIds
 from aerobee.remoting.properties import Property
-
-SINGLE: Final = RequestCode.SEND_MESSAGE_V2
-BATCH: Final = RequestCode.SEND_BATCH_MESSAGE
 
 _STATUS_BY_CODE: Final = {
     ResponseCode.SUCCESS: SendStatus.SEND_OK,
@@ -26,53 +27,44 @@ _STATUS_BY_CODE: Final = {
 }
 
 
-class Outgoing:
+class Outgoing(msgspec.Struct, gc=False):
     """A message or batch made ready once, for every attempt to send it.
 
-    `message_id` is the client's own id, the ids of a batch joined by commas.
+    `message_id` is the client's own id, the ids of a batch joined by commas; `born_ms` is when
+    this was, in milliseconds since 1970; `is_plain` says that it is one message without flags.
     """
 
-    __slots__ = ("body", "code", "flag", "message_id", "properties", "sys_flag", "topic")
-
-    def __init__(
-        self,
-        code: int,
-        topic: str,
-        body: bytes,
-        properties: str,
-        message_id: str,
-        *,
-        flag: int = 0,
-        sys_flag: int = 0,
-    ) -> None:
-        self.code = code
-        self.topic = topic
-        self.body = body
-        self.properties = properties
-        self.message_id = message_id
-        self.flag = flag
-        self.sys_flag = sys_flag
+    code: int
+    topic: str
+    body: bytes
+    properties: str
+    message_id: str
+    born_ms: int
+    flag: int = 0
+    sys_flag: int = 0
+    is_plain: bool = False
 
 
 class Packer:
     """Turns messages of one producer into requests (DefaultMQProducerImpl.sendKernelImpl)."""
 
     def __init__(self, group: str, settings: ProducerSettings) -> None:
-        self._settings = settings
         self._group = group
+        self._settings = settings
         self._ids = UniqueIds()
-        self._fields: dict[str, dict[str, str]] = {}  # by topic: what is the same in every request
 
     def pack(self, message: Message, message_id: str | None = None) -> Outgoing:
         """Make one message ready: give it an id unless it has one, compress a large body.
 
         Raises InvalidMessage if its properties cannot be written.
         """
-        message_id = message_id or self._ids.next()
+        now_ms = wall_clock_ms()
+        if message_id is None:
+            message_id = self._ids.at(now_ms)
         body = message.body
         sys_flag = 0
-        settings = self._settings
-        if len(body) > settings.compress_over_bytes:
+        if len(body) > self._settings.compress_over_bytes:
+            settings = self._settings
             sys_flag = SysFlag.COMPRESSED | CODECS[settings.compression]
             body = compress(body, settings.compression, settings.compression_level)
         return Outgoing(
@@ -81,8 +73,10 @@ class Packer:
             body,
             message.wire_properties(message_id),
             message_id,
-            flag=message.flag,
-            sys_flag=sys_flag,
+            now_ms,
+            message.flag,
+            sys_flag,
+            not (message.flag or sys_flag),
         )
 
     def pack_batch(self, messages: Sequence[Message], message_ids: Sequence[str] = ()) -> Outgoing:
@@ -114,7 +108,7 @@ class Packer:
                 "send it in smaller parts"
             )
         properties_of_all = f"{Property.UNIQ_KEY}\x01{self._ids.next()}\x02"
-        return Outgoing(BATCH, topic, body, properties_of_all, ",".join(ids))
+        return Outgoing(BATCH, topic, body, properties_of_all, ",".join(ids), wall_clock_ms())
 
     def pack_again(self, messages: Sequence[Message], outgoing: Outgoing) -> Outgoing:
         """Make messages ready anew, under the same ids: a hook may have changed them."""
@@ -123,52 +117,62 @@ class Packer:
         return self.pack_batch(messages, outgoing.message_id.split(","))
 
     def fields(self, outgoing: Outgoing, queue: MessageQueue) -> dict[str, str]:
-        """Return the request's header fields (SendMessageRequestHeaderV2.java)."""
-        same = self._fields.get(outgoing.topic)
-        if same is None:
-            same = self._fields[outgoing.topic] = {
-                "a": self._group,
-                "b": outgoing.topic,
-                "c": self._settings.create_topic_key,
-                "d": str(self._settings.default_topic_queues),
-                "j": "0",
-                "k": "false",
-            }
-        fields = same.copy()
-        fields["e"] = str(queue.queue_id)
-        fields["f"] = str(outgoing.sys_flag)
-        fields["g"] = str(wall_clock_ms())
-        fields["h"] = str(outgoing.flag)
-        fields["i"] = outgoing.properties
-        fields["m"] = "true" if outgoing.code == BATCH else "false"
-        fields["n"] = queue.broker_name
-        return fields
+        """Return a request's header fields, for one that has more of them than `SendHeaders` knows.
+
+        Source: SendMessageRequestHeaderV2.java.
+        """
+        return {
+            "a": self._group,
+            "b": outgoing.topic,
+            "c": self._settings.create_topic_key,
+            "d": str(self._settings.default_topic_queues),
+            "e": str(queue.queue_id),
+            "f": str(outgoing.sys_flag),
+            "g": str(outgoing.born_ms),
+            "h": str(outgoing.flag),
+            "i": outgoing.properties,
+            "j": "0",
+            "k": "false",
+            "m": "true" if outgoing.code == BATCH else "false",
+            "n": queue.broker_name,
+        }
 
 
-def read_reply(reply: Command, outgoing: Outgoing, queue: MessageQueue, address: str) -> SendResult:
+def read_reply(
+    reply: Command | Ack, outgoing: Outgoing, queue: MessageQueue, address: str
+) -> SendResult:
     """Read where the message went (MQClientAPIImpl.processSendResponse).
 
     Raises BrokerRefused for a code that does not mean "stored".
     """
+    if type(reply) is Ack:
+        status, fields = SendStatus.SEND_OK, reply.extFields
+    else:
+        assert isinstance(reply, Command)
+        status, fields = _read_status(reply, address), _read_fields(reply, address)
+    if fields.queueId != queue.queue_id:
+        queue = MessageQueue(queue.topic, queue.broker_name, fields.queueId)
+    return SendResult(
+        status,
+        fields.batchUniqId or outgoing.message_id,
+        fields.msgId,
+        queue,
+        fields.queueOffset,
+        fields.transactionId,
+        fields.MSG_REGION,
+        fields.recallHandle,
+    )
+
+
+def _read_status(reply: Command, address: str) -> SendStatus:
     status = _STATUS_BY_CODE.get(reply.code)
     if status is None:
         raise BrokerRefused(reply.code, reply.remark, address)
-    ext = reply.ext
+    return status
+
+
+def _read_fields(reply: Command, address: str) -> AckFields:
     try:
-        queue_id = int(ext["queueId"])
-        queue_offset = int(ext["queueOffset"])
-        offset_message_id = ext["msgId"]
-    except (KeyError, ValueError) as error:
-        raise ProtocolError(f"{address}: reply to a send without {error}") from None
-    if queue_id != queue.queue_id:
-        queue = MessageQueue(queue.topic, queue.broker_name, queue_id)
-    return SendResult(
-        status,
-        ext.get("batchUniqId") or outgoing.message_id,
-        offset_message_id,
-        queue,
-        queue_offset,
-        ext.get("transactionId"),
-        ext.get(Property.MSG_REGION),
-        ext.get("recallHandle"),
-    )
+        return msgspec.convert(reply.ext, AckFields, strict=False)
+    except msgspec.ValidationError as error:
+        raise ProtocolError(f"{address}: reply to a send is damaged: {error}") from None

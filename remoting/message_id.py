@@ -13,6 +13,7 @@ from aerobee.remoting.record import host_address, host_bytes
 _TAIL_V4_CHARS: Final = 32
 _TAIL_V6_CHARS: Final = 56
 _POSITION: Final = struct.Struct(">q")
+_HEX: Final = [f"{byte:02X}" for byte in range(256)]
 
 
 def offset_message_id(host: str, port: int, position: int) -> str:
@@ -59,14 +60,22 @@ class UniqueIds:
         self._counter = itertools.count()
         self._now_ms = now_ms
         self._month_ms, self._next_month_ms = _month(now_ms())
+        self._last_ms = -1
+        self._begin = ""  # of all the ids of that millisecond
 
     def next(self) -> str:
         """Return an id of 32 characters, 56 for an IPv6 address."""
-        now_ms = self._now_ms()
-        if now_ms >= self._next_month_ms:
-            self._month_ms, self._next_month_ms = _month(now_ms)
-        since_ms = max(0, now_ms - self._month_ms)  # a clock set back must not go negative
-        return f"{self._prefix}{since_ms:08X}{next(self._counter) & 0xFFFF:04X}"
+        return self.at(self._now_ms())
+
+    def at(self, now_ms: int) -> str:
+        """Return an id for somebody who has just looked at the clock."""
+        if now_ms != self._last_ms:
+            if now_ms >= self._next_month_ms:
+                self._month_ms, self._next_month_ms = _month(now_ms)
+            since_ms = max(0, now_ms - self._month_ms)  # a clock set back must not go negative
+            self._last_ms, self._begin = now_ms, f"{self._prefix}{since_ms:08X}"
+        number = next(self._counter)
+        return f"{self._begin}{_HEX[number >> 8 & 0xFF]}{_HEX[number & 0xFF]}"
 
 
 def unique_id_time_ms(unique_id: str, now_ms: int) -> int:

@@ -2,7 +2,7 @@
 
 A header is one array: [code, fields, opaque, flag, remark or nil, language, version]. Our client
 says in its heartbeats that it knows it, the broker offers it in its replies to those, and both use
-it for the requests that follow on that connection; no other peer ever sees it.
+it for the requests that follow on that connection, all but sends; no other peer ever sees it.
 """
 
 from typing import Final

@@ -2,7 +2,7 @@
 
 import asyncio
 import math
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from aerobee.remoting.command import Command
 from aerobee.remoting.errors import AerobeeError, CallTimedOut
@@ -10,56 +10,69 @@ from aerobee.remoting.errors import AerobeeError, CallTimedOut
 EXPIRY_GAP_S: Final = 0.02  # between two looks at the calls that wait
 
 
-# The future of the reply, its deadline in seconds of the loop, the request's code, its time-out.
-_Waiting: TypeAlias = tuple[asyncio.Future[Command], float, int, float]
+# The future of the reply, its deadline in seconds of the loop, the request's code, its time-out,
+# whether a brief reply will do.
+_Waiting: TypeAlias = tuple[asyncio.Future[Any], float, int, float, bool]
 
 
 class Calls:
-    """Replies awaited, by the opaque of their request.
+    """Replies awaited; `waiting` has them by the opaque of their request.
 
     Most calls are answered long before their time is up, and then cost the timer nothing: it is
     set to the earliest deadline only.
     """
 
-    __slots__ = ("_expires_s", "_loop", "_remote", "_timer", "_waiting")
+    __slots__ = ("_expires_s", "_loop", "_remote", "_timer", "waiting")
 
     def __init__(self, loop: asyncio.AbstractEventLoop, remote: str) -> None:
         self._loop = loop
         self._remote = remote
-        self._waiting: dict[int, _Waiting] = {}
+        self.waiting: dict[int, _Waiting] = {}
         self._expires_s = math.inf
         self._timer: asyncio.TimerHandle | None = None
 
-    def __len__(self) -> int:
-        return len(self._waiting)
+    def begin(
+        self, opaque: int, code: int, timeout_s: float, *, brief: bool = False
+    ) -> asyncio.Future[Any]:
+        """Wait for the reply to `opaque`; after `timeout_s` the future gets CallTimedOut.
 
-    def begin(self, opaque: int, code: int, timeout_s: float) -> asyncio.Future[Command]:
-        """Wait for the reply to `opaque`; after `timeout_s` the future gets CallTimedOut."""
-        reply: asyncio.Future[Command] = self._loop.create_future()
+        The future of a `brief` call may get something shorter than a Command for a plain reply.
+        """
+        reply: asyncio.Future[Any] = self._loop.create_future()
         deadline_s = self._loop.time() + timeout_s
-        self._waiting[opaque] = (reply, deadline_s, code, timeout_s)
+        self.waiting[opaque] = (reply, deadline_s, code, timeout_s, brief)
         if deadline_s < self._expires_s:
             self._expire_at(deadline_s)
         return reply
 
     def answer(self, command: Command) -> bool:
         """Hand a reply to who waits for it; False if nobody does any more."""
-        waiting = self._waiting.pop(command.opaque, None)
+        waiting = self.waiting.pop(command.opaque, None)
         if waiting is None or waiting[0].done():
             return False
         waiting[0].set_result(command)
         return True
 
+    def answer_briefly(self, opaque: int, reply: object) -> bool:
+        """Hand over what stands for a plain reply; False unless such a call waits for it."""
+        waiting = self.waiting.get(opaque)
+        if waiting is None or not waiting[4]:
+            return False
+        del self.waiting[opaque]
+        if not waiting[0].done():  # else nobody waits any more
+            waiting[0].set_result(reply)
+        return True
+
     def forget(self, opaque: int) -> None:
         """Nobody waits for this reply any more."""
-        self._waiting.pop(opaque, None)
+        self.waiting.pop(opaque, None)
 
     def fail(self, error: AerobeeError) -> None:
         """End all the waiting: the connection is gone."""
-        for reply, *_ in self._waiting.values():
+        for reply, *_ in self.waiting.values():
             if not reply.done():
                 reply.set_exception(error)
-        self._waiting.clear()
+        self.waiting.clear()
         if self._timer is not None:
             self._timer.cancel()
 
@@ -75,15 +88,15 @@ class Calls:
         self._expires_s = math.inf
         now_s = self._loop.time()
         earliest_s = math.inf
-        for opaque, (reply, deadline_s, code, timeout_s) in list(self._waiting.items()):
+        for opaque, (reply, deadline_s, code, timeout_s, _) in list(self.waiting.items()):
             if reply.done():
-                del self._waiting[opaque]
+                del self.waiting[opaque]
             elif deadline_s <= now_s:
-                del self._waiting[opaque]
+                del self.waiting[opaque]
                 reply.set_exception(
                     CallTimedOut(f"no reply to code {code} from {self._remote} in {timeout_s:g} s")
                 )
             else:
                 earliest_s = min(earliest_s, deadline_s)
-        if self._waiting:
+        if self.waiting:
             self._expire_at(max(earliest_s, now_s + EXPIRY_GAP_S))

@@ -56,8 +56,10 @@ class ConnectionPool:
         *,
         tls: TlsClientSettings | None = None,
         limits: NetLimits | None = None,
+        kind: type[Connection] = Connection,
     ) -> None:
         self.handler = handler
+        self._kind = kind
         self.limits = limits or NetLimits()
         self.budget = Budget(self.limits)
         self.connections: dict[str, Connection] = {}
@@ -161,7 +163,7 @@ class ConnectionPool:
         return connection
 
     def _new_connection(self) -> Connection:
-        connection = Connection(self._handle, self.limits)
+        connection = self._kind(self._handle, self.limits)
         connection.budget = self.budget
         return connection
 

@@ -7,7 +7,9 @@ does not read what it asked for is not read from either; a frame is held only as
 import asyncio
 import logging
 from collections.abc import Callable, Iterable
-from typing import Final, cast
+from typing import Any, Final, cast
+
+from msgspec.structs import replace
 
 from aerobee.remoting.command import FLAG_ONEWAY, Codec, Command, next_opaque
 from aerobee.remoting.errors import ConnectionLost, ProtocolError, Unavailable
@@ -22,9 +24,9 @@ log = logging.getLogger(__name__)
 
 Handler = Callable[["Connection", Command], None]
 
-_STOP_UNSENT: Final = 1  # why the peer is not read from: it does not take its replies
+STOP_UNSENT: Final = 1  # why the peer is not read from: it does not take its replies
 _STOP_BACKLOG: Final = 2  # ... or what it sent before is still being handled
-_SERVE_NO_MORE: Final = _STOP_UNSENT | STOP_WAITING
+_SERVE_NO_MORE: Final = STOP_UNSENT | STOP_WAITING
 _ACCOUNTED_BYTES: Final = 16_384  # a shorter beginning of a frame is not worth the book-keeping
 
 
@@ -123,13 +125,13 @@ class Connection(asyncio.Protocol):
     def pause_writing(self) -> None:
         """The peer does not read: stop reading from it, and cut it off if too much is unsent."""
         self.paused_since_s = self._loop.time()
-        self.stop_reading(_STOP_UNSENT)
+        self.stop_reading(STOP_UNSENT)
         self.measure_unsent()
 
     def resume_writing(self) -> None:
         """The peer has read: go on with its requests."""
         self.budget.release_unsent(self)
-        self.resume_reading(_STOP_UNSENT)
+        self.resume_reading(STOP_UNSENT)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End everything that waits on this connection and tell those who asked."""
@@ -288,7 +290,7 @@ class Connection(asyncio.Protocol):
         if self.transport.is_closing():
             return  # the peer left, or was cut off, since the frames were written
         self.transport.write(data)
-        if self._stops & _STOP_UNSENT:
+        if self._stops & STOP_UNSENT:
             self.measure_unsent()
 
     def measure_unsent(self) -> None:
@@ -307,7 +309,7 @@ class Connection(asyncio.Protocol):
     @property
     def calls_waiting(self) -> int:
         """How many calls of this side wait for their reply."""
-        return len(self._calls)
+        return len(self._calls.waiting)
 
     async def call(self, command: Command, timeout_s: float) -> Command:
         """Send a request and return its reply, whatever its code.
@@ -316,10 +318,10 @@ class Connection(asyncio.Protocol):
         CallTimedOut after `timeout_s` seconds, ConnectionLost when the connection closes first,
         Unavailable when `limits.calls_max` calls are waiting already.
         """
-        self._check_usable()
         opaque = next_opaque()
-        self.write(encode_frame(self._outgoing(command, opaque, command.flag)))
-        reply = self._calls.begin(opaque, command.code, timeout_s)
+        frame = encode_frame(self._outgoing(command, opaque, command.flag))
+        reply: asyncio.Future[Command]
+        reply = self.begin_frame(frame, opaque, command.code, timeout_s)
         try:
             return await reply
         except asyncio.CancelledError:
@@ -330,31 +332,32 @@ class Connection(asyncio.Protocol):
         self, code: int, ext: dict[str, str], body: bytes, timeout_s: float
     ) -> asyncio.Future[Command]:
         """Send a request as `call` does, and return the future of its reply at once."""
-        self._check_usable()
-        opaque = next_opaque()
         codec = Codec.MSGPACK if self.msgpack else Codec.JSON
-        self.write(encode_frame(Command(code, ext, body, opaque, codec=codec)))
-        return self._calls.begin(opaque, code, timeout_s)
+        command = Command(code, ext, body, next_opaque(), codec=codec)
+        return self.begin_frame(encode_frame(command), command.opaque, code, timeout_s)
+
+    def begin_frame(
+        self, frame: bytes, opaque: int, code: int, timeout_s: float, *, brief: bool = False
+    ) -> asyncio.Future[Any]:
+        """Send an encoded request; `opaque` is of `next_opaque`, `brief` as in Calls.begin."""
+        if self.closed or len(self._calls.waiting) >= self.limits.calls_max:
+            self._check_usable()
+        self.write(frame)
+        return self._calls.begin(opaque, code, timeout_s, brief=brief)
 
     def oneway(self, command: Command) -> None:
         """Send a request that gets no reply; raises ConnectionLost when closed."""
-        self._check_open()
         flag = command.flag | FLAG_ONEWAY
-        self.write(encode_frame(self._outgoing(command, next_opaque(), flag)))
+        self.oneway_frame(encode_frame(self._outgoing(command, next_opaque(), flag)))
+
+    def oneway_frame(self, frame: bytes) -> None:
+        """Send a request that is encoded, and marked as one-way, already."""
+        self._check_open()
+        self.write(frame)
 
     def _outgoing(self, command: Command, opaque: int, flag: int) -> Command:
         codec = Codec.MSGPACK if self.msgpack else command.codec
-        return Command(
-            command.code,
-            command.ext,
-            command.body,
-            opaque,
-            flag,
-            command.remark,
-            command.language,
-            command.version,
-            codec,
-        )
+        return replace(command, opaque=opaque, flag=flag, codec=codec)
 
     def _check_open(self) -> None:
         if self.closed:
@@ -362,8 +365,8 @@ class Connection(asyncio.Protocol):
 
     def _check_usable(self) -> None:
         self._check_open()
-        if len(self._calls) >= self.limits.calls_max:
-            raise Unavailable(f"{len(self._calls)} calls to {self.remote} wait already")
+        if len(self._calls.waiting) >= self.limits.calls_max:
+            raise Unavailable(f"{len(self._calls.waiting)} calls to {self.remote} wait already")
 
     # --- ending ---
 

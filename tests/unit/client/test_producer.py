@@ -24,6 +24,7 @@ from aerobee.client import (
 )
 from aerobee.client.received import decode_messages
 from aerobee.remoting.codes import RequestCode, ResponseCode
+from aerobee.remoting.command import Codec
 from aerobee.remoting.net.routes import Reply
 from aerobee.remoting.record import encode_record
 
@@ -327,7 +328,7 @@ async def test_brokers_hear_of_the_group_and_of_its_end(cluster: FakeCluster) ->
 
 
 async def test_msgpack_is_spoken_where_it_is_offered(cluster: FakeCluster) -> None:
-    """After the heartbeat's answer requests to that broker change codec, to the other they stay."""
+    """After the heartbeat's answer requests to that broker change codec, all but sends do."""
     cluster.create("t", 1)
     cluster.brokers[1].msgpack = True
     async with Producer(namesrv=cluster.namesrv) as producer:
@@ -336,9 +337,12 @@ async def test_msgpack_is_spoken_where_it_is_offered(cluster: FakeCluster) -> No
         await until(lambda: bool(cluster.brokers[1].heartbeats))
         for _ in range(4):
             await producer.send(Message("t", b"x"))
-    codecs = [[each.codec for each in broker.requests(SEND)] for broker in cluster.brokers]
-    assert set(codecs[0]) == {0}
-    assert codecs[1][-1] == 2
+    assert {each.codec for broker in cluster.brokers for each in broker.requests(SEND)} == {0}
+    good_byes = [
+        [each.codec for each in broker.requests(RequestCode.UNREGISTER_CLIENT)]
+        for broker in cluster.brokers
+    ]
+    assert good_byes == [[Codec.JSON], [Codec.MSGPACK]]
 
 
 async def test_nobody_there_is_unavailable(cluster: FakeCluster) -> None:

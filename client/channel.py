@@ -1,0 +1,55 @@
+"""A connection as a client has it: one that mostly gets acknowledgements."""
+
+import struct
+from typing import Final
+
+import msgspec
+
+from aerobee.remoting.acks import decode_ack
+from aerobee.remoting.codes import ResponseCode
+from aerobee.remoting.command import FLAG_RESPONSE
+from aerobee.remoting.net.connection import STOP_UNSENT, Connection
+
+WORDS_BYTES: Final = 8
+HEADER_BYTES_MAX: Final = 4096  # of an acknowledgement that is not looked at in full
+
+unpack_words: Final = struct.Struct(">II").unpack_from
+
+
+class Channel(Connection):
+    """Reads the acknowledgements that one socket read brought without a Command for each.
+
+    The future of a brief call gets an Ack for plain success, a Command for any other reply. What
+    is anything else, or looks unusual, is left to `Connection.process`, as all that is behind it.
+    """
+
+    __slots__ = ()
+
+    def stop_reading(self, why: int) -> None:
+        """Read on from a broker that does not take our requests.
+
+        It may be waiting for us to take its replies; both waiting for each other would be the end.
+        """
+        if why != STOP_UNSENT:
+            super().stop_reading(why)
+
+    def process(self, data: bytes) -> None:
+        """Resolve sends as long as acknowledgements stand at the start of `data`."""
+        at, end_of_data = 0, len(data)
+        answer = self._calls.answer_briefly
+        while end_of_data - at > WORDS_BYTES:
+            length, size = unpack_words(data, at)  # without a body, and with the codec byte of JSON
+            end = at + 4 + length
+            if length != size + 4 or size > HEADER_BYTES_MAX or end > end_of_data:
+                break
+            try:
+                ack = decode_ack(data[at + WORDS_BYTES : end])
+            except (msgspec.MsgspecError, UnicodeError, RecursionError):
+                break
+            if ack.code != ResponseCode.SUCCESS or not ack.flag & FLAG_RESPONSE:
+                break
+            if not answer(ack.opaque, ack):
+                break
+            at = end
+        if at < end_of_data:
+            super().process(data[at:] if at else data)
