@@ -73,7 +73,8 @@ class NetworkFeed:
 
     def missing(self, keys: Collection[QueueKey]) -> Missing:
         """A queue without a route is away: nothing tells a deleted one from a broker's restart."""
-        return Missing(away=frozenset(key for key in keys if key not in self._bounds))
+        wanted = (key for key in keys if self._choice is None or self._choice.wants_queue(key))
+        return Missing(away=frozenset(key for key in wanted if key not in self._bounds))
 
     def offsets_at(self, keys: Iterable[QueueKey], timestamp_ms: int) -> Offsets:
         """The first offset of each queue with a store timestamp of `timestamp_ms` or later."""

@@ -32,6 +32,7 @@ class StoreFeed:
 
     def __init__(self, options: Options) -> None:
         self._options = options
+        self._choice = options.selection.choice
         self._watched: dict[str, _Watched] = {}
         self._bounds: dict[QueueKey, QueueRange] = {}
 
@@ -39,13 +40,13 @@ class StoreFeed:
         """Each wanted queue's messages at this moment. Raises StoreUnreadable."""
         stores = self._stores()
         labels = [store.label for store in stores]
-        choice = self._options.choice(labels if len(labels) == 1 else ())
+        self._choice = self._options.choice(labels if len(labels) == 1 else ())
         watched = {}
         self._bounds = {}
         for store in stores:
             known = self._watched.get(store.label)
             if known is None or known.store != store:
-                known = _Watched(store, choice)
+                known = _Watched(store, self._choice)
             watched[store.label] = known
             self._bounds.update(known.look())
         self._watched = watched
@@ -69,8 +70,11 @@ class StoreFeed:
             check_assigned(choice, store, self._bounds)
 
     def missing(self, keys: Collection[QueueKey]) -> Missing:
-        """Queues whose folder is gone from a store that is there are deleted, others are lost."""
-        gone = [key for key in keys if key not in self._bounds]
+        """Queues whose folder is gone from a store that is there are deleted, others are lost.
+
+        What the query does not ask for any more is neither.
+        """
+        gone = [key for key in keys if key not in self._bounds and self._choice.wants_queue(key)]
         deleted = {key for key in gone if self._deleted(key)}
         return Missing(deleted=frozenset(deleted), lost=frozenset(set(gone) - deleted))
 

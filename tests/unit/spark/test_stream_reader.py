@@ -228,6 +228,23 @@ def test_deleted_topic_ends_the_query_or_is_forgotten(store: Growing) -> None:
     assert offsets(checkpoint)["gone", 0] == [0, 0, 1, 1, 2, 3]
 
 
+def test_topics_that_are_not_asked_for_any_more_keep_their_place(store: Growing) -> None:
+    """A restart with another choice is no loss, and one with the first goes on where it was."""
+    store.add(3)
+    store.add(2, topic="payments", queues=1)
+    checkpoint = Checkpoint()
+    run(reader_of(store, startingOffsets="earliest"), checkpoint)
+    store.add(3)
+    store.add(2, topic="payments", queues=1)
+    run(reader_of(store, subscribe="payments"), checkpoint)
+    assert offsets(checkpoint) == {
+        **{("orders", number): [0] for number in range(3)},
+        ("payments", 0): [0, 1, 2, 3],
+    }
+    run(reader_of(store), checkpoint)
+    assert len(checkpoint.rows()) == 10
+
+
 def test_retention_between_two_runs_is_told(store: Growing) -> None:
     """The query ends with the lost ranges, or goes on with what is left."""
     store.add(90)
