@@ -58,7 +58,7 @@ def _written(records: Records, at: int) -> pa.StringArray:
     offsets = np.empty(count + 1, np.int32)
     room = np.empty(count * loops.HOST_TEXT_BYTES_MAX, np.uint8)
     size = loops.host_texts(records.data, records.starts, at, offsets, room)
-    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(room[:size].tobytes())]
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(room).slice(0, size)]
     return pa.Array.from_buffers(pa.string(), count, buffers)
 
 

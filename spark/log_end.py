@@ -13,11 +13,13 @@ from bisect import bisect_left
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 from isal import isal_zlib
 
 from aerobee.remoting.errors import CorruptRecord
 from aerobee.spark.blocks import Block, scan_blocks
 from aerobee.spark.boundaries import PREFIX_BYTES, Stop
+from aerobee.spark.cells import ragged
 from aerobee.spark.layout import MAGIC_BLANK, MAGIC_V1, MAGIC_V2, RECORD_BYTES_MIN, Records
 from aerobee.spark.log_files import Segment, SegmentFile
 from aerobee.spark.queue_hints import last_starts, next_start
@@ -155,6 +157,8 @@ def _first_torn(
     if at_end and count:
         # with more records behind it, a zero at the end of a record is a producer's own
         good[-1] &= records.properties_bytes[-1] == 0 or data[int(ends[-1]) - 1] != 0
+    if _all_whole(records, good):
+        return count if count < asked else None
     rows = zip(
         good.tolist(),
         records.body_at.tolist(),
@@ -171,6 +175,23 @@ def _first_torn(
         if not (fine and whole) or 0 in topic or _HOLE in bytes(data[properties_at:end]):
             return row
     return count if count < asked else None
+
+
+def _all_whole(records: Records, good: npt.NDArray[np.bool_]) -> bool:
+    """Whether all records plainly are complete; where not, it may still be so."""
+    if not len(records):
+        return True
+    if not good.all() or (records.properties_bytes >= len(_HOLE)).any():
+        return False
+    topics = ragged(records.data, records.topic_at, records.topic_bytes).buffers()[2]
+    if not np.frombuffer(topics, np.uint8, int(records.topic_bytes.sum())).all():
+        return False
+    data = memoryview(records.data)  # type: ignore[arg-type]
+    ends = records.body_at + records.body_bytes
+    places = zip(records.body_at.tolist(), ends.tolist(), strict=True)
+    found = np.array([isal_zlib.crc32(data[at:end]) for at, end in places], np.int64)
+    stored = records.field("body_crc", np.int64)
+    return not ((found ^ stored) & 0x7FFFFFFF).any()
 
 
 def _well_formed(block: Block, asked: int) -> int:

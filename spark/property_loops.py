@@ -57,10 +57,10 @@ def map_compiled(records: Records, kind: pa.MapType) -> pa.MapArray | None:
     )
     if count < 0:
         return None
-    try:
-        keys = _cells(name_offsets[: count + 1], names).cast(pa.string())
-    except pa.ArrowInvalid:  # two names may look alike once they are made text
-        return None
+    cells = _cells(name_offsets[: count + 1], names)
+    keys = text(cells)
+    if keys.buffers()[2].address != cells.buffers()[2].address:
+        return None  # some names were no UTF-8, and may look alike now that they are made text
     items = text(_cells(value_offsets[: count + 1], values))
     return pa.MapArray.from_arrays(pa.array(first), keys, items, type=kind)
 

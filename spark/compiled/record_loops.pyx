@@ -10,7 +10,7 @@ where one does not fit, a loop stops and says so, and the numpy code finds out w
 """
 
 from libc.stdint cimport INT32_MAX, int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
-from libc.string cimport memchr, memcmp, memcpy
+from libc.string cimport memchr, memcmp, memcpy, memset
 
 cdef extern from *:
     """
@@ -30,11 +30,14 @@ cdef enum:
     HEADER_BYTES_MAX = 112
     NAME_END = 1
     PIECE_END = 2
+    SHORT_BYTES = 16
+    HOSTS_KEPT = 64  # texts of hosts that come again, by a hash of the host
+    HOST_ROOM = 32
     NAMES_MAX = 64  # of one record that are compared with each other here
 
 cdef uint32_t MAGIC_V1 = 0xDAA320A7
 cdef uint32_t MAGIC_V2 = 0xDAA320AB
-HOST_TEXT_BYTES_MAX = 27  # 255.255.255.255:-2147483648
+HOST_TEXT_BYTES_MAX = 32  # 255.255.255.255:-2147483648 takes 27; each is written as 32
 
 
 def walk(
@@ -184,7 +187,12 @@ def copy(
             continue
         if at + length > out.shape[0]:
             return False
-        memcpy(&out[at], begin + start, length)
+        if length <= SHORT_BYTES and start + SHORT_BYTES <= data.shape[0] and (
+            at + SHORT_BYTES <= out.shape[0]
+        ):
+            memcpy(&out[at], begin + start, SHORT_BYTES)  # one move; the next cell overwrites it
+        else:
+            memcpy(&out[at], begin + start, length)
         at += length
     return True
 
@@ -215,21 +223,25 @@ def host_texts(
     """Write `ip:port` of the IPv4 hosts that stand at `at` in each record; return the bytes."""
     cdef const uint8_t* begin = &data[0] if data.shape[0] else NULL
     cdef const uint8_t* host
-    cdef const uint8_t* last = NULL
     cdef uint8_t* to
-    cdef uint8_t* text = NULL
-    cdef Py_ssize_t row, written = 0, length = 0
-    cdef int part
+    cdef uint8_t* text
+    cdef Py_ssize_t row, written = 0
+    cdef int part, slot
     cdef int32_t port
+    cdef uint64_t key
+    cdef uint64_t keys[HOSTS_KEPT]
+    cdef uint8_t lengths[HOSTS_KEPT]
+    cdef uint8_t texts[HOSTS_KEPT * HOST_ROOM]
+    memset(lengths, 0, sizeof(lengths))
     offsets[0] = 0
     assert out.shape[0] >= starts.shape[0] * <Py_ssize_t>HOST_TEXT_BYTES_MAX, "room for all"
     for row in range(starts.shape[0]):
         host = begin + starts[row] + at
-        to = &out[written]
-        if last != NULL and memcmp(last, host, 8) == 0:
-            memcpy(to, text, length)
-        else:
-            text = to
+        key = big64(host)
+        slot = <int>((key * <uint64_t>0x9E3779B97F4A7C15) >> 58)
+        text = &texts[slot * HOST_ROOM]
+        if lengths[slot] == 0 or keys[slot] != key:
+            to = text
             for part in range(4):
                 to = write_number(to, host[part])
                 to[0] = 58 if part == 3 else 46
@@ -241,9 +253,10 @@ def host_texts(
                 to = write_number(to, 0 - <uint32_t>port)
             else:
                 to = write_number(to, <uint32_t>port)
-            length = to - text
-            last = host
-        written += length
+            keys[slot] = key
+            lengths[slot] = <uint8_t>(to - text)
+        memcpy(&out[written], text, HOST_ROOM)
+        written += lengths[slot]
         offsets[row + 1] = <int32_t>written
     return written
 
