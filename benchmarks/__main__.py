@@ -16,7 +16,7 @@ from pathlib import Path
 from benchmarks import compiling, machine, micro, results
 from benchmarks.brokers import RocketMQTarget
 from benchmarks.loads import LOADS, Load
-from benchmarks.memory import MIB
+from benchmarks.memory import MIB, needed_bytes
 from benchmarks.others import NatsTarget, RedisTarget
 from benchmarks.progress import progress
 from benchmarks.report import missed, print_report
@@ -47,7 +47,9 @@ def main(words: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory(prefix="bench-", dir=options.dir) as folder:
         timing = Timing(options.warmup, options.seconds)
         rounds = options.rounds or (3 if options.peers else 1)
-        warm_bytes = options.warm_memory * MIB
+        warm_bytes = needed_bytes(timing.warmup_s + timing.measured_s)
+        if options.warm_memory is not None:
+            warm_bytes = options.warm_memory * MIB
         plan = Plan(cpus, Path(folder), rounds, timing, options.peers, warm_bytes)
         with progress(len(loads) + 2) as (note, advance):
             _measure(plan, loads, report, note, advance)
@@ -111,7 +113,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seconds", type=float, default=3.0, help="measured in each round")
     parser.add_argument("--warmup", type=float, default=1.0, help="seconds before each round")
     parser.add_argument(
-        "--warm-memory", type=int, default=1024, metavar="MIB", help="freed at need in each round"
+        "--warm-memory", type=int, metavar="MIB", help="freed at need in each round (0: none)"
     )
     parser.add_argument("--dir", type=Path, help="where the stores are while they are measured")
     parser.add_argument("--keep", action="store_true", help="the result goes to benchmarks/results")

@@ -1,14 +1,14 @@
 """Memory that the host has already given: released while a server is measured.
 
 A virtual machine gets its memory page by page from the host and gives free memory back after some
-seconds. The first touch of a page then costs the guest up to 10 us, more than storing the messages
-that fit in it, and whoever writes fastest pays most. Machines of one's own know no such cost. So
-page cache is filled beforehand and given up at the pace at which the servers take it.
+seconds. The first touch of a page then costs the guest 10 us instead of 0.8, more than storing the
+messages that fit in it, and whoever writes fastest pays most. Machines of one's own know no such
+cost. So a file in memory is filled beforehand and given up at the pace at which the servers take
+memory. It is large enough for the fastest: whoever comes to its end pays the price again.
 """
 
 import contextlib
 import os
-import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,13 +18,14 @@ MIB: Final = 1 << 20
 WRITE_BYTES: Final = 64 * 1024  # as the log is prepared, so that the same sizes of pages come free
 LOOK_INTERVAL_S: Final = 0.02
 AHEAD_BYTES: Final = 64 * MIB  # given up before it is needed
+NEEDED_BYTES_PER_S: Final = 600 * MIB  # of 400,000 messages of 1 KiB and their queues
+SHARE_MAX: Final = 1 / 4  # of the machine's memory
 
 
 class WarmMemory:
-    """Page cache of a deleted file in `directory`, up to `bytes_max`; 0 switches all of it off."""
+    """A file in memory of `bytes_max`, which no disk has to write; 0 switches all of it off."""
 
-    def __init__(self, directory: Path, bytes_max: int) -> None:
-        self._directory = directory
+    def __init__(self, bytes_max: int) -> None:
         self._bytes_max = bytes_max
 
     @contextlib.contextmanager
@@ -33,16 +34,19 @@ class WarmMemory:
         if not self._bytes_max:
             yield
             return
-        with tempfile.TemporaryFile(dir=self._directory) as file:
-            fill(file.fileno(), self._bytes_max)
+        fd = os.memfd_create("warm-memory")
+        try:
+            fill(fd, self._bytes_max)
             stop = threading.Event()
-            thread = threading.Thread(target=self._flow, args=(file.fileno(), stop), daemon=True)
+            thread = threading.Thread(target=self._flow, args=(fd, stop), daemon=True)
             thread.start()
             try:
                 yield
             finally:
                 stop.set()
                 thread.join()
+        finally:
+            os.close(fd)
 
     def _flow(self, fd: int, stop: threading.Event) -> None:
         left = self._bytes_max
@@ -56,15 +60,26 @@ class WarmMemory:
 
 
 def fill(fd: int, size: int) -> None:
-    """Write zeros; the pages stay dirty in memory for the seconds that matter."""
+    """Write zeros into all of it."""
     zeros = bytes(WRITE_BYTES)
     for at in range(0, size, WRITE_BYTES):
         os.pwrite(fd, zeros, at)
 
 
+def needed_bytes(seconds: float) -> int:
+    """Return how much the fastest server may take in so many seconds, as far as there is enough."""
+    wanted = int(seconds * NEEDED_BYTES_PER_S)
+    return min(wanted, int(known_bytes("MemTotal") * SHARE_MAX)) // MIB * MIB
+
+
 def cached_bytes() -> int:
-    """Return the size of the page cache."""
+    """Return the size of the page cache, files in memory included."""
+    return known_bytes("Cached")
+
+
+def known_bytes(name: str) -> int:
+    """Return what the system says of its memory, 0 where it says nothing."""
     for line in Path("/proc/meminfo").read_text().splitlines():
-        if line.startswith("Cached:"):
+        if line.startswith(f"{name}:"):
             return int(line.split()[1]) * 1024
-    return 0  # a system without it: nothing is given up
+    return 0

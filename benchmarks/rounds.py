@@ -34,7 +34,7 @@ class Plan:
     rounds: int
     timing: Timing
     peers: bool  # RocketMQ, and where a load says so Redis and NATS
-    warm_bytes: int = 0  # of page cache that is given up while a server is measured
+    warm_bytes: int = 0  # given up while a server is measured
 
 
 @dataclass(slots=True)
@@ -112,7 +112,7 @@ def _measure_variant(
         for number in range(plan.rounds):
             for target in targets:
                 note(f"{load.name}, {variant.label}: {target.name}, {number + 1} of {plan.rounds}")
-                with WarmMemory(plan.directory, plan.warm_bytes).flowing():
+                with WarmMemory(plan.warm_bytes).flowing():
                     target.resume()
                     measured = target.measure(load, variant, plan.timing)
                     target.pause()
