@@ -14,6 +14,7 @@ from aerobee.remoting.net.addresses import parse_address
 from aerobee.remoting.net.budget import IDLE_LOOKS, Budget, close_idle
 from aerobee.remoting.net.connection import Connection, Handler
 from aerobee.remoting.net.limits import NetLimits
+from aerobee.remoting.net.shared import Shared
 from aerobee.remoting.net.tls import TlsClientSettings
 
 log = logging.getLogger(__name__)
@@ -65,7 +66,7 @@ class ConnectionPool:
         self.connections: dict[str, Connection] = {}
         self.closed = False
         self._context: ssl.SSLContext | None = tls.context() if tls is not None else None
-        self._making: dict[str, asyncio.Task[Connection]] = {}
+        self._making: dict[str, Shared[Connection]] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._silent_since_s = 0.0
 
@@ -87,13 +88,12 @@ class ConnectionPool:
             raise NotConnected(f"{address}: this side is closed")
         making = self._making.get(address)
         if making is None:
-            making = asyncio.get_running_loop().create_task(self._make(address))
-            self._making[address] = making
-            making.add_done_callback(lambda done: self._made(address, done))
+            making = self._making[address] = Shared(self._make(address))
+            making.task.add_done_callback(lambda done: self._made(address, done))
         try:
-            return await asyncio.shield(making)  # one caller's cancellation is not the others'
+            return await making.wait()
         except asyncio.CancelledError:
-            if self.closed and making.cancelled():
+            if self.closed and making.task.cancelled():
                 raise NotConnected(f"{address}: this side is closed") from None
             raise
 
@@ -130,7 +130,7 @@ class ConnectionPool:
         self.closed = True
         if self._timer is not None:
             self._timer.cancel()
-        making = list(self._making.values())
+        making = [each.task for each in self._making.values()]
         for task in making:
             task.cancel()
         await asyncio.gather(*making, return_exceptions=True)

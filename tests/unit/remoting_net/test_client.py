@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import time
 from pathlib import Path
 
 import pytest
@@ -86,6 +87,28 @@ async def test_one_caller_giving_up_leaves_the_others(start_server: Servers) -> 
         asyncio.CancelledError,
         Command,
     )
+    await pool.close()
+
+
+async def test_thousands_giving_up_together_do_not_stop_the_loop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Callers whose time is up while a connection is made cost no more than one alone."""
+    pool = ConnectionPool()
+    connecting = asyncio.Event()
+
+    async def never(address: str) -> Connection:
+        await connecting.wait()
+        raise NotConnected(address)
+
+    monkeypatch.setattr(pool, "_make", never)
+    callers = [asyncio.create_task(pool.connect("127.0.0.1:1")) for _ in range(20_000)]
+    await asyncio.sleep(0)
+    began_s = time.process_time()
+    for caller in callers:
+        caller.cancel()
+    await asyncio.wait(callers)
+    assert time.process_time() - began_s < 2.0
     await pool.close()
 
 
