@@ -1,0 +1,35 @@
+"""A Spark driver of its own that streams numbers into a topic, to be killed and started again.
+
+    python -m support.sinking_child NAMESRV TOPIC CHECKPOINT ROWS BATCHES
+
+Every micro-batch has ROWS rows, whose bodies are the numbers from 0 on; it ends after micro-batch
+number BATCHES.
+"""
+
+import sys
+import time
+
+from aerobee.spark import session
+
+
+def main() -> None:
+    """Stream until the last micro-batch is done."""
+    namesrv, topic, checkpoint, rows, batches = sys.argv[1:]
+    spark = session("local[2]", conf={"spark.driver.memory": "1g"})
+    numbers = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", rows).load()
+    query = (
+        numbers.selectExpr("cast(value as string) body", "cast(value % 9 as string) sharding_key")
+        .writeStream.format("rocketmq")
+        .options(namesrv=namesrv, topic=topic, checkpointLocation=checkpoint)
+        .start()
+    )
+    while not query.lastProgress or query.lastProgress["batchId"] < int(batches):
+        if query.exception() is not None or not query.isActive:
+            query.awaitTermination()
+        time.sleep(0.05)
+    query.stop()
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()
