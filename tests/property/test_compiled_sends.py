@@ -17,6 +17,10 @@ from support.source_tree import ROOT
 from support.twin_brokers import TwinBrokers
 
 from aerobee.broker.acceleration import is_compiled
+from aerobee.client.message import Message, MessageQueue
+from aerobee.client.send_headers import SendHeaders
+from aerobee.client.sending import Packer
+from aerobee.client.settings import ProducerSettings
 from aerobee.remoting.codes import RequestCode
 from aerobee.remoting.frame import encode_frame
 
@@ -164,6 +168,21 @@ def test_what_java_clients_send_is_not_declined(twins: TwinBrokers, client: str)
     compiled, python = twins.exchange([data * 5])
     assert compiled == python
     assert twins.compiled_frames - before == 5
+
+
+def test_what_our_client_sends_is_not_declined(twins: TwinBrokers) -> None:
+    """Its frames are made from templates of its own."""
+    settings = ProducerSettings()
+    packer, headers = Packer("producers", settings), SendHeaders("producers", settings)
+    message = Message("T", b"body", tags="TagA", keys="k1", properties={"name": "v\u00e9 %d"})
+    queue = MessageQueue("T", "broker-a", 0)
+    data = b"".join(
+        headers.frame(packer.pack(message), queue, opaque) for opaque in (1, 2, 2**31 - 1)
+    )
+    before = twins.compiled_frames
+    compiled, python = twins.exchange([data])
+    assert compiled == python
+    assert twins.compiled_frames - before == 3
 
 
 @pytest.mark.parametrize("tail", [b"", b"\n"])
