@@ -33,7 +33,9 @@ SETTLE_MS: Final = 150  # in which a member that asked for the others (38) drops
 SETTLE_MS_MAX: Final = 2000  # Java begins to share at most once a second
 NEWS_MS: Final = 60_000  # until every client has asked for the route (30 s) and shared (20 s)
 HELD_MS: Final = 500  # clients ask for the members in the thread that serves all their groups
-QUICK_MS: Final = 500  # to finish in: of one member alone, and of a group that has been too slow
+QUICK_MS: Final = 500  # to finish in, of a group that has been too slow
+ALONE_MS: Final = 300  # to finish in, of one member alone: nobody tells it to ask again
+DROPPED_MS: Final = 300  # without a pull after which a queue is dropped that seemed to be before
 SLOW_MS: Final = 600_000  # for which a group is taken to be too slow
 POLL_QUICKLY_MS: Final = 300
 POLL_SLOWLY_MS: Final = 100
@@ -137,6 +139,7 @@ class Draining:
 
     def pulled(self, queue: OwnedQueue, *, finished: bool) -> None:
         """The owner of a draining queue has pulled; `finished` if nothing is under way."""
+        queue.let_go_in, queue.let_go_for_good = 0, False  # or it would not be pulled any more
         drain = self._of.get(queue)
         if drain is not None and not drain.told and finished:
             drain.left.pop(queue, None)
@@ -154,9 +157,13 @@ class Draining:
         if group in self._late or (drain is not None and not drain.told):
             return self._hold((group, None), answer)
         drain = self._drains.get((group, connection))
-        if drain is None and group in self._news:
+        if drain is None and group in self._news and not self._is_sharing(connection, group):
             drain = self._begin(group, connection)
         return drain is not None and not drain.told and self._hold((group, connection), answer)
+
+    def _is_sharing(self, connection: Connection, group: str) -> bool:
+        """Whether a member that has finished asks on, topic by topic: its queues rest already."""
+        return any(queue.draining for queue in self._owners.owned_by(connection, group))
 
     def asked_members(self, connection: Connection, group: str) -> None:
         """A member begins to share queues anew: soon it knows which ones it keeps."""
@@ -190,13 +197,17 @@ class Draining:
             for connection, member in group.members.items()
             if member.handover_timeout_ms is None and alone in (None, connection)
             for queue in self._owners.owned_by(connection, group_name)
-            if not (queue.leaving or queue.let_go_for_good or (alone and queue.draining))
+            if not queue.leaving
         ]
 
     def _poll(self, drain: Drain) -> None:
         """Have the owners pull again, which shows how far they are; end when the time is up."""
-        drain.left = {queue: None for queue in drain.left if queue.draining}
         waited_ms = self._clock_ms() - drain.began_ms
+        drain.left = {
+            queue: None
+            for queue in drain.left
+            if queue.draining and not (queue.let_go_for_good and waited_ms >= DROPPED_MS)
+        }
         if not drain.left or waited_ms >= self._limit_of(drain):
             self._tell(drain)
             return
@@ -221,8 +232,10 @@ class Draining:
             self._handed_out.look(connection, queues, finished)
 
     def _limit_of(self, drain: Drain) -> int:
+        if drain.alone is not None:
+            return min(self._limit_ms(), ALONE_MS)
         slow = self._slow.get(drain.group, 0) > drain.began_ms
-        return min(self._limit_ms(), QUICK_MS) if slow or drain.alone else self._limit_ms()
+        return min(self._limit_ms(), QUICK_MS) if slow else self._limit_ms()
 
     def _tell(self, drain: Drain) -> None:
         """Tell the members that their group has changed; wait until they know what they keep."""
@@ -257,7 +270,7 @@ class Draining:
         del held[question]
         if not held:
             del self._held[key]
-        question.answer(False)
+        question.answer(key[1] is not None)  # who finishes alone hears of nothing when it has
 
     def _settle(self, connection: Connection, drain: Drain) -> None:
         """Let a member pull again what it kept, unless it asks on or waits for what it gained."""

@@ -13,7 +13,6 @@ from aerobee.remoting.bodies import (
     ConsumerRunningInfo,
     MessageQueue,
     ProcessQueueInfo,
-    TopicConfig,
     encode_body,
 )
 from aerobee.remoting.codes import RequestCode, ResponseCode
@@ -115,6 +114,14 @@ async def test_a_change_right_after_another_is_told_later(live: LiveBroker) -> N
             finishing.cancel()
 
 
+async def add_queues(live: LiveBroker) -> None:
+    """Give topic T more queues than it had."""
+    fields = {"topic": "T", "defaultTopic": "TBW102", "readQueueNums": 8, "writeQueueNums": 8}
+    fields |= {"perm": 6, "topicFilterType": "SINGLE_TAG", "topicSysFlag": 0, "order": "false"}
+    reply = await live.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, fields)
+    assert reply.code == ResponseCode.SUCCESS
+
+
 async def test_who_may_learn_of_more_queues_finishes_before_it_shares(live: LiveBroker) -> None:
     """Nothing tells clients that a topic has more queues: each shares anew at its own time."""
     async with await joined(live, "c1") as old:
@@ -122,18 +129,25 @@ async def test_who_may_learn_of_more_queues_finishes_before_it_shares(live: Live
         await old.pull(0)
         await old.hears(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED)
         assert (await old.members()).code == ResponseCode.SUCCESS
-        topic = live.broker.context.topics.get("T")
-        assert isinstance(topic, TopicConfig)
-        fields = {"topic": "T", "defaultTopic": "TBW102", "readQueueNums": 8, "writeQueueNums": 8}
-        fields |= {"perm": 6, "topicFilterType": "SINGLE_TAG", "topicSysFlag": 0, "order": "false"}
-        await live.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, fields)
+        await add_queues(live)
         question = asyncio.create_task(old.members())
-        for _ in range(3):
-            assert (await old.pull(END, suspend_ms=60_000, commit=0)).code == NOTHING
-            assert not question.done()
+        assert (await old.pull(END, suspend_ms=60_000, commit=0)).code == NOTHING
+        assert not question.done()
         finishing = asyncio.create_task(finish(old))
         assert (await question).code == ResponseCode.SUCCESS
+        assert (await old.members()).code == ResponseCode.SUCCESS  # of its next topic: at once
         finishing.cancel()
+
+
+async def test_who_finishes_alone_is_answered_in_any_case(live: LiveBroker) -> None:
+    """Nobody would tell it when to ask again, and what it has dropped never finishes."""
+    async with await joined(live, "c1") as old:
+        await old.start_of()
+        await old.pull(0)
+        await old.hears(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED)
+        await add_queues(live)
+        for _ in range(2):
+            assert (await old.members()).code == ResponseCode.SUCCESS
 
 
 class LiteMember(RawMember):
