@@ -86,14 +86,19 @@ class Session:
         fields = {"topic": topic, "tags": content.tags, "keys": content.keys, "body": body}
         return self.ask("send", **fields, **options)
 
-    def ask(self, word: str, **fields: object) -> dict[str, Any]:
-        """Give a command and return its answer; PeerFailed when it says that it failed."""
+    def ask(
+        self, word: str, *, answer_s: float = ANSWER_SECONDS_MAX, **fields: object
+    ) -> dict[str, Any]:
+        """Give a command and return its answer; PeerFailed when it says that it failed.
+
+        It may take `answer_s` seconds.
+        """
         line = "\t".join([word, *(f"{key}={value}" for key, value in fields.items())])
         with self._asking:
             assert self._child.stdin is not None
             self._child.stdin.write(line + "\n")
             self._child.stdin.flush()
-            return self._answer(line)
+            return self._answer(line, answer_s)
 
     def stop(self) -> None:
         """End the program: its input closes, it closes its consumers; what hangs is killed."""
@@ -118,9 +123,9 @@ class Session:
         """What the program complained about."""
         return self._log_file.read_text(errors="replace")[-3000:]
 
-    def _answer(self, what: str) -> dict[str, Any]:
+    def _answer(self, what: str, seconds: float = ANSWER_SECONDS_MAX) -> dict[str, Any]:
         try:
-            answer = self._answers.get(timeout=ANSWER_SECONDS_MAX)
+            answer = self._answers.get(timeout=seconds)
         except queue.Empty:
             raise PeerFailed(f"{self.peer} does not answer {what!r}: {self.log()!r}") from None
         if "failed" in answer:
@@ -153,6 +158,7 @@ class Member:
         self.group = group
         self.received: list[Received] = []
         self.counted: dict[str, Any] | None = None  # what a meter says at its end
+        self.is_ready = False  # a meter has had the messages that it was to skip
         self.is_open = True
 
     def __enter__(self) -> Self:
@@ -175,6 +181,8 @@ class Member:
         """Note what the program says of this consumer."""
         if fields.get("event") == "counted":
             self.counted = fields
+        elif fields.get("event") == "ready":
+            self.is_ready = True
         else:
             self.received.append(received_message(fields))
 

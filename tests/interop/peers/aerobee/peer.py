@@ -246,11 +246,17 @@ class Meter:
 
     def __init__(self, fields: Fields) -> None:
         self.name, self.count = fields["name"], int(fields["count"])
+        self.skip = int(fields.get("skip", 0))
         self.latencies: list[int] = []
         self.began = 0.0
 
     async def __call__(self, message: ReceivedMessage) -> None:
         """Note how old the message is."""
+        if self.skip:
+            self.skip -= 1
+            if not self.skip:
+                print_line(consumer=self.name, event="ready")
+            return
         if not self.latencies:
             self.began = time.perf_counter()
         self.latencies.append(time.time_ns() // 1000 - int(message.body[:STAMP_DIGITS]))

@@ -203,10 +203,17 @@ class Meter:
     def __init__(self, fields):
         self.name = fields["name"]
         self.count = int(fields["count"])
+        self.skip = int(fields.get("skip", 0))
+        self.skipped = []  # a list, for handlers run in several threads
         self.latencies = []
         self.began = 0.0
 
     def __call__(self, message):
+        if len(self.skipped) < self.skip:
+            self.skipped.append(None)
+            if len(self.skipped) == self.skip:
+                print_line(consumer=self.name, event="ready")
+            return True
         if not self.latencies:
             self.began = time.perf_counter()
         self.latencies.append(time.time_ns() // 1000 - int(message.body[:16]))

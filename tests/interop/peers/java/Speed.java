@@ -16,17 +16,20 @@ import org.apache.rocketmq.common.message.MessageExt;
 
 /**
  * How fast the client is: `blast` sends, a listener of this class counts and prints one line when it
- * has had as many messages as it was told. A body begins with the time it was sent at.
+ * has had as many messages as it was told. A body begins with the time it was sent at. Messages to
+ * `skip` come first and are not counted; a line says when they have come.
  */
 class Speed implements MessageListenerConcurrently {
     private static final int STAMP_DIGITS = 16; // microseconds since 1970
     private final String name;
     private final long[] latencies;
+    private final AtomicInteger toSkip;
     private final AtomicInteger got = new AtomicInteger();
     private volatile long beganNanos;
 
     Speed(Map<String, String> fields, String name) {
         this.name = name;
+        this.toSkip = new AtomicInteger(Integer.parseInt(fields.getOrDefault("skip", "0")));
         this.latencies = new long[Integer.parseInt(fields.get("count"))];
     }
 
@@ -69,6 +72,13 @@ class Speed implements MessageListenerConcurrently {
     @Override
     public ConsumeConcurrentlyStatus consumeMessage(List<MessageExt> messages, ConsumeConcurrentlyContext context) {
         for (MessageExt message : messages) {
+            int left = toSkip.get() > 0 ? toSkip.getAndDecrement() : 0;
+            if (left > 0) {
+                if (left == 1) {
+                    Peer.OUT.println("{\"consumer\":" + Peer.quoted(name) + ",\"event\":\"ready\"}");
+                }
+                continue;
+            }
             int at = got.getAndIncrement();
             if (at == 0) {
                 beganNanos = System.nanoTime();
