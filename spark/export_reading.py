@@ -22,7 +22,8 @@ _PARTITIONS = (("topic", pa.string()), ("date", pa.date32()))
 def exported_files(out_dir: str | Path, version: int | None = None) -> list[ExportedFile]:
     """The files that count in an export, the oldest first; of the last version or an earlier one.
 
-    Files of a run that ended between its commit and their renames are renamed first. Raises
+    Files of a run that ended between its commit and their renames are renamed first. Of a Delta
+    table they are those that exports have added, whatever OPTIMIZE has made of them. Raises
     ExportRefused where there is no export.
     """
     lake = Lake(Path(out_dir))

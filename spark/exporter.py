@@ -85,7 +85,7 @@ def export(
     a local one, made when there is something to write.
 
     Raises OptionError, ExportRefused, StoreUnreadable, DataLost, CorruptRecord, ExportFailed,
-    JavaMissing; nothing was added to `out_dir` then.
+    JavaMissing; nothing was added to `out_dir` then, unless the text says so.
     """
     chosen = Format.choose(format, compression)
     options = _checked(store, out_dir, chosen, wanted, file_bytes, decompress=decompress)
@@ -220,6 +220,8 @@ class _Export:
             files = [file for result in results for file in result.files]
             lost = count_gaps(plan.ranges, results, plan.unnumbered, fail=options.fail_on_data_loss)
             return commit_run(lake, self._manifest(files, (*plan.gaps, *lost)), plan)
+        except OSError as error:
+            raise ExportFailed(f"cannot write below {lake.root}: {error}") from error
         finally:
             if not lake.is_committed(self._run):
                 lake.abandon(self._run)
