@@ -164,6 +164,7 @@ class Consumption:
                 queue,
                 pull,
                 commits=self._clustering,
+                carried=self._offsets.carried,
                 hooks=self._hooks,
             ),
             self._subscriptions[topic],

@@ -56,6 +56,9 @@ class LocalOffsets(QueueOffsets):
         except (OSError, KeptFileDamaged) as error:
             log.error("offsets not stored group=%s file=%s: %s", self.group, self.path, error)
 
+    def carried(self, queue: MessageQueue) -> None:
+        """Pulls of a broadcasting member carry no offsets."""
+
     def _read(self) -> dict[MessageQueue, int]:
         return load_kept_file(self.path, decode_offsets) or {}
 

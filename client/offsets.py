@@ -96,6 +96,10 @@ class OffsetStore(Protocol):
         """Store offsets; failures are logged."""
         ...
 
+    def carried(self, queue: MessageQueue) -> None:
+        """A pull that is about to be sent carries the queue's offset."""
+        ...
+
 
 class GroupOffsets(QueueOffsets):
     """Committed offsets of one group, kept by the brokers (RemoteBrokerOffsetStore.java).
@@ -141,6 +145,10 @@ class GroupOffsets(QueueOffsets):
         await asyncio.gather(
             *(self._store_or_log(queue, offset, number) for queue, offset in offsets.items())
         )
+
+    def carried(self, queue: MessageQueue) -> None:
+        """A pull that is about to be sent carries the queue's offset: older ones are outdated."""
+        self._latest[queue] = next(self._numbers)
 
     async def _store_or_log(self, queue: MessageQueue, offset: int, number: int) -> None:
         try:

@@ -1,6 +1,7 @@
 """One pull: the request for a queue's next messages and what its reply means."""
 
 import enum
+from collections.abc import Callable
 from typing import NamedTuple
 
 from aerobee.client.connections import Connections
@@ -66,13 +67,15 @@ class Puller:
         subscribed: bool = True,
         suspends: bool = True,
         commits: bool = True,
+        carried: Callable[[MessageQueue], None] | None = None,
         hooks: Hooks | None = None,
         broker_id: int = MASTER_ID,
     ) -> None:
         """Pull as described by the flags, first from the replica `broker_id`.
 
         `subscribed` says that heartbeats have told the brokers what the group wants; a `lite` pull
-        always says it itself. With `suspends` the broker may hold a pull.
+        always says it itself. With `suspends` the broker may hold a pull. `carried` is called
+        before a pull goes out that commits.
         """
         self.broker_id = broker_id  # where the broker advised to pull from next
         self._connections = connections
@@ -81,6 +84,7 @@ class Puller:
         self._group = group
         self._settings = settings
         self._commits = commits and not lite
+        self._carried = carried
         self._hooks = hooks if hooks is not None and hooks.filter else None
         self._code = RequestCode.LITE_PULL_MESSAGE if lite else RequestCode.PULL_MESSAGE
         self._flags = PullSysFlag.SUSPEND if suspends else 0
@@ -139,6 +143,8 @@ class Puller:
         commits = self._commits and commit_offset > 0 and broker_id == MASTER_ID
         if commits:
             flags |= PullSysFlag.COMMIT_OFFSET
+            if self._carried is not None:
+                self._carried(self._queue)
         ext = self._ext.copy()
         ext["queueOffset"] = str(offset)
         ext["sysFlag"] = str(flags)

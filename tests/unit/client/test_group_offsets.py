@@ -55,3 +55,18 @@ async def test_what_is_outdated_is_not_sent() -> None:
     await offsets.commit(QUEUE, 25)
     await periodic
     assert broker.stored == [25]
+
+
+async def test_what_a_pull_has_outdated_is_not_sent() -> None:
+    """A commit that waits for the one before it would take the offset back."""
+    broker = SlowBroker()
+    offsets = GroupOffsets(broker, "g", 1000)
+    first = asyncio.create_task(offsets.commit_or_log(QUEUE, 10))
+    await asyncio.sleep(0)
+    second = asyncio.create_task(offsets.commit_or_log(QUEUE, 20))
+    await asyncio.sleep(0)
+    offsets.carried(QUEUE)  # by a pull, which carries 30
+    broker.first_may_go.set()
+    await asyncio.gather(first, second)
+    await offsets.commit(QUEUE, 40)
+    assert broker.stored == [10, 40]
