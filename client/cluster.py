@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Final, NamedTuple, Self, TypeVar
 
+from aerobee.client.address_server import AddressServer, is_address_server
 from aerobee.client.connections import Connections
 from aerobee.client.route_cache import MASTER_ID
 from aerobee.client.settings import ClientSettings
@@ -44,10 +45,17 @@ class Cluster:
     ) -> None:
         """Describe whom to ask, "host:port;host:port"; connections are made when needed.
 
-        `settings` says how long a call may take (`api_timeout_ms`) and how to encrypt (`tls`).
+        The URL of an address server does as well: it is asked before the first call, and after
+        none of those that it named has answered. `settings` says how long a call may take
+        (`api_timeout_ms`), how to encrypt (`tls`) and for which unit to ask (`unit_name`).
         """
-        self.namesrv = parse_namesrv(namesrv)
-        self._connections = Connections(settings or ClientSettings(), refuse_requests)
+        settings = settings or ClientSettings()
+        self.namesrv = list(parse_namesrv(namesrv))
+        self._connections = Connections(settings, refuse_requests)
+        self._address_server: AddressServer | None = None
+        if is_address_server(tuple(self.namesrv)):
+            url = self.namesrv.pop()
+            self._address_server = AddressServer(url, settings.unit_name, self.namesrv)
 
     async def close(self) -> None:
         """Close every connection."""
@@ -107,11 +115,15 @@ class Cluster:
     async def ask(self, code: int, body_type: type[B], header: Header | None = None) -> B:
         """Return what the first nameserver says that answers; raises Unavailable if none does."""
         silent: list[str] = []
-        for address in self.namesrv:
+        if self._address_server is not None:
+            await self._address_server.find()
+        for address in list(self.namesrv):
             try:
                 reply = await self._connections.request(address, code, header)
             except Unavailable as error:
                 silent.append(str(error))
             else:
                 return decode_body(body_type, reply.body)
+        if self._address_server is not None:
+            self.namesrv.clear()  # they may have moved
         raise Unavailable("; ".join(silent))

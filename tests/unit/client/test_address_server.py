@@ -11,7 +11,11 @@ from support.waiting import until
 from aerobee.client import ClientSettings, InvalidUse, Message, Producer, Unavailable
 from aerobee.client.address_server import AddressServer, host_of
 from aerobee.client.client_id import local_ip
+from aerobee.client.cluster import Cluster
 from aerobee.client.sharing import parse_namesrv
+from aerobee.remoting.bodies import ClusterInfo, encode_body
+from aerobee.remoting.codes import RequestCode
+from aerobee.remoting.net.routes import Reply
 
 
 class Addresses:
@@ -65,6 +69,28 @@ async def test_nameservers_are_found_and_followed(
             asked = len(addresses.asked)
             await until(lambda asked=asked: len(addresses.asked) > asked + 1)  # type: ignore[misc]
         await producer.send(Message("t", b"y"))
+
+
+async def test_a_cluster_is_looked_at_through_an_address_server(
+    cluster: FakeCluster, addresses: Addresses
+) -> None:
+    """It is asked once, and again when none of those that it named has answered."""
+    code = RequestCode.GET_BROKER_CLUSTER_INFO
+    first, other = cluster.brokers
+    info = Reply(body=encode_body(ClusterInfo()))
+    first.script[code].append(lambda *_: info)
+    other.script[code].append(lambda *_: info)
+    addresses.answer = first.address
+    settings = ClientSettings(unit_name="u")
+    async with Cluster(addresses.url, settings=settings) as looker:
+        assert await looker.brokers() == []
+        assert addresses.asked == ["/rocketmq/nsaddr-u?nofix=1"]
+        await first.stop()
+        addresses.answer = other.address
+        with pytest.raises(Unavailable, match=first.address):
+            await looker.brokers()
+        assert await looker.brokers() == []
+    assert len(addresses.asked) == 2
 
 
 @pytest.mark.parametrize("answer", [None, "", " \n ", "nonsense", "a:1;b"])
