@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from aerobee.remoting.clocks import wall_clock_ms
 from aerobee.spark.network import Network
@@ -46,10 +46,11 @@ def plan_batch(options: SinkOptions) -> SinkPlan:
         record = network.run(lambda connections: read_record(connections, address, sink))
         ends, firsts = _bounds(network, _topics(network, options, record))
         at_ms = wall_clock_ms()
-        if record is None:
-            fresh = SinkRecord("", -1, at_ms, ends)
+        if record is None or not record.begun:
+            older = record or SinkRecord("", -1, at_ms, {}, begun=True)
+            fresh = replace(older, at_ms=at_ms, ends={**older.ends, **ends}, begun=True)
             network.run(lambda connections: keep_record(connections, address, sink, fresh))
-            return SinkPlan(address, options.topic, sink, at_ms, ends, ends)
+            return SinkPlan(address, options.topic, sink, at_ms, ends, ends, record)
     written = {key.topic for key in record.ends}
     lows = {
         key: max(firsts[key], record.ends.get(key, 0)) if key.topic in written else end
@@ -65,7 +66,7 @@ def note_batch(options: SinkOptions, query: str, batch: int, topics: Collection[
         record = network.run(lambda connections: read_record(connections, address, sink))
         older: Offsets = {} if record is None else record.ends
         ends, _ = _bounds(network, {*topics, *(key.topic for key in older)})
-        newer = SinkRecord(query, batch, wall_clock_ms(), {**older, **ends})
+        newer = SinkRecord(query, batch, wall_clock_ms(), {**older, **ends}, begun=False)
         network.run(lambda connections: keep_record(connections, address, sink, newer))
 
 

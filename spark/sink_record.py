@@ -2,15 +2,15 @@
 
 Spark's checkpoint knows which micro-batch is to be written again after a crash, but not where in
 the queues the crashed attempt began to write. The sink keeps that as one value of the
-nameservers' key-value table (100, 101). An older value is never wrong: it only makes the next look
-for stored rows longer.
+nameservers' key-value table (100, 101), and with it whether an attempt has begun since. An older
+value only makes the next look for stored rows longer, as long as it is known to be older.
 """
 
 from __future__ import annotations
 
 import json
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Self
 
 from aerobee.client.connections import Connections
@@ -30,8 +30,9 @@ NAMESPACE: Final = "AEROBEE_SPARK_SINKS"
 
 @dataclass(frozen=True, slots=True)
 class SinkRecord:
-    """Up to which batch of which query all is stored, and where the queues ended then, at `at_ms`.
+    """Up to which batch of which query all is stored, and where the queues ended at `at_ms`.
 
+    `begun` says that the next batch has been begun since: its attempts have written behind `ends`.
     Batch -1 of query "" is that of a sink that has written nothing yet.
     """
 
@@ -39,6 +40,7 @@ class SinkRecord:
     batch: int
     at_ms: int
     ends: Offsets
+    begun: bool
 
     def covers(self, query: str, batch: int) -> bool:
         """Whether all rows of a batch are known to be stored."""
@@ -47,8 +49,8 @@ class SinkRecord:
     def to_text(self) -> str:
         """As it is kept."""
         ends = json.loads(format_offsets(self.ends))
-        kept = {"query": self.query, "batch": self.batch, "at_ms": self.at_ms, "ends": ends}
-        return json.dumps(kept)
+        kept = {"query": self.query, "batch": self.batch, "at_ms": self.at_ms, "begun": self.begun}
+        return json.dumps(kept | {"ends": ends})
 
     @classmethod
     def of_text(cls, text: str) -> Self | None:
@@ -56,7 +58,8 @@ class SinkRecord:
         try:
             found = json.loads(text)
             ends = parse_offsets(json.dumps(found["ends"]), (), "a sink's record")
-            return cls(str(found["query"]), int(found["batch"]), int(found["at_ms"]), ends)
+            at_ms, begun = int(found["at_ms"]), bool(found["begun"])
+            return cls(str(found["query"]), int(found["batch"]), at_ms, ends, begun)
         except (ValueError, TypeError, KeyError) as error:
             log.warning("a sink's record cannot be read and is not used: %s", error)
             return None
@@ -67,6 +70,7 @@ async def read_record(
 ) -> SinkRecord | None:
     """The latest record of a sink that any nameserver has; None if there is none.
 
+    Where a nameserver does not answer there may be a later one: the batch then counts as begun.
     Raises ClusterUnreachable where none answers.
     """
     found: list[SinkRecord] = []
@@ -89,7 +93,8 @@ async def read_record(
             f"option namesrv: no nameserver of {address} tells what sink {sink} has written:"
             f" {'; '.join(problems)}"
         )
-    return max(found, key=lambda record: record.at_ms, default=None)
+    latest = max(found, key=lambda record: record.at_ms, default=None)
+    return replace(latest, begun=True) if latest is not None and problems else latest
 
 
 async def keep_record(

@@ -1,0 +1,99 @@
+"""What nameservers keep of a sink, and what is made of it where they disagree or are away."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from aerobee.spark.errors import ClusterUnreachable
+from aerobee.spark.network import Network
+from aerobee.spark.network_address import NetworkAddress
+from aerobee.spark.offsets import QueueKey
+from aerobee.spark.sink_options import SinkOptions
+from aerobee.spark.sink_plan import note_batch, plan_batch
+from aerobee.spark.sink_record import SinkRecord, keep_record, read_record
+from aerobee.testing import ClusterThread
+
+RECORD = SinkRecord("query", 7, 1000, {QueueKey("broker-a", "orders", 0): 5}, begun=False)
+
+
+@pytest.fixture
+def cluster() -> Iterator[ClusterThread]:
+    """Two nameservers and a broker."""
+    with ClusterThread(nameservers=2) as cluster:
+        cluster.create_topic("orders", queues=1)
+        yield cluster
+
+
+def both(cluster: ClusterThread) -> tuple[NetworkAddress, NetworkAddress, NetworkAddress]:
+    """Both nameservers, and each of them alone."""
+    one, two = cluster.namesrv_addr.split(";")
+    return NetworkAddress((one, two)), NetworkAddress((one,)), NetworkAddress((two,))
+
+
+def keep(address: NetworkAddress, record: SinkRecord) -> None:
+    """Keep a record of sink `s`."""
+    with Network(address) as network:
+        network.run(lambda connections: keep_record(connections, address, "s", record))
+
+
+def read(address: NetworkAddress) -> SinkRecord | None:
+    """Read it."""
+    with Network(address) as network:
+        return network.run(lambda connections: read_record(connections, address, "s"))
+
+
+def test_latest_record_counts(cluster: ClusterThread) -> None:
+    """Kept at all nameservers; one that has missed a change does not matter."""
+    all_of_them, one, two = both(cluster)
+    assert read(all_of_them) is None
+    keep(all_of_them, RECORD)
+    assert read(one) == read(two) == RECORD
+    later = replace(RECORD, at_ms=2000, begun=True)
+    keep(two, later)
+    assert read(all_of_them) == later
+    assert read(one) == RECORD
+
+
+def test_nameserver_that_is_away(cluster: ClusterThread) -> None:
+    """It may have a later record: an attempt counts as begun."""
+    all_of_them, one, _ = both(cluster)
+    keep(all_of_them, RECORD)
+    with_a_dead_one = NetworkAddress((*one.namesrv, "127.0.0.1:1"))
+    assert read(with_a_dead_one) == replace(RECORD, begun=True)
+    keep(with_a_dead_one, replace(RECORD, batch=8, at_ms=3000))
+    assert read(all_of_them) == replace(RECORD, batch=8, at_ms=3000)
+    with pytest.raises(ClusterUnreachable, match="what sink s has written"):
+        read(NetworkAddress(("127.0.0.1:1",)))
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[1]", '{"query": "q", "batch": 1, "ends": 5}'])
+def test_nonsense_is_no_record(text: str, caplog: pytest.LogCaptureFixture) -> None:
+    """It is said, and not used."""
+    with caplog.at_level(logging.WARNING):
+        assert SinkRecord.of_text(text) is None
+    assert "cannot be read" in caplog.text
+    assert SinkRecord.of_text(RECORD.to_text()) == RECORD
+
+
+def test_life_of_a_sink(cluster: ClusterThread) -> None:
+    """A batch that has begun is searched for from its beginning; one that is done, not at all."""
+    address, _, _ = both(cluster)
+    options = SinkOptions(address, "orders", "s")
+    first = plan_batch(options)
+    assert first.lows == first.ends == {QueueKey("broker-a", "orders", 0): 0}
+    kept = read(address)
+    assert kept is not None
+    assert (kept.query, kept.batch, kept.begun) == ("", -1, True)
+    again = plan_batch(options)
+    assert again.record == kept
+    note_batch(options, "query", 0, set())
+    kept = read(address)
+    assert kept is not None
+    assert (kept.query, kept.batch, kept.begun) == ("query", 0, False)
+    assert kept.covers("query", 0)
+    assert not kept.covers("query", 1)
+    assert not kept.covers("other", 0)
