@@ -135,7 +135,7 @@ def _measure(meeting: Meeting, client: Peer, name: str, messages: int) -> tuple[
 
     Each of them has a topic and a group of its own. Returns both rates and both latencies.
     """
-    with Session(client, meeting.cluster.namesrv) as session:
+    with Session(client, meeting.cluster.namesrv, answer_s=BLAST_SECONDS_MAX) as session:
         for word in ("warm", "load", "steady"):
             create_topic(meeting.cluster.broker, f"{word}-{name}", QUEUES)
             wait_for_route(meeting.cluster.namesrv, f"{word}-{name}")
@@ -151,8 +151,7 @@ def _measure(meeting: Meeting, client: Peer, name: str, messages: int) -> tuple[
 def blast(session: Session, topic: str, count: int, **more: object) -> float:
     """Send `count` messages with 64 in flight; return the seconds."""
     fields = {"count": count, "size": BODY_BYTES, "inflight": IN_FLIGHT}
-    answer = session.ask("blast", answer_s=BLAST_SECONDS_MAX, topic=topic, **fields, **more)
-    return float(answer["seconds"])
+    return float(session.ask("blast", topic=topic, **fields, **more)["seconds"])
 
 
 def consume(session: Session, topic: str, count: int) -> dict[str, Any]:

@@ -31,7 +31,7 @@ class Session:
     """One running peer program; leave it as a context manager, which ends the program.
 
     `on_line` gets every line about a consumer instead of its `received`, for whoever wants to be
-    quicker; it is called in the reading thread.
+    quicker; it is called in the reading thread. An answer may take `answer_s` seconds.
     """
 
     def __init__(
@@ -40,10 +40,12 @@ class Session:
         namesrv: str,
         *,
         on_line: Callable[["Session", dict[str, Any]], None] | None = None,
+        answer_s: float = ANSWER_SECONDS_MAX,
     ) -> None:
         self.peer = peer
         self.namesrv = namesrv
         self._on_line = on_line
+        self._answer_s = answer_s
         self._directory = tempfile.TemporaryDirectory()
         self._log_file = Path(self._directory.name, "log")
         self._answers: queue.Queue[dict[str, Any]] = queue.Queue()
@@ -86,19 +88,14 @@ class Session:
         fields = {"topic": topic, "tags": content.tags, "keys": content.keys, "body": body}
         return self.ask("send", **fields, **options)
 
-    def ask(
-        self, word: str, *, answer_s: float = ANSWER_SECONDS_MAX, **fields: object
-    ) -> dict[str, Any]:
-        """Give a command and return its answer; PeerFailed when it says that it failed.
-
-        It may take `answer_s` seconds.
-        """
+    def ask(self, word: str, **fields: object) -> dict[str, Any]:
+        """Give a command and return its answer; PeerFailed when it says that it failed."""
         line = "\t".join([word, *(f"{key}={value}" for key, value in fields.items())])
         with self._asking:
             assert self._child.stdin is not None
             self._child.stdin.write(line + "\n")
             self._child.stdin.flush()
-            return self._answer(line, answer_s)
+            return self._answer(line)
 
     def stop(self) -> None:
         """End the program: its input closes, it closes its consumers; what hangs is killed."""
@@ -123,9 +120,9 @@ class Session:
         """What the program complained about."""
         return self._log_file.read_text(errors="replace")[-3000:]
 
-    def _answer(self, what: str, seconds: float = ANSWER_SECONDS_MAX) -> dict[str, Any]:
+    def _answer(self, what: str) -> dict[str, Any]:
         try:
-            answer = self._answers.get(timeout=seconds)
+            answer = self._answers.get(timeout=self._answer_s)
         except queue.Empty:
             raise PeerFailed(f"{self.peer} does not answer {what!r}: {self.log()!r}") from None
         if "failed" in answer:
