@@ -82,9 +82,21 @@ class Bench:
         reader = self.spark.read.format("rocketmq").options(**options)
         return reader.option("columns", columns).load(store.root)
 
-    def parquet(self, store: Stored) -> DataFrame:
-        """Spark's own source over the Parquet files of the same records."""
-        return self.spark.read.parquet(store.parquet)
+    def sum_of_bodies(self, store: Stored) -> None:
+        """A query that reads all bodies."""
+        self.read(store, "body").selectExpr("sum(length(body))").collect()
+
+    def sum_of_bodies_in_parquet(self, store: Stored) -> None:
+        """The same by Spark's own source, of the same records in Parquet."""
+        self.spark.read.parquet(store.parquet).selectExpr("sum(length(body))").collect()
+
+    def count(self, store: Stored) -> None:
+        """A query that counts."""
+        self.read(store, "queue_id").count()
+
+    def count_by_tags(self, store: Stored) -> None:
+        """A query that the ConsumeQueues answer."""
+        self.read(store, BY_TAGS).groupBy("topic", "tags_code").count().collect()
 
 
 def cpu(costs: Sequence[Cost]) -> list[float]:
@@ -138,8 +150,7 @@ def body_sums(bench: Bench) -> Iterator[Row]:
     """sum(length(body)) of a narrow schema, against Parquet."""
     for store in bench.stores:
         ours, theirs = bench.in_turn(
-            lambda s=store: bench.read(s, "body").selectExpr("sum(length(body))").collect(),
-            lambda s=store: bench.parquet(s).selectExpr("sum(length(body))").collect(),
+            partial(bench.sum_of_bodies, store), partial(bench.sum_of_bodies_in_parquet, store)
         )
         ratio = median(a / b for a, b in zip(cpu(ours), cpu(theirs), strict=True))
         yield Row(
@@ -155,7 +166,7 @@ def body_sums(bench: Bench) -> Iterator[Row]:
 def counts(bench: Bench) -> Iterator[Row]:
     """count() of one narrow column."""
     for store in bench.stores:
-        (ours,) = bench.in_turn(lambda s=store: bench.read(s, "queue_id").count())
+        (ours,) = bench.in_turn(partial(bench.count, store))
         most = COUNT_CPU_MOST[0] + COUNT_CPU_MOST[1] * store.log_bytes / GIB
         found = median(cpu(ours))
         yield Row(
@@ -173,9 +184,7 @@ def queue_counts(bench: Bench) -> Iterator[Row]:
     from benchmarks.spark_bytes import bytes_read
 
     for store in bench.stores:
-        (ours,) = bench.in_turn(
-            lambda s=store: bench.read(s, BY_TAGS).groupBy("topic", "tags_code").count().collect()
-        )
+        (ours,) = bench.in_turn(partial(bench.count_by_tags, store))
         read = bytes_read(store, BY_TAGS)
         fewer = store.log_bytes / read
         counts_here = store.body_bytes >= 1024

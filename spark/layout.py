@@ -85,6 +85,13 @@ class Records:
     lengths in a record contradict its size.
     """
 
+    body_at: Ints
+    body_bytes: Ints
+    topic_at: Ints
+    topic_bytes: Ints
+    properties_at: Ints
+    properties_bytes: Ints
+
     def __init__(self, data: Bytes, base: int, starts: Ints, sizes: Ints) -> None:
         self.data = data
         self.base = base
@@ -168,8 +175,8 @@ class Records:
 
     def _locate(self) -> None:
         """Find the variable parts; check each length before it is used as an index."""
-        self.body_at: Ints = self.starts + self._header_bytes()
-        self.body_bytes: Ints = self.field("body_bytes", np.int64)
+        self.body_at = self.starts + self._header_bytes()
+        self.body_bytes = self.field("body_bytes", np.int64)
         ends = self.starts + self.sizes
         length_at = self.body_at + self.body_bytes
         v2 = self.field("magic", np.uint32) == MAGIC_V2
@@ -178,12 +185,12 @@ class Records:
         topic_bytes = self.data[length_at].astype(np.int64)
         if v2.any():
             topic_bytes[v2] = unaligned(self.data, ">i2")[length_at[v2]]
-        self.topic_at: Ints = length_at + topic_prefix
-        self.topic_bytes: Ints = topic_bytes
+        self.topic_at = length_at + topic_prefix
+        self.topic_bytes = topic_bytes
         length_at = self.topic_at + topic_bytes
         self._require((topic_bytes > 0) & (length_at + 2 <= ends), "topic")
-        self.properties_at: Ints = length_at + 2
-        self.properties_bytes: Ints = unaligned(self.data, ">i2")[length_at].astype(np.int64)
+        self.properties_at = length_at + 2
+        self.properties_bytes = unaligned(self.data, ">i2")[length_at].astype(np.int64)
         self._require(self.properties_at + self.properties_bytes == ends, "properties")
 
     def _require(self, good: npt.NDArray[np.bool_], part: str) -> None:
