@@ -15,6 +15,7 @@ from support.source_tree import ROOT, committed_files, name, packages, project
 SUFFIX = importlib.machinery.EXTENSION_SUFFIXES[0]
 COMPILED = {
     "aerobee.broker.compiled.plain_sends": f"aerobee/broker/compiled/plain_sends{SUFFIX}",
+    "aerobee.broker.compiled.record_runs": f"aerobee/broker/compiled/record_runs{SUFFIX}",
     "aerobee.spark.compiled.record_loops": f"aerobee/spark/compiled/record_loops{SUFFIX}",
 }
 
