@@ -249,7 +249,8 @@ class Draining:
         group = self._members.group(drain.group)
         if group is not None and drain.alone is None:
             self._notify(drain.group, list(group.members))
-        drain.timer = self._later(SETTLE_MS_MAX / 1000, lambda: self._over(drain))
+        settle_ms = SETTLE_MS_MAX if group is not None else 0
+        drain.timer = self._later(settle_ms / 1000, lambda: self._over(drain))
         for held in self._held.pop((drain.group, drain.alone), {}):
             if held.timer is not None:
                 held.timer.cancel()
@@ -303,7 +304,7 @@ class Draining:
         for queue in drain.queues:
             if self._of.get(queue) is drain:
                 del self._of[queue]
-        if drain.alone is None:
+        if drain.alone is None and self._members.group(drain.group) is not None:
             rest_s = (self._clock_ms() - drain.began_ms) / 1000
             self._rests[drain.group] = self._later(rest_s, lambda: self._rested(drain.group))
 
