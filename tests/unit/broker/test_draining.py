@@ -1,0 +1,113 @@
+"""How long members that are not ours may take to finish, on a clock of its own."""
+
+from collections.abc import Callable
+
+from support.fake_connection import FakeConnection
+from support.virtual_time import VirtualTime
+
+from aerobee.broker.consumer_group import Client
+from aerobee.broker.draining import QUICK_MS, SLOW_MS
+from aerobee.broker.handed_out import Holdings
+from aerobee.broker.handover import Handovers
+from aerobee.broker.members import Members
+from aerobee.broker.owned_queue import QueueKey, Verdict
+from aerobee.broker.queue_owners import Surroundings
+from aerobee.remoting.bodies import ConsumerData, SubscriptionData
+from aerobee.remoting.net.connection import Connection
+
+LIMIT_MS = 6_000
+KEY = QueueKey("g", "t", 0)
+
+
+class Nothing(Surroundings):
+    """A broker in which nothing is committed and nobody pulls."""
+
+    def committed(self, key: QueueKey) -> int | None:
+        """Nothing is."""
+        return None
+
+    def locked_by(self, key: QueueKey) -> str | None:
+        """Nobody does."""
+        return None
+
+    def tell(self, connection: Connection, key: QueueKey) -> None:
+        """Owners are told elsewhere."""
+
+    def wake_pulls(self, key: QueueKey) -> None:
+        """There are none."""
+
+    def end_pulls(self, connection: Connection, key: QueueKey) -> None:
+        """There are none."""
+
+    def holds_pull(self, connection: Connection, key: QueueKey) -> bool:
+        """There are none."""
+        return False
+
+    def pulls_at(self, connection: Connection, key: QueueKey) -> int | None:
+        """There are none."""
+        return None
+
+    def commit(self, key: QueueKey, offset: int) -> None:
+        """Nobody is asked, so nothing is known."""
+
+    def ask_holdings(
+        self, connection: Connection, group: str, answered: Callable[[Holdings | None], None]
+    ) -> None:
+        """Nobody is a lite pull consumer."""
+
+
+class World:
+    """A group whose first member never finishes; `told_ms` is when its members were told last."""
+
+    def __init__(self) -> None:
+        self.time = VirtualTime()
+        self.told_ms = 0
+        self.count = 0
+        self.members = Members(
+            lambda group, told: self.handovers.notify(group, told), self.time.clock_ms
+        )
+        self.handovers = Handovers(
+            self.members,
+            Nothing(),
+            clock_ms=self.time.clock_ms,
+            later=self.time.later,
+            wait_ms=lambda: 2_000,
+            queues_max=10,
+            drain_ms=lambda: LIMIT_MS,
+            notify=self.tell,
+        )
+        self.members.watchers.append(self.handovers)
+
+    def tell(self, group: str, members: list[Connection]) -> None:
+        """Note when."""
+        self.told_ms = self.time.now_ms
+
+    def join(self) -> FakeConnection:
+        """Let one more member join."""
+        self.count += 1
+        connection = FakeConnection(f"10.0.0.1:{self.count}")
+        data = ConsumerData(
+            group_name="g", subscription_data_set=[SubscriptionData(topic="t", sub_version=1)]
+        )
+        client = Client(connection, f"c{self.count}", 0, 513)
+        self.members.register_consumer(client, data, notified=True)
+        return connection
+
+    def told_after(self) -> int:
+        """Let somebody join, and return how long it takes until the members hear of it, in ms."""
+        joined_ms = self.time.now_ms
+        self.join()
+        self.time.advance(2 * LIMIT_MS)
+        return self.told_ms - joined_ms
+
+
+def test_a_group_that_is_too_slow_is_not_waited_for_again() -> None:
+    """For ten minutes: its handlers last longer than anybody waits."""
+    world = World()
+    first = world.join()
+    assert world.handovers.ask(first, KEY, lambda verdict: None) is Verdict.OFFSET
+    assert LIMIT_MS <= world.told_after() <= LIMIT_MS + 200
+    world.time.advance(2 * LIMIT_MS)  # it rests for as long as it was waited for
+    assert QUICK_MS <= world.told_after() <= QUICK_MS + 200
+    world.time.advance(SLOW_MS)
+    assert LIMIT_MS <= world.told_after() <= LIMIT_MS + 200
