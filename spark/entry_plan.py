@@ -26,6 +26,11 @@ class EntryPiece:
     log_start: int
     log_end: int
 
+    @property
+    def log_dir(self) -> str:
+        """The folder of the log's files."""
+        return self.store.log_dir
+
 
 def plan_ranges(
     store: Store, segments: Sequence[Segment], ranges: Sequence[QueueRange], parts: int

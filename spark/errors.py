@@ -7,6 +7,7 @@ AerobeeError
 ├── ClusterUnreachable  a nameserver or broker does not answer, or refuses: see its address
 ├── ExportRefused      the target folder may not be written as asked: another folder or option
 ├── ExportFailed       the target could not be written (a full disk, permissions)
+├── VersionsDiffer     a task's machine has another aerobee than the driver: install the same
 └── JavaMissing        no Java that Spark can use: install one, or the `jdk` extra
 """
 
@@ -30,6 +31,10 @@ class ClusterUnreachable(AerobeeError):
 
     The text names it, what was asked, what came back, and what to look at.
     """
+
+
+class VersionsDiffer(AerobeeError):
+    """The machine of a task has another version of this package; the text names both."""
 
 
 class ExportRefused(AerobeeError):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import socket
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -85,6 +86,19 @@ def list_segments(log_dir: str) -> list[Segment]:
                 f" next file {later.path} starts at {later.base}"
             )
     return segments
+
+
+def check_reachable(log_dir: str) -> None:
+    """Refuse to read on a machine that does not have the driver's store. Raises StoreUnreadable.
+
+    To a task everything would look as if retention had deleted it.
+    """
+    if not Path(log_dir).is_dir():
+        raise StoreUnreadable(
+            f"there is no folder {log_dir} on {socket.gethostname()}: every machine that runs tasks"
+            " must reach the store under the same path as the driver (or read over the network,"
+            " by the option namesrv)"
+        )
 
 
 class SegmentFile:

@@ -16,7 +16,7 @@ from aerobee.spark.entry_reads import queue_batches
 from aerobee.spark.entry_records import entry_records
 from aerobee.spark.errors import DataLost
 from aerobee.spark.layout import Records
-from aerobee.spark.log_files import SegmentFile
+from aerobee.spark.log_files import SegmentFile, check_reachable
 from aerobee.spark.plan import Piece
 from aerobee.spark.selection import Selection
 
@@ -37,6 +37,7 @@ def piece_records(
 
     Raises DataLost where files are gone, or warns of it; CorruptRecord if `damage` does.
     """
+    check_reachable(piece.log_dir)
     if isinstance(piece, EntryPiece):
         yield from entry_records(piece, selection, damage, fail_on_data_loss=fail_on_data_loss)
         return
@@ -67,6 +68,7 @@ def piece_batches(
     fail_on_data_loss: bool = True,
 ) -> Iterator[pa.RecordBatch]:
     """The wanted records of one piece as RecordBatches; those of `damage` among them."""
+    check_reachable(piece.log_dir)
     if isinstance(piece, EntryPiece) and queues_suffice(decoder.schema.names, selection):
         yield from queue_batches(
             piece, selection, decoder.schema, fail_on_data_loss=fail_on_data_loss

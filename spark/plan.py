@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from aerobee.spark.log_files import Segment
 
 PIECE_BYTES_MIN = 32 << 20  # a task costs about 50 ms of CPU, the reading of some 50 MB
 PIECE_BYTES_MAX = 1 << 30  # a broker's file: of a large log no file is cut
-TASKS_PER_CORE = 3  # so that one slow task does not keep all others waiting
+TASKS_PER_CORE = 2  # so that one slow task does not keep all others waiting
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +23,11 @@ class Piece:
     segment: Segment
     start: int
     end: int
+
+    @property
+    def log_dir(self) -> str:
+        """The folder of the log's files."""
+        return str(Path(self.segment.path).parent)
 
 
 def piece_bytes(total_bytes: int, cores: int, partitions_min: int | None = None) -> int:

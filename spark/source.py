@@ -34,6 +34,7 @@ from aerobee.spark.network_reader import NetworkReader, PushingNetworkReader
 from aerobee.spark.option_values import unknown_column
 from aerobee.spark.options import Options, Use, check_mode, parse_options
 from aerobee.spark.partitions import LogPartition, read_share
+from aerobee.spark.versions import FromDriver
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -103,7 +104,7 @@ class RocketMQSource(DataSource):
         return stream_sink_writer(self.options, schema, overwrite=overwrite)
 
 
-class LogReader(DataSourceReader):
+class LogReader(FromDriver, DataSourceReader):
     """Plans on the driver, reads and decodes in the tasks."""
 
     def __init__(self, options: Options, schema: StructType) -> None:
