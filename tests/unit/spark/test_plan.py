@@ -43,9 +43,9 @@ def test_pieces_are_large_enough_to_pay_for_a_task() -> None:
     """Small logs are not shredded, large ones do not make one task."""
     assert piece_bytes(1000, 8) == PIECE_BYTES_MIN
     assert piece_bytes(1 << 40, 8) == PIECE_BYTES_MAX
-    assert piece_bytes(24 * (100 << 20), 8) == 100 << 20
+    assert piece_bytes(16 * (100 << 20), 8) == 100 << 20
     assert piece_bytes(1000, 8, 10) == 100
-    assert piece_bytes(24 * (100 << 20), 8, 2) == 100 << 20
+    assert piece_bytes(16 * (100 << 20), 8, 2) == 100 << 20
 
 
 def test_files_outside_the_time_range_are_not_read(tmp_path: Path) -> None:
