@@ -56,7 +56,7 @@ def show_plan(plan: ExportPlan, target: str) -> None:
     if not plan.messages and not plan.unnumbered:
         click.echo(f"nothing new for {target}{after}", err=True)
         return
-    files = {segment.path for store in plan.stores for segment in store.state.segments}
+    files = {segment.path for store in plan.stores for segment in store.segments}
     topics = {each.key.topic for each in plan.ranges}
     click.echo(
         f"would read {plan.messages} messages of {len(plan.ranges)} queues, {len(topics)} topics,"

@@ -10,6 +10,7 @@ from pathlib import Path
 from aerobee.spark.entry_plan import EntryPiece, estimated_bytes, messages, plan_ranges
 from aerobee.spark.errors import DataLost, OptionError
 from aerobee.spark.export_times import position_of
+from aerobee.spark.log_files import Segment
 from aerobee.spark.manifest import Gap, Manifest
 from aerobee.spark.offsets import Offsets, QueueKey, QueueRange
 from aerobee.spark.plan import Piece, piece_bytes
@@ -28,12 +29,14 @@ REWRITTEN = "exported before, but the store has other messages there now, or non
 
 @dataclass(frozen=True, slots=True)
 class StorePlan:
-    """What is read of one store: ranges of its queues, or, where it has none, of its log.
+    """What is read of one store: ranges of its queues, or, where it has none, all of its log.
 
-    `undispatched_bytes` of the log are in no queue yet: they belong to the next run.
+    The ranges' records stand in `segments`, files that follow each other. `undispatched_bytes` of
+    the log are in no queue yet: they belong to the next run.
     """
 
     state: StoreState
+    segments: tuple[Segment, ...]
     ranges: tuple[QueueRange, ...]
     bytes: int
     undispatched_bytes: int = 0
@@ -46,12 +49,11 @@ class StorePlan:
 
     def pieces(self, selection: Selection, target_bytes: int) -> Sequence[EntryPiece | Piece]:
         """What the tasks read, each about `target_bytes` of the log."""
-        segments = [each for each in self.state.segments if each.base < self.state.end]
         if not self.numbered:
-            wanted = within_time(segments, self.state.end, selection)
+            wanted = within_time(self.segments, self.state.end, selection)
             return log_pieces(self.state, wanted, selection, target_bytes)
         parts = max(1, min(-(-self.bytes // target_bytes), messages(self.ranges)))
-        return plan_ranges(self.store, segments, self.ranges, parts)
+        return plan_ranges(self.store, self.segments, self.ranges, parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +120,9 @@ def plan_export(
         empty = store.queues_dir is None and state.end <= state.start
         if not has_queues(store) and not empty:
             _check_unnumbered(state, base)
-            plan.stores.append(StorePlan(state, (), state.end - state.start, numbered=False))
+            segments = tuple(each for each in state.segments if each.base < state.end)
+            size = state.end - state.start
+            plan.stores.append(StorePlan(state, segments, (), size, numbered=False))
             continue
         plan.stores.append(_Queues(state, plan, gaps).plan())
     if gaps:
@@ -148,17 +152,21 @@ class _Queues:
     def plan(self) -> StorePlan:
         """What to read of them; offsets and positions go into the export's plan."""
         state, ranges = self._state, []
+        low, high = state.end, state.start
         for key, folder in queue_dirs(state.store, self._plan.selection.choice):
             with QueueEntries(folder) as entries:
                 wanted = self._range(key, entries)
                 self._plan.offsets[key] = wanted.end
                 if wanted.start < wanted.end:
                     ranges.append(wanted)
-                    self._plan.positions[key] = entries.position(wanted.end - 1)
+                    first, last = map(entries.position, (wanted.start, wanted.end - 1))
+                    self._plan.positions[key] = last
+                    low, high = min(low, first), max(high, last)
         dispatched = dispatched_end(state.store.queues_dir, state.end)
         left = 0 if dispatched is None else max(0, state.end - max(dispatched, state.start))
         size = min(estimated_bytes(state.store, ranges), max(0, state.end - state.start))
-        return StorePlan(state, tuple(ranges), size, left)
+        segments = tuple(each for each in state.segments if each.end > low and each.base <= high)
+        return StorePlan(state, segments if ranges else (), tuple(ranges), size, left)
 
     def _known(self, key: QueueKey) -> int | None:
         return self._plan.base.offsets.get(key) if self._plan.base else None

@@ -14,7 +14,7 @@ from aerobee.spark.errors import ExportFailed, ExportRefused, OptionError
 from aerobee.spark.export_commit import Rival, commit_run
 from aerobee.spark.export_counts import count_gaps
 from aerobee.spark.export_formats import Format
-from aerobee.spark.export_lake import Lake
+from aerobee.spark.export_lake import DELTA, Lake
 from aerobee.spark.export_owner import Heartbeat
 from aerobee.spark.export_plan import ExportPlan, plan_export
 from aerobee.spark.export_run import Progress, Runner, runner
@@ -105,7 +105,9 @@ def export(
 
 def plan_to(store: str | Path, out_dir: str | Path, **wanted: Unpack[Wanted]) -> ExportPlan:
     """What `export` with the same arguments would read; nothing is written."""
-    return _plan(_checked(store, out_dir, Format.choose("parquet", None), wanted), settle=False)
+    last = Lake(Path(out_dir)).log.last()
+    chosen = Format(last.format if last else "parquet", "none")  # nothing is written as either
+    return _plan(_checked(store, out_dir, chosen, wanted), settle=False)
 
 
 def milliseconds(moment: datetime | int | None) -> int | None:
@@ -169,7 +171,7 @@ def _plan(options: ExportOptions, *, settle: bool = True) -> ExportPlan:
     if settle:
         lake.settle()
     last = lake.log.last()
-    if last is not None and not options.overwrite:
+    if last is not None:
         _check_goes_on(options, last)
     base = last if options.incremental else None
     plan = plan_export(
@@ -179,7 +181,14 @@ def _plan(options: ExportOptions, *, settle: bool = True) -> ExportPlan:
 
 
 def _check_goes_on(options: ExportOptions, last: Manifest) -> None:
-    """Refuse to add to an export what would not go with it."""
+    """Refuse to add to an export, or to put in its place, what would not go with it."""
+    if DELTA in (last.format, options.format.name) and last.format != options.format.name:
+        raise ExportRefused(
+            f"{options.lake.root} holds an export as {last.format}, whose readers a change to"
+            f" {options.format.name} would mislead: name another folder"
+        )
+    if options.overwrite:
+        return
     if not options.incremental:
         raise ExportRefused(
             f"{options.lake.root} already holds an export of {', '.join(last.stores.values())} made"

@@ -78,7 +78,7 @@ class Inline:
 
 def go_on(store: Path | str, lake: Path, **more: Any) -> ExportSummary:
     """One incremental run."""
-    return export(store, lake, incremental=True, **more)
+    return export(store, lake, **{"incremental": True, **more})
 
 
 def stored(store: Path, broker: str | None = None) -> list[Place]:

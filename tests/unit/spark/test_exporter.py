@@ -213,6 +213,11 @@ def test_run_that_was_taken_for_dead_adds_nothing(tmp_path: Path, inline: Inline
         ({"format": "json", "compression": "snappy"}, OptionError, "not one of gzip, zstd, none"),
         ({"file_bytes": 3}, OptionError, "less than 65536"),
         ({"format": "json"}, ExportRefused, "holds an export as parquet"),
+        (
+            {"format": "delta", "incremental": False, "overwrite": True},
+            ExportRefused,
+            "a change to delta would mislead",
+        ),
     ],
 )
 def test_wrong_wishes_are_refused(
