@@ -94,15 +94,7 @@ def parse_options(given: Mapping[str, str], use: Use = Use.BATCH) -> Options:
     since, until = take("startingTimestamp"), take("endingTimestamp")
     if since is not None and until is not None and until <= since:
         raise OptionError(f"option endingTimestamp: {until} is not after startingTimestamp {since}")
-    several = [name for name in _CHOICES if name.lower() in by_name]
-    if len(several) > 1:
-        raise OptionError(f"options {' and '.join(several)} exclude each other: name one of them")
-    choice = TopicChoice(
-        names=take("subscribe"),
-        pattern=take("subscribePattern"),
-        system=take("includeSystemTopics", False),
-        retry=take("includeRetryTopics", False),
-    )
+    choice = _choice(by_name, take)
     mode = take("mode", FAILFAST)
     columns = take("columns", USUAL)
     if mode == PERMISSIVE and "columns" not in by_name:
@@ -135,6 +127,20 @@ def parse_options(given: Mapping[str, str], use: Use = Use.BATCH) -> Options:
         bytes_per_trigger=take("maxBytesPerTrigger"),
         network=network,
         selection=Selection(since_ms=since, until_ms=until, choice=choice),
+    )
+
+
+def _choice(given: Mapping[str, str], take: Callable[..., Any]) -> TopicChoice:
+    """Which topics are read, as far as it is known before the brokers are."""
+    several = [name for name in _CHOICES if name.lower() in given]
+    if len(several) > 1:
+        raise OptionError(f"options {' and '.join(several)} exclude each other: name one of them")
+    assigned = "assign" in given  # queues that are named are read whatever their topic is
+    return TopicChoice(
+        names=take("subscribe"),
+        pattern=take("subscribePattern"),
+        system=take("includeSystemTopics", False) or assigned,
+        retry=take("includeRetryTopics", False) or assigned,
     )
 
 

@@ -112,3 +112,12 @@ def test_wrong_options_are_named(given: dict[str, str], message: str) -> None:
     """Option, value, and what is allowed."""
     with pytest.raises(OptionError, match=message):
         parse_options({"path": "/s", **given})
+
+
+def test_assigned_queues_are_read_whatever_their_topic_is() -> None:
+    """Tasks leave out no topic that the plan was told to read."""
+    given = {"path": "/s", "assign": '{"%RETRY%g": ["0"], "SCHEDULE_TOPIC_XXXX": ["3"]}'}
+    options = parse_options(given)
+    assert options.selection.wants_topic("%RETRY%g")
+    assert options.selection.wants_topic("SCHEDULE_TOPIC_XXXX")
+    assert not options.choice(["s"]).wants("orders")

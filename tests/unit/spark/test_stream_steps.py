@@ -120,6 +120,13 @@ def test_planned_messages_that_are_gone_meanwhile_are_told() -> None:
     assert lenient.ranges({A: 5}, {A: 20}, bounds(a=(8, 30))) == [QueueRange(A, 8, 20)]
 
 
+def test_queues_of_a_broker_that_is_away_are_left_to_the_tasks() -> None:
+    """These wait for it; nothing is lost yet."""
+    away = Missing(away=frozenset({B, C}))
+    found = Steps(fail_on_data_loss=True).ranges({A: 1, B: 3}, {A: 2, B: 5}, bounds(a=(0, 9)), away)
+    assert found == [QueueRange(A, 1, 2), QueueRange(B, 3, 5)]
+
+
 @settings(max_examples=80, deadline=None)
 @given(
     ends=st.lists(st.integers(0, 40), min_size=3, max_size=3),
