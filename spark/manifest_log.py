@@ -61,8 +61,11 @@ class ManifestLog:
 
     def last(self) -> Manifest | None:
         """The last version, None where nothing has been exported yet."""
-        versions = self.versions()
-        return self.read(versions[-1]) if versions else None
+        version = max(self.versions(), default=0)
+        # over a network a folder's listing may be older than what an open tells
+        while (self.folder / manifest_name(version + 1)).exists():
+            version += 1
+        return self.read(version) if version else None
 
     def backwards(self, version: int) -> Iterator[Manifest]:
         """The versions whose files count with `version`, from it back to one that replaced all."""

@@ -96,14 +96,16 @@ def main(store: str, lake: str, *more: str) -> None:
     from support.exports import Inline
 
     spark = None
+    patches = pytest.MonkeyPatch()
     if "--inline" in more:
-        Inline().use(pytest.MonkeyPatch())
+        Inline().use(patches)
     else:
         spark = session("local[2,4]", conf={"spark.driver.memory": "512m"})
         plan.PIECE_BYTES_MIN = 1 << 18  # several tasks for small stores
     print("ready", flush=True)
     for line in sys.stdin:
-        export_run.run_task = dying if line.strip() == "dying" else export_task.run_task
+        chosen = dying if line.strip() == "dying" else export_task.run_task
+        patches.setattr(export_run, "run_task", chosen)
         summary = export(store, lake, incremental=True, spark=spark)
         print(f"done {summary.messages}", flush=True)
 

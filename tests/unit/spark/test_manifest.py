@@ -75,7 +75,7 @@ def test_what_is_no_manifest_is_refused(text: bytes) -> None:
         Manifest.decode(text, "manifest-7")
 
 
-def test_one_of_two_runs_makes_a_version(tmp_path: Path) -> None:
+def test_one_of_two_runs_makes_a_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The other one is told so; the same run again is told that it did."""
     log = ManifestLog(tmp_path)
     assert log.last() is None
@@ -83,6 +83,10 @@ def test_one_of_two_runs_makes_a_version(tmp_path: Path) -> None:
     assert not commit(tmp_path, manifest(1, run="rival"))
     assert commit(tmp_path, manifest(1)), "an answer that got lost on the way from a server"
     assert log.last() == manifest(1)
+    assert commit(tmp_path, manifest(2))
+    with monkeypatch.context() as patched:
+        patched.setattr(ManifestLog, "versions", lambda self: [1])
+        assert log.last() == manifest(2), "a listing that a file server gives may be an old one"
 
 
 def test_files_count_from_the_last_version_that_replaced_all(tmp_path: Path) -> None:
