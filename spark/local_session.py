@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from aerobee.spark.errors import OptionError
 from aerobee.spark.java_home import find_java_home, wrap_java
 from aerobee.spark.scripts import cache_dir, cache_path, write_script
 
@@ -59,10 +60,16 @@ def session(
     """A Spark session that reads stores: `session().read.format("rocketmq")`.
 
     Returns the running session if there is one. `conf` are Spark settings that win over ours.
-    Raises JavaMissing where no Java 17 or later is found.
+    Raises JavaMissing where no Java 17 or later is found, OptionError for the master of a cluster,
+    whose machines have neither this one's Python nor its files.
     """
     from aerobee.spark import register
 
+    if not master.startswith("local"):
+        raise OptionError(
+            f"session() makes sessions on this machine, not on {master!r}: submit the job by"
+            " spark-submit, or make one by SparkSession.builder and aerobee.spark.register(it)"
+        )
     prepare_environment()
     warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
     from pyspark.sql import SparkSession

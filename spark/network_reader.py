@@ -11,6 +11,7 @@ from pyspark.sql.types import StructType
 
 from aerobee.spark.options import Options
 from aerobee.spark.selection import Selection
+from aerobee.spark.versions import FromDriver
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -25,7 +26,7 @@ class NetworkPartition(InputPartition):
     piece: NetworkPiece
 
 
-class NetworkReader(DataSourceReader):
+class NetworkReader(FromDriver, DataSourceReader):
     """Asks brokers on the driver what there is, and pulls it in the tasks."""
 
     def __init__(self, options: Options, schema: StructType) -> None:

@@ -35,6 +35,7 @@ from aerobee.spark.read_plan import check_chosen
 from aerobee.spark.selection import EVERYTHING
 from aerobee.spark.stream_feed import Feed, open_feed
 from aerobee.spark.stream_steps import NOTHING_MISSING, Missing, Steps, TriggerLimits
+from aerobee.spark.versions import FromDriver
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 UNLIMITED = (1 << 63) - 1  # told as a limit, so that "all available" means Trigger.Once
 
 
-class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class QueueStreamReader(FromDriver, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Plans micro-batches by the offsets of queues, reads and decodes in the tasks.
 
     Offsets are `{"topic": {"broker:queue": next}}`: the next message to read of each queue.

@@ -12,7 +12,7 @@ import pytest
 from support.stores import Stored, StoreWriter
 
 from aerobee.spark import versions
-from aerobee.spark.errors import StoreUnreadable, VersionsDiffer
+from aerobee.spark.errors import OptionError, StoreUnreadable, VersionsDiffer
 
 pytest.importorskip("pyspark")
 
@@ -57,3 +57,11 @@ def test_another_version_is_refused_by_name(store: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(versions, "own_version", lambda: "0.0.9")
     with pytest.raises(VersionsDiffer, match=r"aerobee 0\.0\.9 on .* but \d.* on the driver"):
         pickle.loads(packed)
+
+
+def test_sessions_of_clusters_are_not_made_with_this_machines_files() -> None:
+    """The helper for one machine says what to do instead."""
+    from aerobee.spark import session
+
+    with pytest.raises(OptionError, match=r"not on 'spark://m:7077': submit the job by"):
+        session("spark://m:7077")
