@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -29,14 +30,13 @@ class ParquetSink:
     def __init__(self, path: Path, schema: pa.Schema, compression: str, *, ordered: bool) -> None:
         self._path = path
         self._file = pa.OSFile(str(path), "wb")
-        position = schema.get_field_index("commit_log_offset")
         self._writer = pq.ParquetWriter(
             self._file,
             schema,
             compression=compression,
             use_dictionary=[name for name in _REPEATING if name in schema.names],
             write_statistics=[name for name in _PRUNING if name in schema.names],
-            sorting_columns=[pq.SortingColumn(position)] if ordered and position >= 0 else None,
+            sorting_columns=_order(schema) if ordered else None,
         )
 
     @property
@@ -53,6 +53,14 @@ class ParquetSink:
         self._writer.close()
         self._file.close()
         sync_file(self._path)
+
+
+def _order(schema: pa.Schema) -> Any:
+    """The log's order, where the schema has the column that shows it."""
+    if "commit_log_offset" not in schema.names:
+        return None
+    # Parquet counts leaves, of which a map has two
+    return pq.SortingColumn.from_ordering(schema, [("commit_log_offset", "ascending")])
 
 
 def sync_file(path: Path) -> None:

@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from support.exports import (
     FIRST_MS,
@@ -280,6 +281,25 @@ def test_plan_tells_what_would_be_read(tmp_path: Path) -> None:
     assert plan.messages == 3 and 0 < plan.bytes < 2000
     assert plan.stores[0].undispatched_bytes > 0
     assert sorted(lake.rglob("*")) == before
+
+
+def test_readers_can_skip_by_time_and_offset(tmp_path: Path) -> None:
+    """Row groups tell the least and the greatest of what queries narrow by, and nothing long."""
+    store = grown(tmp_path / "store", 40)
+    go_on(store, tmp_path / "lake", compression="zstd")
+    for path in (tmp_path / "lake").rglob("*.zstd.parquet"):
+        group = pq.ParquetFile(path).metadata.row_group(0)
+        columns = [group.column(at) for at in range(group.num_columns)]
+        told = {column.path_in_schema: column.statistics for column in columns}
+        for name in ("store_timestamp", "queue_id", "queue_offset", "commit_log_offset", "broker"):
+            assert told[name].has_min_max, name
+        for name in ("body", "keys", "properties.key_value.value"):
+            assert told[name] is None, name
+        assert {column.compression for column in columns} == {"ZSTD"}
+        times = pq.ParquetFile(path).read(["store_timestamp"])["store_timestamp"].to_pylist()
+        assert times == sorted(times)
+        (order,) = group.sorting_columns
+        assert columns[order.column_index].path_in_schema == "commit_log_offset"
 
 
 def test_tasks_share_very_many_queues(tmp_path: Path) -> None:
