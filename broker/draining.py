@@ -36,6 +36,7 @@ HELD_MS: Final = 500  # clients ask for the members in the thread that serves al
 QUICK_MS: Final = 500  # to finish in, of a group that has been too slow
 ALONE_MS: Final = 300  # to finish in, of one member alone: nobody tells it to ask again
 DROPPED_MS: Final = 300  # without a pull after which a queue is dropped that seemed to be before
+MISSES_MAX: Final = 2
 SLOW_MS: Final = 600_000  # for which a group is taken to be too slow
 POLL_QUICKLY_MS: Final = 300
 POLL_SLOWLY_MS: Final = 100
@@ -77,10 +78,10 @@ class Drain:
 class Draining:
     """Passes notices on to `notify(group, members)`, when foreign members have finished.
 
-    That takes `limit_ms()` at most, 0 lets nobody wait; of a group that took longer, QUICK_MS in
-    the next ten minutes. A group is not drained again before as much time has passed as its last
-    draining took, and hears of no change before that: its members consume at least half of the
-    time.
+    That takes `limit_ms()` at most, 0 lets nobody wait; of a group that took longer twice in a
+    row, QUICK_MS in the next ten minutes. A group is not drained again before as much time has
+    passed as its last draining took, and hears of no change before that: its members consume at
+    least half of the time.
     """
 
     def __init__(
@@ -106,13 +107,14 @@ class Draining:
         self._of: dict[OwnedQueue, Drain] = {}
         self._rests: dict[str, Timer] = {}  # groups that were drained a short time ago
         self._late: set[str] = set()  # groups that have changed since they were told
-        self._slow: dict[str, int] = {}  # groups that did not finish in time: until when
+        self._missed = Counter[str]()  # how often in a row a group did not finish in time
+        self._slow: dict[str, int] = {}  # groups that did not twice: until when
         self._news: dict[str, Timer] = {}  # groups whose members may yet learn of a queue count
 
     def __len__(self) -> int:
         tables: tuple[Sized, ...] = (
             *(self._drains, self._held, self._of, self._rests),
-            *(self._late, self._slow, self._news, self._handed_out),
+            *(self._late, self._missed, self._slow, self._news, self._handed_out),
         )
         return sum(len(table) for table in tables)
 
@@ -135,6 +137,7 @@ class Draining:
         """Nobody is left in a group."""
         self._no_news(group)
         self._late.discard(group)
+        self._missed.pop(group, None)
         self._slow.pop(group, None)
 
     def pulled(self, queue: OwnedQueue, *, finished: bool) -> None:
@@ -244,8 +247,8 @@ class Draining:
         drain.told = True
         if drain.left:
             log.info("not_finished group=%s queues=%d", drain.group, len(drain.left))
-            if drain.alone is None and self._slow.get(drain.group, 0) <= drain.began_ms:
-                self._slow[drain.group] = self._clock_ms() + SLOW_MS
+        if drain.alone is None and self._slow.get(drain.group, 0) <= drain.began_ms:
+            self._note_slowness(drain)
         group = self._members.group(drain.group)
         if group is not None and drain.alone is None:
             self._notify(drain.group, list(group.members))
@@ -255,6 +258,16 @@ class Draining:
             if held.timer is not None:
                 held.timer.cancel()
             held.answer(True)
+
+    def _note_slowness(self, drain: Drain) -> None:
+        """Wait no longer for a group that did not finish twice in a row: once is chance."""
+        if not drain.left:
+            self._missed.pop(drain.group, None)
+            return
+        self._missed[drain.group] += 1
+        if self._missed[drain.group] == MISSES_MAX:
+            del self._missed[drain.group]
+            self._slow[drain.group] = self._clock_ms() + SLOW_MS
 
     def _hold(self, key: Key, answer: Answer) -> bool:
         """Let a question for the members wait; False where too many do."""

@@ -116,7 +116,9 @@ class BrokerSettings(NetSettings):
     memberships_max: int = Field(default=1_000_000, ge=1)  # ours: clients in groups, all together
     subscription_bytes_max: int = Field(default=256 << 20, ge=1 << 10)  # ours: of all clients
     handover_wait_millis: int = Field(default=2000, ge=0, le=60_000)  # ours: 0 holds nothing
-    handover_drain_millis: int = Field(default=6000, ge=0, le=60_000)  # ours: 0 lets nobody finish
+    handover_drain_millis: int = Field(
+        default=10_000, ge=0, le=60_000
+    )  # ours: 0 lets nobody finish
     owned_queues_max: int = Field(default=500_000, ge=1)  # ours: of all groups; locks likewise
     default_message_request_mode: str = "PULL"
     server_load_balancer_enable: bool = True  # false: who asks for its share gets all queues
