@@ -11,6 +11,7 @@ from aerobee.client.instance import ClientInstance
 from aerobee.client.message import GROUP_CHARACTERS_MAX, MessageQueue, check_name
 from aerobee.client.offsets import GroupOffsets
 from aerobee.client.pulling import Puller, PullResult
+from aerobee.client.registration import Registration
 from aerobee.client.route_cache import MASTER_ID
 from aerobee.client.settings import ClientSettings, PullConsumerSettings, PullSettings
 from aerobee.client.sharing import parse_namesrv, return_instance, share_instance
@@ -32,7 +33,12 @@ class PullConsumer:
                 result = await consumer.pull(queue, await consumer.committed(queue) or 0)
                 await consumer.commit(queue, result.next_offset)
 
-    It is no member of its group: it shares no queues, and nobody waits for it.
+    It shares no queues, nobody waits for it, and it waits for nobody. Brokers know of it only if it
+    names `topics`: it is then listed among the group's consumers (DefaultMQPullConsumer's
+    registerTopics). Push and lite pull consumers leave a share of the queues to whoever is listed
+    in their group, be it another kind of consumer, so that what is listed needs a group without
+    them: `start` refuses another one. Java's client is always listed, and takes shares that nobody
+    reads.
     """
 
     def __init__(
@@ -43,10 +49,12 @@ class PullConsumer:
         settings: PullConsumerSettings | None = None,
         client: ClientSettings | None = None,
         hooks: Sequence[ConsumeHook | FilterHook] = (),
+        topics: Sequence[str] = (),
     ) -> None:
         """Describe the consumer; nothing happens before `start`.
 
-        The arguments are those of PushConsumer. Raises InvalidMessage for a bad group name.
+        `topics` are those as whose consumer brokers list it; it may pull from others, too. The
+        other arguments are those of PushConsumer. Raises InvalidMessage for a bad group name.
         """
         check_name("group", group, GROUP_CHARACTERS_MAX)
         self.group = group
@@ -54,24 +62,43 @@ class PullConsumer:
         self._namesrv = parse_namesrv(namesrv)
         self._client = client or ClientSettings()
         self._hooks = Hooks.of(hooks)
+        self._topics = tuple(topics)
+        self._registration: Registration | None = None
         self._instance: ClientInstance | None = None
         self._replicas: dict[MessageQueue, int] = {}  # where brokers advised to pull from next
 
     # --- life ---
 
     async def start(self) -> None:
-        """Make ready; raises InvalidUse when started already."""
+        """Make ready, and let brokers list the consumer if it names topics.
+
+        Raises InvalidUse when started already, or where it would be given a share of the queues.
+        """
         if self._instance is not None:
             raise InvalidUse("the consumer is started already")
+        group = self.group if self._topics else None
         self._tasks = Tasks()
-        self._instance = share_instance(self._namesrv, self._client)
+        instance = self._instance = share_instance(self._namesrv, self._client, group)
+        if group is not None:
+            registration = self._registration = Registration(instance, group, self._topics)
+            try:
+                await registration.join()
+            except BaseException:
+                await self.close()
+                raise
 
     async def close(self) -> None:
         """Stop; pulls with a callback that still wait are given up, and call nobody."""
         instance, self._instance = self._instance, None
-        if instance is not None:
+        if instance is None:
+            return
+        registration, self._registration = self._registration, None
+        try:
             await self._tasks.close()
-            await return_instance(instance)
+            if registration is not None:
+                await registration.leave()
+        finally:
+            await return_instance(instance, self.group if registration is not None else None)
 
     async def __aenter__(self) -> Self:
         """Start."""

@@ -152,7 +152,7 @@ def _offset_table(body: bytes | memoryview) -> dict[MessageQueue, int]:
 
 def _consumer(instance: "ClientInstance", group: str) -> Consumer:
     consumer = instance.consumers.get(group)
-    if consumer is None or consumer.ownership is None:
+    if consumer is None:
         raise _not_here(group)
     return consumer
 

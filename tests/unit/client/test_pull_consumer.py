@@ -16,7 +16,9 @@ from aerobee.client import (
     PullStatus,
 )
 from aerobee.client.hooks import ConsumeContext, ConsumeHook, FilterContext, FilterHook
+from aerobee.remoting.bodies import ConsumerRunningInfo, decode_body
 from aerobee.remoting.codes import PullSysFlag, RequestCode, ResponseCode
+from aerobee.remoting.command import Command
 from aerobee.remoting.errors import AerobeeError
 
 A0 = MessageQueue("t", "broker-a", 0)
@@ -156,6 +158,30 @@ async def test_filter_hooks_see_what_was_pulled(cluster: FakeCluster) -> None:
     async with PullConsumer("g", namesrv=cluster.namesrv, hooks=[Nothing()]) as member:
         result = await member.pull(A0, 0)
         assert (result.messages, result.next_offset) == ([], 2)
+
+
+async def test_brokers_list_who_names_topics(cluster: FakeCluster) -> None:
+    """As Java's client writes it, until the end; an operator may ask what it does."""
+    cluster.create("t", 1)
+    broker = cluster.brokers[1]
+    async with PullConsumer("g", namesrv=cluster.namesrv, topics=["t"]) as member:
+        (group,) = broker.heartbeats[0].consumer_data_set
+        assert (group.group_name, group.consume_type) == ("g", "CONSUME_ACTIVELY")
+        assert (group.message_model, group.handover_timeout_millis) == ("CLUSTERING", None)
+        assert group.consume_from_where == "CONSUME_FROM_LAST_OFFSET"
+        (wanted,) = group.subscription_data_set
+        assert (wanted.topic, wanted.sub_string, wanted.sub_version) == ("t", "*", 0)
+        (connection,) = broker.members["g"]
+        ext = {"consumerGroup": "g", "clientId": "", "jstackEnable": "false"}
+        asked = Command(RequestCode.GET_CONSUMER_RUNNING_INFO, ext)
+        info = decode_body(ConsumerRunningInfo, (await connection.call(asked, 5)).body)
+        assert info.properties["PROP_CONSUME_TYPE"] == "CONSUME_ACTIVELY"
+        assert [each.topic for each in info.subscription_set] == ["t"]
+        await member.commit(A0, 3)
+        assert await member.committed(A0) == 3
+        async with PullConsumer("g", namesrv=cluster.namesrv, topics=["t"]):
+            assert len(broker.members["g"]) == 2, "each has its own connection"
+    assert not broker.members["g"]
 
 
 async def test_nothing_works_outside_of_its_life(cluster: FakeCluster) -> None:
