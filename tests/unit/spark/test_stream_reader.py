@@ -6,6 +6,8 @@ import json
 import pickle
 import random
 import shutil
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
@@ -24,6 +26,28 @@ from aerobee.storage.store import MessageStore
 
 HOSTS = bytes([127, 0, 0, 1, 0, 0, 0, 9]) + (10**12).to_bytes(8, "big")
 HOSTS += bytes([127, 0, 0, 1, 0, 0, 0, 9]) + bytes(12)
+
+
+WRITER = """
+import sys, time
+from pathlib import Path
+from aerobee.storage.settings import StoreSettings
+from aerobee.storage.store import MessageStore
+
+store = MessageStore(StoreSettings(Path(sys.argv[1]), segment_bytes=1 << 18, helper_process=False))
+store.open()
+print("open", flush=True)
+hosts = bytes.fromhex(sys.argv[2])
+queues = [store.queue("orders", number) for number in range(3)]
+for number in range(10**9):
+    body = b"%d:" % number + bytes([number % 255 + 1]) * (number * 37 % 1000)
+    store.commit_log.append(queues[number % 3], 0, 0, 5, hosts, body, b"TAGS\\x01a", 7)
+    if number % 50 == 49:
+        store.commit_log.commit()
+        store.poll()
+        store.tick()
+        time.sleep(0.002)  # some 10 MB/s: the reader must not fall behind for good
+"""
 
 
 class Growing:
@@ -320,6 +344,28 @@ def test_messages_that_come_while_a_query_starts_are_not_lost_by_a_kill(live: Li
         run(reader_of(live), checkpoint, crash=crash)
     run(reader_of(live), checkpoint)
     assert offsets(checkpoint) == {("orders", number): [3, 4] for number in range(3)}
+
+
+def test_stream_beside_a_writing_process_sees_whole_messages_once(tmp_path: Path) -> None:
+    """Look after look into files that another process is writing at that moment."""
+    command = [sys.executable, "-c", WRITER, str(tmp_path / "s"), HOSTS.hex()]
+    options = {"startingOffsets": "earliest", "columns": "queue_id, queue_offset, body"}
+    source = RocketMQSource({"path": str(tmp_path / "s"), **options})
+    checkpoint = Checkpoint()
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as writer:
+        try:
+            assert writer.stdout is not None and writer.stdout.readline() == b"open\n"
+            while len(checkpoint.rows()) < 5000 or checkpoint.commits < 10:
+                run(source.streamReader(source.schema()), checkpoint, batches_max=20)
+        finally:
+            writer.kill()
+    rows = checkpoint.rows()
+    for row in rows:
+        number = row["queue_offset"] * 3 + row["queue_id"]
+        assert row["body"] == b"%d:" % number + bytes([number % 255 + 1]) * (number * 37 % 1000)
+    for queue_id in range(3):
+        found = [row["queue_offset"] for row in rows if row["queue_id"] == queue_id]
+        assert found == list(range(len(found))), "in order, without gaps, each once"
 
 
 @pytest.mark.parametrize("seed", range(8))
