@@ -75,7 +75,7 @@ def write(
     return write_rows(plan, Attempted(plan.sink, QUERY, batch, partition), attempt, batches)
 
 
-def stored(cluster: ClusterThread, topic: str, *names: str) -> list[dict[str, object]]:
+def stored(cluster: ClusterThread, topic: str, *names: str) -> list[dict[str, Any]]:
     """The messages of a topic."""
     parsed = parse_options({"namesrv": cluster.namesrv_addr, "subscribe": topic})
     schema = arrow_schema(names or ("body",))
@@ -114,7 +114,7 @@ def test_every_column_arrives(cluster: ClusterThread, topic: str) -> None:
     assert write(plan, batch).sent == 3
     found = stored(cluster, topic, "body", "keys", "tags", "properties", "sys_flag")
     by_tag = {row["tags"]: row for row in found}
-    properties = {tag: dict(row["properties"]) for tag, row in by_tag.items()}  # type: ignore[call-overload]
+    properties = {tag: dict(row["properties"]) for tag, row in by_tag.items()}
     assert (by_tag["new"]["keys"], properties["new"]["region"]) == ("a b", "south")
     assert by_tag["t"]["body"] == "größer".encode()
     assert (by_tag["t"]["keys"], properties["t"]["region"]) == ("k", "north")
@@ -131,12 +131,12 @@ def test_sharding_keys_choose_queues_as_java_does(cluster: ClusterThread, topic:
     queues = sorted(
         MessageQueue(topic, f"broker-{name}", number) for name in "ab" for number in range(2)
     )
-    last: dict[object, int] = {}
+    last: dict[str, int] = {}
     for row in sorted(found, key=lambda row: (row["queue_id"], row["queue_offset"])):
-        number = int(bytes(row["body"]).split()[1])  # type: ignore[call-overload]
+        number = int(bytes(row["body"]).split()[1])
         chosen = by_key(keys[number])(queues, Message(topic, b"x"))
         assert row["queue_id"] == chosen.queue_id
-        assert dict(row["properties"])["__SHARDINGKEY"] == keys[number]  # type: ignore[call-overload]
+        assert dict(row["properties"])["__SHARDINGKEY"] == keys[number]
         assert last.get(keys[number], -1) < number
         last[keys[number]] = number
     assert len(found) == 600
