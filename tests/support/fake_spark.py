@@ -9,9 +9,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from pyspark.sql.datasource import DataSourceStreamReader
+
+from aerobee.spark.source import RocketMQSource
+from aerobee.spark.stream_reader import QueueStreamReader
 
 Row = dict[str, Any]
 CRASHES = ("started", "planned", "written", "committed")
@@ -81,3 +85,20 @@ def _execute(
     checkpoint.commits = number + 1
     reader.commit(end)
     point("committed")
+
+
+def reader_of(root: Path, **options: str) -> QueueStreamReader:
+    """A query's reader of a store."""
+    usual = {"path": str(root), "columns": "topic, queue_id, queue_offset, body"}
+    source = RocketMQSource({**usual, **options})
+    reader = source.streamReader(source.schema())
+    assert isinstance(reader, QueueStreamReader)
+    return reader
+
+
+def offsets(checkpoint: Checkpoint) -> dict[tuple[str, int], list[int]]:
+    """What the sink has of each queue."""
+    found: dict[tuple[str, int], list[int]] = {}
+    for row in checkpoint.rows():
+        found.setdefault((row["topic"], row["queue_id"]), []).append(row["queue_offset"])
+    return {key: sorted(each) for key, each in found.items()}

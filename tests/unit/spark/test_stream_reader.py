@@ -2,52 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import pickle
-import random
 import shutil
-import subprocess
-import sys
-from collections import Counter
-from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows
-from support.fake_spark import CRASHES, Checkpoint, Crash, run
+from support.fake_spark import Checkpoint, offsets, reader_of, run
 from support.stores import Stored, StoreWriter
 
 from aerobee.spark.errors import DataLost, OptionError, StoreUnreadable
 from aerobee.spark.source import RocketMQSource
-from aerobee.spark.stream_reader import QueueStreamReader
-from aerobee.storage.settings import StoreSettings
-from aerobee.storage.store import MessageStore
-
-HOSTS = bytes([127, 0, 0, 1, 0, 0, 0, 9]) + (10**12).to_bytes(8, "big")
-HOSTS += bytes([127, 0, 0, 1, 0, 0, 0, 9]) + bytes(12)
-
-
-WRITER = """
-import sys, time
-from pathlib import Path
-from aerobee.storage.settings import StoreSettings
-from aerobee.storage.store import MessageStore
-
-store = MessageStore(StoreSettings(Path(sys.argv[1]), segment_bytes=1 << 18, helper_process=False))
-store.open()
-print("open", flush=True)
-hosts = bytes.fromhex(sys.argv[2])
-queues = [store.queue("orders", number) for number in range(3)]
-for number in range(10**9):
-    body = b"%d:" % number + bytes([number % 255 + 1]) * (number * 37 % 1000)
-    store.commit_log.append(queues[number % 3], 0, 0, 5, hosts, body, b"TAGS\\x01a", 7)
-    if number % 50 == 49:
-        store.commit_log.commit()
-        store.poll()
-        store.tick()
-        time.sleep(0.002)  # some 10 MB/s: the reader must not fall behind for good
-"""
 
 
 class Growing:
@@ -85,68 +50,15 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Growing:
     return Growing(tmp_path / "s")
 
 
-class Live:
-    """A broker's store that is open and written to."""
-
-    def __init__(self, root: Path) -> None:
-        self.root = root
-        settings = StoreSettings(
-            root, segment_bytes=1 << 14, queue_file_entries=100, helper_process=False
-        )
-        self.store = MessageStore(settings)
-        self.store.open()
-        self._number = 0
-
-    def add(self, count: int, queues: int) -> None:
-        """Write some messages."""
-        for _ in range(count):
-            self._number += 1
-            queue = self.store.queue("orders", self._number % queues)
-            body = b"b" * (self._number * 31 % 200 + 1)
-            self.store.commit_log.append(queue, 0, 0, 5, HOSTS, body, b"TAGS\x01a\x02", 7)
-        self.store.commit_log.commit()
-        self.store.poll()
-
-    def ends(self) -> dict[tuple[str, int], int]:
-        """How many messages each queue has."""
-        queues = [self.store.queue("orders", number) for number in range(6)]
-        return {("orders", each.queue_id): each.max_offset for each in queues if each.max_offset}
-
-
-@pytest.fixture
-def live(tmp_path: Path) -> Iterator[Live]:
-    """A store that is written to."""
-    live = Live(tmp_path / "s")
-    yield live
-    live.store.close()
-
-
-def reader_of(store: Growing | Live, **options: str) -> QueueStreamReader:
-    """A query's reader."""
-    usual = {"path": str(store.root), "columns": "topic, queue_id, queue_offset, body"}
-    source = RocketMQSource({**usual, **options})
-    reader = source.streamReader(source.schema())
-    assert isinstance(reader, QueueStreamReader)
-    return reader
-
-
-def offsets(checkpoint: Checkpoint) -> dict[tuple[str, int], list[int]]:
-    """What the sink has of each queue."""
-    found: dict[tuple[str, int], list[int]] = {}
-    for row in checkpoint.rows():
-        found.setdefault((row["topic"], row["queue_id"]), []).append(row["queue_offset"])
-    return {key: sorted(each) for key, each in found.items()}
-
-
 def test_default_is_what_comes_after_the_start(store: Growing) -> None:
     """As for Spark's Kafka source; the first micro-batch only writes down where that is."""
     store.add(30)
     checkpoint = Checkpoint()
-    run(reader_of(store), checkpoint)
+    run(reader_of(store.root), checkpoint)
     assert checkpoint.rows() == []
     assert checkpoint.offsets == ['{"orders": {"s:0": 10, "s:1": 10, "s:2": 10}}']
     store.add(6)
-    run(reader_of(store), checkpoint)
+    run(reader_of(store.root), checkpoint)
     assert offsets(checkpoint) == {("orders", number): [10, 11] for number in range(3)}
 
 
@@ -161,7 +73,7 @@ def test_starting_offsets_and_timestamps(store: Growing) -> None:
         ({"startingTimestamp": "9999999"}, (10, 10, 10)),
     ):
         checkpoint = Checkpoint()
-        run(reader_of(store, **options), checkpoint)
+        run(reader_of(store.root, **options), checkpoint)
         assert offsets(checkpoint) == {
             ("orders", number): list(range(first, 10))
             for number, first in enumerate(expected)
@@ -173,9 +85,9 @@ def test_limits_are_options_and_told_to_spark(store: Growing) -> None:
     """Both hold at once; "all available" means all."""
     store.add(90)
     both = {"maxOffsetsPerTrigger": "9", "maxBytesPerTrigger": "500", "startingOffsets": "earliest"}
-    assert reader_of(store, **both).getDefaultReadLimit() == ReadMaxRows(9)
+    assert reader_of(store.root, **both).getDefaultReadLimit() == ReadMaxRows(9)
     only = {"maxBytesPerTrigger": "1k"}
-    assert reader_of(store, **only).getDefaultReadLimit() == ReadMaxBytes(1024)
+    assert reader_of(store.root, **only).getDefaultReadLimit() == ReadMaxBytes(1024)
     size = store.writer.entries["orders", 0][0][1]
     for options, limit, count_max in (
         (both, None, 500 // size),
@@ -185,7 +97,7 @@ def test_limits_are_options_and_told_to_spark(store: Growing) -> None:
         (both, ReadAllAvailable(), 90),
     ):
         checkpoint = Checkpoint()
-        run(reader_of(store, **options), checkpoint, limit=limit)
+        run(reader_of(store.root, **options), checkpoint, limit=limit)
         counts = [len(rows) for rows in checkpoint.sink.values()]
         assert sum(counts) == 90
         assert max(counts) <= count_max
@@ -196,13 +108,13 @@ def test_one_trigger_reads_what_there_is(store: Growing) -> None:
     """Trigger.Once: a single micro-batch, with no limit, and none more than it planned."""
     store.add(30)
     checkpoint = Checkpoint()
-    reader = reader_of(store, startingOffsets="earliest", maxOffsetsPerTrigger="4")
+    reader = reader_of(store.root, startingOffsets="earliest", maxOffsetsPerTrigger="4")
     run(reader, checkpoint, limit=ReadAllAvailable(), batches_max=1)
     assert len(checkpoint.rows()) == 30
     later = Checkpoint()
-    run(reader_of(store), later, limit=ReadAllAvailable(), batches_max=1)
+    run(reader_of(store.root), later, limit=ReadAllAvailable(), batches_max=1)
     store.add(3)
-    run(reader_of(store), later, limit=ReadAllAvailable(), batches_max=1)
+    run(reader_of(store.root), later, limit=ReadAllAvailable(), batches_max=1)
     assert len(later.rows()) == 3
 
 
@@ -211,7 +123,7 @@ def test_available_now_ends_where_it_was_prepared(store: Growing) -> None:
     store.add(30)
     checkpoint = Checkpoint()
     for run_number in range(3):
-        reader = reader_of(store, startingOffsets="earliest", maxOffsetsPerTrigger="8")
+        reader = reader_of(store.root, startingOffsets="earliest", maxOffsetsPerTrigger="8")
         reader.prepareForTriggerAvailableNow()
         expected = sum(store.ends().values())
         store.add(20, queues=4 + run_number)
@@ -223,7 +135,7 @@ def test_available_now_ends_where_it_was_prepared(store: Growing) -> None:
 def test_reader_goes_to_tasks_and_reports(store: Growing) -> None:
     """It can be pickled before anything is open; the report is of the last look."""
     store.add(9)
-    reader = pickle.loads(pickle.dumps(reader_of(store)))
+    reader = pickle.loads(pickle.dumps(reader_of(store.root)))
     assert reader.reportLatestOffset() is None
     assert reader.initialOffset() == {"orders": {"s:0": 3, "s:1": 3, "s:2": 3}}
     store.add(3)
@@ -240,15 +152,15 @@ def test_deleted_topic_ends_the_query_or_is_forgotten(store: Growing) -> None:
     store.add(4, topic="gone", queues=1)
     options = {"startingOffsets": "earliest", "failOnDataLoss": "false"}
     checkpoint = Checkpoint()
-    run(reader_of(store, **options), checkpoint)
+    run(reader_of(store.root, **options), checkpoint)
     shutil.rmtree(store.root / "consumequeue" / "gone")
     with pytest.raises(DataLost, match="gone s:0, read up to offset 4"):
-        run(reader_of(store), checkpoint)
-    run(reader_of(store, **options), checkpoint)
+        run(reader_of(store.root), checkpoint)
+    run(reader_of(store.root, **options), checkpoint)
     assert "gone" not in checkpoint.offsets[-1]
     store.writer.entries["gone", 0].clear()
     store.add(2, topic="gone", queues=1)
-    run(reader_of(store, **options), checkpoint)
+    run(reader_of(store.root, **options), checkpoint)
     assert offsets(checkpoint)["gone", 0] == [0, 0, 1, 1, 2, 3]
 
 
@@ -257,15 +169,15 @@ def test_topics_that_are_not_asked_for_any_more_keep_their_place(store: Growing)
     store.add(3)
     store.add(2, topic="payments", queues=1)
     checkpoint = Checkpoint()
-    run(reader_of(store, startingOffsets="earliest"), checkpoint)
+    run(reader_of(store.root, startingOffsets="earliest"), checkpoint)
     store.add(3)
     store.add(2, topic="payments", queues=1)
-    run(reader_of(store, subscribe="payments"), checkpoint)
+    run(reader_of(store.root, subscribe="payments"), checkpoint)
     assert offsets(checkpoint) == {
         **{("orders", number): [0] for number in range(3)},
         ("payments", 0): [0, 1, 2, 3],
     }
-    run(reader_of(store), checkpoint)
+    run(reader_of(store.root), checkpoint)
     assert len(checkpoint.rows()) == 10
 
 
@@ -274,12 +186,12 @@ def test_retention_between_two_runs_is_told(store: Growing) -> None:
     store.add(90)
     options = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": "9"}
     checkpoint = Checkpoint()
-    run(reader_of(store, **options), checkpoint, batches_max=2)
+    run(reader_of(store.root, **options), checkpoint, batches_max=2)
     for path in sorted((store.root / "commitlog").iterdir())[:2]:
         path.unlink()
     with pytest.raises(DataLost, match=r"orders s:0 \[3, "):
-        run(reader_of(store, **options), checkpoint)
-    run(reader_of(store, **options, failOnDataLoss="false"), checkpoint)
+        run(reader_of(store.root, **options), checkpoint)
+    run(reader_of(store.root, **options, failOnDataLoss="false"), checkpoint)
     found = offsets(checkpoint)["orders", 0]
     assert found[:3] == [0, 1, 2]
     assert found[3:] == list(range(found[3], 30))
@@ -300,7 +212,7 @@ def test_retention_between_two_runs_is_told(store: Growing) -> None:
 def test_wrong_options_are_refused(store: Growing, options: dict[str, str], text: str) -> None:
     """When the query starts, by name."""
     with pytest.raises(OptionError, match=text):
-        reader_of(store, **options)
+        reader_of(store.root, **options)
 
 
 def test_options_of_streams_are_refused_in_batches(store: Growing) -> None:
@@ -315,11 +227,11 @@ def test_offsets_that_name_what_is_not_read_are_refused(store: Growing) -> None:
     store.add(3)
     other = '{"payments": {"0": 1}}'
     with pytest.raises(OptionError, match="payments s:0 is not among those to read"):
-        reader_of(store, subscribe="orders", startingOffsets=other).initialOffset()
+        reader_of(store.root, subscribe="orders", startingOffsets=other).initialOffset()
     with pytest.raises(OptionError, match="there is no broker 't'"):
-        reader_of(store, startingOffsets='{"orders": {"t:0": 1}}').initialOffset()
+        reader_of(store.root, startingOffsets='{"orders": {"t:0": 1}}').initialOffset()
     with pytest.raises(StoreUnreadable):
-        reader_of(store, path=str(store.root / "none-*")).initialOffset()
+        reader_of(store.root, path=str(store.root / "none-*")).initialOffset()
 
 
 def test_topics_that_rocketmq_keeps_are_read_where_they_are_assigned(store: Growing) -> None:
@@ -327,81 +239,5 @@ def test_topics_that_rocketmq_keeps_are_read_where_they_are_assigned(store: Grow
     store.add(3, topic="%RETRY%g", queues=1)
     assign = {"assign": '{"%RETRY%g": ["0"]}', "startingOffsets": "earliest"}
     checkpoint = Checkpoint()
-    run(reader_of(store, **assign), checkpoint)
+    run(reader_of(store.root, **assign), checkpoint)
     assert offsets(checkpoint) == {("%RETRY%g", 0): [0, 1, 2]}
-
-
-def test_messages_that_come_while_a_query_starts_are_not_lost_by_a_kill(live: Live) -> None:
-    """Nothing is read before it is written down where the query starts."""
-    live.add(9, queues=3)
-    checkpoint = Checkpoint()
-
-    def crash(name: str) -> bool:
-        live.add(3, queues=3)
-        return name == "planned"
-
-    with pytest.raises(Crash):
-        run(reader_of(live), checkpoint, crash=crash)
-    run(reader_of(live), checkpoint)
-    assert offsets(checkpoint) == {("orders", number): [3, 4] for number in range(3)}
-
-
-def test_stream_beside_a_writing_process_sees_whole_messages_once(tmp_path: Path) -> None:
-    """Look after look into files that another process is writing at that moment."""
-    command = [sys.executable, "-c", WRITER, str(tmp_path / "s"), HOSTS.hex()]
-    options = {"startingOffsets": "earliest", "columns": "queue_id, queue_offset, body"}
-    source = RocketMQSource({"path": str(tmp_path / "s"), **options})
-    checkpoint = Checkpoint()
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as writer:
-        try:
-            assert writer.stdout is not None and writer.stdout.readline() == b"open\n"
-            while len(checkpoint.rows()) < 5000 or checkpoint.commits < 10:
-                run(source.streamReader(source.schema()), checkpoint, batches_max=20)
-        finally:
-            writer.kill()
-    rows = checkpoint.rows()
-    for row in rows:
-        number = row["queue_offset"] * 3 + row["queue_id"]
-        assert row["body"] == b"%d:" % number + bytes([number % 255 + 1]) * (number * 37 % 1000)
-    for queue_id in range(3):
-        found = [row["queue_offset"] for row in rows if row["queue_id"] == queue_id]
-        assert found == list(range(len(found))), "in order, without gaps, each once"
-
-
-@pytest.mark.parametrize("seed", range(8))
-def test_kills_at_any_point_lose_and_repeat_nothing(live: Live, seed: int) -> None:
-    """While messages and queues come, limits vary, and the driver dies between any two steps."""
-    dice = random.Random(seed)
-    start = dice.choice(["earliest", "latest"])
-    live.add(dice.randrange(40), queues=3)
-    checkpoint = Checkpoint()
-    deaths: Counter[str] = Counter()
-
-    def crash(name: str) -> bool:
-        live.add(dice.randrange(4) * dice.randrange(2), queues=dice.randrange(1, 5))
-        if dice.random() < 0.2:
-            deaths[name] += 1
-            return True
-        return False
-
-    for _ in range(40):
-        limits: dict[str, str] = {}
-        if dice.random() < 0.7:
-            limits["maxOffsetsPerTrigger"] = str(dice.randrange(1, 30))
-        if dice.random() < 0.3:
-            limits["maxBytesPerTrigger"] = str(dice.randrange(100, 3000))
-        reader = reader_of(live, startingOffsets=start, **limits)
-        if dice.random() < 0.3:
-            reader.prepareForTriggerAvailableNow()
-        with suppress(Crash):
-            run(reader, checkpoint, batches_max=dice.randrange(1, 5), crash=crash)
-        live.add(dice.randrange(12), queues=dice.randrange(1, 7))
-    run(reader_of(live, startingOffsets=start), checkpoint)
-    first: dict[str, int] = {}
-    if start == "latest":
-        first = json.loads(checkpoint.offsets[0]).get("orders", {})
-    expected = {
-        key: list(range(first.get(f"s:{key[1]}", 0), end)) for key, end in live.ends().items()
-    }
-    assert offsets(checkpoint) == {key: each for key, each in expected.items() if each}
-    assert set(deaths) == set(CRASHES)
