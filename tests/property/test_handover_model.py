@@ -81,7 +81,6 @@ class FakeSurroundings(Surroundings):
         """Whether a pull waits."""
         return (connection, key) in self.pulls
 
-
     def pulls_at(self, connection: Connection, key: QueueKey) -> int | None:
         """Lite pull is not tried here."""
         raise AssertionError("a push consumer's pulls say how far it is")
