@@ -93,7 +93,7 @@ class PushConsumer(GroupMember):
         self._consumption: Consumption | None = None
         self._suspended = False
 
-    # --- before the start ---
+    # --- what to consume ---
 
     def subscribe(
         self,
@@ -109,19 +109,42 @@ class PushConsumer(GroupMember):
         `handler` is async and gets one ReceivedMessage, or with `batch` (or `PushSettings.batch`) a
         list of up to so many; a plain function runs in a thread. It answers with a ConsumeResult, a
         Later, or None for success. `sql` is an SQL92 expression for brokers that allow it
-        (enablePropertyFilter). Raises InvalidUse after the start, and for tags that name nothing.
+        (enablePropertyFilter); while the consumer runs, a refusal is logged.
+
+        While it runs, the topic's queues come a moment later; of a topic that is subscribed
+        already, another expression and another handler count from the next pulls on. Raises
+        InvalidUse for tags that name nothing, and while the consumer is closing.
         """
-        if self._instance is not None:
-            raise InvalidUse("subscribe before the consumer is started")
-        self._subscriptions[topic] = parse_subscription(topic, tags, sql)
+        subscription = parse_subscription(topic, tags, sql)
+        instance = self._started() if self._instance is not None else None
         batch = self.settings.batch if batch is None else batch
         self._handlers[topic] = as_handler(handler, batch, self._threads)
+        known = self._subscriptions.get(topic)
+        if instance is None or known is None:
+            self._subscriptions[topic] = subscription
+        elif not known.change(subscription):
+            return
+        if instance is not None and self._consumption is not None:
+            consumption = self._consumption
+            self._follow_up(instance, subscription, lambda: consumption.pull_anew(topic))
+
+    def unsubscribe(self, topic: str) -> None:
+        """Consume the topic no longer: what no handler has begun is thrown away.
+
+        Its queues are given up as when the group shares them anew. All members of a group should do
+        the same: the others leave this one its share. Messages that failed here and come again are
+        given back. A topic that is not subscribed is no error.
+        """
+        self._give_up_topic(topic)
+        self._handlers.pop(topic, None)
 
     def on_queues_changed(self, callback: QueuesChanged) -> None:
         """Call `callback(topic, all_queues, my_queues)` when our share of a topic changed."""
 
+        retries = retry_topic(self.group)
+
         def subscribed(topic: str, queues: list[MessageQueue], mine: list[MessageQueue]) -> None:
-            if topic in self._handlers:
+            if topic != retries or topic in self._handlers:
                 callback(topic, queues, mine)
 
         super().on_queues_changed(subscribed)
@@ -178,7 +201,7 @@ class PushConsumer(GroupMember):
             return
         self._leaving = True
         try:
-            await instance.leave(self)
+            await self._leave_group(instance)
         finally:
             self._instance, self._leaving = None, False
             if self._consumption is not None:

@@ -147,12 +147,22 @@ class Consumption:
 
     def begin(self, queue: MessageQueue, process: ProcessQueue) -> None:
         """Fetch a queue that is ours from now on, and have its messages handled."""
-        topic, pull = queue.topic, self._settings.pull
-        self._owned[topic] += 1
+        self._owned[queue.topic] += 1
         if self._eager is not None:
             self._eager.begin(queue, process)
         if self.locks is not None:
             self.locks.begin(queue)
+        self._pull(queue, process)
+
+    def pull_anew(self, topic: str) -> None:
+        """Pull by the topic's changed subscription at once; what is fetched stays."""
+        for queue, process in self.ownership.queues.items():
+            if queue.topic == topic and (pulling := self._pulling.pop(queue, None)) is not None:
+                pulling.cancel()
+                self._pull(queue, process)
+
+    def _pull(self, queue: MessageQueue, process: ProcessQueue) -> None:
+        topic, pull = queue.topic, self._settings.pull
         connections, routes = self._instance.connections, self._instance.routes
         loop = PullLoop(
             queue,

@@ -8,7 +8,7 @@ from typing import Self
 from aerobee.client.balance import Strategy
 from aerobee.client.broadcasting import MessageModel, lasting_client
 from aerobee.client.consume_statistics import ConsumeStatistics
-from aerobee.client.errors import BrokerRefused, InvalidUse
+from aerobee.client.errors import InvalidUse
 from aerobee.client.fetched import Fetched
 from aerobee.client.hooks import ConsumeHook, FilterHook, Hooks
 from aerobee.client.instance import ClientInstance
@@ -111,17 +111,14 @@ class LitePullConsumer(GroupMember):
                 self._queues.pull_anew(topic)
         else:
             self._subscriptions[topic] = subscription
-        self._tasks.start(self._follow(instance, subscription), f"subscribe {topic}")
+        self._follow_up(instance, subscription)
 
     def unsubscribe(self, topic: str) -> None:
         """Read the topic no longer: what is fetched of it is not handed out any more.
 
         Its queues go to the other members. A topic that is not subscribed is no error.
         """
-        self._subscriptions.pop(topic, None)
-        if self._instance is not None and self.ownership is not None:
-            self.ownership.release()
-            self._instance.heartbeat_soon()
+        self._give_up_topic(topic)
 
     async def assign(
         self, queues: Iterable[MessageQueue], *, tags: str = "*", sql: str | None = None
@@ -340,6 +337,9 @@ class LitePullConsumer(GroupMember):
         wanted = self._subscriptions or self._given_topics
         return describe(self._queues.all(), wanted.values(), ConsumeStatistics(), None, properties)
 
+    async def persist_offsets(self) -> None:
+        """Store nothing: with auto-commit this consumer has a timer of its own."""
+
     async def reset_offsets(self, offsets: Mapping[MessageQueue, int]) -> None:
         """Go on at these offsets with those of the queues that are read here."""
         self._started()
@@ -360,14 +360,6 @@ class LitePullConsumer(GroupMember):
         queues, idle_max_ms = self._queues, self.settings.pull.idle_max_ms
         return self._own(instance, queues.begin, queues.end, idle_max_ms)
 
-    async def _follow(self, instance: ClientInstance, subscription: Subscription) -> None:
-        """Tell the brokers of a subscription that came late, then share its topic's queues."""
-        try:
-            await instance.check_subscription(self.group, subscription)
-        except BrokerRefused as error:
-            log.error("subscription refused group=%s error=%s", self.group, error)
-        await instance.add_consumer(self)
-
     async def _assign(self, wanted: set[MessageQueue]) -> None:
         instance = self._started()
         given = self._queues.given
@@ -385,7 +377,7 @@ class LitePullConsumer(GroupMember):
         self._watch.stop()
         try:
             if self.ownership is not None:
-                await instance.leave(self)
+                await self._leave_group(instance)
             await self._queues.close()
         finally:
             self._instance, self._leaving = None, False

@@ -1,9 +1,11 @@
 """What every kind of consumer has in common: its group, its subscriptions and its instance."""
 
+import logging
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
 from aerobee.client.balance import Averagely, Strategy
-from aerobee.client.errors import InvalidUse
+from aerobee.client.errors import BrokerRefused, InvalidUse
 from aerobee.client.instance import ClientInstance
 from aerobee.client.message import GROUP_CHARACTERS_MAX, MessageQueue, check_name
 from aerobee.client.offsets import ConsumeFrom, GroupOffsets, OffsetStore, StartingPoint
@@ -15,13 +17,16 @@ from aerobee.client.settings import ClientSettings
 from aerobee.client.shares import Sharing
 from aerobee.client.sharing import parse_namesrv, return_instance, share_instance
 from aerobee.client.subscriptions import Subscription
-from aerobee.remoting.bodies import ConsumeDirectlyResult, ConsumerData
+from aerobee.remoting.bodies import ConsumeDirectlyResult, ConsumerData, ConsumerRunningInfo
 from aerobee.remoting.clocks import wall_clock_ms
+from aerobee.remoting.net.tasks import Tasks
+
+log = logging.getLogger(__name__)
 
 HALF_AN_HOUR_MS = 30 * 60 * 1000  # DefaultMQPushConsumer.consumeTimestamp lies so far back
 
 
-class GroupMember:
+class GroupMember(ABC):
     """A consumer before and while it belongs to a group; the consumers derive from it.
 
     They say by the attributes below what kind of member they are, before the start.
@@ -90,6 +95,7 @@ class GroupMember:
             handover_timeout_millis=None if self._broadcasts else self.handover_timeout_ms,
         )
 
+    @abstractmethod
     async def persist_offsets(self) -> None:
         """Store what was consumed; called every few seconds."""
 
@@ -98,6 +104,10 @@ class GroupMember:
         if self.ownership is not None:
             await self.ownership.reset(offsets)
             self._started().rebalance_soon(at_once=True)
+
+    @abstractmethod
+    def running_info(self) -> ConsumerRunningInfo:
+        """Describe this consumer to an operator (GET_CONSUMER_RUNNING_INFO); raises InvalidUse."""
 
     async def consume_directly(self, message: ReceivedMessage) -> ConsumeDirectlyResult | None:
         """Handle a message now; None from a consumer without handlers."""
@@ -118,13 +128,46 @@ class GroupMember:
         group = self.group if self._subscriptions else None
         instance = share_instance(self._namesrv, self._client, group)
         try:
-            for subscription in self._subscriptions.values():
+            for subscription in list(self._subscriptions.values()):
                 await instance.check_subscription(self.group, subscription)
         except BaseException:
             await return_instance(instance, group)
             raise
         self._offsets = GroupOffsets(instance, self.group, self._client.offset_timeout_ms)
+        self._follow_ups = Tasks()
         return instance
+
+    def _follow_up(
+        self,
+        instance: ClientInstance,
+        subscription: Subscription,
+        then: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Tell the brokers of a subscription that came late, share its queues, call `then`."""
+        work = self._tell_late(instance, subscription, then)
+        self._follow_ups.start(work, f"subscribe {subscription.topic}")
+
+    async def _tell_late(
+        self, instance: ClientInstance, subscription: Subscription, then: Callable[[], None]
+    ) -> None:
+        try:
+            await instance.check_subscription(self.group, subscription)
+        except BrokerRefused as error:
+            log.error("subscription refused group=%s error=%s", self.group, error)
+        await instance.add_consumer(self)
+        then()
+
+    def _give_up_topic(self, topic: str) -> None:
+        """Want a topic no longer: its queues go to the other members, brokers are told."""
+        self._subscriptions.pop(topic, None)
+        if self._instance is not None and self.ownership is not None:
+            self.ownership.release()
+            self._instance.heartbeat_soon()
+
+    async def _leave_group(self, instance: ClientInstance) -> None:
+        """Give up all queues and tell the brokers; late subscriptions are followed no more."""
+        await self._follow_ups.close()
+        await instance.leave(self)
 
     def _own(
         self,
