@@ -5,8 +5,9 @@ therefore has to give the same answer in every process and language for the same
 """
 
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from aerobee.client.errors import InvalidUse
 from aerobee.client.message import MessageQueue
@@ -39,55 +40,63 @@ class Strategy(Protocol):
         ...
 
 
-def is_member(group: str, client_id: str, client_ids: Sequence[str]) -> bool:
-    """Tell whether `client_id` may take queues; if not, say so in the log.
+class ShareRequest(NamedTuple):
+    """What `Strategy.allocate` is asked with."""
 
-    Right after a start, or when its heartbeat got lost, a client is missing from the broker's
-    list: it then owns nothing (AbstractAllocateMessageQueueStrategy.check).
+    group: str
+    client_id: str
+    queues: Sequence[MessageQueue]
+    client_ids: Sequence[str]
+
+
+class AmongMembers(ABC):
+    """Shares among those whom the broker lists; who is not listed owns nothing.
+
+    Right after a start, or when its heartbeat got lost, a client is missing from the list: that is
+    told in the log (AbstractAllocateMessageQueueStrategy.java).
     """
-    if client_id in client_ids:
-        return True
-    log.info("no member yet group=%s client=%s members=%s", group, client_id, list(client_ids))
-    return False
+
+    def allocate(
+        self,
+        group: str,
+        client_id: str,
+        queues: Sequence[MessageQueue],
+        client_ids: Sequence[str],
+    ) -> list[MessageQueue]:
+        """Return the share of `client_id`; empty if it is not among `client_ids`."""
+        if client_id not in client_ids:
+            log.info(
+                "no member yet group=%s client=%s members=%s", group, client_id, list(client_ids)
+            )
+            return []
+        return self._share(ShareRequest(group, client_id, queues, client_ids))
+
+    @abstractmethod
+    def _share(self, asked: ShareRequest) -> list[MessageQueue]:
+        """Return the share of a client that is among the members."""
 
 
-class Averagely:
+class Averagely(AmongMembers):
     """Contiguous ranges; the first members take one more (AllocateMessageQueueAveragely.java)."""
 
     name = "AVG"
 
-    def allocate(
-        self,
-        group: str,
-        client_id: str,
-        queues: Sequence[MessageQueue],
-        client_ids: Sequence[str],
-    ) -> list[MessageQueue]:
+    def _share(self, asked: ShareRequest) -> list[MessageQueue]:
         """Return the share of `client_id`: neighbours in the sorted list."""
-        if not is_member(group, client_id, client_ids):
-            return []
-        return averagely(queues, client_ids, client_id)
+        return averagely(asked.queues, asked.client_ids, asked.client_id)
 
 
-class AveragelyByCircle:
+class AveragelyByCircle(AmongMembers):
     """One queue to each member in turn (AllocateMessageQueueAveragelyByCircle.java)."""
 
     name = "AVG_BY_CIRCLE"
 
-    def allocate(
-        self,
-        group: str,
-        client_id: str,
-        queues: Sequence[MessageQueue],
-        client_ids: Sequence[str],
-    ) -> list[MessageQueue]:
+    def _share(self, asked: ShareRequest) -> list[MessageQueue]:
         """Return the share of `client_id`: every n-th queue."""
-        if not is_member(group, client_id, client_ids):
-            return []
-        return in_turn(queues, client_ids, client_id)
+        return in_turn(asked.queues, asked.client_ids, asked.client_id)
 
 
-class ConsistentHash:
+class ConsistentHash(AmongMembers):
     """By places on a ring of hashes (AllocateMessageQueueConsistentHash.java).
 
     Few queues change hands when members come or go, at the price of uneven shares; all members
@@ -102,17 +111,10 @@ class ConsistentHash:
             raise InvalidUse(f"virtual_nodes={virtual_nodes}: it must be 0 or more")
         self._virtual_nodes = virtual_nodes
 
-    def allocate(
-        self,
-        group: str,
-        client_id: str,
-        queues: Sequence[MessageQueue],
-        client_ids: Sequence[str],
-    ) -> list[MessageQueue]:
+    def _share(self, asked: ShareRequest) -> list[MessageQueue]:
         """Return the queues that come before `client_id` on the ring."""
-        if not is_member(group, client_id, client_ids):
-            return []
-        return by_consistent_hash(queues, client_ids, client_id, self._virtual_nodes)
+        queues, members, nodes = asked.queues, asked.client_ids, self._virtual_nodes
+        return by_consistent_hash(queues, members, asked.client_id, nodes)
 
 
 class ByConfig:
@@ -135,7 +137,7 @@ class ByConfig:
         return list(self._queues)
 
 
-class ByMachineRoom:
+class ByMachineRoom(AmongMembers):
     """Evenly, but only the queues of some rooms (AllocateMessageQueueByMachineRoom.java).
 
     A broker's name tells its room: "room@broker". What is left over goes to the first members, one
@@ -148,26 +150,18 @@ class ByMachineRoom:
         """Consume from the brokers of these rooms (consumeridcs)."""
         self._rooms = frozenset(rooms)
 
-    def allocate(
-        self,
-        group: str,
-        client_id: str,
-        queues: Sequence[MessageQueue],
-        client_ids: Sequence[str],
-    ) -> list[MessageQueue]:
+    def _share(self, asked: ShareRequest) -> list[MessageQueue]:
         """Return the share of `client_id` in the queues of the rooms."""
-        if not is_member(group, client_id, client_ids):
-            return []
-        near = [queue for queue in queues if _room(queue.broker_name) in self._rooms]
-        index = client_ids.index(client_id)
-        each, more = divmod(len(near), len(client_ids))
+        near = [queue for queue in asked.queues if _room(queue.broker_name) in self._rooms]
+        index, members = asked.client_ids.index(asked.client_id), len(asked.client_ids)
+        each, more = divmod(len(near), members)
         mine = near[index * each : (index + 1) * each]
         if index < more:
-            mine.append(near[each * len(client_ids) + index])
+            mine.append(near[each * members + index])
         return mine
 
 
-class MachineRoomNearby:
+class MachineRoomNearby(AmongMembers):
     """Each room's queues to the room's members (AllocateMachineRoomNearby.java).
 
     `inner` shares them within the room; the queues of a room without members are shared by all.
@@ -190,32 +184,24 @@ class MachineRoomNearby:
         """Both names."""
         return f"MACHINE_ROOM_NEARBY-{self._inner.name}"
 
-    def allocate(
-        self,
-        group: str,
-        client_id: str,
-        queues: Sequence[MessageQueue],
-        client_ids: Sequence[str],
-    ) -> list[MessageQueue]:
+    def _share(self, asked: ShareRequest) -> list[MessageQueue]:
         """Return the share of `client_id`; raises InvalidUse where a function names no room."""
-        if not is_member(group, client_id, client_ids):
-            return []
         queues_of: dict[str, list[MessageQueue]] = {}
-        for queue in queues:
+        for queue in asked.queues:
             queues_of.setdefault(_named(self._room_of_queue(queue), queue), []).append(queue)
         clients_of: dict[str, list[str]] = {}
-        for each in client_ids:
+        for each in asked.client_ids:
             clients_of.setdefault(_named(self._room_of_client(each), each), []).append(each)
-        here = self._room_of_client(client_id)
+        here = self._room_of_client(asked.client_id)
         share: list[MessageQueue] = []
         for room in sorted(queues_of, key=lambda room: (room != here, room)):
             if room == here:
                 members: Sequence[str] = clients_of[here]
             elif room not in clients_of:
-                members = client_ids
+                members = asked.client_ids
             else:
                 continue
-            share += self._inner.allocate(group, client_id, queues_of[room], members)
+            share += self._inner.allocate(asked.group, asked.client_id, queues_of[room], members)
         return share
 
 
