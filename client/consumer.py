@@ -1,8 +1,7 @@
 """A consumer that fetches by itself and hands each message to an async function."""
 
 from collections.abc import Callable, Sequence
-from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 from aerobee.client.balance import Strategy
 from aerobee.client.broadcasting import MessageModel, lasting_client
@@ -208,20 +207,6 @@ class PushConsumer(GroupMember):
                 await self._consumption.close()
             self._threads.close()
             await return_instance(instance, self.group)
-
-    async def __aenter__(self) -> Self:
-        """Start."""
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Close."""
-        await self.close()
 
     def suspend(self) -> None:
         """Pull nothing more until `resume`; what is fetched is still handled."""

@@ -187,11 +187,6 @@ class LitePullConsumer(GroupMember):
             self._fetched.all_done()
         await self._leave()
 
-    async def __aenter__(self) -> Self:
-        """Start."""
-        await self.start()
-        return self
-
     async def __aexit__(
         self,
         kind: type[BaseException] | None,

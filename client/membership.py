@@ -1,12 +1,13 @@
 """What every kind of consumer has in common: its group, its subscriptions and its instance."""
 
 import logging
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
 from aerobee.client.balance import Averagely, Strategy
-from aerobee.client.errors import BrokerRefused, InvalidUse
+from aerobee.client.errors import BrokerRefused
 from aerobee.client.instance import ClientInstance
+from aerobee.client.lifetime import Lifetime
 from aerobee.client.message import GROUP_CHARACTERS_MAX, MessageQueue, check_name
 from aerobee.client.offsets import ConsumeFrom, GroupOffsets, OffsetStore, StartingPoint
 from aerobee.client.process_queue import ProcessQueue
@@ -26,7 +27,7 @@ log = logging.getLogger(__name__)
 HALF_AN_HOUR_MS = 30 * 60 * 1000  # DefaultMQPushConsumer.consumeTimestamp lies so far back
 
 
-class GroupMember(ABC):
+class GroupMember(Lifetime):
     """A consumer before and while it belongs to a group; the consumers derive from it.
 
     They say by the attributes below what kind of member they are, before the start.
@@ -61,8 +62,6 @@ class GroupMember(ABC):
         self._start = StartingPoint(consume_from, consume_timestamp_ms)
         self._subscriptions: dict[str, Subscription] = {}
         self._queues_changed: list[QueuesChanged] = []
-        self._instance: ClientInstance | None = None
-        self._leaving = False
 
     @property
     def _broadcasts(self) -> bool:
@@ -115,16 +114,9 @@ class GroupMember(ABC):
 
     # --- for the consumers ---
 
-    def _started(self) -> ClientInstance:
-        """Return the instance of a consumer that is in use; raises InvalidUse."""
-        if self._instance is None or self._leaving:
-            raise InvalidUse("the consumer is not started, or closed; use `async with`")
-        return self._instance
-
     async def _share_instance(self) -> ClientInstance:
         """Get an instance for this member and let a broker check the subscriptions."""
-        if self._instance is not None:
-            raise InvalidUse("the consumer is started already")
+        self._check_not_started()
         group = self.group if self._subscriptions else None
         instance = share_instance(self._namesrv, self._client, group)
         try:

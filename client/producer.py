@@ -4,12 +4,11 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from time import monotonic
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 from aerobee.client.errors import InvalidUse, SendFailed
 from aerobee.client.hooks import SendContext, SendHook
-from aerobee.client.instance import ClientInstance
+from aerobee.client.lifetime import Lifetime
 from aerobee.client.message import (
     GROUP_CHARACTERS_MAX,
     TOPIC_CHARACTERS_MAX,
@@ -36,7 +35,7 @@ log = logging.getLogger(__name__)
 DEFAULT_GROUP: Final = "DEFAULT_PRODUCER"
 
 
-class Producer:
+class Producer(Lifetime):
     """Sends messages to the brokers of their topics (DefaultMQProducer.java).
 
         async with Producer(namesrv="127.0.0.1:9876") as producer:
@@ -45,6 +44,8 @@ class Producer:
     Many sends may run at the same time (asyncio.gather, tasks): requests of one moment leave in one
     write. Delivery is at least once: a send that failed without an answer may have been stored.
     """
+
+    _role = "producer"
 
     def __init__(
         self,
@@ -68,12 +69,10 @@ class Producer:
         self._packer = Packer(group, self.settings)
         self._headers = SendHeaders(group, self.settings)
         self._turns: dict[str, RoundRobin] = {}
-        self._instance: ClientInstance | None = None
 
     async def start(self) -> None:
         """Get ready; connections are made when they are needed. Raises InvalidUse when started."""
-        if self._instance is not None:
-            raise InvalidUse("the producer is started already")
+        self._check_not_started()
         self._instance = share_instance(self._namesrv, self._client)
         await self._instance.add_producer(self.group)
 
@@ -85,20 +84,6 @@ class Producer:
                 await instance.remove_producer(self.group)
             finally:
                 await return_instance(instance)
-
-    async def __aenter__(self) -> Self:
-        """Start."""
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Close."""
-        await self.close()
 
     # --- sending ---
 
@@ -310,11 +295,6 @@ class Producer:
         instance.keep_route(topic)
         self._turns.setdefault(topic, RoundRobin())
         return route
-
-    def _started(self) -> ClientInstance:
-        if self._instance is None:
-            raise InvalidUse("the producer is not started, or closed; use `async with`")
-        return self._instance
 
     def _deadline_s(self, timeout_ms: int | None) -> float:
         budget_ms = self.settings.send_timeout_ms if timeout_ms is None else timeout_ms

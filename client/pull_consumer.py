@@ -2,12 +2,11 @@
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from types import TracebackType
-from typing import Self
 
 from aerobee.client.errors import InvalidUse
 from aerobee.client.hooks import ConsumeHook, FilterHook, Hooks
 from aerobee.client.instance import ClientInstance
+from aerobee.client.lifetime import Lifetime
 from aerobee.client.message import GROUP_CHARACTERS_MAX, MessageQueue, check_name
 from aerobee.client.offsets import GroupOffsets
 from aerobee.client.pulling import Puller, PullResult
@@ -25,7 +24,7 @@ Pulled = Callable[[PullResult | AerobeeError], None]
 """Called with what a pull brought, or why it failed (PullCallback.java)."""
 
 
-class PullConsumer:
+class PullConsumer(Lifetime):
     """One pull at a time, wherever the caller wants (DefaultMQPullConsumer.java).
 
         async with PullConsumer("reports", namesrv="127.0.0.1:9876") as consumer:
@@ -64,7 +63,6 @@ class PullConsumer:
         self._hooks = Hooks.of(hooks)
         self._topics = tuple(topics)
         self._registration: Registration | None = None
-        self._instance: ClientInstance | None = None
         self._replicas: dict[MessageQueue, int] = {}  # where brokers advised to pull from next
 
     # --- life ---
@@ -74,8 +72,7 @@ class PullConsumer:
 
         Raises InvalidUse when started already, or where it would be given a share of the queues.
         """
-        if self._instance is not None:
-            raise InvalidUse("the consumer is started already")
+        self._check_not_started()
         group = self.group if self._topics else None
         self._tasks = Tasks()
         instance = self._instance = share_instance(self._namesrv, self._client, group)
@@ -99,20 +96,6 @@ class PullConsumer:
                 await registration.leave()
         finally:
             await return_instance(instance, self.group if registration is not None else None)
-
-    async def __aenter__(self) -> Self:
-        """Start."""
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Close."""
-        await self.close()
 
     # --- pulls ---
 
@@ -211,11 +194,6 @@ class PullConsumer:
         return await self._offsets().at_time(queue, timestamp_ms)
 
     # --- within ---
-
-    def _started(self) -> ClientInstance:
-        if self._instance is None:
-            raise InvalidUse("the consumer is not started, or closed; use `async with`")
-        return self._instance
 
     def _offsets(self) -> GroupOffsets:
         """Return the group's offsets, which others may own: looking at them takes nothing."""
