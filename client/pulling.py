@@ -120,7 +120,8 @@ class Puller:
         self.broker_id = header.suggest_which_broker_id
         messages: list[ReceivedMessage] = []
         if status is PullStatus.FOUND:
-            messages = decode_messages(bytes(reply.body), self._queue)
+            bounds = header.min_offset, header.max_offset
+            messages = decode_messages(bytes(reply.body), self._queue, bounds)
             if subscription.tags:
                 messages = subscription.select(messages)
             if self._hooks is not None:

@@ -44,6 +44,7 @@ class ReceivedMessage(msgspec.Struct, eq=False, gc=False):
     raw_properties: bytes
     raw_born_host: bytes
     raw_store_host: bytes
+    bounds: tuple[int, int] | None = None  # min and max offset, shared by all of one pull
     parsed: dict[str, str] | None = None
 
     @property
@@ -85,6 +86,20 @@ class ReceivedMessage(msgspec.Struct, eq=False, gc=False):
         return offset_message_id(host, port, self.position)
 
     @property
+    def queue_offset_min(self) -> int | None:
+        """The offset of the queue's oldest message when this one was pulled.
+
+        None of a message that was not pulled. Java's client has it, and the next, among the
+        properties (MIN_OFFSET, MAX_OFFSET; PullAPIWrapper.processPullResult).
+        """
+        return self.bounds[0] if self.bounds is not None else None
+
+    @property
+    def queue_offset_max(self) -> int | None:
+        """The offset that the queue's next message was to get when this one was pulled."""
+        return self.bounds[1] if self.bounds is not None else None
+
+    @property
     def born_host(self) -> tuple[str, int]:
         """The address and port that the message was sent from."""
         return host_address(self.raw_born_host)
@@ -95,9 +110,12 @@ class ReceivedMessage(msgspec.Struct, eq=False, gc=False):
         return host_address(self.raw_store_host)
 
 
-def decode_messages(data: bytes, queue: MessageQueue) -> list[ReceivedMessage]:
+def decode_messages(
+    data: bytes, queue: MessageQueue, bounds: tuple[int, int] | None = None
+) -> list[ReceivedMessage]:
     """Decode the records of one pull reply, in their order.
 
+    `bounds` are the queue's min and max offset, as the reply told them.
     Raises CorruptRecord naming the byte at which a record is damaged or cut off
     (MessageDecoder.decodesBatch).
     """
@@ -106,7 +124,7 @@ def decode_messages(data: bytes, queue: MessageQueue) -> list[ReceivedMessage]:
     end = len(data)
     try:
         while at < end:
-            size, message = _decode_one(data, at, end, queue)
+            size, message = _decode_one(data, at, end, queue, bounds)
             messages.append(message)
             at += size
     except (struct.error, IndexError, KeyError):
@@ -114,7 +132,9 @@ def decode_messages(data: bytes, queue: MessageQueue) -> list[ReceivedMessage]:
     return messages
 
 
-def _decode_one(data: bytes, at: int, end: int, queue: MessageQueue) -> tuple[int, ReceivedMessage]:
+def _decode_one(
+    data: bytes, at: int, end: int, queue: MessageQueue, bounds: tuple[int, int] | None
+) -> tuple[int, ReceivedMessage]:
     size, magic, crc, _, flag, offset, position, sys_flag, born_ms = _unpack_head(data, at)
     unpack_middle, middle_bytes = _MIDDLES[sys_flag & _V6_BITS]
     body_at = at + _HEAD_BYTES + middle_bytes
@@ -150,4 +170,5 @@ def _decode_one(data: bytes, at: int, end: int, queue: MessageQueue) -> tuple[in
         data[properties_at + 2 : at + size],
         born_host,
         store_host,
+        bounds,
     )

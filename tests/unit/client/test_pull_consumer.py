@@ -50,6 +50,8 @@ async def test_each_outcome_is_told(cluster: FakeCluster) -> None:
             0,
             5,
         )
+        bounds = {(each.queue_offset_min, each.queue_offset_max) for each in found.messages}
+        assert bounds == {(0, 5)}, "each message tells what its queue held"
         none = await member.pull(A0, 0, tags="b")
         assert (none.status, none.next_offset, none.messages) == (PullStatus.NO_MATCHED_MSG, 5, [])
         illegal = await member.pull(A0, 99)

@@ -43,6 +43,7 @@ def test_every_field_arrives() -> None:
     assert message.offset_message_id == "0A00000200002A9F00000000000003E8"
     assert (message.reconsume_times, message.body_bytes) == (1, 5)
     assert message.properties["TAGS"] == message.tags == "a"
+    assert message.queue_offset_min is message.queue_offset_max is None, "it was not pulled"
 
 
 def test_ipv6_hosts_and_long_topics_arrive() -> None:
