@@ -27,8 +27,7 @@ _PADDING_SIZE = 0x7FFFFFFF  # fills the file before a queue's first entry
 _HEAD = struct.Struct(">qi")
 _NAME = re.compile(r"\d{20}")
 _FIRST_STEP = 64  # entries; most queues are short, or wanted from their beginning
-_PAGE_ENTRIES = 204  # that are read together when positions are looked for: 4 KiB
-_PAGE_BYTES = _PAGE_ENTRIES * ENTRY_BYTES
+_PAGE_ENTRIES = 204  # of a file that are read together: most queues have no more
 
 
 class QueueEntries:
@@ -48,7 +47,7 @@ class QueueEntries:
         self._names = names
         self._bases = [int(name) // ENTRY_BYTES for name in names]
         self._fds: dict[int, int | None] = {}
-        self._pages: dict[tuple[int, int], bytes] = {}
+        self._pages: dict[int, bytes] = {}  # the beginnings of files
         self.first = self._bases[0] if names else 0
         self.end = self.first
         if names and (fd := self._fd(len(names) - 1)) is not None:
@@ -68,13 +67,16 @@ class QueueEntries:
         file = bisect_right(self._bases, at) - 1
         if file < 0:
             return -1 if self._bases else NOWHERE
-        number, within = divmod(at - self._bases[file], _PAGE_ENTRIES)
-        page = self._pages.get((file, number))
+        within = at - self._bases[file]
+        page = self._pages.get(file) if within < _PAGE_ENTRIES else None
         if page is None:
             if (fd := self._fd(file)) is None:
                 # retention took it: earlier than all
                 return -1 if file < len(self._bases) - 1 else NOWHERE
-            page = self._pages[file, number] = os.pread(fd, _PAGE_BYTES, number * _PAGE_BYTES)
+            if within < _PAGE_ENTRIES:
+                page = self._pages[file] = os.pread(fd, _PAGE_ENTRIES * ENTRY_BYTES, 0)
+            else:
+                page, within = os.pread(fd, _HEAD.size, within * ENTRY_BYTES), 0
         if len(page) < within * ENTRY_BYTES + _HEAD.size:
             return NOWHERE
         position, size = _HEAD.unpack_from(page, within * ENTRY_BYTES)
