@@ -29,6 +29,7 @@ pytestmark = pytest.mark.spark
 
 ROUNDS = int(os.environ.get("KILL_ROUNDS", "3"))
 QUEUES = 3
+MARK = "STREAM_DRIVER_FOLDER"
 AHEAD = 600  # messages that a driver may be behind; it has to come after in the end
 VICTIMS = ("driver", "pyspark.worker", "python_streaming_source_runner")
 HOSTS = bytes([127, 0, 0, 1, 0, 0, 0, 9]) + (10**12).to_bytes(8, "big")
@@ -70,6 +71,7 @@ class Driver:
         self.folder = folder
         self.errors = folder / "driver.log"
         environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
+        environment[MARK] = str(folder)
         self.process = subprocess.Popen(
             [sys.executable, "-m", "support.stream_driver", str(store), str(folder)],
             stdin=subprocess.PIPE,
@@ -83,7 +85,7 @@ class Driver:
 
     def kill(self) -> None:
         """End the driver, its JVM and its Python, without a chance to do anything."""
-        for process in below(self.process.pid, "org.apache.spark"):
+        for process in of_driver(self.folder, "org.apache.spark"):
             process.kill()
         self.process.kill()
         self.process.wait()
@@ -96,12 +98,15 @@ class Driver:
         return found
 
 
-def below(pid: int, word: str) -> list[psutil.Process]:
-    """The processes below one whose command lines have a word in them."""
+def of_driver(folder: Path, word: str) -> list[psutil.Process]:
+    """The processes of a driver whose command lines have a word in them.
+
+    Told by their environment: the daemon of the tasks' workers is no child of the driver's.
+    """
     found = []
-    for process in psutil.Process(pid).children(recursive=True):
+    for process in psutil.process_iter():
         with suppress(psutil.Error):
-            if word in " ".join(process.cmdline()):
+            if word in " ".join(process.cmdline()) and process.environ().get(MARK) == str(folder):
                 found.append(process)
     return found
 
@@ -126,7 +131,7 @@ def until(producer: Producer, driver: Driver, condition: Callable[[], bool]) -> 
 
 def kill_one(driver: Driver, victim: str, dice: random.Random) -> bool:
     """Kill one process of the driver's whose command has a word in it; whether there was one."""
-    found = below(driver.process.pid, victim)
+    found = of_driver(driver.folder, victim)
     if not found:
         return False
     dice.choice(found).kill()
