@@ -175,7 +175,8 @@ class ClientInstance:
     def members_changed(self, group: str) -> None:
         """A broker says that members of a group came or went."""
         log.info("members changed group=%s", group)
-        self.rebalance_soon()
+        if (consumer := self.consumers.get(group)) is not None:
+            consumer.members_changed()
 
     def rebalance_soon(self, *, at_once: bool = False) -> None:
         """Share the queues anew as soon as the gap after the last rounds allows, or at once."""

@@ -94,6 +94,11 @@ class GroupMember(Lifetime):
             handover_timeout_millis=None if self._broadcasts else self.handover_timeout_ms,
         )
 
+    def members_changed(self) -> None:
+        """Share the queues anew: members came or went."""
+        if self._instance is not None:
+            self._instance.rebalance_soon()
+
     @abstractmethod
     async def persist_offsets(self) -> None:
         """Store what was consumed; called every few seconds."""

@@ -36,8 +36,8 @@ class PullConsumer(Lifetime):
     names `topics`: it is then listed among the group's consumers (DefaultMQPullConsumer's
     registerTopics). Push and lite pull consumers leave a share of the queues to whoever is listed
     in their group, be it another kind of consumer, so that what is listed needs a group without
-    them: `start` refuses another one. Java's client is always listed, and takes shares that nobody
-    reads.
+    them: `start` refuses another one, and when they come later it is listed no more, with a warning
+    in the log. Java's client is always listed, and takes shares that nobody reads.
     """
 
     def __init__(

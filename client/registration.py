@@ -1,5 +1,6 @@
 """A plain pull consumer's presence in its group: seen by operators, owner of nothing."""
 
+import logging
 from collections.abc import Iterable, Mapping
 from typing import Final
 
@@ -22,6 +23,9 @@ from aerobee.remoting.clocks import wall_clock_ms
 from aerobee.remoting.codes import RequestCode
 from aerobee.remoting.errors import Unavailable
 from aerobee.remoting.headers.groups import ConsumerConnectionRequest
+from aerobee.remoting.net.tasks import Tasks
+
+log = logging.getLogger(__name__)
 
 VERSION: Final = 0  # of every subscription: brokers tell by it who shares no queues
 
@@ -40,6 +44,8 @@ class Registration:
         self.group = group
         self._instance = instance
         self._started_ms = wall_clock_ms()
+        self._listed = False
+        self._looks = Tasks()
         self._subscriptions = {topic: Subscription(topic, version=VERSION) for topic in topics}
 
     async def join(self) -> None:
@@ -49,25 +55,43 @@ class Registration:
         consumer in, and nobody would read its share. A broker that cannot be reached is not asked.
         """
         await self._instance.routes.refresh_all(self._subscriptions)
-        addresses = {
-            address
-            for brokers in self._instance.routes.brokers.values()
-            for address in brokers.values()
-        }
-        for address in sorted(addresses):
-            if await self._is_shared(address):
-                raise InvalidUse(
-                    f"group {self.group!r} has members on {address} that share queues, and would"
-                    " leave a part of them to this consumer: name no topics, or use another group"
-                )
+        if address := await self._where_shared():
+            raise InvalidUse(
+                f"group {self.group!r} has members on {address} that share queues, and would leave"
+                " a part of them to this consumer: name no topics, or use another group"
+            )
+        self._listed = True
         await self._instance.add_consumer(self)
 
     async def leave(self) -> None:
         """Tell all brokers that the group's consumer here is gone."""
-        await self._instance.leave(self)
+        await self._looks.close()
+        if self._listed:
+            await self._instance.leave(self)
+            self._listed = False
+
+    def members_changed(self) -> None:
+        """Look whether members have come that share queues; if so, be listed no more."""
+        self._looks.start(self._withdraw(), f"members of {self.group}")
+
+    async def _withdraw(self) -> None:
+        if address := await self._where_shared():
+            log.warning(
+                "pull consumer listed no more, members share queues group=%s broker=%s",
+                self.group,
+                address,
+            )
+            await self.leave()
+
+    async def _where_shared(self) -> str | None:
+        """Return the address of a broker with other members than plain pull consumers."""
+        tables = self._instance.routes.brokers.values()
+        for address in sorted({address for brokers in tables for address in brokers.values()}):
+            if await self._is_shared(address):
+                return address
+        return None
 
     async def _is_shared(self, address: str) -> bool:
-        """Whether a broker knows members of the group other than plain pull consumers."""
         header = ConsumerConnectionRequest(consumer_group=self.group)
         code = RequestCode.GET_CONSUMER_CONNECTION_LIST
         try:

@@ -23,6 +23,10 @@ class Consumer(Protocol):
         """The group's entry in a heartbeat."""
         ...
 
+    def members_changed(self) -> None:
+        """Members of the group came or went, says a broker."""
+        ...
+
     async def persist_offsets(self) -> None:
         """Store what was consumed; called every few seconds."""
         ...

@@ -102,3 +102,24 @@ async def test_who_is_listed_owns_nothing(cluster: EmbeddedCluster) -> None:
         assert await listed.committed(queue) == 1
         assert context.handovers.owned == 0
     assert context.members.group("audit") is None
+
+
+async def test_who_is_listed_makes_room(
+    cluster: EmbeddedCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    """For members that come later and share queues: they get all, and it goes on pulling."""
+    await send(cluster, 0, 8)
+    members = cluster.brokers[0].context.members
+    seen = Seen()
+    async with PullConsumer("g", namesrv=cluster.namesrv_addr, topics=["t"]) as listed:
+        assert len(members.client_ids("g")) == 1
+        async with PullConsumer("g", namesrv=cluster.namesrv_addr, topics=["t"]):
+            assert len(members.client_ids("g")) == 2, "their own kind leaves them alone"
+        async with push(cluster, seen) as member:
+            await until(lambda: len(seen.bodies) == 8)
+            assert members.client_ids("g") == [member.client_id]
+            assert "pull consumer listed no more" in caplog.text
+            for queue in await listed.fetch_queues("t"):
+                assert len((await listed.pull(queue, 0)).messages) == 2
+    assert set(seen.bodies.values()) == {1}
+    assert members.group("g") is None
