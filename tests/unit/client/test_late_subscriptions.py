@@ -2,13 +2,22 @@
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.consumers import Seen, consumer, fill
 from support.fake_cluster import FakeCluster
 from support.waiting import until
 
-from aerobee.client import ConsumeFrom, InvalidUse, Message, Producer, PushConsumer
+from aerobee.client import (
+    ConsumeFrom,
+    InvalidUse,
+    Message,
+    MessageModel,
+    Producer,
+    PushConsumer,
+    PushSettings,
+)
 from aerobee.remoting.bodies import SubscriptionData
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.testing import EmbeddedCluster
@@ -102,6 +111,41 @@ async def test_another_expression_and_handler_count_from_the_next_pull_on(
         assert sum(first.bodies.values()) == 2
         after = cluster.brokers[0].requests(RequestCode.QUERY_CONSUMER_OFFSET)
         assert len(after) == before, "no queue was taken anew"
+
+
+@pytest.mark.parametrize(
+    "way", [{"ordered": True}, {"model": MessageModel.BROADCASTING}], ids=["ordered", "broadcast"]
+)
+async def test_every_way_to_consume_follows(
+    cluster: FakeCluster, tmp_path: Path, way: dict[str, Any]
+) -> None:
+    """Topics come, change their handler and go."""
+    cluster.create("t", 1)
+    cluster.create("u", 1)
+    fill(cluster, "u", 4)
+    first, second, third = Seen(), Seen(), Seen()
+    settings = PushSettings(offsets_folder=str(tmp_path))
+    member = PushConsumer(
+        "g",
+        namesrv=cluster.namesrv,
+        settings=settings,
+        consume_from=ConsumeFrom.FIRST,
+        **way,
+    )
+    member.subscribe("t", first.handle)
+    async with member:
+        await until(lambda: len(member.queues()) == 2)
+        member.subscribe("u", second.handle)
+        await until(lambda: len(second.messages) == 4)
+        member.subscribe("u", third.handle, tags="a")
+        await until(lambda: all(wanted(cluster, at)["u"] == "a" for at in range(2)))
+        fill(cluster, "u", 2, tags="a")
+        await until(lambda: len(third.messages) == 2)
+        member.unsubscribe("u")
+        await until(lambda: all("u" not in wanted(cluster, at) for at in range(2)))
+        fill(cluster, "t", 2)
+        await until(lambda: len(first.messages) == 2)
+    assert len(second.messages) == 4
 
 
 async def test_a_late_expression_that_is_refused_is_told(
