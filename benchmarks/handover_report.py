@@ -84,7 +84,7 @@ def _kept(target: Path) -> Iterable[dict[str, Any]]:
     if not target.exists():
         return []
     runs: list[dict[str, Any]] = json.loads(target.read_text())["runs"]
-    return runs
+    return [run for run in runs if "title" in run]  # files of earlier versions have none
 
 
 def _document(run: Run, outcome: Outcome, date: str) -> dict[str, Any]:
