@@ -8,9 +8,9 @@ pulls themselves, which carry the offset that a member would commit.
 
 A client that hears of a change in one group shares the queues of all its groups anew, and some do
 so by a timer: whoever asks for the members (38) of a group that is being drained is answered when
-that is done, or is refused after a while, upon which it keeps what it has. That a topic has more
-queues or fewer nobody is told here, each client learns it when it asks for the route: for a minute,
-who asks for the members finishes before it is answered, alone.
+that is done, or after a while with those it had before, so that it keeps what it has. That a topic
+has more queues or fewer nobody is told here, each client learns it when it asks for the route: for
+a minute, who asks for the members finishes before it is answered, alone.
 """
 
 import logging
@@ -107,6 +107,7 @@ class Draining:
         self._of: dict[OwnedQueue, Drain] = {}
         self._rests: dict[str, Timer] = {}  # groups that were drained a short time ago
         self._late: set[str] = set()  # groups that have changed since they were told
+        self._told: dict[str, list[str]] = {}  # the clients of each group when it was told
         self._missed = Counter[str]()  # how often in a row a group did not finish in time
         self._slow: dict[str, int] = {}  # groups that did not twice: until when
         self._news: dict[str, Timer] = {}  # groups whose members may yet learn of a queue count
@@ -114,7 +115,7 @@ class Draining:
     def __len__(self) -> int:
         tables: tuple[Sized, ...] = (
             *(self._drains, self._held, self._of, self._rests),
-            *(self._late, self._missed, self._slow, self._news, self._handed_out),
+            *(self._late, self._told, self._missed, self._slow, self._news, self._handed_out),
         )
         return sum(len(table) for table in tables)
 
@@ -126,7 +127,7 @@ class Draining:
         if drain is not None or group in self._rests:
             self._late.add(group)
         elif self._begin(group, None) is None:
-            self._notify(group, connections)
+            self._announce(group, connections)
 
     def expect_news(self, group: str) -> None:
         """A topic of a group has another number of queues: its members learn of it one by one."""
@@ -137,6 +138,7 @@ class Draining:
         """Nobody is left in a group."""
         self._no_news(group)
         self._late.discard(group)
+        self._told.pop(group, None)
         self._missed.pop(group, None)
         self._slow.pop(group, None)
 
@@ -163,6 +165,26 @@ class Draining:
         if drain is None and group in self._news and not self._is_sharing(connection, group):
             drain = self._begin(group, connection)
         return drain is not None and not drain.told and self._hold((group, connection), answer)
+
+    def members_before(self, connection: Connection, group_name: str) -> list[str] | None:
+        """Return the clients with which a member keeps the queues that it has, as long as others
+        finish: those that the group was last told of. None where these are not all who own queues.
+
+        One that is new does not find itself there, and takes nothing until it is told.
+        """
+        group = self._members.group(group_name)
+        if group is None:
+            return None
+        owners = {
+            member.client.client_id
+            for other, member in group.members.items()
+            if self._owners.owned_by(other, group_name)
+        }
+        told = self._told.get(group_name, [])
+        if owners and owners.issubset(told):
+            return told
+        asker = group.members[connection].client.client_id if connection in group.members else ""
+        return None if asker in owners else [each for each in group.client_ids() if each != asker]
 
     def _is_sharing(self, connection: Connection, group: str) -> bool:
         """Whether a member that has finished asks on, topic by topic: its queues rest already."""
@@ -251,13 +273,17 @@ class Draining:
             self._note_slowness(drain)
         group = self._members.group(drain.group)
         if group is not None and drain.alone is None:
-            self._notify(drain.group, list(group.members))
+            self._announce(drain.group, list(group.members))
         settle_ms = SETTLE_MS_MAX if group is not None else 0
         drain.timer = self._later(settle_ms / 1000, lambda: self._over(drain))
         for held in self._held.pop((drain.group, drain.alone), {}):
             if held.timer is not None:
                 held.timer.cancel()
             held.answer(True)
+
+    def _announce(self, group: str, connections: list[Connection]) -> None:
+        self._told[group] = self._members.client_ids(group)
+        self._notify(group, connections)
 
     def _note_slowness(self, drain: Drain) -> None:
         """Wait no longer for a group that did not finish twice in a row: once is chance."""

@@ -182,12 +182,13 @@ class Handovers:
             self._owners.let_go(queue)
 
     def ask_members(
-        self, connection: Connection, group: str, answer: Callable[[bool], None]
+        self, connection: Connection, group: str, answer: Callable[[list[str] | None], None]
     ) -> bool:
         """A connection asks who is in a group (38); False when `answer` will be called later.
 
         Members do so that are about to rebalance: what is not ours begins when all have finished.
-        Where that takes long, `answer(False)` says that nothing is to be changed yet.
+        `answer` gets the clients; where that takes long, those with which nothing is to be changed
+        yet, None if they are not known.
         """
         members = self._members.group(group)
         member = members.members.get(connection) if members is not None else None
@@ -198,7 +199,9 @@ class Handovers:
             if not connection.closed:
                 if members_stand:
                     self._asked_members(connection, group)
-                answer(members_stand)
+                    answer(self._members.client_ids(group))
+                else:
+                    answer(self._draining.members_before(connection, group))
 
         if member.handover_timeout_ms is None and self._draining.put_on_hold(
             connection, group, late

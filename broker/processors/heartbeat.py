@@ -125,26 +125,25 @@ def unregister_client(ctx: Context, request: Request[UnregisterClientRequest]) -
 def consumer_list(ctx: Context, request: Request[ConsumerListRequest]) -> Outcome:
     """List the clients among which a group's queues are to be shared, when it can be done."""
     group = request.header.consumer_group
-    if not ctx.handovers.ask_members(request.connection, group, partial(_list_later, ctx, request)):
+    if not ctx.handovers.ask_members(request.connection, group, partial(_list_later, request)):
         return None
-    return _client_ids(ctx, group)
+    return _listed(group, ctx.members.client_ids(group))
 
 
-def _list_later(ctx: Context, request: Request[ConsumerListRequest], stands: bool) -> None:
-    """Answer a request that had to wait: without the members, clients keep the queues they have."""
+def _list_later(request: Request[ConsumerListRequest], client_ids: list[str] | None) -> None:
+    """Answer a request that had to wait: where it is refused, clients keep the queues they have."""
     group = request.header.consumer_group
     try:
-        if not stands:
+        if client_ids is None:
             remark = f"group {group} is changing, its members finish first and are told then"
             raise RequestError(ResponseCode.SYSTEM_BUSY, remark)
-        outcome: Outcome = _client_ids(ctx, group)
+        outcome: Outcome = _listed(group, client_ids)
     except RequestError as error:
         outcome = failure(request.command, error)
     answer(request.connection, request.command, outcome)
 
 
-def _client_ids(ctx: Context, group: str) -> Outcome:
-    client_ids = ctx.members.client_ids(group)
+def _listed(group: str, client_ids: list[str]) -> Outcome:
     if not client_ids:
         raise RequestError(ResponseCode.SYSTEM_ERROR, f"no consumer for this group, {group}")
     return Reply(body=encode_body(ConsumerListReply(consumer_id_list=client_ids)))

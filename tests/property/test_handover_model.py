@@ -216,8 +216,9 @@ class HandoverMachine(RuleBasedStateMachine):
         """Begin to rebalance, at the latest when all have had their time to finish."""
         connection, since_ms = self.connections[number], self.time.now_ms
 
-        def answered(members_stand: bool) -> None:
+        def answered(clients: list[str] | None) -> None:
             assert self.time.now_ms - since_ms <= HELD_MS
+            assert clients is None or clients == sorted(set(clients))
 
         self.handovers.ask_members(connection, "g", answered)
 
