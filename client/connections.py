@@ -97,6 +97,10 @@ class Connections:
         connection = self._pool.get(address) or await self.connect(address)
         connection.oneway(Command(code, dict(ext), body))
 
+    def drop(self, address: str, reason: str) -> None:
+        """Close the connection to `address`; the next call makes another."""
+        self._pool.drop(address, reason)
+
     async def close(self) -> None:
         """Close every connection; what waits for a reply gets Unavailable."""
         await self._pool.close()

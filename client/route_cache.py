@@ -12,7 +12,7 @@ from aerobee.client.errors import BrokerRefused, RouteMissing
 from aerobee.client.message import MessageQueue
 from aerobee.remoting.bodies import TopicRouteData, decode_body
 from aerobee.remoting.codes import Perm, RequestCode, ResponseCode
-from aerobee.remoting.errors import AerobeeError, Unavailable
+from aerobee.remoting.errors import AerobeeError, CallTimedOut, Unavailable
 from aerobee.remoting.headers.route import RouteInfoRequest
 
 log = logging.getLogger(__name__)
@@ -201,6 +201,8 @@ class RouteCache:
                 problem = error
             except Unavailable as error:
                 problem = error
+                if isinstance(error, CallTimedOut):  # it may be half open, for minutes
+                    self._connections.drop(namesrv[at], str(error))
             else:
                 self._first = at
                 return decode_body(TopicRouteData, reply.body)

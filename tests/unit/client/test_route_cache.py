@@ -86,6 +86,26 @@ async def test_the_next_nameserver_is_asked(cluster: FakeCluster) -> None:
     await connections.close()
 
 
+async def test_a_nameserver_that_is_silent_is_asked_on_another_connection() -> None:
+    """A connection may be half open for minutes; Java's client closes it, too."""
+    connected: list[asyncio.StreamWriter] = []
+
+    async def silent(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connected.append(writer)
+
+    async with await asyncio.start_server(silent, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        connections = Connections(ClientSettings(api_timeout_ms=50), refuse_requests)
+        routes = RouteCache(connections, [f"127.0.0.1:{port}"])
+        for _ in range(2):
+            with pytest.raises(Unavailable, match="no reply"):
+                await routes.get("t")
+        assert len(connected) == 2
+        await connections.close()
+        for writer in connected:
+            writer.close()
+
+
 async def test_an_assumed_route_becomes_the_real_one(
     cluster: FakeCluster, routes: RouteCache
 ) -> None:
