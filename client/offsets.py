@@ -106,6 +106,8 @@ class GroupOffsets(QueueOffsets):
 
     One commit of a queue is under way at a time, and none comes after a later one: RocketMQ serves
     the requests of a connection in many threads, where a commit could overtake the one before it.
+    The first commit of a topic goes to its broker alone: of two that begin a group's table together
+    RocketMQ forgets one, although it acknowledges both (ConsumerOffsetManager.commitOffset).
     """
 
     def __init__(self, brokers: BrokerCalls, group: str, timeout_ms: int) -> None:
@@ -114,6 +116,8 @@ class GroupOffsets(QueueOffsets):
         self._numbers = itertools.count(1)  # of commits, in the order in which they were asked for
         self._latest: dict[MessageQueue, int] = {}  # the number of each queue's last one
         self._under_way: dict[MessageQueue, asyncio.Lock] = {}
+        self._first: dict[tuple[str, str], asyncio.Lock] = {}  # by broker and topic
+        self._begun: set[tuple[str, str]] = set()
 
     async def committed(self, queue: MessageQueue) -> int | None:
         """Return the group's committed offset, or None if it has none.
@@ -161,20 +165,24 @@ class GroupOffsets(QueueOffsets):
             if number < self._latest.get(queue, 0):
                 return
             self._latest[queue] = number
-            await self._brokers.call_broker(
-                queue,
-                RequestCode.UPDATE_CONSUMER_OFFSET,
-                self._update(queue, offset),
-                self._timeout_ms,
-            )
+            table = queue.broker_name, queue.topic
+            if table not in self._begun:
+                async with self._first.setdefault(table, asyncio.Lock()):
+                    if table not in self._begun:
+                        await self._send(queue, offset)
+                        self._begun.add(table)
+                        return
+            await self._send(queue, offset)
 
-    def _update(self, queue: MessageQueue, offset: int) -> Header:
-        return UpdateConsumerOffsetRequest(
+    async def _send(self, queue: MessageQueue, offset: int) -> None:
+        header = UpdateConsumerOffsetRequest(
             consumer_group=self.group,
             topic=queue.topic,
             queue_id=queue.queue_id,
             commit_offset=offset,
         )
+        code = RequestCode.UPDATE_CONSUMER_OFFSET
+        await self._brokers.call_broker(queue, code, header, self._timeout_ms)
 
 
 class ConsumeFrom(enum.Enum):

@@ -70,3 +70,18 @@ async def test_what_a_pull_has_outdated_is_not_sent() -> None:
     await asyncio.gather(first, second)
     await offsets.commit(QUEUE, 40)
     assert broker.stored == [10, 40]
+
+
+async def test_the_first_commit_of_a_topic_goes_alone() -> None:
+    """Of two commits that begin a group's table together, RocketMQ forgets one."""
+    broker = SlowBroker()
+    offsets = GroupOffsets(broker, "g", 1000)
+    queues = [MessageQueue("t", "broker-a", queue_id) for queue_id in range(4)]
+    committing = asyncio.create_task(offsets.commit_all(dict.fromkeys(queues, 25)))
+    await asyncio.sleep(0)  # gather starts them
+    await asyncio.sleep(0)
+    await offsets.commit(MessageQueue("t", "broker-b", 0), 7)
+    assert (broker.asked, broker.stored) == (2, [7])
+    broker.first_may_go.set()
+    await committing
+    assert broker.stored == [7, 25, 25, 25, 25]
