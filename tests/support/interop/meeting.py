@@ -1,11 +1,12 @@
 """Servers and peer programs that stay up while many cases use them, each with names of its own."""
 
+from collections import Counter
 from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import Final, Self
 
 from support.interop.cluster import Cluster
-from support.interop.peers import Content, Peer
+from support.interop.peers import OURS, Content, Peer
 from support.interop.raw_messages import create_group, create_topic, send, wait_for_route
 from support.interop.raw_remoting import RawClient
 from support.interop.sessions import Session
@@ -17,12 +18,19 @@ SETTINGS: Final[Mapping[str, str]] = {
 }
 
 
+def is_all_foreign(case: Mapping[str, object]) -> bool:
+    """Whether a case of `meeting` has RocketMQ's broker and a client that is not ours."""
+    foreign_client = isinstance(client := case.get("client"), Peer) and client is not OURS
+    return case.get("meeting") == "rocketmq" and foreign_client
+
+
 class Meeting:
     """A cluster and, for each peer that is asked for, one running session."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         self._sessions: dict[str, Session] = {}
+        self._topics = Counter[str]()
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
@@ -40,8 +48,17 @@ class Meeting:
         return self._sessions[peer.name]
 
     def topic(self, word: str, peer: Peer, queues: int = 4) -> str:
-        """Make a topic of this case's own and return its name."""
+        """Make a topic of this case's own and return its name.
+
+        Who asks for the same one again has a second try: nothing is left of the first one, neither
+        messages nor a session that may still owe it answers.
+        """
         name = f"{word}-{peer.name.replace('.', '_')}"
+        self._topics[name] += 1
+        if self._topics[name] > 1:
+            name = f"{name}-{self._topics[name]}"
+            if peer.name in self._sessions:
+                self._sessions.pop(peer.name).stop()
         create_topic(self.cluster.broker, name, queues)
         wait_for_route(self.cluster.namesrv, name)
         return name

@@ -14,6 +14,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Self
@@ -114,7 +115,8 @@ def end_program(
 ) -> None:
     """Close a program's input, on which it shuts down; one that hangs is killed."""
     if child.stdin is not None:
-        child.stdin.close()
+        with suppress(BrokenPipeError):  # of a program that has ended without reading it all
+            child.stdin.close()
     try:
         child.wait(seconds_max)
     except subprocess.TimeoutExpired:
