@@ -68,12 +68,11 @@ class Tables:
         """Write what has changed, every `flushConsumerOffsetInterval`."""
         while True:
             await asyncio.sleep(settings().flush_consumer_offset_interval / 1000)
-            try:
-                await self.topics.file.flush()
-                await self.groups.file.flush()
-                await self.offsets.flush()
-            except OSError as error:
-                log.error("tables not saved error=%s", error)
+            for flush in (self.topics.file.flush, self.groups.file.flush, self.offsets.flush):
+                try:
+                    await flush()
+                except OSError as error:  # of one file: the others are written all the same
+                    log.error("table_not_saved error=%s", error)
 
     async def save_delay_offsets(
         self, settings: "Callable[[], BrokerSettings]", delays: "DelayService"
