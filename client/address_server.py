@@ -1,12 +1,12 @@
 """Nameserver addresses that an HTTP server tells: for clusters whose nameservers move."""
 
-import asyncio
 import logging
 from typing import Final
 from urllib.parse import urlsplit
 
 from aerobee.remoting.errors import AerobeeError, Unavailable
 from aerobee.remoting.net.addresses import format_address, parse_address
+from aerobee.remoting.net.shared import Shared
 
 log = logging.getLogger(__name__)
 
@@ -38,14 +38,14 @@ class AddressServer:
     def __init__(self, url: str, unit_name: str, addresses: list[str]) -> None:
         self.url = f"{url}-{unit_name}?nofix=1" if unit_name else url
         self._addresses = addresses
-        self._asking: asyncio.Task[None] | None = None
+        self._asking: Shared[None] | None = None
 
     async def find(self) -> None:
         """Wait for the first addresses; raises Unavailable if they cannot be had."""
         if not self._addresses:
-            if self._asking is None or self._asking.done():
-                self._asking = asyncio.get_running_loop().create_task(self._ask())
-            await asyncio.shield(self._asking)
+            if self._asking is None or self._asking.task.done():
+                self._asking = Shared(self._ask())
+            await self._asking.wait()
 
     async def refresh(self) -> None:
         """Ask again; a failure is logged, and the known addresses stay."""

@@ -1,6 +1,5 @@
 """Which brokers serve a topic: asked of the nameservers, kept, and refreshed."""
 
-import asyncio
 import logging
 import random
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -14,6 +13,7 @@ from aerobee.remoting.bodies import TopicRouteData, decode_body
 from aerobee.remoting.codes import Perm, RequestCode, ResponseCode
 from aerobee.remoting.errors import AerobeeError, CallTimedOut, Unavailable
 from aerobee.remoting.headers.route import RouteInfoRequest
+from aerobee.remoting.net.shared import Shared
 
 log = logging.getLogger(__name__)
 
@@ -72,7 +72,7 @@ class RouteCache:
         self.on_changed: list[Callable[[TopicRoute], None]] = []
         self._connections = connections
         self._first = random.randrange(1 << 16)  # whichever that is among them
-        self._fetching: dict[str, asyncio.Future[TopicRoute | None]] = {}
+        self._fetching: dict[str, Shared[TopicRoute | None]] = {}
 
     async def get(self, topic: str) -> TopicRoute:
         """Return the topic's route, asking the nameservers if it is not known yet.
@@ -104,26 +104,15 @@ class RouteCache:
     async def refresh(self, topic: str) -> TopicRoute | None:
         """Ask for the topic's route anew; None if the nameservers do not know it.
 
-        Calls for the same topic at the same time share one request. A known route stays when the
-        topic is gone or nobody answers. Raises Unavailable in the latter case.
+        Calls for the same topic at the same time share one request, which goes on whoever of them
+        gives up. A known route stays when the topic is gone or nobody answers. Raises Unavailable
+        in the latter case.
         """
         fetching = self._fetching.get(topic)
-        if fetching is not None:
-            return await asyncio.shield(fetching)
-        future: asyncio.Future[TopicRoute | None] = asyncio.get_running_loop().create_future()
-        self._fetching[topic] = future
-        try:
-            route = await self._fetch(topic)
-        except BaseException as error:
-            failure = error if isinstance(error, Exception) else Unavailable("look-up cancelled")
-            future.set_exception(failure)
-            future.exception()  # nobody else may be waiting
-            raise
-        else:
-            future.set_result(route)
-            return route
-        finally:
-            del self._fetching[topic]
+        if fetching is None:
+            fetching = self._fetching[topic] = Shared(self._fetch(topic))
+            fetching.task.add_done_callback(lambda _: self._fetching.pop(topic))
+        return await fetching.wait()
 
     async def refresh_all(self, topics: Iterable[str]) -> None:
         """Refresh these topics one after the other; errors are logged, what is known stays."""

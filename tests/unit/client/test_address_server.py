@@ -1,5 +1,7 @@
 """Clients find nameservers that an HTTP server names, and follow them when they move."""
 
+import asyncio
+import gc
 import re
 from collections.abc import AsyncIterator
 
@@ -69,6 +71,31 @@ async def test_nameservers_are_found_and_followed(
             asked = len(addresses.asked)
             await until(lambda asked=asked: len(addresses.asked) > asked + 1)  # type: ignore[misc]
         await producer.send(Message("t", b"y"))
+
+
+async def test_a_failure_that_nobody_waits_for_is_not_reported_as_lost() -> None:
+    """The user has given up: the event loop need not complain of an error never retrieved."""
+    complaints: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, what: complaints.append(what))
+    asked, may_go = asyncio.Event(), asyncio.Event()
+
+    async def hang_up(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.set()
+        await may_go.wait()
+        writer.close()
+
+    async with await asyncio.start_server(hang_up, "127.0.0.1", 0) as server:
+        url = "http://" + ":".join(map(str, server.sockets[0].getsockname()))
+        addresses = AddressServer(url, "", [])
+        finding = asyncio.create_task(addresses.find())
+        await asked.wait()
+        finding.cancel()
+        await asyncio.wait([finding])
+        may_go.set()
+        await until(lambda: len(asyncio.all_tasks()) == 1)
+    del addresses, finding
+    gc.collect()
+    assert complaints == []
 
 
 async def test_a_cluster_is_looked_at_through_an_address_server(

@@ -37,6 +37,20 @@ async def test_one_question_serves_all_who_wait(cluster: FakeCluster, routes: Ro
     assert routes.address("broker-b") == cluster.brokers[1].address
 
 
+async def test_who_gives_up_a_look_up_leaves_it_to_the_others(
+    cluster: FakeCluster, routes: RouteCache
+) -> None:
+    """Not even the one that asked first takes their answer away."""
+    cluster.create("t", 2)
+    callers = [asyncio.create_task(routes.get("t")) for _ in range(3)]
+    await asyncio.sleep(0)
+    callers[0].cancel()
+    first, *others = await asyncio.gather(*callers, return_exceptions=True)
+    assert isinstance(first, asyncio.CancelledError)
+    assert all(isinstance(route, TopicRoute) for route in others)
+    assert len(cluster.brokers[0].requests(ROUTE)) == 1
+
+
 async def test_changes_are_announced_once(cluster: FakeCluster, routes: RouteCache) -> None:
     """A refresh that finds nothing different says nothing."""
     cluster.create("t", 2)
