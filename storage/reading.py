@@ -169,12 +169,13 @@ class Reader:
         count = min(count, messages_max)
         entries = (_STRUCTS.get(count) or _struct(count)).unpack_from(buffer, at)
         places, sizes = entries[::3], entries[1::3]
-        total, first, end = sum(sizes), min(places), max(map(add, places, sizes))
+        ends = tuple(map(add, places, sizes))
+        total, first, end = sum(sizes), min(places), max(ends)
         file = self._log.file_at(first) if total <= bytes_max and min(sizes) > 0 else None
         if file is not None and end <= file[2]:
             view, base, _ = file  # all of them lie in one file
             parts: list[bytes | memoryview]
-            if end - first == total:  # side by side
+            if ends[:-1] == places[1:]:  # side by side, in this order
                 parts = [view[first - base : end - base]]
             else:
                 pairs = zip(places, sizes, strict=True)

@@ -90,6 +90,24 @@ def test_neighbours_come_in_one_piece(tmp_path: Path) -> None:
     assert offsets(by_filter) == list(range(20))
 
 
+def test_the_queue_says_in_which_order_records_come(tmp_path: Path) -> None:
+    """Where entries do not name records in the order of the log, as in a damaged queue file."""
+    store = opened(small(tmp_path))
+    for _ in range(4):
+        append(store)
+    store.commit_log.commit()
+    queue = store.queue("orders", 0)
+    buffer, at, _ = queue.run(0, 4)
+    first, second, third, last = (bytes(buffer[at + 20 * i : at + 20 * i + 20]) for i in range(4))
+    for entries, numbers in (
+        ((second, first, third, last), [1, 0, 2, 3]),
+        ((first, first, third, last), [0, 0, 2, 3]),
+    ):
+        buffer[at : at + 80] = b"".join(entries)
+        assert offsets(store.read(queue, 0, 4, BIG)) == numbers
+        assert offsets(store.read(queue, 0, 4, BIG, frozenset({0}))) == numbers
+
+
 def test_reads_cross_log_files_but_not_queue_files(tmp_path: Path) -> None:
     """Log files may change within a read; a queue file's end ends it, as in RocketMQ."""
     store = opened(small(tmp_path, segment_bytes=4096))
