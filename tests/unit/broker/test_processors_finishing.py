@@ -1,8 +1,10 @@
 """Members of other projects that finish what they fetched before they lose a queue."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.live_broker import LiveBroker, live_broker
@@ -41,6 +43,34 @@ async def joined(live: LiveBroker, client_id: str) -> RawMember:
     return member
 
 
+@pytest.fixture
+async def old(live: LiveBroker) -> AsyncIterator[RawMember]:
+    """The only member of the group, which was told of it and has fetched all of queue 0."""
+    async with await joined(live, "c1") as member:
+        await member.start_of()
+        await member.pull(0)
+        await member.hears(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED)
+        member.told.clear()
+        yield member
+
+
+async def hears_of_change(member: RawMember) -> None:
+    """Wait until a member is told that its group has changed (40)."""
+    await member.hears(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED)
+
+
+@asynccontextmanager
+async def waiting(*pulls: Coroutine[Any, Any, object]) -> AsyncIterator[None]:
+    """Let pulls go on meanwhile."""
+    tasks = [asyncio.create_task(pull) for pull in pulls]
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
 async def finish(member: RawMember, queue_id: int = 0) -> None:
     """Pull as a client does that is answered with nothing, with all consumed that was fetched."""
     while (await member.pull(END, queue_id, suspend_ms=60_000, commit=END)).code == NOTHING:
@@ -72,60 +102,46 @@ async def test_who_waits_for_each_other_finishes(live: LiveBroker) -> None:
         await two.pull(0, 1)
         first, second = one.starting(1), two.starting(0)
         await until(lambda: live.broker.context.handovers.waiting == 2)
-        pulls = [asyncio.create_task(finish(one, 0)), asyncio.create_task(finish(two, 1))]
-        assert offset_of(await first) == offset_of(await second) == END
+        async with waiting(finish(one, 0), finish(two, 1)):
+            assert offset_of(await first) == offset_of(await second) == END
         assert dict(live.broker.context.handovers.given) == {"finished": 2}
-        for pull in pulls:
-            pull.cancel()
 
 
-async def test_members_keep_what_they_have_while_others_are_slow(live: LiveBroker) -> None:
+async def test_members_keep_what_they_have_while_others_are_slow(
+    live: LiveBroker, old: RawMember
+) -> None:
     """Who asks for the members gets those before the change: nobody takes anything yet."""
-    async with await joined(live, "c1") as old:
-        await old.start_of()
-        await old.pull(0)
-        await old.hears(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED)
-        old.told.clear()
-        async with await joined(live, "c2") as new:
-            answers = await asyncio.gather(old.members(), new.members())
-            assert [reply.body for reply in answers] == [b'{"consumerIdList":["c1"]}'] * 2
-            assert not old.told and not new.told
-            finishing = asyncio.create_task(finish(old))
-            await new.hears(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED)
+    async with await joined(live, "c2") as new:
+        answers = await asyncio.gather(old.members(), new.members())
+        assert [reply.body for reply in answers] == [b'{"consumerIdList":["c1"]}'] * 2
+        assert not old.told and not new.told
+        async with waiting(finish(old)):
+            await hears_of_change(new)
             assert (await new.members()).body == b'{"consumerIdList":["c1","c2"]}'
             assert offset_of(await new.start_of()) == END
-            finishing.cancel()
 
 
-async def test_who_has_queues_but_was_not_told_of_is_not_left_out(live: LiveBroker) -> None:
+async def test_who_has_queues_but_was_not_told_of_is_not_left_out(
+    live: LiveBroker, old: RawMember
+) -> None:
     """As after a restart of the broker: owners are refused, who is new gets all but itself."""
-    async with await joined(live, "c1") as old:
-        await old.start_of()
-        await old.pull(0)
-        await old.hears(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED)
-        async with await joined(live, "c2") as back:
-            await back.pull(0, 1)
-            refused = await asyncio.gather(old.members(), back.members())
-            assert [reply.code for reply in refused] == [ResponseCode.SYSTEM_BUSY] * 2
-            assert "its members finish first" in (refused[0].remark or "")
-            async with await joined(live, "c3") as new:
-                assert (await new.members()).body == b'{"consumerIdList":["c1","c2"]}'
+    async with await joined(live, "c2") as back:
+        await back.pull(0, 1)
+        refused = await asyncio.gather(old.members(), back.members())
+        assert [reply.code for reply in refused] == [ResponseCode.SYSTEM_BUSY] * 2
+        assert "its members finish first" in (refused[0].remark or "")
+        async with await joined(live, "c3") as new:
+            assert (await new.members()).body == b'{"consumerIdList":["c1","c2"]}'
 
 
-async def test_a_change_right_after_another_is_told_later(live: LiveBroker) -> None:
+async def test_a_change_right_after_another_is_told_later(live: LiveBroker, old: RawMember) -> None:
     """A group consumes for as long as it has rested before it has to finish again."""
-    async with await joined(live, "c1") as old:
-        await old.start_of()
-        await old.pull(0)
-        await old.hears(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED)
-        async with await joined(live, "c2") as new:
-            finishing = asyncio.create_task(finish(old))
-            await new.hears(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED)
-            async with await joined(live, "c3") as third:
-                assert (await third.members()).body == b'{"consumerIdList":["c1","c2"]}'
-                await third.hears(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED)
-                assert (await third.members()).body == b'{"consumerIdList":["c1","c2","c3"]}'
-            finishing.cancel()
+    async with await joined(live, "c2") as new, waiting(finish(old)):
+        await hears_of_change(new)
+        async with await joined(live, "c3") as third:
+            assert (await third.members()).body == b'{"consumerIdList":["c1","c2"]}'
+            await hears_of_change(third)
+            assert (await third.members()).body == b'{"consumerIdList":["c1","c2","c3"]}'
 
 
 async def add_queues(live: LiveBroker) -> None:
@@ -136,32 +152,25 @@ async def add_queues(live: LiveBroker) -> None:
     assert reply.code == ResponseCode.SUCCESS
 
 
-async def test_who_may_learn_of_more_queues_finishes_before_it_shares(live: LiveBroker) -> None:
+async def test_who_may_learn_of_more_queues_finishes_before_it_shares(
+    live: LiveBroker, old: RawMember
+) -> None:
     """Nothing tells clients that a topic has more queues: each shares anew at its own time."""
-    async with await joined(live, "c1") as old:
-        await old.start_of()
-        await old.pull(0)
-        await old.hears(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED)
-        assert (await old.members()).code == ResponseCode.SUCCESS
-        await add_queues(live)
-        question = asyncio.create_task(old.members())
-        assert (await old.pull(END, suspend_ms=60_000, commit=0)).code == NOTHING
-        assert not question.done()
-        finishing = asyncio.create_task(finish(old))
+    assert (await old.members()).code == ResponseCode.SUCCESS
+    await add_queues(live)
+    question = asyncio.create_task(old.members())
+    assert (await old.pull(END, suspend_ms=60_000, commit=0)).code == NOTHING
+    assert not question.done()
+    async with waiting(finish(old)):
         assert (await question).code == ResponseCode.SUCCESS
         assert (await old.members()).code == ResponseCode.SUCCESS  # of its next topic: at once
-        finishing.cancel()
 
 
-async def test_who_finishes_alone_is_answered_in_any_case(live: LiveBroker) -> None:
+async def test_who_finishes_alone_is_answered_in_any_case(live: LiveBroker, old: RawMember) -> None:
     """Nobody would tell it when to ask again, and what it has dropped never finishes."""
-    async with await joined(live, "c1") as old:
-        await old.start_of()
-        await old.pull(0)
-        await old.hears(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED)
-        await add_queues(live)
-        for _ in range(2):
-            assert (await old.members()).code == ResponseCode.SUCCESS
+    await add_queues(live)
+    for _ in range(2):
+        assert (await old.members()).code == ResponseCode.SUCCESS
 
 
 class LiteMember(RawMember):
@@ -190,55 +199,43 @@ class LiteMember(RawMember):
         connection.send(command.reply(0, {}, encode_body(info, strict=False)))
 
 
-async def lite_owner(live: LiveBroker, auto_commit: str = "true") -> LiteMember:
-    """Return a lite pull consumer that has fetched all of both queues and waits for more."""
-    member = LiteMember(live.broker.port, "c1", auto_commit=auto_commit)
-    await member.beat()
-    for queue_id in (0, 1):
-        await member.start_of(queue_id)
-        assert (await member.pull(0, queue_id)).code == ResponseCode.SUCCESS
-    return member
-
-
-async def started(member: LiteMember) -> list["asyncio.Task[Command]"]:
-    """Let it wait for more in both queues."""
-    pulls = [
-        asyncio.create_task(member.pull(END, queue_id, suspend_ms=60_000)) for queue_id in (0, 1)
-    ]
-    await member.hears(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED)
-    member.told.clear()
-    return pulls
+@asynccontextmanager
+async def lite_owner(live: LiveBroker, auto_commit: str = "true") -> AsyncIterator[LiteMember]:
+    """Have a lite pull consumer that has fetched all of both queues and waits for more."""
+    async with LiteMember(live.broker.port, "c1", auto_commit=auto_commit) as member:
+        await member.beat()
+        for queue_id in (0, 1):
+            await member.start_of(queue_id)
+            assert (await member.pull(0, queue_id)).code == ResponseCode.SUCCESS
+        pulls = [member.pull(END, queue_id, suspend_ms=60_000) for queue_id in (0, 1)]
+        async with waiting(*pulls):
+            await hears_of_change(member)
+            member.told.clear()
+            yield member
 
 
 async def test_what_a_lite_pull_consumer_has_handed_out_is_committed(live: LiveBroker) -> None:
     """When it holds nothing any more; of its latest batch the user may have some in hand."""
     committed = live.broker.context.offsets.committed
-    async with await lite_owner(live) as lite:
+    async with lite_owner(live) as lite, LiteMember(live.broker.port, "c2") as new:
         lite.holds = {0: (0, 1_000), 1: (3, 2_000)}
-        pulls = await started(lite)
-        async with LiteMember(live.broker.port, "c2") as new:
-            await new.beat()
-            await until(lambda: committed("G", "T", 0) == END)
-            assert committed("G", "T", 1) is None and not new.told
-            lite.holds = {0: (0, 1_000), 1: (0, 2_000)}
-            await new.hears(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED)
-            assert committed("G", "T", 1) == END - BATCH
-            await lite.commit(1)  # its own, some seconds old
-            assert committed("G", "T", 0) == END
-            assert offset_of(await new.start_of(0)) == END
-            assert offset_of(await new.start_of(1)) == END - BATCH
-        for pull in pulls:
-            pull.cancel()
+        await new.beat()
+        await until(lambda: committed("G", "T", 0) == END)
+        assert committed("G", "T", 1) is None and not new.told
+        lite.holds = {0: (0, 1_000), 1: (0, 2_000)}
+        await hears_of_change(new)
+        assert committed("G", "T", 1) == END - BATCH
+        await lite.commit(1)  # its own, some seconds old
+        assert committed("G", "T", 0) == END
+        assert offset_of(await new.start_of(0)) == END
+        assert offset_of(await new.start_of(1)) == END - BATCH
 
 
 async def test_nothing_is_committed_for_who_commits_by_hand(live: LiveBroker) -> None:
     """Its members hear of the change at once: there is nothing to wait for."""
-    async with await lite_owner(live, auto_commit="false") as lite:
+    async with lite_owner(live, auto_commit="false") as lite:
         lite.holds = {0: (0, 1_000), 1: (0, 2_000)}
-        pulls = await started(lite)
         async with LiteMember(live.broker.port, "c2") as new:
             await new.beat()
-            await new.hears(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED)
+            await hears_of_change(new)
             assert live.broker.context.offsets.committed("G", "T", 0) is None
-        for pull in pulls:
-            pull.cancel()
