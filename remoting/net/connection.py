@@ -290,7 +290,7 @@ class Connection(asyncio.Protocol):
         if self.transport.is_closing():
             return  # the peer left, or was cut off, since the frames were written
         self.transport.write(data)
-        if self._stops & STOP_UNSENT:
+        if self in self.budget.unsent:
             self.measure_unsent()
 
     def measure_unsent(self) -> None:

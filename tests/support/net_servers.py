@@ -1,6 +1,7 @@
 """Servers for tests of the network layer."""
 
 from dataclasses import dataclass, field
+from typing import Self
 
 from aerobee.remoting.command import Command
 from aerobee.remoting.net.connection import Connection, Handler
@@ -17,7 +18,7 @@ def echo(connection: Connection, command: Command) -> None:
 
 @dataclass
 class Servers:
-    """Starts servers for one test and closes them after it."""
+    """Starts servers for one test; the end of `async with` closes them."""
 
     started: list[Server] = field(default_factory=list)
 
@@ -35,3 +36,10 @@ class Servers:
         )
         self.started.append(server)
         return server
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for server in self.started:
+            await server.close()

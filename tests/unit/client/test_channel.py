@@ -9,7 +9,7 @@ from support.net_servers import Servers
 from aerobee.client.channel import Channel
 from aerobee.remoting.acks import Ack
 from aerobee.remoting.codes import RequestCode
-from aerobee.remoting.command import FLAG_RESPONSE, Codec, Command
+from aerobee.remoting.command import FLAG_ONEWAY, FLAG_RESPONSE, Codec, Command
 from aerobee.remoting.errors import CallTimedOut, ConnectionLost
 from aerobee.remoting.frame import encode_frame
 from aerobee.remoting.net.client import ConnectionPool
@@ -28,10 +28,8 @@ def reply(opaque: int, code: int = 0, ext: dict[str, str] = FIELDS, codec: int =
 @pytest.fixture
 async def start_server() -> AsyncIterator[Servers]:
     """Let a test start servers."""
-    servers = Servers()
-    yield servers
-    for server in servers.started:
-        await server.close()
+    async with Servers() as servers:
+        yield servers
 
 
 @pytest.fixture
@@ -146,4 +144,19 @@ async def test_replies_are_read_while_the_broker_takes_nothing(start_server: Ser
     calls = [connection.begin(1, {}, block, 20) for _ in range(40)]
     replies = await asyncio.wait_for(asyncio.gather(*calls), 20)
     assert [len(each.body) for each in replies] == [len(block)] * 40
+    await pool.close()
+
+
+async def test_a_broker_that_takes_nothing_is_given_up(start_server: Servers) -> None:
+    """What it has not taken is bounded even while the sender leaves the loop no turn."""
+    server = await start_server(lambda connection, command: connection.stop_reading(1))
+    limits = NetLimits(write_bytes_max=4_000_000)
+    pool = ConnectionPool(kind=Channel, limits=limits)
+    connection = await pool.connect(f"127.0.0.1:{server.port}")
+    frame = encode_frame(Command(1, {}, bytes(100_000), flag=FLAG_ONEWAY))
+    sent = 0
+    with pytest.raises(ConnectionLost, match="slow reader"):
+        for sent in range(1000):
+            connection.oneway_frame(frame)
+    assert sent < 900
     await pool.close()

@@ -18,7 +18,5 @@ def pytest_asyncio_loop_factories(
 @pytest.fixture
 async def start_server() -> AsyncIterator[Servers]:
     """Let a test start servers: `server = await start_server(handler, limits=...)`."""
-    servers = Servers()
-    yield servers
-    for server in servers.started:
-        await server.close()
+    async with Servers() as servers:
+        yield servers
