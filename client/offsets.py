@@ -1,6 +1,7 @@
 """Offsets of one group: what the brokers keep, and where a queue begins for a group without one."""
 
 import asyncio
+import contextlib
 import enum
 import itertools
 import logging
@@ -22,6 +23,7 @@ from aerobee.remoting.headers.offsets import (
     SearchOffsetRequest,
     UpdateConsumerOffsetRequest,
 )
+from aerobee.remoting.net.shared import Shared
 
 log = logging.getLogger(__name__)
 
@@ -107,7 +109,8 @@ class GroupOffsets(QueueOffsets):
     One commit of a queue is under way at a time, and none comes after a later one: RocketMQ serves
     the requests of a connection in many threads, where a commit could overtake the one before it.
     The first commit of a topic goes to its broker alone: of two that begin a group's table together
-    RocketMQ forgets one, although it acknowledges both (ConsumerOffsetManager.commitOffset).
+    RocketMQ forgets one, although it acknowledges both (ConsumerOffsetManager.commitOffset). If it
+    gets no answer, those that wait for it fail with it: a silent broker costs one time-out.
     """
 
     def __init__(self, brokers: BrokerCalls, group: str, timeout_ms: int) -> None:
@@ -116,7 +119,7 @@ class GroupOffsets(QueueOffsets):
         self._numbers = itertools.count(1)  # of commits, in the order in which they were asked for
         self._latest: dict[MessageQueue, int] = {}  # the number of each queue's last one
         self._under_way: dict[MessageQueue, asyncio.Lock] = {}
-        self._first: dict[tuple[str, str], asyncio.Lock] = {}  # by broker and topic
+        self._first: dict[tuple[str, str], Shared[None]] = {}  # by broker and topic
         self._begun: set[tuple[str, str]] = set()
 
     async def committed(self, queue: MessageQueue) -> int | None:
@@ -166,13 +169,19 @@ class GroupOffsets(QueueOffsets):
                 return
             self._latest[queue] = number
             table = queue.broker_name, queue.topic
-            if table not in self._begun:
-                async with self._first.setdefault(table, asyncio.Lock()):
-                    if table not in self._begun:
-                        await self._send(queue, offset)
-                        self._begun.add(table)
-                        return
+            while table not in self._begun:
+                if (first := self._first.get(table)) is None:
+                    first = self._first[table] = Shared(self._begin(table, queue, offset))
+                    first.task.add_done_callback(lambda _: self._first.pop(table))
+                    return await first.wait()
+                with contextlib.suppress(BrokerRefused):  # it may be about that queue alone
+                    await first.wait()
             await self._send(queue, offset)
+
+    async def _begin(self, table: tuple[str, str], queue: MessageQueue, offset: int) -> None:
+        """Commit on the first queue of a broker's table; the others wait, or fail, with it."""
+        await self._send(queue, offset)
+        self._begun.add(table)
 
     async def _send(self, queue: MessageQueue, offset: int) -> None:
         header = UpdateConsumerOffsetRequest(

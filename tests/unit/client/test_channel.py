@@ -154,9 +154,7 @@ async def test_a_broker_that_takes_nothing_is_given_up(start_server: Servers) ->
     pool = ConnectionPool(kind=Channel, limits=limits)
     connection = await pool.connect(f"127.0.0.1:{server.port}")
     frame = encode_frame(Command(1, {}, bytes(100_000), flag=FLAG_ONEWAY))
-    sent = 0
     with pytest.raises(ConnectionLost, match="slow reader"):
-        for sent in range(1000):
+        for _ in range(1000):
             connection.oneway_frame(frame)
-    assert sent < 900
     await pool.close()

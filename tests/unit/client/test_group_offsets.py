@@ -2,8 +2,11 @@
 
 import asyncio
 
-from aerobee.client import MessageQueue
+import pytest
+
+from aerobee.client import BrokerRefused, MessageQueue, Unavailable
 from aerobee.client.offsets import GroupOffsets
+from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.command import Command
 from aerobee.remoting.headers._fields import Header
 from aerobee.remoting.headers.offsets import UpdateConsumerOffsetRequest
@@ -85,3 +88,57 @@ async def test_the_first_commit_of_a_topic_goes_alone() -> None:
     broker.first_may_go.set()
     await committing
     assert broker.stored == [7, 25, 25, 25, 25]
+
+
+class SilentBroker:
+    """Lets commits wait until the test says how they fail."""
+
+    def __init__(self) -> None:
+        self.asked: list[MessageQueue] = []
+        self.error: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
+
+    async def call_broker(
+        self, queue: MessageQueue, code: int, header: Header, timeout_ms: int
+    ) -> Command:
+        """Take no offset."""
+        self.asked.append(queue)
+        raise await asyncio.shield(self.error)
+
+
+async def test_a_silent_broker_is_waited_for_once() -> None:
+    """Not once for each queue: a consumer of hundreds would take an hour to close."""
+    broker = SilentBroker()
+    offsets = GroupOffsets(broker, "g", 1000)
+    queues = [MessageQueue("t", "broker-a", queue_id) for queue_id in range(9)]
+    committing = [asyncio.create_task(offsets.commit(queue, 1)) for queue in queues]
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    broker.error.set_result(Unavailable("no reply"))
+    for outcome in await asyncio.gather(*committing, return_exceptions=True):
+        assert isinstance(outcome, Unavailable)
+    assert broker.asked == queues[:1]
+
+
+async def test_one_queue_that_is_refused_stops_no_other() -> None:
+    """Each is told of its own: the refusal may be about that queue alone."""
+    broker = SilentBroker()
+    offsets = GroupOffsets(broker, "g", 1000)
+    broker.error.set_result(BrokerRefused(ResponseCode.SYSTEM_ERROR, "no such queue", "a:1"))
+    queues = [MessageQueue("t", "broker-a", queue_id) for queue_id in range(4)]
+    await offsets.commit_all(dict.fromkeys(queues, 1))
+    assert sorted(broker.asked) == queues
+
+
+async def test_who_gives_up_the_first_commit_leaves_the_others_alone() -> None:
+    """They wait on for the same answer."""
+    broker = SlowBroker()
+    offsets = GroupOffsets(broker, "g", 1000)
+    queues = [MessageQueue("t", "broker-a", queue_id) for queue_id in range(3)]
+    committing = [asyncio.create_task(offsets.commit(queue, 7)) for queue in queues]
+    await asyncio.sleep(0)
+    committing[0].cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await committing[0]
+    broker.first_may_go.set()
+    await asyncio.gather(*committing[1:])
+    assert broker.stored == [7, 7, 7]
