@@ -24,9 +24,9 @@ from aerobee.client.settings import ClientSettings
 from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.errors import ProtocolError, RequestError, Unavailable
 from aerobee.remoting.net.client import refuse_requests
-from aerobee.spark.errors import ClusterUnreachable
 from aerobee.spark.network import BUSY_CODES
 from aerobee.spark.network_address import NetworkAddress
+from aerobee.spark.network_patience import Patience
 from aerobee.spark.offsets import QueueKey, QueueRange
 from aerobee.spark.queue_ranges import report_lost
 
@@ -36,8 +36,6 @@ SPANS_AHEAD: Final = 16
 SPAN_BYTES: Final = 2 << 20  # with SPANS_AHEAD the memory that a task reads ahead into
 FIRST_MESSAGES: Final = 32  # of a span while nothing is known of sizes
 PULL_MESSAGES_MAX: Final = 1024  # brokers lower it to their own limit
-RETRY_DELAY_S: Final = 0.05  # doubled each time
-RETRY_DELAY_S_MAX: Final = 2.0
 SHORTER_PATIENCE_S: Final = 10.0  # for a queue to get back the messages that it had
 
 
@@ -82,6 +80,7 @@ class Pulls:
         self._replicas: dict[str, int] = {}  # by broker: where it advised to pull from next
         self._record_bytes = 0  # the usual size; 0 before the first reply
         self._ahead: deque[asyncio.Task[_Read]] = deque()
+        self._gone: dict[QueueKey, QueueRange] = {}  # what was told last as lost
 
     async def replies(self) -> AsyncGenerator[list[Pulled], None]:
         """The replies in the order of the ranges and of their offsets, some at a time.
@@ -137,7 +136,12 @@ class Pulls:
         key, start, end = wanted.key, wanted.start, wanted.end
         queue = MessageQueue(key.topic, key.broker, key.queue_id)
         count = min(end - start, PULL_MESSAGES_MAX)
-        patience = _Patience(wanted, self._address)
+        gone = self._gone.get(key)
+        if gone is not None and gone.start <= start < gone.end:
+            return Pulled(key, start, min(gone.end, end), b"")
+        what = f"messages of queue {key} from offset {start} on cannot be read from its broker"
+        patience = Patience(self._address, what)
+        shorter_s: float | None = None  # since when the queue ends before the wanted messages
         while True:
             replica = self._replicas.get(key.broker, MASTER_ID)
             try:
@@ -163,8 +167,10 @@ class Pulls:
             if reply.asked == MASTER_ID:
                 if (there := _next_there(reply, start)) > start:
                     return self._lost(wanted, there)
-                if patience.spent_s > SHORTER_PATIENCE_S and reply.max_offset < end:
-                    return self._lost(wanted, wanted.last)
+                if reply.max_offset < end:
+                    shorter_s = monotonic() if shorter_s is None else shorter_s
+                    if monotonic() - shorter_s > SHORTER_PATIENCE_S:
+                        return self._lost(wanted, wanted.last)
             await patience.wait(
                 f"broker {reply.asked} answers {reply.status.value} with offsets"
                 f" {reply.min_offset} to {reply.max_offset}"
@@ -173,11 +179,12 @@ class Pulls:
     def _lost(self, wanted: _Span, there: int) -> Pulled:
         """Go on at offset `there`, after saying what lies before it; raises DataLost if that fails.
 
-        A failure names all that is lost, a warning the span's part: the next span has its own.
+        Later spans that are lost with this one pass it over without a word, and without a pull.
         """
-        end = min(there, wanted.last if self._fail else wanted.end)
-        report_lost([QueueRange(wanted.key, wanted.start, end)], fail=self._fail)
-        return Pulled(wanted.key, wanted.start, end, b"")
+        lost = QueueRange(wanted.key, wanted.start, min(there, wanted.last))
+        report_lost([lost], fail=self._fail)
+        self._gone[wanted.key] = lost
+        return Pulled(wanted.key, wanted.start, min(there, wanted.end), b"")
 
     async def _look_again(self, topic: str) -> None:
         """Ask whether the broker has another address now."""
@@ -191,38 +198,6 @@ class Pulls:
             task.cancel()
         await asyncio.gather(*self._ahead, return_exceptions=True)
         await self._connections.close()
-
-
-class _Patience:
-    """How long a pull is tried again, and what is said in the end."""
-
-    def __init__(self, wanted: _Span, address: NetworkAddress) -> None:
-        self._wanted = wanted
-        self._address = address
-        self._began_s = monotonic()
-        self._delay_s = RETRY_DELAY_S
-
-    @property
-    def spent_s(self) -> float:
-        """How long it has been tried."""
-        return monotonic() - self._began_s
-
-    async def wait(self, problem: str) -> None:
-        """Wait a little; raises ClusterUnreachable when that was enough."""
-        if self.spent_s > self._address.patience_ms / 1000:
-            raise self.failure(problem)
-        await asyncio.sleep(self._delay_s)
-        self._delay_s = min(self._delay_s * 2, RETRY_DELAY_S_MAX)
-
-    def failure(self, problem: str) -> ClusterUnreachable:
-        """What is said of a pull that fails."""
-        key = self._wanted.key
-        return ClusterUnreachable(
-            f"cluster of {self._address}: messages of queue {key} from offset"
-            f" {self._wanted.start} on cannot be read from broker {key.broker}, tried for"
-            f" {self.spent_s:.1f} s (option networkTimeout: {self._address.patience_ms} ms):"
-            f" {problem}"
-        )
 
 
 def _next_there(reply: RawPull, start: int) -> int:

@@ -98,9 +98,7 @@ def sink_writer(options: Mapping[str, str], schema: StructType, *, overwrite: bo
     """The writer of `df.write`. Raises OptionError, ClusterUnreachable."""
     if overwrite:
         raise OptionError("write: messages cannot be overwritten: use mode('append')")
-    parsed = parse_sink_options(options, stream=False)
-    check_rows(schema, parsed.topic)
-    return SinkWriter(parsed)
+    return SinkWriter(_checked(options, schema, stream=False))
 
 
 def stream_sink_writer(
@@ -109,9 +107,13 @@ def stream_sink_writer(
     """The writer of `df.writeStream`. Raises likewise."""
     if overwrite:
         raise OptionError("writeStream: outputMode is append or update, as brokers keep messages")
-    parsed = parse_sink_options(options, stream=True)
+    return StreamSinkWriter(_checked(options, schema, stream=True))
+
+
+def _checked(options: Mapping[str, str], schema: StructType, *, stream: bool) -> SinkOptions:
+    parsed = parse_sink_options(options, stream=stream)
     check_rows(schema, parsed.topic)
-    return StreamSinkWriter(parsed)
+    return parsed
 
 
 def _write(

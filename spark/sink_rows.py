@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from aerobee.client.errors import InvalidMessage
-from aerobee.client.message import Message, check_message, check_name
+from aerobee.client.message import TOPIC_CHARACTERS_MAX, Message, check_message, check_name
 from aerobee.client.settings import ProducerSettings
 from aerobee.remoting.properties import Property
 from aerobee.spark.errors import OptionError
@@ -25,7 +25,6 @@ ROW_COLUMNS: Final[dict[str, tuple[str, ...]]] = {
     "sharding_key": ("string", "int", "bigint"),
     "delay_level": ("int",),
 }
-TOPIC_CHARACTERS_MAX: Final = 127
 BODY_BYTES_MAX: Final = ProducerSettings().body_bytes_max
 # what brokers and clients write into properties themselves: a row that was read has them too
 RESERVED: Final = frozenset(
@@ -110,8 +109,3 @@ def _message(
         delay_level=delay or 0,
         properties=own,
     )
-
-
-def describe(row: Any, error: InvalidMessage) -> InvalidMessage:
-    """The refusal of a row, with its place."""
-    return InvalidMessage(f"{row}: {error}; nothing of its partition behind it is sent")

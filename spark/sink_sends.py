@@ -10,14 +10,13 @@ import asyncio
 import logging
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from time import monotonic
 from typing import Final
 
 from aerobee.client.connections import Connections
 from aerobee.client.errors import BrokerRefused, RouteMissing
 from aerobee.client.message import Message, MessageQueue
 from aerobee.client.offsets import QueueOffsets
-from aerobee.client.route_cache import RouteCache
+from aerobee.client.route_cache import RouteCache, TopicRoute
 from aerobee.client.settings import ClientSettings
 from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.command import Command
@@ -26,16 +25,15 @@ from aerobee.remoting.headers._fields import Header
 from aerobee.remoting.net.client import ConnectionPool, refuse_requests
 from aerobee.spark.errors import ClusterUnreachable
 from aerobee.spark.network_address import NetworkAddress
+from aerobee.spark.network_patience import Patience
 from aerobee.spark.offsets import Offsets, QueueKey, QueueRange
-from aerobee.spark.sink_requests import USUAL, send_request, stored_at
+from aerobee.spark.sink_requests import USUAL, send_request
 from aerobee.spark.sink_search import stored_ids
 
 log = logging.getLogger(__name__)
 
 IN_FLIGHT: Final = 16  # requests of a task; with the size of parcels its memory
 SEND_TIMEOUT_S: Final = 10.0
-RETRY_DELAY_S: Final = 0.05  # doubled each time
-RETRY_DELAY_S_MAX: Final = 2.0
 _SINGLE: Final = ("%RETRY%", "%DLQ%")  # topics to which brokers take no batches
 # codes of a broker that did not store anything, and may do so a moment later
 _NOT_STORED: Final = {
@@ -96,7 +94,7 @@ class Sends:
 
         Raises ClusterUnreachable.
         """
-        patience = _Patience(self._address, f"the queues of topic {topic}")
+        patience = Patience(self._address, f"finding the queues of topic {topic} failed")
         while True:
             try:
                 route = await self._routes.for_sending(
@@ -111,6 +109,7 @@ class Sends:
                 raise ClusterUnreachable(str(error)) from error
             except (Unavailable, BrokerRefused) as error:
                 await patience.wait(str(error))
+                await self._look_again(topic)
 
     async def submit(self, parcels: Iterable[Parcel]) -> None:
         """Begin to send as soon as there is room; raises what an earlier parcel failed with."""
@@ -130,7 +129,14 @@ class Sends:
             raise self._failure
 
     async def close(self) -> None:
-        """Give up what is under way, and close the connections."""
+        """End what is under way, and close the connections.
+
+        Requests that have been sent are waited for: what a broker stores after the next attempt
+        of the task has looked for it would stand there twice.
+        """
+        self._failure = self._failure or asyncio.CancelledError()  # nothing is sent any more
+        if self._under_way:
+            await asyncio.wait(self._under_way, timeout=SEND_TIMEOUT_S)
         for task in self._under_way:
             task.cancel()
         await asyncio.gather(*self._under_way, return_exceptions=True)
@@ -154,14 +160,16 @@ class Sends:
 
     async def _deliver(self, parcel: Parcel) -> None:
         """Store every message of a parcel once; raises ClusterUnreachable, InvalidMessage."""
-        patience = _Patience(self._address, f"sending {len(parcel.ids)} messages to {parcel.queue}")
+        patience = Patience(
+            self._address, f"sending {len(parcel.ids)} messages to {parcel.queue} failed"
+        )
         queue: MessageQueue | None = parcel.queue
         while queue is not None:
             parcel.queue = queue
             async with self._locks.setdefault(queue, asyncio.Lock()):  # in their order
                 queue = await self._deliver_here(parcel, patience)
 
-    async def _deliver_here(self, parcel: Parcel, patience: _Patience) -> MessageQueue | None:
+    async def _deliver_here(self, parcel: Parcel, patience: Patience) -> MessageQueue | None:
         """Send to the parcel's queue until all is stored; or name another queue to go to."""
         while parcel.ids and self._failure is None:
             try:
@@ -188,10 +196,12 @@ class Sends:
         request = send_request(parcel.messages, parcel.ids, queue)
         address = await self._routes.broker_address(queue)
         connection = await self._senders.connect(address)
-        reply = await connection.call(request, SEND_TIMEOUT_S)
-        self._starts[_key(queue)] = stored_at(reply, address) + len(parcel.ids)
+        reply = await connection.call(request.command, SEND_TIMEOUT_S)
+        stored_at = request.stored_at(reply, address)
+        if stored_at is not None:
+            self._starts[_key(queue)] = stored_at + len(parcel.ids)
 
-    async def _leave_out_stored(self, parcel: Parcel, patience: _Patience) -> None:
+    async def _leave_out_stored(self, parcel: Parcel, patience: Patience) -> None:
         """Take those messages out of a parcel that are stored already."""
         key = _key(parcel.queue)
         while True:
@@ -200,44 +210,24 @@ class Sends:
                 break
             except (Unavailable, BrokerRefused, RouteMissing) as error:
                 await patience.wait(str(error))
+                await self._look_again(parcel.topic)
         tail = QueueRange(key, self._starts.get(key, 0), end)
         self.found += parcel.leave_out(await stored_ids(self._address, [tail], self._prefix))
 
     async def _elsewhere(self, parcel: Parcel) -> MessageQueue | None:
         """A queue of another broker, for a parcel that nobody has got and that is not bound."""
-        try:
-            route = await self._routes.refresh(parcel.topic)
-        except (Unavailable, BrokerRefused) as error:
-            log.warning("%s", error)
-            return None
+        route = await self._look_again(parcel.topic)
         queues = route.write_queues if route is not None and not parcel.bound else ()
         others = [each for each in queues if each.broker_name != parcel.queue.broker_name]
         return others[parcel.queue.queue_id % len(others)] if others else None
 
-
-class _Patience:
-    """How long something is tried again, and what is said in the end."""
-
-    def __init__(self, address: NetworkAddress, what: str) -> None:
-        self._address = address
-        self._what = what
-        self._began_s = monotonic()
-        self._delay_s = RETRY_DELAY_S
-
-    async def wait(self, problem: str) -> None:
-        """Wait a little; raises ClusterUnreachable when that was enough."""
-        if monotonic() - self._began_s > self._address.patience_ms / 1000:
-            raise self.failure(problem)
-        await asyncio.sleep(self._delay_s)
-        self._delay_s = min(self._delay_s * 2, RETRY_DELAY_S_MAX)
-
-    def failure(self, problem: str) -> ClusterUnreachable:
-        """What is said of what fails."""
-        return ClusterUnreachable(
-            f"cluster of {self._address}: {self._what} failed, tried for"
-            f" {monotonic() - self._began_s:.1f} s (option networkTimeout:"
-            f" {self._address.patience_ms} ms): {problem}"
-        )
+    async def _look_again(self, topic: str) -> TopicRoute | None:
+        """Ask where brokers are now: one that was started again may have another address."""
+        try:
+            return await self._routes.refresh(topic)
+        except (Unavailable, BrokerRefused) as error:
+            log.warning("%s", error)
+            return None
 
 
 def takes_batches(topic: str) -> bool:

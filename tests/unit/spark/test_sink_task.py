@@ -19,7 +19,10 @@ from aerobee.client.message import Message, MessageQueue
 from aerobee.client.selectors import by_key
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.command import Command
+from aerobee.remoting.headers._fields import encode_header
+from aerobee.remoting.headers.send import SendMessageReply
 from aerobee.remoting.net.connection import Connection
+from aerobee.remoting.net.routes import Reply
 from aerobee.spark.columns import arrow_schema
 from aerobee.spark.decode import Decoder
 from aerobee.spark.errors import ClusterUnreachable, OptionError
@@ -313,6 +316,55 @@ def test_request_without_an_answer_is_looked_up(count: int) -> None:
         brokers[0].script[SEND if count == 1 else BATCH].append(carried_out_but_lost)
         assert write(plan, rows(count)).found == count
         assert fake_bodies(brokers) == once(count)
+
+
+def test_lost_answer_behind_a_delayed_message() -> None:
+    """A delayed message's offset is that of the queue it waits in, and says nothing of its own."""
+    with fakes(1) as brokers:
+        _fakes[:] = brokers
+        plan = fake_plan(brokers)
+        waits = encode_header(SendMessageReply(msg_id="", queue_id=0, queue_offset=1000))
+        brokers[0].script[SEND].extend([lambda *_: Reply(ext=waits), carried_out_but_lost])
+        assert write(plan, rows(2, delay_level=[1, None])).found == 1
+        assert fake_bodies(brokers) == Counter([b"row 1"])
+
+
+def test_request_that_is_under_way_when_a_task_fails() -> None:
+    """The next attempt begins when its outcome is known, and finds what it has stored."""
+    with fakes(1) as brokers:
+
+        def late(connection: Connection, command: Command) -> None:
+            loop = asyncio.get_running_loop()
+            loop.call_later(0.3, brokers[0]._dispatch, connection, command)
+
+        plan = fake_plan(brokers)
+        brokers[0].script[BATCH].append(late)
+        bad = pa.RecordBatch.from_pydict({"body": pa.array([None], pa.binary())})
+        with pytest.raises(InvalidMessage, match="row 1001"):
+            write(plan, rows(1000), bad)
+        assert write(plan, rows(1200), attempt=1).found == 1000
+        assert fake_bodies(brokers) == once(1200)
+
+
+def test_broker_comes_back_with_another_address() -> None:
+    """A lost answer is looked up there."""
+    with fakes(2) as brokers:
+        moving = brokers[1]
+        moves: list[asyncio.Task[None]] = []
+
+        async def move() -> None:
+            await moving.stop()
+            await moving.start()
+
+        def moved(connection: Connection, command: Command) -> None:
+            moving._dispatch(connection, command)
+            connection.abort("as the test wants")
+            moves.append(asyncio.ensure_future(move()))
+
+        plan = fake_plan(brokers)
+        moving.script[BATCH].append(moved)
+        assert write(plan, rows(4000)).found == 1000
+        assert fake_bodies(brokers) == once(4000)
 
 
 def test_request_that_was_lost_is_sent_again() -> None:
