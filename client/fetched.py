@@ -107,7 +107,11 @@ class Fetched:
         if not self._batches and not self._closed and (seconds is None or seconds > 0):
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiters.append(waiter)
-            await asyncio.wait([waiter], timeout=seconds)
+            try:
+                await asyncio.wait([waiter], timeout=seconds)
+            finally:
+                if waiter in self._waiters:
+                    self._waiters.remove(waiter)
             self._leave_out_dropped()
         return bool(self._batches) and not self._closed
 
