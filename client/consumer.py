@@ -188,7 +188,8 @@ class PushConsumer(GroupMember):
             may_take=consumption.locks.take if consumption.locks is not None else None,
         )
         consumption.ownership = self.ownership
-        await instance.add_consumer(self)
+        async with self._or_close():
+            await instance.add_consumer(self)
 
     async def close(self) -> None:
         """Leave the group: running handlers end, offsets are stored, the other members take over.

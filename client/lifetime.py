@@ -1,6 +1,8 @@
 """From the start to the close: what every client that uses an instance has in common."""
 
+import contextlib
 from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator
 from types import TracebackType
 from typing import ClassVar, Self
 
@@ -39,6 +41,15 @@ class Lifetime(ABC):
     ) -> None:
         """Close."""
         await self.close()
+
+    @contextlib.asynccontextmanager
+    async def _or_close(self) -> AsyncIterator[None]:
+        """Close what a start has begun if the rest of it fails, or is cancelled."""
+        try:
+            yield
+        except BaseException:
+            await self.close()
+            raise
 
     def _check_not_started(self) -> None:
         """Raise InvalidUse for a second start."""

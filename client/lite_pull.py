@@ -153,6 +153,7 @@ class LitePullConsumer(GroupMember):
         """
         instance = self._instance = await self._share_instance()
         self._started_ms = wall_clock_ms()
+        self._fetched = Fetched()
         self._tasks = Tasks()
         if self._broadcasts:
             path = offsets_file(self.settings.offsets_folder, instance.client_id, self.group)
@@ -167,19 +168,17 @@ class LitePullConsumer(GroupMember):
             self._hooks,
             self._wanted_of,
         )
-        await self._watch.start(instance)
         if self.settings.auto_commit:
             interval_ms = self.settings.auto_commit_interval_ms
             self._tasks.every(interval_ms, self._queues.commit_all, "auto-commit")
         if self._subscriptions:
             self.ownership = self._queues.ownership = self._share_queues(instance)
-            await instance.add_consumer(self)
-        elif self._given_first is not None:
-            try:
+        async with self._or_close():
+            await self._watch.start(instance)
+            if self.ownership is not None:
+                await instance.add_consumer(self)
+            elif self._given_first is not None:
                 await self._assign(self._given_first)
-            except BaseException:
-                await self._leave()
-                raise
 
     async def close(self) -> None:
         """Stop; with auto-commit, what was handed out counts as consumed and is committed."""
@@ -375,6 +374,7 @@ class LitePullConsumer(GroupMember):
                 await self._leave_group(instance)
             await self._queues.close()
         finally:
-            self._instance, self._leaving = None, False
+            group = self.group if self.ownership is not None else None
+            self._instance, self._leaving, self.ownership = None, False, None
             await self._tasks.close()
-            await return_instance(instance, self.group if self.ownership is not None else None)
+            await return_instance(instance, group)

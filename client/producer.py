@@ -74,7 +74,8 @@ class Producer(Lifetime):
         """Get ready; connections are made when they are needed. Raises InvalidUse when started."""
         self._check_not_started()
         self._instance = share_instance(self._namesrv, self._client)
-        await self._instance.add_producer(self.group)
+        async with self._or_close():
+            await self._instance.add_producer(self.group)
 
     async def close(self) -> None:
         """Say good-bye to the brokers; sends that still wait for a reply may fail."""

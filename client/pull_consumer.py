@@ -78,11 +78,8 @@ class PullConsumer(Lifetime):
         instance = self._instance = share_instance(self._namesrv, self._client, group)
         if group is not None:
             registration = self._registration = Registration(instance, group, self._topics)
-            try:
+            async with self._or_close():
                 await registration.join()
-            except BaseException:
-                await self.close()
-                raise
 
     async def close(self) -> None:
         """Stop; pulls with a callback that still wait are given up, and call nobody."""

@@ -33,10 +33,10 @@ class TopicWatch:
     async def start(self, instance: "ClientInstance") -> None:
         """Look at the topics as they are now, and at all later routes."""
         self._instance = instance
+        instance.routes.on_changed.append(self._changed)
         await instance.routes.refresh_all(list(self._callbacks))
         for topic in self._callbacks:
             self._follow(instance, topic)
-        instance.routes.on_changed.append(self._changed)
 
     def stop(self) -> None:
         """Call nobody any more."""

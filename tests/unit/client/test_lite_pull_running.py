@@ -1,5 +1,7 @@
 """What a lite pull consumer reads can change while it runs."""
 
+import asyncio
+import gc
 from pathlib import Path
 
 import pytest
@@ -7,6 +9,7 @@ from support.fake_cluster import FakeCluster
 from support.waiting import until
 
 from aerobee.client import (
+    BrokerRefused,
     ClientSettings,
     ConsumeFrom,
     InvalidUse,
@@ -125,6 +128,38 @@ async def test_a_start_whose_assignment_fails_leaves_nothing_open(cluster: FakeC
     with pytest.raises(Exception, match="nowhere"):
         await member.start()
     assert member.client_id == ""
+
+
+async def test_another_start_reads_on(cluster: FakeCluster) -> None:
+    """After a close, and after a start that failed."""
+    cluster.create("t", 1)
+    fill(cluster, A0, 2)
+    member = consumer(cluster)
+    await member.assign([A0])
+    cluster.brokers[0].refuse(RequestCode.QUERY_CONSUMER_OFFSET, ResponseCode.SYSTEM_ERROR)
+    with pytest.raises(BrokerRefused):
+        await member.start()
+    async with member:
+        assert len(await member.poll()) == 2
+    fill(cluster, A0, 3)
+    async with member:
+        assert len(await member.poll()) == 3
+
+
+async def test_polls_of_an_idle_queue_leave_nothing_behind(cluster: FakeCluster) -> None:
+    """However often it is asked for messages that do not come."""
+
+    def futures() -> int:
+        return sum(isinstance(each, asyncio.Future) for each in gc.get_objects())
+
+    cluster.create("t", 1)
+    async with consumer(cluster) as member:
+        await member.assign([A0])
+        await member.poll(timeout_ms=1)
+        before = futures()
+        for _ in range(100):
+            assert await member.poll(timeout_ms=1) == []
+        assert futures() < before + 50
 
 
 async def test_changes_of_a_topic_are_told(cluster: FakeCluster) -> None:
