@@ -5,15 +5,19 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
 if TYPE_CHECKING:
+    from rich.console import JustifyMethod
+
     from aerobee.spark.export_plan import ExportPlan
     from aerobee.spark.export_summary import ExportSummary
 
-_WORDS = ("topic", "queue", "first", "last")  # columns that are no numbers
+TOPIC_WIDTH_LEAST: Final = 10
+GAP_WIDTH: Final = 2  # between columns
+_WORDS: Final = ("topic", "queue", "first", "last")  # columns that are no numbers
 
 
 def show_summary(summary: ExportSummary) -> None:
@@ -95,14 +99,26 @@ def _show(heads: Sequence[str], rows: Sequence[Sequence[str]], caption: str) -> 
         return
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
-    table = Table(box=None, padding=(0, 2, 0, 0), caption=caption)
-    for head in heads:
+    # as text: what looks like markup is part of the name of a folder
+    table = Table(box=None, padding=(0, GAP_WIDTH, 0, 0), caption=Text(caption))
+    shown = [
+        [cell if head in _WORDS else f"{int(cell):,}" for head, cell in pairs]
+        for pairs in (zip(heads, row, strict=True) for row in rows)
+    ]
+    console = Console()
+    needed = 0
+    for head, *cells in zip(heads, *shown, strict=True):
         if head == "topic":
-            table.add_column(head, overflow="fold", min_width=10)
-        else:  # a number cut short would be a wrong one
-            table.add_column(head, justify="left" if head in _WORDS else "right", no_wrap=True)
-    for row in rows:
-        cells = zip(heads, row, strict=True)
-        table.add_row(*(cell if head in _WORDS else f"{int(cell):,}" for head, cell in cells))
-    Console().print(table)
+            table.add_column(head, overflow="fold", min_width=TOPIC_WIDTH_LEAST)
+            needed += TOPIC_WIDTH_LEAST + GAP_WIDTH
+        else:
+            justify: JustifyMethod = "left" if head in _WORDS else "right"
+            table.add_column(head, justify=justify, no_wrap=True)
+            needed += max(map(len, (head, *cells))) + GAP_WIDTH
+    for row in shown:
+        table.add_row(*map(Text, row))
+    # a number cut short would be a wrong one: a terminal that is narrower breaks lines
+    console.width = max(console.width, needed)
+    console.print(table)
