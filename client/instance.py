@@ -100,6 +100,8 @@ class ClientInstance:
         try:
             await self.routes.refresh_all(consumer.topics())
             await self.heartbeats.send_all()
+            retries = [topic for topic in consumer.topics() if topic.startswith("%RETRY%")]
+            await self.routes.refresh_all(retries)  # each broker made it when it heard of the group
         finally:
             self.rebalancing.joining.discard(consumer.group)
         self.rebalance_soon(at_once=True)

@@ -116,7 +116,7 @@ class RouteCache:
 
     async def refresh_all(self, topics: Iterable[str]) -> None:
         """Refresh these topics one after the other; errors are logged, what is known stays."""
-        for topic in topics:
+        for topic in list(topics):  # a consumer's may change meanwhile
             try:
                 await self.refresh(topic)
             except AerobeeError as error:

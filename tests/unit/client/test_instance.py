@@ -67,6 +67,19 @@ async def test_brokers_are_told_at_intervals(cluster: FakeCluster) -> None:
         await until(lambda: len(broker.requests(RequestCode.UPDATE_CONSUMER_OFFSET)) > 3)
 
 
+async def test_retries_of_every_broker_are_read_from_the_start(cluster: FakeCluster) -> None:
+    """Each makes the group's retry topic when it hears of the group; routes are asked before."""
+    cluster.create("t", 1)
+    async with consumer(cluster, Seen().handle) as member:
+
+        def brokers() -> set[str]:
+            assert member.ownership is not None
+            owned = member.ownership.queues
+            return {queue.broker_name for queue in owned if queue.topic == "%RETRY%g"}
+
+        await until(lambda: brokers() == {"broker-a", "broker-b"})
+
+
 async def test_a_notification_rebalances_at_once(cluster: FakeCluster) -> None:
     """Long before the timer."""
     cluster.create("t", 4)

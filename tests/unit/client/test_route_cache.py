@@ -64,6 +64,20 @@ async def test_changes_are_announced_once(cluster: FakeCluster, routes: RouteCac
     assert [len(route.read_queues) for route in changes] == [4, 6]
 
 
+async def test_topics_may_come_while_others_are_looked_up(
+    cluster: FakeCluster, routes: RouteCache
+) -> None:
+    """A consumer subscribes to one more meanwhile: that look-up is another one's affair."""
+    cluster.create("t", 2)
+    topics = ["t"]
+    wanted = dict.fromkeys(topics)
+    refreshing = asyncio.create_task(routes.refresh_all(wanted))
+    await asyncio.sleep(0)
+    wanted["u"] = None
+    await refreshing
+    assert list(routes.routes) == topics
+
+
 async def test_brokers_that_left_are_forgotten(cluster: FakeCluster, routes: RouteCache) -> None:
     """Once no route names them."""
     cluster.create("t", 2)
