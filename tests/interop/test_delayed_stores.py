@@ -71,7 +71,7 @@ def test_the_next_broker_delivers_what_is_left(
             if number == len(generations) - 1:
                 wait_for(client, due | waiting, 60)
             else:
-                wait_for(client, due, 20)
+                wait_for(client, due, 50)
             if end == "killed":
                 cluster.kill_broker()
             else:

@@ -57,7 +57,7 @@ def test_reset_offset_moves_a_resting_group_back(
     with session.open("push", group, topic) as consumer:
         consumer.wait_for(3)
         if client is peers.NODE:  # which does not store offsets when it leaves
-            consumer.wait_until(lambda: meeting.committed(topic, group) == 3, 30, "a commit")
+            consumer.wait_until(lambda: meeting.committed(topic, group) == 3, 60, "a commit")
     assert reset(meeting, topic, group, 0, tmp_path) == "{0=0}"
     with session.open("push", group, topic) as consumer:
         consumer.wait_for(3)

@@ -12,7 +12,7 @@ from support.interop.sessions import Member
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
 
 RETRIES = 2
-LATE_S_MAX = 2.0  # a delayed message may come that much after its time on a busy machine
+LATE_S_MAX = 10.0  # a delayed message may come that much after its time on a busy machine
 EARLY_S_MAX = 0.15  # RocketMQ looks at its levels each 100 ms and may be that much before it
 CLIENTS = [*peers.ALL, peers.OURS]
 
@@ -64,28 +64,31 @@ def wait_for_dead_letter(meeting: Meeting, consumer: Member) -> None:
         answer = meeting.broker.call(30, fields)
         return answer.code == 0 and answer.ext["offset"] == "1"
 
-    consumer.wait_until(there, 20, "a dead letter")
+    consumer.wait_until(there, 60, "a dead letter")
 
 
 @pytest.mark.parametrize("client", CLIENTS, ids=str)
 def test_delayed_messages_come_when_they_are_due(meeting: Meeting, client: Peer) -> None:
-    """Levels one and two and none, sent in the opposite order, arrive by time and unchanged."""
+    """Levels two and one and none, sent in this order, arrive by time and unchanged."""
     topic = meeting.topic("delay", client, 1)
     session = meeting.session(client)
     with session.open("push", meeting.group(topic), topic) as consumer:
         session.send(topic, content(b"warm"))
         consumer.wait_for(1, settle_s=0)
-        sent_ms = time.time() * 1000
-        for level in (2, 1, 0):
+        due_s = dict[bytes, tuple[float, float]]()
+        for level, delay_s in ((2, DELAYS_S[1]), (1, DELAYS_S[0]), (0, 0)):
             properties = {"p.colour": "red"} | ({"level": level} if level else {})
+            asked_s = time.time()
             answer = session.send(topic, content(b"level %d" % level), **properties)
             assert answer["status"] == "SEND_OK"
+            due_s[b"level %d" % level] = (asked_s + delay_s, time.time() + delay_s)
         received = consumer.wait_for(4, settle_s=0.5)[1:]
-    assert [m.content for m in received] == [content(b"level %d" % level) for level in (0, 1, 2)]
-    for message, delay_s in zip(received[1:], DELAYS_S, strict=True):
-        waited_s = (message.at_ms - sent_ms) / 1000
-        assert delay_s - EARLY_S_MAX <= waited_s <= delay_s + LATE_S_MAX, message
+    in_order = sorted(due_s, key=due_s.__getitem__)  # 0, 1, 2, were the sends not slow themselves
+    assert [m.content for m in received] == [content(body) for body in in_order]
+    for message in received:
+        soonest_s, latest_s = due_s[message.content.body]
+        assert soonest_s - EARLY_S_MAX <= message.at_ms / 1000 <= latest_s + LATE_S_MAX, message
     stored = read_queue(meeting.broker, topic, 0)[1:]
-    assert [record.body for record in stored] == [b"level 0", b"level 1", b"level 2"]
+    assert [record.body for record in stored] == in_order
     for record in stored:
         assert record.properties["colour"] == "red"

@@ -30,7 +30,7 @@ def test_a_member_goes_on_where_the_other_one_stopped(meeting: Meeting, client: 
         for number in range(3):
             meeting.send(topic, 0, b"first %d" % number)
         consumer.wait_for(3, settle_s=0.1)
-        consumer.wait_until(lambda: meeting.committed(topic, group) == 3, 30, "a commit")
+        consumer.wait_until(lambda: meeting.committed(topic, group) == 3, 60, "a commit")
         asyncio.run(do_some(meeting, group, topic))
         for number in range(2):
             meeting.send(topic, 0, b"last %d" % number)

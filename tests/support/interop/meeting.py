@@ -34,7 +34,7 @@ class Meeting:
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
-        self.broker = self._stack.enter_context(RawClient(self.cluster.broker, 10.0))
+        self.broker = self._stack.enter_context(RawClient(self.cluster.broker))
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -66,7 +66,7 @@ def create_group(client: RawClient, group: str, retries_max: int = 16) -> None:
     assert answer.code == 0, answer
 
 
-def wait_for_route(namesrv: str, topic: str, seconds: float = 10) -> None:
+def wait_for_route(namesrv: str, topic: str, seconds: float = 60) -> None:
     """Return once the nameserver knows the topic."""
     deadline = time.monotonic() + seconds
     with RawClient(namesrv) as client:

@@ -28,7 +28,7 @@ class RawClient:
     """One connection to `address` ("host:port")."""
 
     address: str
-    timeout_s: float = 5.0
+    timeout_s: float = 30.0
     _opaque: int = 0
     _socket: socket.socket = field(init=False)
 
