@@ -272,7 +272,7 @@ class PushConsumer(GroupMember):
     # --- what the instance asks ---
 
     async def persist_offsets(self) -> None:
-        """Store the offsets of all the owned queues, without waiting for answers."""
+        """Store the offsets of all the owned queues; failures are logged."""
         if self._consumption is not None:
             await self._offsets.commit_all(self._consumption.offsets())
 

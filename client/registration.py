@@ -45,6 +45,8 @@ class Registration:
         self._instance = instance
         self._started_ms = wall_clock_ms()
         self._listed = False
+        self._changed = False  # members came or went since the latest look began
+        self._looking = False
         self._looks = Tasks()
         self._subscriptions = {topic: Subscription(topic, version=VERSION) for topic in topics}
 
@@ -72,16 +74,25 @@ class Registration:
 
     def members_changed(self) -> None:
         """Look whether members have come that share queues; if so, be listed no more."""
-        self._looks.start(self._withdraw(), f"members of {self.group}")
+        self._changed = True
+        if not self._looking:
+            self._looking = True
+            self._looks.start(self._look(), f"members of {self.group}")
 
-    async def _withdraw(self) -> None:
-        if address := await self._where_shared():
-            log.warning(
-                "pull consumer listed no more, members share queues group=%s broker=%s",
-                self.group,
-                address,
-            )
-            await self.leave()
+    async def _look(self) -> None:
+        """Look once after all the changes that came during the look before."""
+        try:
+            while self._changed:
+                self._changed = False
+                if address := await self._where_shared():
+                    log.warning(
+                        "pull consumer listed no more, members share queues group=%s broker=%s",
+                        self.group,
+                        address,
+                    )
+                    await self.leave()
+        finally:
+            self._looking = False
 
     async def _where_shared(self) -> str | None:
         """Return the address of a broker with other members than plain pull consumers."""

@@ -203,3 +203,16 @@ def test_a_time_out_must_not_end_before_the_wait() -> None:
     """As the Java client checks at its start."""
     with pytest.raises(ValueError, match="suspend_timeout_ms=10"):
         PullConsumerSettings(suspend_ms=20, suspend_timeout_ms=10)
+
+
+async def test_a_flood_of_notifications_makes_no_flood_of_questions(cluster: FakeCluster) -> None:
+    """Changes that come while brokers are asked are looked at together."""
+    cluster.create("t", 1)
+    fill(cluster, 1)
+    broker = cluster.brokers[0]
+    async with PullConsumer("g", namesrv=cluster.namesrv, topics=["t"]) as member:
+        for _ in range(100):
+            broker.notify("g")
+        for _ in range(2):  # the questions that the first reply finds are there before the second
+            await member.pull(A0, 0)
+        assert len(broker.requests(RequestCode.GET_CONSUMER_CONNECTION_LIST)) < 50
