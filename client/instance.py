@@ -1,5 +1,6 @@
 """What all the clients of one process share: connections, routes, membership and timers."""
 
+import asyncio
 import logging
 
 from aerobee.client.address_server import AddressServer, is_address_server
@@ -214,5 +215,6 @@ class ClientInstance:
         await self.routes.refresh_all(sorted(topics))
 
     async def _persist_offsets(self) -> None:
-        for consumer in list(self.consumers.values()):
-            await consumer.persist_offsets()
+        """One group's broker that does not answer keeps no other group waiting."""
+        persisting = [consumer.persist_offsets() for consumer in self.consumers.values()]
+        await asyncio.gather(*persisting)

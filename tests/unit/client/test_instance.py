@@ -23,6 +23,8 @@ from aerobee.client.instance import ClientInstance
 from aerobee.client.sharing import parse_namesrv
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.command import Command
+from aerobee.remoting.net.connection import Connection
+from aerobee.remoting.net.routes import Reply
 from aerobee.remoting.net.tls import TlsMode, TlsSettings
 
 
@@ -65,6 +67,34 @@ async def test_brokers_are_told_at_intervals(cluster: FakeCluster) -> None:
         await until(lambda: len(broker.heartbeats) > heartbeats + 3)
         await until(lambda: len(broker.requests(RequestCode.GET_ROUTEINFO_BY_TOPIC)) > 3)
         await until(lambda: len(broker.requests(RequestCode.UPDATE_CONSUMER_OFFSET)) > 3)
+
+
+async def test_a_commit_without_answer_keeps_no_other_group_waiting(cluster: FakeCluster) -> None:
+    """Offsets of all groups are stored beside each other."""
+    cluster.create("t", 1)
+    fill(cluster, "t", 4)
+    broker, held = cluster.brokers[0], list[tuple[Connection, Command]]()
+    late: list[Command] = []
+
+    def hold(connection: Connection, command: Command) -> Reply | None:
+        """Answer to group h alone."""
+        if command.ext["consumerGroup"] == "h":
+            late.extend([command] * bool(held))
+            return Reply()
+        held.append((connection, command))
+        return None
+
+    client = ClientSettings(offsets_interval_ms=20, offset_timeout_ms=15_000)
+    members = [PushConsumer(group, namesrv=cluster.namesrv, client=client) for group in "gh"]
+    for member in members:
+        member.subscribe("t", Seen().handle)
+    async with members[0], members[1]:
+        await until(lambda: all(member.queues() for member in members))
+        broker.script[RequestCode.UPDATE_CONSUMER_OFFSET].extend([hold] * 1000)
+        await until(lambda: bool(late))
+        broker.script.clear()
+        for connection, command in held:
+            connection.send(command.reply(0))
 
 
 async def test_retries_of_every_broker_are_read_from_the_start(cluster: FakeCluster) -> None:
