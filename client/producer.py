@@ -212,6 +212,8 @@ class Producer(Lifetime):
                 if connection is None:
                     connection = await self._connect(queue, deadline_s)
                     now_s = monotonic()
+                if now_s >= deadline_s:
+                    raise NotConnected(f"{connection.remote}: the send's time was up before it")
                 if self._hooks:
                     context = self._before(messages, queue, connection.remote)
                     outgoing = self._packer.pack_again(messages, outgoing)

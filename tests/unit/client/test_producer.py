@@ -25,6 +25,7 @@ from aerobee.client import (
 from aerobee.client.received import decode_messages
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.command import Codec
+from aerobee.remoting.errors import NotConnected
 from aerobee.remoting.net.routes import Reply
 from aerobee.remoting.record import encode_record
 
@@ -166,6 +167,21 @@ async def test_the_time_of_all_attempts_is_limited(cluster: FakeCluster) -> None
             await producer.send(Message("t", b"x"), timeout_ms=200)
         assert 0.15 < time.monotonic() - began < 2
     assert len(sends(cluster)) == 1
+
+
+async def test_nothing_is_sent_when_the_time_is_up(cluster: FakeCluster) -> None:
+    """A look-up may have taken it all: who is told of a failure then may send again."""
+    cluster.create("t", 1)
+    async with Producer(namesrv=cluster.namesrv) as producer:
+        for _ in cluster.brokers:
+            result = await producer.send(Message("t", b"x"))
+        with pytest.raises(SendFailed):
+            await producer.send(Message("t", b"late"), timeout_ms=0)
+        with pytest.raises(NotConnected, match="time was up"):
+            await producer.send(Message("t", b"late"), queue=result.queue, timeout_ms=0)
+        await producer.send(Message("t", b"y"), queue=result.queue)
+    bodies = {bytes(each.body) for broker in cluster.brokers for each in broker.requests(SEND)}
+    assert bodies == {b"x", b"y"}
 
 
 async def test_a_lost_connection_is_made_again(cluster: FakeCluster) -> None:
