@@ -27,4 +27,4 @@ class Ack(msgspec.Struct, gc=False):
 
 
 decode_ack: Final = msgspec.json.Decoder(Ack, strict=False).decode
-"""Reads a JSON header; raises msgspec.MsgspecError or UnicodeError for any other kind of reply."""
+"""Reads a JSON header; raises MsgspecError, UnicodeError or RecursionError for what is no Ack."""
