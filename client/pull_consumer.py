@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 
 from aerobee.client.errors import InvalidUse
 from aerobee.client.hooks import ConsumeHook, FilterHook, Hooks
@@ -76,6 +77,9 @@ class PullConsumer(Lifetime):
         group = self.group if self._topics else None
         self._tasks = Tasks()
         instance = self._instance = share_instance(self._namesrv, self._client, group)
+        timeout_ms = self._client.offset_timeout_ms
+        # through `aside`: others may own the queues, and looking at them takes nothing
+        self._group_offsets = GroupOffsets(instance.aside, self.group, timeout_ms)
         if group is not None:
             registration = self._registration = Registration(instance, group, self._topics)
             async with self._or_close():
@@ -150,7 +154,7 @@ class PullConsumer(Lifetime):
         settings = self._pulls(messages_max, timeout_ms)
         self._check(offset, settings)
         parse_subscription(queue.topic, tags, sql)
-        work = self._pull(queue, offset, tags, sql, settings, suspends=False)
+        work = partial(self._pull, queue, offset, tags, sql, settings, suspends=False)
         self._tasks.start(_call_back(work, callback), f"pull {queue}")
 
     async def pull_oneway(self, queue: MessageQueue, offset: int) -> None:
@@ -193,8 +197,8 @@ class PullConsumer(Lifetime):
     # --- within ---
 
     def _offsets(self) -> GroupOffsets:
-        """Return the group's offsets, which others may own: looking at them takes nothing."""
-        return GroupOffsets(self._started().aside, self.group, self._client.offset_timeout_ms)
+        self._started()
+        return self._group_offsets
 
     def _pulls(self, messages_max: int | None, timeout_ms: int | None) -> PullSettings:
         settings = self.settings
@@ -247,10 +251,10 @@ class PullConsumer(Lifetime):
         return result
 
 
-async def _call_back(work: Awaitable[PullResult], callback: Pulled) -> None:
+async def _call_back(work: Callable[[], Awaitable[PullResult]], callback: Pulled) -> None:
     outcome: PullResult | AerobeeError
     try:
-        outcome = await work
+        outcome = await work()
     except AerobeeError as error:
         outcome = error
     try:

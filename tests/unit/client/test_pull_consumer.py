@@ -1,6 +1,8 @@
 """The plain pull consumer pulls what it is told to, and nothing by itself."""
 
 import asyncio
+import gc
+import warnings
 
 import pytest
 from support.fake_cluster import FakeCluster
@@ -20,6 +22,7 @@ from aerobee.remoting.bodies import ConsumerRunningInfo, decode_body
 from aerobee.remoting.codes import PullSysFlag, RequestCode, ResponseCode
 from aerobee.remoting.command import Command
 from aerobee.remoting.errors import AerobeeError
+from aerobee.remoting.net.connection import Connection
 
 A0 = MessageQueue("t", "broker-a", 0)
 
@@ -216,3 +219,33 @@ async def test_a_flood_of_notifications_makes_no_flood_of_questions(cluster: Fak
         for _ in range(2):  # the questions that the first reply finds are there before the second
             await member.pull(A0, 0)
         assert len(broker.requests(RequestCode.GET_CONSUMER_CONNECTION_LIST)) < 50
+
+
+async def test_commits_made_together_keep_to_the_order_of_the_group(cluster: FakeCluster) -> None:
+    """The first of a topic goes alone, and no older one of a queue comes after a later one."""
+    cluster.create("t", 2)
+    broker, held = cluster.brokers[0], list[tuple[Connection, Command]]()
+    code = RequestCode.UPDATE_CONSUMER_OFFSET
+    broker.script[code].append(lambda connection, command: held.append((connection, command)))
+    async with consumer(cluster) as member:
+        queues = [A0, A0, A0._replace(queue_id=1)]
+        commits = [member.commit(queue, at) for at, queue in enumerate(queues)]
+        committing = asyncio.gather(*commits)
+        await until(lambda: bool(held))
+        await member.committed(A0)  # on the same connection
+        assert len(broker.requests(code)) == 1
+        for connection, command in held:
+            connection.send(command.reply(0))
+        await committing
+    assert broker.committed == {("g", "t", 0): 1, ("g", "t", 1): 2}
+
+
+async def test_a_close_right_after_a_pull_leaves_nothing_unawaited(cluster: FakeCluster) -> None:
+    """The pull had not even begun."""
+    cluster.create("t", 1)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        async with consumer(cluster) as member:
+            member.pull_with_callback(A0, 0, print)
+        gc.collect()
+    assert [str(each.message) for each in caught] == []
