@@ -243,9 +243,10 @@ async def test_commits_made_together_keep_to_the_order_of_the_group(cluster: Fak
 async def test_a_close_right_after_a_pull_leaves_nothing_unawaited(cluster: FakeCluster) -> None:
     """The pull had not even begun."""
     cluster.create("t", 1)
+    gc.collect()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         async with consumer(cluster) as member:
             member.pull_with_callback(A0, 0, print)
         gc.collect()
-    assert [str(each.message) for each in caught] == []
+    assert not [each for each in caught if "never awaited" in str(each.message)]
