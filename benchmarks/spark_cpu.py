@@ -6,7 +6,7 @@ an ended process has used is in its parent's account once the parent has waited 
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,24 +24,25 @@ class Cost:
     wall_s: float
 
 
-def cost(work: Callable[[], object]) -> Cost:
-    """What the work takes, of this process and its descendants.
+def cost(work: Callable[[], object], apart: Collection[int] = ()) -> Cost:
+    """What the work takes, of this process and its descendants without those `apart`.
 
     Where a worker vanished meanwhile without its parent having waited for it, its account is
     lost; then the work is done again.
     """
     for _ in range(TRIES):
-        before, began = _accounts(), time.monotonic()
+        before, began = _accounts(apart), time.monotonic()
         work()
-        wall_s, after = time.monotonic() - began, _accounts()
+        wall_s, after = time.monotonic() - began, _accounts(apart)
         if not _orphaned(before, after):
             break
     return Cost(sum(after.values()) - sum(before.values()), wall_s)
 
 
-def _accounts() -> dict[int, float]:
+def _accounts(apart: Collection[int]) -> dict[int, float]:
     """CPU seconds of each living process of the family, its ended children's included."""
-    return {pid: spent for pid in family(os.getpid()) if (spent := _account(pid)) is not None}
+    ours = (pid for pid in family(os.getpid()) if pid not in apart)
+    return {pid: spent for pid in ours if (spent := _account(pid)) is not None}
 
 
 def _account(pid: int) -> float | None:

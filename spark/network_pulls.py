@@ -1,8 +1,8 @@
 """The pulls of one task: several at a time, in the order of the queues' offsets.
 
 A broker answers with as many messages as its own limits allow (RocketMQ: 32, and 256 KiB), so
-that one pull after the other would wait most of the time. The ranges are cut into spans of some
-MiB; each span is read pull by pull, and several spans at the same time.
+that one pull after the other would wait most of the time. The ranges are cut into spans of half
+a MiB; each span is read pull by pull, and several spans at the same time.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from aerobee.spark.queue_ranges import report_lost
 log = logging.getLogger(__name__)
 
 SPANS_AHEAD: Final = 16
-SPAN_BYTES: Final = 2 << 20  # with SPANS_AHEAD the memory that a task reads ahead into
+SPAN_BYTES: Final = 512 << 10  # the less is read ahead, the more of it is still in a cache
 FIRST_MESSAGES: Final = 32  # of a span while nothing is known of sizes
 PULL_MESSAGES_MAX: Final = 1024  # brokers lower it to their own limit
 SHORTER_PATIENCE_S: Final = 10.0  # for a queue to get back the messages that it had
