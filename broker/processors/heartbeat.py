@@ -53,8 +53,8 @@ def heart_beat(ctx: Context, request: Request[NoHeader]) -> Outcome | Coroutine[
     The answer waits only where a group or its retry topic was made: until both are on disk and
     every nameserver has the topic. The client joins its groups after that, for the notice that
     follows must not overtake the answer by much: a Java 5.x client that shares out queues while
-    its heartbeat is under way raises its subscription's version, cannot tell the broker, and gets
-    SUBSCRIPTION_NOT_LATEST for its pulls until the next heartbeat, 30 s later.
+    its heartbeat is under way raises its subscription's version and cannot tell the broker. With
+    SQL92 it gets SUBSCRIPTION_NOT_LATEST for its pulls until the next heartbeat, 30 s later.
     """
     data = decode_body(HeartbeatData, request.command.body)
     _check_size(ctx, data)

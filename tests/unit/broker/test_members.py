@@ -213,12 +213,24 @@ def test_a_pull_may_bring_its_own_expression() -> None:
     assert world.members.filter_for_pull(GROUP, pull(sys_flag=flag, subscription="*")) is None
 
 
+def test_a_newer_subscription_by_tags_gets_everything() -> None:
+    """Its client picks by tags that are not known here yet: no message may be left out."""
+    world, connection = World(), FakeConnection()
+    world.beat(connection, "c1", "t=a")
+    assert world.members.filter_for_pull(GROUP, pull(sub_version=2)) is None
+    assert world.members.filter_for_pull(GROUP, pull()) == frozenset({java_string_hash("a")})
+
+
 @pytest.mark.parametrize(
     ("fields", "group", "code"),
     [
         ({"consumer_group": "nobody"}, GROUP, ResponseCode.SUBSCRIPTION_NOT_EXIST),
         ({"topic": "other"}, GROUP, ResponseCode.SUBSCRIPTION_NOT_EXIST),
-        ({"sub_version": 2}, GROUP, ResponseCode.SUBSCRIPTION_NOT_LATEST),
+        (
+            {"sub_version": 2, "expression_type": "SQL92"},
+            GROUP,
+            ResponseCode.SUBSCRIPTION_NOT_LATEST,
+        ),
         ({"topic": "closed"}, GROUP, ResponseCode.NO_PERMISSION),
         ({"sys_flag": 4, "subscription": "||"}, GROUP, ResponseCode.SUBSCRIPTION_PARSE_FAILED),
     ],
