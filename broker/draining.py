@@ -16,11 +16,11 @@ a minute, who asks for the members finishes before it is answered, alone.
 import logging
 from collections import Counter
 from collections.abc import Callable, Sized
-from dataclasses import dataclass, field
-from functools import partial
 from typing import Final
 
+from aerobee.broker.drain import Drain, Key
 from aerobee.broker.handed_out import HandedOut
+from aerobee.broker.held_questions import Answer, HeldQuestions
 from aerobee.broker.members import Members
 from aerobee.broker.owned_queue import OwnedQueue, Timer
 from aerobee.broker.owner_pulls import ACTIVELY, POLL_MS
@@ -32,7 +32,6 @@ log = logging.getLogger(__name__)
 SETTLE_MS: Final = 150  # in which a member that asked for the others (38) drops what it lost
 SETTLE_MS_MAX: Final = 2000  # Java begins to share at most once a second
 NEWS_MS: Final = 60_000  # until every client has asked for the route (30 s) and shared (20 s)
-HELD_MS: Final = 500  # clients ask for the members in the thread that serves all their groups
 QUICK_MS: Final = 500  # to finish in, of a group that has been too slow
 ALONE_MS: Final = 300  # to finish in, of one member alone: nobody tells it to ask again
 DROPPED_MS: Final = 300  # without a pull after which a queue is dropped that seemed to be before
@@ -40,48 +39,15 @@ MISSES_MAX: Final = 2
 SLOW_MS: Final = 600_000  # for which a group is taken to be too slow
 POLL_QUICKLY_MS: Final = 300
 POLL_SLOWLY_MS: Final = 100
-HELD_MAX: Final = 10_000  # questions for the members of one group, of all who ask
-
-
-Key = tuple[str, Connection | None]
-"""A group, and the member that is drained alone."""
-
-Answer = Callable[[bool], None]
-"""Tells who asks for the members: they are as they are (true), or ask again later (false)."""
-
-
-@dataclass(slots=True, eq=False)
-class Held:
-    """A question for the members that waits, until `timer` ends its wait."""
-
-    answer: Answer
-    timer: Timer | None = None
-
-
-@dataclass(slots=True, eq=False)
-class Drain:
-    """Members of a group that finish, all or one `alone`; `left` are queues with work under way.
-
-    `asked` counts the questions for the members since they were told, by who has asked.
-    """
-
-    group: str
-    alone: Connection | None
-    began_ms: int
-    queues: list[OwnedQueue]
-    left: dict[OwnedQueue, None]
-    timer: Timer | None = None
-    told: bool = False
-    asked: Counter[Connection] = field(default_factory=Counter)
 
 
 class Draining:
     """Passes notices on to `notify(group, members)`, when foreign members have finished.
 
     That takes `limit_ms()` at most, 0 lets nobody wait; of a group that took longer twice in a
-    row, QUICK_MS in the next ten minutes. A group is not drained again before as much time has
-    passed as its last draining took, and hears of no change before that: its members consume at
-    least half of the time.
+    row, QUICK_MS in the next ten minutes. Where some take long, the others go on until these have
+    finished. A group is not drained again before as much time has passed as all have rested, and
+    hears of no change before that: its members consume at least half of the time.
     """
 
     def __init__(
@@ -103,7 +69,7 @@ class Draining:
         self._notify = notify
         self._handed_out = HandedOut(members, owners, around)
         self._drains: dict[Key, Drain] = {}
-        self._held: dict[Key, dict[Held, None]] = {}
+        self._held = HeldQuestions(later)
         self._of: dict[OwnedQueue, Drain] = {}
         self._rests: dict[str, Timer] = {}  # groups that were drained a short time ago
         self._late: set[str] = set()  # groups that have changed since they were told
@@ -142,14 +108,19 @@ class Draining:
         self._missed.pop(group, None)
         self._slow.pop(group, None)
 
-    def pulled(self, queue: OwnedQueue, *, finished: bool) -> None:
-        """The owner of a draining queue has pulled; `finished` if nothing is under way."""
+    def pulled(self, queue: OwnedQueue, *, finished: bool) -> bool:
+        """The owner of a draining queue has pulled; `finished` if nothing is under way.
+
+        Return whether it may read: others take longer.
+        """
         queue.let_go_in, queue.let_go_for_good = 0, False  # or it would not be pulled any more
         drain = self._of.get(queue)
-        if drain is not None and not drain.told and finished:
-            drain.left.pop(queue, None)
-            if not drain.left:
-                self._tell(drain)
+        if drain is None or drain.told or not finished:
+            return False
+        goes_on = drain.finished(queue, self._clock_ms())
+        if not drain.left:
+            self._tell(drain)
+        return goes_on
 
     def has_finished(self, queue: OwnedQueue) -> bool:
         """Whether a queue's owner has consumed what it fetched, and fetches nothing more."""
@@ -160,11 +131,11 @@ class Draining:
         """Whether who asks for a group's members has to wait; `answer` is called when it has."""
         drain = self._drains.get((group, None))
         if group in self._late or (drain is not None and not drain.told):
-            return self._hold((group, None), answer)
+            return self._held.hold((group, None), answer)
         drain = self._drains.get((group, connection))
         if drain is None and group in self._news and not self._is_sharing(connection, group):
             drain = self._begin(group, connection)
-        return drain is not None and not drain.told and self._hold((group, connection), answer)
+        return drain is not None and not drain.told and self._held.hold((group, connection), answer)
 
     def members_before(self, connection: Connection, group_name: str) -> list[str] | None:
         """Return the clients with which a member keeps the queues that it has, as long as others
@@ -227,21 +198,29 @@ class Draining:
 
     def _poll(self, drain: Drain) -> None:
         """Have the owners pull again, which shows how far they are; end when the time is up."""
-        waited_ms = self._clock_ms() - drain.began_ms
-        drain.left = {
-            queue: None
-            for queue in drain.left
-            if queue.draining and not (queue.let_go_for_good and waited_ms >= DROPPED_MS)
-        }
-        if not drain.left or waited_ms >= self._limit_of(drain):
+        now_ms, limit_ms = self._clock_ms(), self._limit_of(drain)
+        waited_ms = now_ms - drain.began_ms
+        dropped = waited_ms >= DROPPED_MS
+
+        def is_at_work(queue: OwnedQueue) -> bool:
+            gone = dropped and queue.let_go_for_good
+            return queue.draining and not queue.unseen and not gone
+
+        drain.keep(is_at_work, now_ms)
+        if not drain.left or waited_ms >= limit_ms:
             self._tell(drain)
             return
-        pause_ms = POLL_MS if waited_ms < POLL_QUICKLY_MS else POLL_SLOWLY_MS
+        quickly = waited_ms < POLL_QUICKLY_MS
+        pause_ms = POLL_MS if quickly else POLL_SLOWLY_MS
         drain.timer = self._later(pause_ms / 1000, lambda: self._poll(drain))
         group = self._members.group(drain.group)
         if group is not None and group.consume_type == ACTIVELY:
             self._ask_how_far(drain)
             return
+        if limit_ms - waited_ms < QUICK_MS:
+            drain.stop_others(now_ms)
+        elif not quickly and drain.went_on_ms is None:
+            drain.let_others_go_on(now_ms)
         for queue in list(drain.left):
             if queue.owner is not None:
                 self._around.end_pulls(queue.owner.connection, queue.key)
@@ -253,8 +232,10 @@ class Draining:
             if queue.owner is not None:
                 by_owner.setdefault(queue.owner.connection, []).append(queue)
         for connection, queues in by_owner.items():
-            finished = partial(self.pulled, finished=True)
-            self._handed_out.look(connection, queues, finished)
+            self._handed_out.look(connection, queues, self._handed_out_all)
+
+    def _handed_out_all(self, queue: OwnedQueue) -> None:
+        self.pulled(queue, finished=True)
 
     def _limit_of(self, drain: Drain) -> int:
         if drain.alone is not None:
@@ -276,10 +257,7 @@ class Draining:
             self._announce(drain.group, list(group.members))
         settle_ms = SETTLE_MS_MAX if group is not None else 0
         drain.timer = self._later(settle_ms / 1000, lambda: self._over(drain))
-        for held in self._held.pop((drain.group, drain.alone), {}):
-            if held.timer is not None:
-                held.timer.cancel()
-            held.answer(True)
+        self._held.answer_all(drain.key)
 
     def _announce(self, group: str, connections: list[Connection]) -> None:
         self._told[group] = self._members.client_ids(group)
@@ -294,23 +272,6 @@ class Draining:
         if self._missed[drain.group] == MISSES_MAX:
             del self._missed[drain.group]
             self._slow[drain.group] = self._clock_ms() + SLOW_MS
-
-    def _hold(self, key: Key, answer: Answer) -> bool:
-        """Let a question for the members wait; False where too many do."""
-        held = self._held.setdefault(key, {})
-        if len(held) >= HELD_MAX:
-            return False
-        question = Held(answer)
-        question.timer = self._later(HELD_MS / 1000, lambda: self._not_yet(key, question))
-        held[question] = None
-        return True
-
-    def _not_yet(self, key: Key, question: Held) -> None:
-        held = self._held[key]
-        del held[question]
-        if not held:
-            del self._held[key]
-        question.answer(key[1] is not None)  # who finishes alone hears of nothing when it has
 
     def _settle(self, connection: Connection, drain: Drain) -> None:
         """Let a member pull again what it kept, unless it asks on or waits for what it gained."""
@@ -333,10 +294,9 @@ class Draining:
         return queue.draining and self._of.get(queue) is drain
 
     def _over(self, drain: Drain) -> None:
-        key = drain.group, drain.alone
-        if self._drains.get(key) is not drain:
+        if self._drains.get(drain.key) is not drain:
             return
-        del self._drains[key]
+        del self._drains[drain.key]
         if drain.timer is not None:
             drain.timer.cancel()
         self._resume([queue for queue in drain.queues if self._rests_for(queue, drain)])
@@ -344,7 +304,7 @@ class Draining:
             if self._of.get(queue) is drain:
                 del self._of[queue]
         if drain.alone is None and self._members.group(drain.group) is not None:
-            rest_s = (self._clock_ms() - drain.began_ms) / 1000
+            rest_s = drain.rested_ms(self._clock_ms()) / 1000
             self._rests[drain.group] = self._later(rest_s, lambda: self._rested(drain.group))
 
     def _rested(self, group_name: str) -> None:

@@ -220,7 +220,9 @@ class Handovers:
 
     # --- pulls ---
 
-    def begin_pull(self, connection: Connection, key: QueueKey, *, finished: bool = False) -> bool:
+    def begin_pull(
+        self, connection: Connection, key: QueueKey, offset: int = 0, *, finished: bool = False
+    ) -> bool:
         """A watched connection's pull has come; False if it must wait as on an empty queue.
 
         `finished` says that the puller would commit all that it has fetched.
@@ -234,11 +236,15 @@ class Handovers:
         if queue.is_owned_by(connection):
             assert queue.owner is not None
             queue.owner.pulled_ms = self._clock_ms()
-            if queue.draining:
-                self._draining.pulled(queue, finished=finished)
+            if queue.unseen:
+                queue.unseen = False
+                queue.began = offset if self._around.committed(key) is None else None
+                self._owners.link(queue, connection)
+            finished = finished or offset == queue.began  # it has fetched nothing
+            goes_on = queue.draining and self._draining.pulled(queue, finished=finished)
             if queue.contested:
                 self._pulls.pulled(queue, finished=finished)
-            return queue.is_owned_by(connection) and not queue.waits
+            return queue.is_owned_by(connection) and (goes_on or not queue.waits)
         former = queue.formers.get(connection)
         if former is None:
             return True

@@ -71,6 +71,8 @@ class OwnedQueue:
     contested: bool = False  # somebody else has asked: pulls of the owner wait
     draining: bool = False  # they wait until what it has fetched is consumed
     overdue: bool = False  # the owner has had its time
+    unseen: bool = False  # the owner has not pulled since its 14 was answered
+    began: int | None = None  # the offset of its first pull, where nothing was committed
     leaving: bool = False  # the owner has left its group; what it commits still counts
     committed_in: int = 0
     rebalanced_in: int = 0
@@ -86,7 +88,8 @@ class OwnedQueue:
         """Begin anew with an owner that has given no sign yet."""
         self.committed_in = self.rebalanced_in = self.let_go_in = self.floor = 0
         self.let_go_for_good = self.overdue = self.leaving = self.draining = False
-        self.returned = False
+        self.returned = self.unseen = False
+        self.began = None
 
     def has_let_go(self, change: int) -> bool:
         """Whether the owner's signs say that it has given the queue up after `change`."""

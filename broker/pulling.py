@@ -130,7 +130,10 @@ class Pulls:
                 broadcasts = None
         if result is None:
             if key is None or handovers.begin_pull(
-                connection, key, finished=_finished(header, self._offsets)
+                connection,
+                key,
+                header.queue_offset,
+                finished=_finished(header, self._offsets),
             ):
                 result = self._read(pull, queue, wanted, key)
             else:

@@ -117,6 +117,7 @@ class QueueOwners:
         queue.forget_signs()
         queue.contested = False
         queue.owner = holder
+        queue.unseen = True
         queue.formers.pop(connection, None)
         asked = [ask for ask in queue.asks if ask.holder.connection is connection]
         for ask in asked:
@@ -185,6 +186,7 @@ class QueueOwners:
     def resume(self, queue: OwnedQueue, holder: Holder, why: str) -> None:
         """Give a queue to somebody who goes on with it: what is committed must not go back."""
         self.give(queue, holder, why)
+        queue.unseen = False
         queue.floor = self._around.committed(queue.key) or 0
         self.link(queue, holder.connection)
 
@@ -228,7 +230,8 @@ class QueueOwners:
             self.of.setdefault(connection, {})[queue.key] = queue
         else:
             self._unlink(self.of, queue, connection)
-        if former or (owner and (queue.waits or queue.floor or queue.look is not None)):
+        seen = queue.waits or queue.floor or queue.unseen or queue.look is not None
+        if former or (owner and seen):
             self.watched.setdefault(connection, {})[queue.key] = queue
         else:
             self._unlink(self.watched, queue, connection)

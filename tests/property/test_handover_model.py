@@ -10,9 +10,10 @@ from support.fake_connection import FakeConnection
 from support.virtual_time import VirtualTime
 
 from aerobee.broker.consumer_group import Client
-from aerobee.broker.draining import HELD_MS, POLL_SLOWLY_MS, SETTLE_MS_MAX
+from aerobee.broker.draining import POLL_SLOWLY_MS, SETTLE_MS_MAX
 from aerobee.broker.handed_out import Holdings
 from aerobee.broker.handover import Handovers
+from aerobee.broker.held_questions import HELD_MS
 from aerobee.broker.members import Members
 from aerobee.broker.owned_queue import QueueKey, Verdict
 from aerobee.broker.queue_owners import Surroundings

@@ -106,6 +106,7 @@ def test_a_group_that_is_too_slow_is_not_waited_for_again() -> None:
     world = World()
     first = world.join()
     assert world.handovers.ask(first, KEY, lambda verdict: None) is Verdict.OFFSET
+    assert world.handovers.begin_pull(first, KEY, 0)  # and never again
     for _ in range(MISSES_MAX):
         assert LIMIT_MS <= world.told_after() <= LIMIT_MS + 200
         world.time.advance(2 * LIMIT_MS)  # it rests for as long as it was waited for

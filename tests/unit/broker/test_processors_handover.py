@@ -372,6 +372,7 @@ async def test_who_does_not_pull_again_has_dropped_the_queue(live: LiveBroker) -
         for queue_id in (0, 1):
             await old.start_of(queue_id)
         await old.members()
+        await old.pull(0, 0)
         kept = asyncio.create_task(old.pull(1, 0, suspend_ms=60_000))
         dropped = asyncio.create_task(old.pull(0, 1, suspend_ms=60_000))
         await until(lambda: live.broker.context.holds.count == 2)
