@@ -72,14 +72,20 @@ def _in_order(
         return
     waiting: list[QueueSlice | None] = [next(reader, None) for reader in readers]
     while any(waiting):
-        limit = min(int(part.positions[-1]) for part in waiting if part)
+        # a damaged queue's entries may go back; as far as they have come, they never do
+        reached = {
+            number: np.maximum.accumulate(part.positions)
+            for number, part in enumerate(waiting)
+            if part is not None
+        }
+        limit = min(int(farthest[-1]) for farthest in reached.values())
         taken = []
-        for number, part in enumerate(waiting):
-            if part is None:
-                continue
-            cut = int(np.searchsorted(part.positions, limit, "right"))
+        for number, farthest in reached.items():
+            part = waiting[number]
+            assert part is not None
+            cut = int(np.searchsorted(farthest, limit, "right"))
             taken.append(part.take(slice(cut)))
-            whole = cut == len(part.positions)
+            whole = cut == len(farthest)
             waiting[number] = next(readers[number], None) if whole else part.take(slice(cut, None))
         positions = np.concatenate([part.positions for part in taken])
         order = np.argsort(positions, kind="stable")
@@ -153,7 +159,7 @@ class _Gathering:
         files = np.searchsorted(self._bases, positions, "right") - 1
         file_ends = np.array([segment.end for segment in self._segments] + [-1], np.int64)
         good = (sizes >= RECORD_BYTES_MIN) & (files >= 0)
-        good &= positions + sizes <= file_ends[files]
+        good &= positions <= file_ends[files] - sizes
         self._tell(positions[~good], "points at bytes that the log does not have")
         return positions[good], sizes[good]
 

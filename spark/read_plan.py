@@ -138,14 +138,16 @@ class _StorePlan:
         hashed = self._selection.tag_hashes is not None
         if not (needed or alone or narrow or hashed):
             return None
-        ranges = self._ranges(starting, ending)
+        # looked at before the queues, which a broker fills meanwhile: what stands in the log from
+        # there on is read there, whatever they say by then
+        tail_start = None if needed else dispatched_end(store.queues_dir, self._state.end)
+        ranges = self._ranges(starting, ending, tail_start)
         log_bytes = self._log_bytes()
         size = estimated_bytes(store, ranges)
         large = size > log_bytes * SMALL_SHARE
         if large and not (needed or alone or hashed):
             return None
-        pieces: list[Piece | EntryPiece] = [*self.of_ranges(ranges, size, alone=alone)]
-        return pieces if bounded else [*pieces, *self._tail()]
+        return [*self.of_ranges(ranges, size, alone=alone), *self._tail(tail_start)]
 
     def of_ranges(
         self, ranges: Sequence[QueueRange], size: int | None = None, *, alone: bool
@@ -166,8 +168,14 @@ class _StorePlan:
     def _log_bytes(self) -> int:
         return sum(min(each.end, self._state.end) - each.base for each in self._segments)
 
-    def _ranges(self, starting: Offsets | int, ending: Offsets | int) -> list[QueueRange]:
-        bounds = queue_bounds(self._state, self._selection.choice)
+    def _ranges(
+        self, starting: Offsets | int, ending: Offsets | int, log_end: int | None
+    ) -> list[QueueRange]:
+        """The ranges to read, of messages before a log position if one is given."""
+        state = self._state
+        if log_end is not None:  # which a damaged entry may put anywhere
+            state = replace(state, end=min(state.end, log_end))
+        bounds = queue_bounds(state, self._selection.choice)
         check_assigned(self._selection.choice, self._state.store, bounds)
         for option, asked in (("startingOffsets", starting), ("endingOffsets", ending)):
             check_chosen(option, asked, self._selection.choice, bounds)
@@ -187,10 +195,9 @@ class _StorePlan:
         share = share or options.partition_bytes or piece_bytes(size, os.cpu_count() or 1)
         return max(1, -(-size // share), options.partitions_min or 1)
 
-    def _tail(self) -> list[Piece]:
-        """What a broker has written to the log, but not yet to the queues."""
-        low = dispatched_end(self._state.store.queues_dir, self._state.end)
-        if low is None or self._selection.choice.queues is not None:
+    def _tail(self, low: int | None) -> list[Piece]:
+        """What a broker had written to the log from `low` on, but not yet to the queues."""
+        if low is None:
             return []
         return [
             Piece(segment, max(segment.base, low), min(segment.end, self._state.end))
