@@ -13,6 +13,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet install
 WORKERS ?= 2
 ROUNDS ?= 50
 SEEDS ?= 200
+BY_FILE := --dist loadfile --no-loadscope-reorder  # in the order of tests/support/slowest_files.py
 
 # Links that an editable install makes; `git clean` takes them, so their absence asks for set-up.
 ifeq ($(wildcard .dev/aerobee/remoting/py.typed),)
@@ -41,7 +42,7 @@ demo: $(READY) ## 100,000 messages live, then counted by Spark
 	@$(BIN)/aerobee demo $(ARGS)
 
 test: $(READY) ## every test that needs no other project's servers or clients
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m "not interop and not soak" $(ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) $(BY_FILE) -m "not interop and not soak" $(ARGS)
 
 lint: $(READY) ## formatting, rules, import direction
 	$(BIN)/ruff format --check .
@@ -67,7 +68,7 @@ bench-spark: $(READY) ## the Spark pipeline: CPU of JVM and workers, with the ba
 	PYTHONPATH=tests $(BIN)/python -m benchmarks.spark_speed $(ARGS)
 
 interop: $(READY) ## real RocketMQ clients and servers against ours
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m interop tests/interop $(ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) $(BY_FILE) -m interop tests/interop $(ARGS)
 
 soak: $(READY) ## the long runs: ROUNDS kills of a broker under load, SEEDS simulated clusters
 	KILL_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest --timeout 7200 tests/crash $(ARGS)

@@ -2,7 +2,9 @@
 
 import os
 
+import pytest
 from hypothesis import HealthCheck, settings
+from support.slowest_files import slowest_first
 
 settings.register_profile(
     "aerobee",
@@ -12,6 +14,16 @@ settings.register_profile(
 )
 settings.load_profile("aerobee")
 
-# Spark's sessions here live for seconds, in which an optimising compiler and a parallel garbage
-# collector only take the cores: without them the tests of Spark need half the time.
-os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+# Spark's sessions here live for seconds, in which an optimising compiler, a parallel garbage
+# collector and looking through the bytecode of every class only take the cores: without them the
+# tests of Spark need half the time.
+QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:+UnlockDiagnosticVMOptions"
+QUICK += " -XX:-BytecodeVerificationRemote"
+os.environ.setdefault("SPARK_SUBMIT_OPTS", QUICK)
+os.environ.setdefault("SPARK_LAUNCHER_OPTS", QUICK)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Hand out the slowest files first, so that all workers end together."""
+    slowest_first(items)

@@ -22,7 +22,10 @@ from support.interop.processes import Process
 
 START_SECONDS_MAX: Final = 60.0
 SUBMIT_SECONDS_MAX: Final = 540.0
-QUICK: Final = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto"
+QUICK: Final = (
+    "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto"
+    " -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
+)
 
 # without `site` no .pth file leads to this tree; without Spark's zipped PySpark, which has no
 # compiled files, workers start in a third of the time
