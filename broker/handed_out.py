@@ -64,15 +64,22 @@ class HandedOut:
         if connection in self._asked:
             return
         self._asked.add(connection)
+        waits_at = {queue: self._around.pulls_at(connection, queue.key) for queue in queues}
 
         def answered(holdings: Holdings | None) -> None:
             self._asked.discard(connection)
+            mine = [each for each in queues if each.draining and each.is_owned_by(connection)]
             if holdings is None or not holdings.auto_commit:
-                for queue in queues:
+                for queue in mine:
                     finished(queue)  # nothing can be done for it
-            else:
-                mine = [queue for queue in queues if queue.is_owned_by(connection)]
-                self._take(connection, mine, holdings, finished)
+                return
+            # a pull that has waited all the while: what came before it was held when it was asked
+            still = [
+                queue
+                for queue in mine
+                if self._around.pulls_at(connection, queue.key) == waits_at[queue]
+            ]
+            self._take(connection, still, holdings, finished)
 
         self._around.ask_holdings(connection, queues[0].key.group, answered)
 

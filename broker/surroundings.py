@@ -117,6 +117,7 @@ class BrokerSurroundings(Surroundings):
                 consumer_group=group_name, client_id=member.client.client_id
             )
             code = RequestCode.GET_CONSUMER_RUNNING_INFO
+            client_id = member.client.client_id
             try:
                 command = Command(code=code, ext=encode_header(header))
                 reply = await connection.call(command, HOLDINGS_TIMEOUT_S)
@@ -124,5 +125,5 @@ class BrokerSurroundings(Surroundings):
                     info = decode_body(ConsumerRunningInfo, reply.body)
                     holdings = Holdings.of(info, self._broker_name)
             except AerobeeError as error:
-                log.warning("no_holdings group=%s client=%s error=%s", group_name, member, error)
+                log.warning("no_holdings group=%s client=%s error=%s", group_name, client_id, error)
         answered(holdings)
