@@ -15,7 +15,8 @@ from aerobee.spark.manifest import ExportedFile
 ROW_GROUP_BYTES = 32 << 20  # readers skip by row group, and hold one in memory
 BUFFERED_BYTES_MAX = 192 << 20  # of all partitions of one task together
 BATCH_BYTES = 8 << 10  # what a batch costs beside its data: buffers, objects
-BATCHES_MAX = 32  # that wait for a row group; small ones are joined then
+BATCHES_MAX = 32  # small ones that wait for a row group; they are joined then
+JOIN_BELOW_BYTES = 256 << 10  # on average: larger ones are written as they are
 OPEN_FILES_MAX = 128
 
 
@@ -89,7 +90,9 @@ class PartitionedFiles:
             self._flush(partition)
             if file.sink is not None and file.sink.bytes >= self._file_bytes:
                 self._finish(partition)
-        elif len(file.waiting) >= BATCHES_MAX:
+        elif len(file.waiting) >= BATCHES_MAX and file.waiting_bytes < JOIN_BELOW_BYTES * len(
+            file.waiting
+        ):
             self._join(file)
         while self._buffered_bytes > BUFFERED_BYTES_MAX:
             self._flush(max(self._open, key=lambda each: self._open[each].waiting_bytes))

@@ -16,7 +16,7 @@ import pyarrow as pa
 import zstandard
 from isal import igzip
 
-from aerobee.spark.export_parquet import sync_file
+from aerobee.spark.export_disk import sync
 
 _GZIP_LEVEL, _ZSTD_LEVEL = 2, 3
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -49,7 +49,7 @@ class JsonSink:
         if self._file is not self._plain:
             self._file.close()
         self._plain.close()
-        sync_file(self._path)
+        sync(self._path)
 
 
 def _packing(plain: IO[bytes], compression: str) -> Any:

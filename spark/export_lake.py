@@ -12,15 +12,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from aerobee.spark.errors import ExportFailed, ExportRefused
+from aerobee.spark.export_disk import sync, write_synced
 from aerobee.spark.export_owner import is_dead, write_owner
 from aerobee.spark.manifest import ExportedFile, Manifest
 from aerobee.spark.manifest_log import (
     FOLDER,
     ManifestLog,
     manifest_name,
-    sync_folder,
     version_of,
-    write_synced,
 )
 
 STAGING = "staging"
@@ -56,7 +55,7 @@ class Lake:
         new = [path for path in (self.staging, *self.staging.parents) if not path.exists()]
         self.staging.mkdir(parents=True, exist_ok=True)
         for path in new:
-            sync_folder(path.parent)
+            sync(path.parent)
         folder = self.staging / run
         folder.mkdir()
         write_owner(folder)
@@ -73,7 +72,7 @@ class Lake:
             for file in manifest.files:
                 (folder / file.staged).stat()
             write_synced(staged, manifest.encode())
-            sync_folder(folder)
+            sync(folder)
         except FileNotFoundError as error:
             raise ExportFailed(
                 f"{error.filename} is gone before it was committed: do the executors write to the"
@@ -115,7 +114,7 @@ class Lake:
             changed.add((self.root / file.path).parent)
         for below in sorted({*changed, *(path.parent for path in changed), self.root}):
             if below.is_dir():
-                sync_folder(below)
+                sync(below)
         if manifest.format == DELTA:
             from aerobee.spark.export_delta import publish_delta
 

@@ -15,12 +15,12 @@ from aerobee.spark.columns import USUAL, arrow_schema
 from aerobee.spark.decode import Decoder
 from aerobee.spark.entry_plan import QUEUES_PER_WINDOW, EntryPiece
 from aerobee.spark.errors import ExportFailed
+from aerobee.spark.export_disk import sync
 from aerobee.spark.export_files import PartitionedFiles
 from aerobee.spark.export_formats import Format
 from aerobee.spark.export_partitions import Partition, group
 from aerobee.spark.layout import Records
 from aerobee.spark.manifest import ExportedFile
-from aerobee.spark.manifest_log import sync_folder
 from aerobee.spark.offsets import QueueKey
 from aerobee.spark.pieces import piece_records
 from aerobee.spark.plan import Piece
@@ -100,7 +100,7 @@ def run_task(task: ExportTask) -> TaskResult:
             for partition, batch, times in _partitioned(records, decoder, task.broker, found):
                 files.add(partition, batch, times)
         written = files.close()
-        sync_folder(folder)
+        sync(folder)
         return TaskResult(written, found)
     except AerobeeError as error:
         return TaskResult([], {}, error)

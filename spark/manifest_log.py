@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from aerobee.spark.errors import ExportFailed, ExportRefused
+from aerobee.spark.export_disk import sync
 from aerobee.spark.manifest import ExportedFile, Manifest
 
 FOLDER = "_aerobee"
@@ -112,25 +113,8 @@ class ManifestLog:
                 " runs commit; export to a local, NFS, CephFS or Lustre folder and copy it from"
                 " there"
             ) from error
-        sync_folder(self.folder)
+        sync(self.folder)
         return True
 
     def _same(self, staged: Path) -> bool:
         return (self.folder / staged.name).read_bytes() == staged.read_bytes()
-
-
-def sync_folder(folder: Path) -> None:
-    """Bring the names in a folder to the disk."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def write_synced(path: Path, data: bytes) -> None:
-    """Write a file and bring it, but not its name, to the disk."""
-    with path.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())

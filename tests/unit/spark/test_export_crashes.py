@@ -44,7 +44,7 @@ class Death:
     def _hear(self, event: str, values: tuple[Any, ...]) -> None:
         if not self.lake or event not in STEPS:
             return
-        if event == "open" and not any(mode in str(values[1] or "r") for mode in "wax+"):
+        if event == "open" and not values[2] & (os.O_WRONLY | os.O_RDWR | os.O_CREAT):
             return
         if any(str(value).startswith(self.lake) for value in values):
             self.seen += 1
