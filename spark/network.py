@@ -19,7 +19,7 @@ from aerobee.client.message import MessageQueue
 from aerobee.client.offsets import QueueOffsets
 from aerobee.client.raw_pulls import RawPuller
 from aerobee.client.route_cache import RouteCache, TopicRoute
-from aerobee.client.settings import ClientSettings, ProducerSettings
+from aerobee.client.settings import ProducerSettings
 from aerobee.remoting.bodies import TopicList
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.command import Command
@@ -61,7 +61,7 @@ class Network:
 
     def __init__(self, address: NetworkAddress) -> None:
         self.address = address
-        settings = ClientSettings()
+        settings = address.client()
         self._cluster = Cluster(address.namesrv, settings=settings)
         self._connections = Connections(settings, refuse_requests)
         self._routes = RouteCache(self._connections, address.namesrv)

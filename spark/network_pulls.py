@@ -20,7 +20,6 @@ from aerobee.client.message import MessageQueue
 from aerobee.client.pulling import PullStatus
 from aerobee.client.raw_pulls import RawPull, RawPuller
 from aerobee.client.route_cache import MASTER_ID, RouteCache
-from aerobee.client.settings import ClientSettings
 from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.errors import ProtocolError, RequestError, Unavailable
 from aerobee.remoting.net.client import refuse_requests
@@ -70,7 +69,7 @@ class Pulls:
     def __init__(
         self, address: NetworkAddress, ranges: Sequence[QueueRange], *, fail_on_data_loss: bool
     ) -> None:
-        settings = ClientSettings()
+        settings = address.client()
         self._connections = Connections(settings, refuse_requests)
         self._routes = RouteCache(self._connections, address.namesrv)
         self._puller = RawPuller(self._connections, self._routes, address.group)

@@ -112,6 +112,13 @@ def milliseconds(option: str, value: str) -> int:
     return int(value)
 
 
+def duration_ms(option: str, value: str) -> int:
+    """How long something may take."""
+    if not re.fullmatch(r"\d{1,9}", value.strip()):
+        raise OptionError(f"option {option}: {value!r} is no number of milliseconds, as 30000")
+    return int(value)
+
+
 def topics(option: str, value: str) -> frozenset[str]:
     """Names of topics."""
     names = frozenset(topic.strip() for topic in value.split(",") if topic.strip())

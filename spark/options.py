@@ -12,6 +12,7 @@ from aerobee.spark.columns import CORRUPT, USUAL
 from aerobee.spark.damage import DROPMALFORMED, FAILFAST, PERMISSIVE
 from aerobee.spark.errors import OptionError
 from aerobee.spark.network_address import NetworkAddress
+from aerobee.spark.network_options import CONNECTING, network_address
 from aerobee.spark.offsets import EARLIEST, LATEST, Offsets, parse_assign, parse_offsets
 from aerobee.spark.selection import Selection
 from aerobee.spark.topics import TopicChoice
@@ -19,7 +20,7 @@ from aerobee.spark.topics import TopicChoice
 _WORDS = {"earliest": EARLIEST, "latest": LATEST}
 _CHOICES = ("subscribe", "subscribePattern", "assign")
 _STREAMS_ONLY = ("maxOffsetsPerTrigger", "maxBytesPerTrigger")
-_NETWORK_ONLY = ("group", "networkTimeout")
+_NETWORK_ONLY = ("group", *(name for name, _ in CONNECTING))
 _BATCHES_ONLY = ("endingOffsets", "endingTimestamp", "pushFilters")
 USERS_MESSAGES = Selection(choice=TopicChoice(system=False, retry=False))
 
@@ -172,12 +173,8 @@ def _network(given: Mapping[str, str], take: Callable[..., Any]) -> NetworkAddre
             "option mode: with namesrv only FAILFAST; damage in a broker's log is told, or passed"
             " over, where its files are read (path)"
         )
-    usual = NetworkAddress(take("namesrv"))
-    return replace(
-        usual,
-        group=take("group", usual.group),
-        patience_ms=take("networkTimeout", usual.patience_ms),
-    )
+    address = network_address(given, take)
+    return replace(address, group=take("group", address.group))
 
 
 def _check_use(given: Collection[str], use: Use) -> None:
@@ -223,7 +220,7 @@ _PARSERS: dict[str, tuple[str, Callable[[str, str], Any]]] = {
         ("path", values.text),
         ("namesrv", values.nameservers),
         ("group", values.group),
-        ("networkTimeout", values.milliseconds),
+        *CONNECTING,
         ("columns", values.columns),
         ("properties", values.choice("map", "binary")),
         ("decompress", values.flag),

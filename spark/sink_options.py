@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
 from aerobee.client.errors import InvalidMessage
@@ -13,6 +13,7 @@ from aerobee.client.message import TOPIC_CHARACTERS_MAX, check_name
 from aerobee.spark import option_values as values
 from aerobee.spark.errors import OptionError
 from aerobee.spark.network_address import NetworkAddress
+from aerobee.spark.network_options import CONNECTING, network_address
 
 _CHECKPOINT: Final = "checkpointLocation"  # Spark's own, which it hands on to sources
 
@@ -46,9 +47,9 @@ def parse_sink_options(given: Mapping[str, str], *, stream: bool) -> SinkOptions
             "write: option namesrv is missing: name the nameservers of the cluster to write to, as"
             " '10.0.0.5:9876'"
         )
-    address = NetworkAddress(take("namesrv"))
-    address = replace(address, patience_ms=take("networkTimeout", address.patience_ms))
-    return SinkOptions(address, take("topic"), _sink(take("sinkId"), by_name, stream=stream))
+    return SinkOptions(
+        network_address(by_name, take), take("topic"), _sink(take("sinkId"), by_name, stream=stream)
+    )
 
 
 def _sink(given: str | None, options: Mapping[str, str], *, stream: bool) -> str:
@@ -83,7 +84,7 @@ _PARSERS: dict[str, tuple[str, Callable[[str, str], Any]]] = {
     for spelling, parse in (
         ("namesrv", values.nameservers),
         ("topic", _topic),
-        ("networkTimeout", values.milliseconds),
+        *CONNECTING,
         ("sinkId", values.group),
     )
 }

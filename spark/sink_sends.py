@@ -17,7 +17,6 @@ from aerobee.client.errors import BrokerRefused, RouteMissing
 from aerobee.client.message import Message, MessageQueue
 from aerobee.client.offsets import QueueOffsets
 from aerobee.client.route_cache import RouteCache, TopicRoute
-from aerobee.client.settings import ClientSettings
 from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.command import Command
 from aerobee.remoting.errors import NotConnected, Unavailable
@@ -75,11 +74,11 @@ class Sends:
     """
 
     def __init__(self, address: NetworkAddress, prefix: str, starts: Offsets) -> None:
-        settings = ClientSettings()
+        settings = address.client()
         self._address = address
         self._prefix = prefix
         self._connections = Connections(settings, refuse_requests)
-        self._senders = ConnectionPool()
+        self._senders = ConnectionPool(tls=settings.tls)
         self._routes = RouteCache(self._connections, address.namesrv)
         self._offsets = QueueOffsets(self, settings.offset_timeout_ms)
         self._starts = dict(starts)

@@ -22,6 +22,7 @@ from aerobee.spark.sink_options import parse_sink_options
 from aerobee.spark.sink_rows import ROW_COLUMNS, check_rows
 
 NAMESRV = {"namesrv": "10.0.0.5:9876"}
+TLS = {**NAMESRV, "tls": "true"}
 
 
 def test_where_to_read() -> None:
@@ -43,7 +44,17 @@ def test_where_to_read() -> None:
         ({"namesrv": "10.0.0.5"}, "option namesrv: address '10.0.0.5' is not of the form"),
         ({"namesrv": " ; "}, "option namesrv is empty"),
         ({**NAMESRV, "group": "a b"}, "option group: .* has ' '"),
-        ({**NAMESRV, "networkTimeout": "1s"}, "option networkTimeout: '1s' is no time"),
+        ({**NAMESRV, "networkTimeout": "1s"}, "option networkTimeout: '1s' is no number of milli"),
+        ({"path": "/s", "tls": "true"}, "option tls goes with namesrv"),
+        ({**NAMESRV, "tlsCertPath": "/c"}, "option tlsCertPath goes with tls=true"),
+        ({**TLS, "tlsCheckHostname": "true"}, "tlsCheckHostname means nothing .* tlsVerifyServer"),
+        (
+            {**TLS, "tlsTrustCertPath": "/c", "tlsVerifyServer": "false"},
+            "tlsTrustCertPath means nothing",
+        ),
+        ({**TLS, "tlsKeyPath": "/k"}, "option tlsCertPath is missing"),
+        ({**TLS, "tlsTrustCertPath": "/no/file"}, "'/no/file': .*No such file.*driver and exec"),
+        ({**TLS, "tlsKeyPasswort": "x"}, "did you mean tlsKeyPassword"),
     ],
 )
 def test_wrong_options_of_reads(given: dict[str, str], message: str) -> None:

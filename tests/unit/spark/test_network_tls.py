@@ -1,0 +1,85 @@
+"""Reads and writes over TLS, with and without a look at certificates."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from support.fake_cluster import FakeBroker, FakeCluster
+
+from aerobee.remoting.net.tls import ClientAuth, TlsMode, TlsSettings
+from aerobee.spark.errors import ClusterUnreachable
+from aerobee.spark.loop_thread import LoopThread
+from aerobee.spark.network import Network
+from aerobee.spark.network_address import NetworkAddress
+from aerobee.spark.network_reads import NetworkPiece, network_records
+from aerobee.spark.options import parse_options
+from aerobee.spark.selection import EVERYTHING
+from aerobee.spark.sink_ids import Attempted
+from aerobee.spark.sink_options import parse_sink_options
+from aerobee.spark.sink_plan import plan_write
+from aerobee.spark.sink_task import write_rows
+from aerobee.spark.topics import TopicChoice
+
+CERTS = Path(__file__).parents[2] / "support" / "certs"
+OWN = {"tlsCertPath": str(CERTS / "client.pem"), "tlsKeyPath": str(CERTS / "client.key")}
+TRUST = {"tlsTrustCertPath": str(CERTS / "ca.pem"), "tlsCheckHostname": "true"}
+
+
+@pytest.fixture
+def broker() -> Iterator[FakeBroker]:
+    """A broker, and nameserver, that takes TLS alone, from those who have a certificate."""
+    tls = TlsSettings(
+        mode=TlsMode.ENFORCING,
+        cert_path=str(CERTS / "server.pem"),
+        key_path=str(CERTS / "server.key"),
+        client_auth=ClientAuth.REQUIRE,
+        verify_client=True,
+        trust_cert_path=str(CERTS / "ca.pem"),
+    )
+    cluster = FakeCluster(tls=tls)
+    with LoopThread("test") as loop:
+        loop.run(cluster.__aenter__())
+        cluster.create("orders", 1)
+        yield cluster.brokers[0]
+        loop.run(cluster.__aexit__())
+
+
+def count(address: NetworkAddress) -> int:
+    """How many messages a driver and its task read."""
+    with Network(address) as network:
+        ranges = network.bounds(TopicChoice(names=frozenset({"orders"}))).values()
+    piece: NetworkPiece = pickle.loads(pickle.dumps(NetworkPiece(address, tuple(ranges))))
+    return sum(len(records) for _, records in network_records(piece, EVERYTHING))
+
+
+@pytest.mark.parametrize("trust", [{}, TRUST])
+def test_reads_and_writes(broker: FakeBroker, trust: dict[str, str]) -> None:
+    """Driver and tasks speak TLS, and show their certificate."""
+    given = {"namesrv": broker.cluster.namesrv, "tls": "true", **OWN, **trust}
+    plan = plan_write(parse_sink_options({**given, "topic": "orders"}, stream=False))
+    rows = pa.RecordBatch.from_pydict({"body": [b"1", b"2", b"3"]})
+    assert write_rows(plan, Attempted(plan.sink, "", 0, 0), 0, [rows]).sent == 3
+    address = parse_options(given).network
+    assert address is not None
+    assert count(address) == 3
+
+
+@pytest.mark.parametrize(
+    "given", [{}, {"tls": "true"}, {"tls": "true", **OWN, "tlsVerifyServer": "true"}]
+)
+def test_who_is_not_trusted_reads_nothing(broker: FakeBroker, given: dict[str, str]) -> None:
+    """Plain TCP, no certificate of one's own, a server that no authority knows."""
+    address = parse_options({"namesrv": broker.cluster.namesrv, **given}).network
+    assert address is not None
+    with pytest.raises(ClusterUnreachable, match="option namesrv: the cluster of"):
+        count(address)
+
+
+def test_password_is_not_shown() -> None:
+    """In no text that names the cluster."""
+    given = {"namesrv": "10.0.0.5:9876", "tls": "true", **OWN, "tlsKeyPassword": "s3cret"}
+    assert "s3cret" not in f"{parse_options(given)!r}"
