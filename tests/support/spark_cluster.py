@@ -18,6 +18,7 @@ from typing import Final, Self
 import pyspark
 
 from aerobee.spark.java_home import find_java_home, wrap_java
+from aerobee.spark.local_session import python_script
 from support.interop.processes import Process
 
 START_SECONDS_MAX: Final = 60.0
@@ -27,18 +28,9 @@ QUICK: Final = (
     " -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
 )
 
-# without `site` no .pth file leads to this tree; without Spark's zipped PySpark, which has no
-# compiled files, workers start in a third of the time
+# without `site` no .pth file leads to this tree
 _PYTHON: Final = """#!/bin/sh
-IFS=:
-kept=
-for entry in $PYTHONPATH; do
-  case $entry in
-    */pyspark.zip|*/py4j-*-src.zip|*/spark-core_*.jar) ;;
-    *) kept=${{kept:+$kept:}}$entry ;;
-  esac
-done
-export PYTHONPATH=${{kept:+$kept:}}{packages}
+export PYTHONPATH=${{PYTHONPATH:+$PYTHONPATH:}}{packages}
 exec {python} -S "$@"
 """
 
@@ -49,7 +41,7 @@ class SparkCluster:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.python = directory / "python"
-        packages, python = sysconfig.get_path("purelib"), sys.executable
+        packages, python = sysconfig.get_path("purelib"), str(python_script(Path(sys.executable)))
         self.python.write_text(
             _PYTHON.format(packages=shlex.quote(packages), python=shlex.quote(python))
         )

@@ -287,7 +287,9 @@ def test_readers_can_skip_by_time_and_offset(tmp_path: Path) -> None:
     """Row groups tell the least and the greatest of what queries narrow by, and nothing long."""
     store = grown(tmp_path / "store", 40)
     go_on(store, tmp_path / "lake", compression="zstd")
-    for path in (tmp_path / "lake").rglob("*.zstd.parquet"):
+    paths = list((tmp_path / "lake").rglob("*.zstd.parquet"))
+    assert paths
+    for path in paths:
         group = pq.ParquetFile(path).metadata.row_group(0)
         columns = [group.column(at) for at in range(group.num_columns)]
         told = {column.path_in_schema: column.statistics for column in columns}
