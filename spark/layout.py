@@ -108,9 +108,8 @@ class Records:
         """One header field of every record, in the machine's byte order."""
         if self._kinds is not None and acceleration.loops is not None:
             long = HEADERS[0][name].itemsize == 8
-            gather = acceleration.loops.gather8 if long else acceleration.loops.gather4
             found = np.empty(len(self.starts), np.int64 if long else np.int32)
-            gather(self.data, self.starts, self._kinds, FIELD_AT[name], found)
+            acceleration.loops.gather(self.data, self.starts, self._kinds, FIELD_AT[name], found)
             return found.astype(dtype, copy=False)
         if len(self.shapes) == 1:
             return self.shapes[0].headers[name].astype(dtype)

@@ -23,7 +23,7 @@ from aerobee.spark.topics import ALL_TOPICS, LIGHT_QUEUE_PREFIX, TopicChoice
 
 log = logging.getLogger(__name__)
 
-THREADS = 8  # that look at queues
+THREADS = 32  # that look at queues, and wait for the disk more than for each other
 QUEUES_AT_ONCE = 500  # of one thread
 LOST_NAMED_MAX = 10  # ranges that an error or a warning names one by one
 

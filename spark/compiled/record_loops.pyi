@@ -19,11 +19,8 @@ def walk(
 def locate(data: Bytes, starts: Ints, sizes: Ints, kinds: Bytes, places: Ints) -> int:
     """Find the variable parts of each record; return all kinds together, -1 if one is wrong."""
 
-def gather4(data: Bytes, starts: Ints, kinds: Bytes, offsets: Ints, out: Words) -> None:
-    """Read a 4-byte field of each record."""
-
-def gather8(data: Bytes, starts: Ints, kinds: Bytes, offsets: Ints, out: Ints) -> None:
-    """Read an 8-byte field of each record."""
+def gather(data: Bytes, starts: Ints, kinds: Bytes, offsets: Ints, out: Words | Ints) -> None:
+    """Read a field of each record, as long as those of `out`."""
 
 def place(lengths: Ints, offsets: Words) -> int:
     """Note where cells of these lengths start; return their sum, -1 if it is none."""

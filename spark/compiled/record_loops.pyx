@@ -122,32 +122,29 @@ def locate(
     return seen
 
 
-def gather4(
+ctypedef fused Number:
+    int32_t
+    int64_t
+
+
+def gather(
     const uint8_t[::1] data,
     const int64_t[::1] starts,
     const uint8_t[::1] kinds,
     const int64_t[::1] offsets,
-    int32_t[::1] out,
+    Number[::1] out,
 ):
-    """Read a 4-byte field of each record; `offsets` says where it stands, by kind."""
+    """Read a field of each record, as long as `out`'s; `offsets` says where it stands, by kind."""
     cdef const uint8_t* begin = &data[0] if data.shape[0] else NULL
+    cdef const uint8_t* field
     cdef Py_ssize_t row
+    assert kinds.shape[0] == starts.shape[0] == out.shape[0], "an array for each column"
     for row in range(starts.shape[0]):
-        out[row] = <int32_t>big32(begin + starts[row] + offsets[kinds[row]])
-
-
-def gather8(
-    const uint8_t[::1] data,
-    const int64_t[::1] starts,
-    const uint8_t[::1] kinds,
-    const int64_t[::1] offsets,
-    int64_t[::1] out,
-):
-    """Read an 8-byte field of each record."""
-    cdef const uint8_t* begin = &data[0] if data.shape[0] else NULL
-    cdef Py_ssize_t row
-    for row in range(starts.shape[0]):
-        out[row] = <int64_t>big64(begin + starts[row] + offsets[kinds[row]])
+        field = begin + starts[row] + offsets[kinds[row]]
+        if Number is int32_t:
+            out[row] = <int32_t>big32(field)
+        else:
+            out[row] = <int64_t>big64(field)
 
 
 def place(const int64_t[::1] lengths, int32_t[::1] offsets):

@@ -17,6 +17,7 @@ from aerobee.spark.decode import Decoder
 from aerobee.spark.offsets import QueueKey, QueueRange
 from aerobee.spark.options import parse_options
 from aerobee.spark.pieces import piece_batches
+from aerobee.spark.queue_ranges import queue_bounds
 
 RECORDS = ["topic", "queue_offset", "commit_log_offset", "body"]
 ALONE = ["topic", "queue_offset", "commit_log_offset"]
@@ -61,7 +62,6 @@ def test_entry_beyond_all_numbers_is_damage(tmp_path: Path) -> None:
     queue[2] = (WILD, queue[2][1], 0)
     store = writer.close()
     options = {"assign": '{"orders": ["0"]}', "endingOffsets": '{"orders": {"0": 5}}'}
-    queue_bounds = read_plan.queue_bounds
 
     def all_five(*given: Any) -> Mapping[QueueKey, QueueRange]:
         return {key: QueueRange(key, 0, 5) for key in queue_bounds(*given)}
