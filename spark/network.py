@@ -12,12 +12,14 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from functools import partial
 from typing import Any, Final, Self, TypeVar
 
+import numpy as np
+
 from aerobee.client.cluster import Cluster
 from aerobee.client.connections import Connections
 from aerobee.client.errors import BrokerRefused, RouteMissing
 from aerobee.client.message import MessageQueue
 from aerobee.client.offsets import QueueOffsets
-from aerobee.client.raw_pulls import RawPuller
+from aerobee.client.raw_pulls import RawPull, RawPuller
 from aerobee.client.route_cache import RouteCache, TopicRoute
 from aerobee.client.settings import ProducerSettings
 from aerobee.remoting.bodies import TopicList
@@ -27,10 +29,12 @@ from aerobee.remoting.errors import Unavailable
 from aerobee.remoting.headers._fields import Header
 from aerobee.remoting.net.client import refuse_requests
 from aerobee.spark.errors import ClusterUnreachable, OptionError
+from aerobee.spark.layout import Ints
 from aerobee.spark.loop_thread import LoopThread
 from aerobee.spark.network_address import NetworkAddress
 from aerobee.spark.offsets import Offsets, QueueKey, QueueRange
 from aerobee.spark.option_values import near
+from aerobee.spark.reply_records import ReplyBuffer, find_records
 from aerobee.spark.topics import ALL_TOPICS, LIGHT_QUEUE_PREFIX, TopicChoice
 
 AT_ONCE: Final = 256  # questions that wait for their answers at a time
@@ -65,6 +69,7 @@ class Network:
         self._cluster = Cluster(address.namesrv, settings=settings)
         self._connections = Connections(settings, refuse_requests)
         self._routes = RouteCache(self._connections, address.namesrv)
+        self._puller = RawPuller(self._connections, self._routes, address.group)
         self._offsets = QueueOffsets(self, settings.offset_timeout_ms)
         self._loop = LoopThread("aerobee-network")
 
@@ -118,6 +123,13 @@ class Network:
     def record_bytes(self, ranges: Sequence[QueueRange]) -> int:
         """About how long a record of the ranges is, by a few of the largest ones; at least 1."""
         return self._loop.run(self._sample(ranges))
+
+    def record_sizes(self, key: QueueKey, start: int) -> Ints:
+        """The sizes of a queue's next records from an offset on, as many as one pull brings."""
+        reply = self._loop.run(self._peek(key, start))
+        data, bounds = ReplyBuffer().join([reply.body])
+        sizes: Ints = find_records(data, bounds)[1].astype(np.int64)
+        return sizes
 
     def check_writable(self, topic: str) -> None:
         """Raise OptionError unless messages can be sent to the topic, or would create it."""
@@ -217,17 +229,19 @@ class Network:
         return dict(zip(ordered, await _each(one, ordered), strict=True))
 
     async def _sample(self, ranges: Sequence[QueueRange]) -> int:
-        puller = RawPuller(self._connections, self._routes, self.address.group)
         count = size = 0
         for each in sorted(ranges, key=lambda each: each.start - each.end)[:SAMPLES]:
             middle = (each.start + each.end) // 2
-            queue = MessageQueue(each.key.topic, each.key.broker, each.key.queue_id)
-            pull = partial(puller.pull, queue, middle, SAMPLE_MESSAGES)
-            reply = await self._patient(pull, f"queue {each.key}")
+            reply = await self._peek(each.key, middle)
             if reply.next_offset > middle:
                 count += reply.next_offset - middle
                 size += len(reply.body)
         return max(1, size // count) if count else 1
+
+    async def _peek(self, key: QueueKey, offset: int) -> RawPull:
+        queue = MessageQueue(key.topic, key.broker, key.queue_id)
+        pull = partial(self._puller.pull, queue, offset, SAMPLE_MESSAGES)
+        return await self._patient(pull, f"queue {key}")
 
     async def _patient(
         self, ask: Callable[[], Awaitable[T]], what: str, let: type[Exception] | tuple[()] = ()

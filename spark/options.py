@@ -163,11 +163,6 @@ def _network(given: Mapping[str, str], take: Callable[..., Any]) -> NetworkAddre
             "options path and namesrv exclude each other: path reads a broker's files, namesrv its"
             " messages over the network"
         )
-    if "maxbytespertrigger" in given:
-        raise OptionError(
-            "option maxBytesPerTrigger goes with path: brokers do not tell how long their records"
-            " are; with namesrv use maxOffsetsPerTrigger"
-        )
     if take("mode", FAILFAST) != FAILFAST:
         raise OptionError(
             "option mode: with namesrv only FAILFAST; damage in a broker's log is told, or passed"

@@ -16,12 +16,14 @@ from aerobee.spark.network_plan import share_out
 from aerobee.spark.network_reader import NetworkPartition
 from aerobee.spark.offsets import Offsets, QueueKey, QueueRange
 from aerobee.spark.options import Options
+from aerobee.spark.stream_limits import Counts
 from aerobee.spark.stream_steps import Missing
 from aerobee.spark.topics import TopicChoice
 
 log = logging.getLogger(__name__)
 
 ROUTES_S = 5.0  # how often topics, routes and earliest offsets are asked for; latest ones always
+UNKNOWN_BYTES = 1 << 40  # of a record of a broker that is away: a limit leaves it for later
 IDLE_PAUSE_S = 0.1  # between two looks that find nothing: Spark asks again at once
 
 
@@ -42,6 +44,8 @@ class NetworkFeed:
         self._asked_s = self._looked_s = float("-inf")
         self._silent_s: float | None = None  # since when somebody does not answer
         self._idle = False
+        self._peeked: dict[QueueKey, tuple[int, Ints]] = {}  # sizes from an offset on, of this look
+        self._usual: Counts = {}  # the mean of the sizes that were seen last
 
     def look(self) -> dict[QueueKey, QueueRange]:
         """Each wanted queue's messages at this moment. Raises ClusterUnreachable."""
@@ -61,6 +65,7 @@ class NetworkFeed:
             self._silent_s = None
         self._idle, self._looked_s = found == self._bounds, time.monotonic()
         self._bounds = found
+        self._peeked.clear()
         return found
 
     def brokers(self) -> Collection[str]:
@@ -80,9 +85,18 @@ class NetworkFeed:
         """The first offset of each queue with a store timestamp of `timestamp_ms` or later."""
         return self._network.offsets_at(keys, timestamp_ms)
 
-    def sizes(self, _key: QueueKey, _start: int, _count: int) -> Ints:
-        """Nothing: brokers do not tell sizes, and options that need them are refused."""
-        return np.empty(0, np.int64)
+    def sizes(self, key: QueueKey, start: int, count: int) -> Ints:
+        """About the sizes of a queue's records: of the next ones exactly, of others their mean.
+
+        Brokers do not tell sizes: for each queue and look, one pull brings the next records.
+        """
+        if key not in self._peeked or start < self._peeked[key][0]:
+            self._peeked[key] = start, self._peek(key, start)
+        first, known = self._peeked[key]
+        found: Ints = np.full(count, self._usual.get(key, UNKNOWN_BYTES), np.int64)
+        exact = known[start - first : start - first + count]
+        found[: len(exact)] = exact
+        return found
 
     def partitions(
         self, ranges: Sequence[QueueRange], _names: Sequence[str]
@@ -93,6 +107,16 @@ class NetworkFeed:
     def close(self) -> None:
         """Close the connections."""
         self._network.close()
+
+    def _peek(self, key: QueueKey, start: int) -> Ints:
+        try:
+            sizes = self._network.record_sizes(key, start)
+        except ClusterUnreachable as error:  # the look says so, if it lasts
+            log.warning("%s", error)
+            return np.empty(0, np.int64)
+        if len(sizes):
+            self._usual[key] = max(1, int(sizes.mean()))
+        return sizes
 
     def _ask(self) -> dict[QueueKey, QueueRange]:
         if time.monotonic() - self._asked_s < ROUTES_S:

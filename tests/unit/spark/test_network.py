@@ -77,6 +77,17 @@ def test_offsets_by_time(network: Network) -> None:
     assert network.offsets_at(bounds, 1 << 50) == {key: each.end for key, each in bounds.items()}
 
 
+def test_sizes_of_the_next_records(network: Network) -> None:
+    """As they stand in the log: all there are in a short queue, none behind its end."""
+    bounds = network.bounds(TopicChoice(names=frozenset({"orders"})))
+    for each in bounds.values():
+        sizes = network.record_sizes(each.key, each.end - 1)
+        assert len(sizes) == 1
+        assert 91 + len("orders") < sizes[0] < 300
+        assert len(network.record_sizes(each.key, 0)) == each.end
+        assert len(network.record_sizes(each.key, each.end)) == 0
+
+
 @pytest.mark.parametrize(
     ("choice", "text"),
     [

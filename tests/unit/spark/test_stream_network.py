@@ -6,16 +6,18 @@ import logging
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
 import pytest
 
 from aerobee.spark import stream_network
 from aerobee.spark.errors import ClusterUnreachable, OptionError
+from aerobee.spark.layout import Ints
 from aerobee.spark.network_address import NetworkAddress
 from aerobee.spark.offsets import Offsets, QueueKey, QueueRange
 from aerobee.spark.options import Use, parse_options
 from aerobee.spark.stream_feed import open_feed
-from aerobee.spark.stream_network import IDLE_PAUSE_S, ROUTES_S, NetworkFeed
-from aerobee.spark.stream_steps import Missing
+from aerobee.spark.stream_network import IDLE_PAUSE_S, ROUTES_S, UNKNOWN_BYTES, NetworkFeed
+from aerobee.spark.stream_steps import Missing, Steps, TriggerLimits
 from aerobee.spark.topics import TopicChoice
 
 A, B = QueueKey("a", "orders", 0), QueueKey("b", "orders", 0)
@@ -59,6 +61,11 @@ class FakeCluster:
     def offsets_at(self, keys: Iterable[QueueKey], timestamp_ms: int) -> Offsets:
         """One message a millisecond."""
         return {key: min(timestamp_ms, self.ends[key]) for key in keys}
+
+    def record_sizes(self, key: QueueKey, start: int) -> Ints:
+        """Two messages, longer from one to the next."""
+        self._ask("sizes")
+        return np.array([100 + 10 * start, 110 + 10 * start])
 
     def close(self) -> None:
         """Remember it."""
@@ -176,10 +183,31 @@ def test_start_is_checked_and_found_by_time(cluster: FakeCluster) -> None:
     with pytest.raises(OptionError):
         feed.check()
     assert feed.offsets_at([A, B], 4) == {A: 3, B: 4}
-    assert len(feed.sizes(A, 0, 9)) == 0
 
 
-def test_limit_of_bytes_needs_a_store() -> None:
-    """Brokers do not tell sizes; the refusal says what to use."""
-    with pytest.raises(OptionError, match="with namesrv use maxOffsetsPerTrigger"):
-        feed_of(maxBytesPerTrigger="1m")
+def test_sizes_are_those_of_the_next_messages(cluster: FakeCluster) -> None:
+    """One pull for each queue and look; what lies behind it is taken for as long."""
+    feed = feed_of(maxBytesPerTrigger="1m")
+    feed.look()
+    assert feed.sizes(A, 1, 5).tolist() == [110, 120, 115, 115, 115]
+    assert feed.sizes(A, 2, 2).tolist() == [120, 115]
+    assert feed.sizes(A, 7, 2).tolist() == [115, 115]
+    assert cluster.asked == ["bounds", "sizes"]
+    feed.look()
+    assert feed.sizes(A, 2, 2).tolist() == [120, 130]
+    cluster.silent = True
+    feed.look()
+    assert feed.sizes(A, 4, 1).tolist() == [125], "as they were before"
+    assert feed.sizes(B, 0, 1).tolist() == [UNKNOWN_BYTES]
+
+
+def test_limit_of_bytes(cluster: FakeCluster) -> None:
+    """Shared out by what is known of sizes; a broker that is away holds up nobody's messages."""
+    cluster.ends = {A: 1000, B: 1000}
+    feed = feed_of(maxBytesPerTrigger="40k")
+    bounds = feed.look()
+    steps, begin = Steps(fail_on_data_loss=True), {A: 0, B: 0}
+    limits = TriggerLimits(bytes=40 << 10)
+    end = steps.next(begin, bounds, Missing(), limits, feed.sizes)
+    assert sum(end.values()) == pytest.approx((40 << 10) / 105, rel=0.02)
+    assert all(190 < offset < 200 for offset in end.values())
