@@ -40,6 +40,11 @@ cdef uint32_t MAGIC_V2 = 0xDAA320AB
 HOST_TEXT_BYTES_MAX = 32  # 255.255.255.255:-2147483648 takes 27; each is written as 32
 
 
+cdef inline bint within(const uint8_t[::1] data, int64_t start, int64_t length) noexcept nogil:
+    """Whether the data have so many bytes from there on, whatever the numbers are."""
+    return 0 <= start <= data.shape[0] and 0 <= length <= data.shape[0] - start
+
+
 def walk(
     const uint8_t[::1] data,
     Py_ssize_t at,
@@ -91,9 +96,11 @@ def locate(
     assert places.shape[0] == 6 and places.shape[1] == count, "an array for each column"
     for row in range(count):
         start = starts[row]
-        end = start + sizes[row]
-        if start < 0 or start + HEADER_BYTES_MAX > data.shape[0] or end > data.shape[0]:
+        if start < 0 or start > data.shape[0] - HEADER_BYTES_MAX:
             return -1
+        if not within(data, start, sizes[row]):
+            return -1
+        end = start + sizes[row]
         record = begin + start
         kind = (record[39] >> 4) & 3
         seen |= kind
@@ -178,11 +185,11 @@ def copy(
     for row in range(starts.shape[0]):
         start = starts[row]
         length = lengths[row]
-        if start < 0 or length < 0 or start + length > data.shape[0]:
+        if not within(data, start, length):
             return False
         if length == 0:
             continue
-        if at + length > out.shape[0]:
+        if length > out.shape[0] - at:
             return False
         if length <= SHORT_BYTES and start + SHORT_BYTES <= data.shape[0] and (
             at + SHORT_BYTES <= out.shape[0]
@@ -279,7 +286,7 @@ def find(
     for row in range(starts.shape[0]):
         value_at[row] = 0
         value_bytes[row] = -1
-        if lengths[row] < 0 or starts[row] < 0 or starts[row] + lengths[row] > data.shape[0]:
+        if not within(data, starts[row], lengths[row]):
             return -1
         piece = begin + starts[row]
         end = piece + lengths[row]
@@ -323,7 +330,7 @@ def take_apart(
     cdef int64_t names_at = 0, values_at = 0, value_bytes
     first[0] = name_offsets[0] = value_offsets[0] = 0
     for row in range(starts.shape[0]):
-        if lengths[row] < 0 or starts[row] < 0 or starts[row] + lengths[row] > data.shape[0]:
+        if not within(data, starts[row], lengths[row]):
             return -1
         piece = begin + starts[row]
         end = piece + lengths[row]

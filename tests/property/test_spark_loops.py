@@ -149,3 +149,25 @@ def without_times(batches: list[Any]) -> list[Any]:
         )
         for batch in batches
     ]
+
+
+WILD = (-(1 << 63), -1, 0, 1, 499, 500, 501, (1 << 31) - 1, (1 << 63) - 1)
+
+
+@pytest.mark.parametrize("start", WILD)
+@pytest.mark.parametrize("length", WILD)
+def test_no_number_leads_out_of_the_data(start: int, length: int) -> None:
+    """Places whose sum is no longer a number of 64 bits are refused like all others outside."""
+    loops = acceleration.loops
+    assert loops is not None
+    data = np.zeros(500, np.uint8)
+    starts, lengths = np.array([start], np.int64), np.array([length], np.int64)
+    within = 0 <= start <= 500 and 0 <= length <= 500 - start
+    assert loops.copy(data, starts, lengths, np.empty(500, np.uint8)) is within
+    ints, words = np.empty(2, np.int64), np.empty(2, np.int32)
+    assert (loops.find(data, starts, lengths, b"TAGS", ints, ints.copy()) == 1) is within
+    room = np.empty(500, np.uint8)
+    parts = loops.take_apart(data, starts, lengths, words, words.copy(), room, words.copy(), room)
+    assert (parts == 0) is within
+    kinds, places = np.empty(1, np.uint8), np.empty((6, 1), np.int64)
+    assert loops.locate(data, starts, lengths, kinds, places) == -1  # zeros are no record
