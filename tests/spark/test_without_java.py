@@ -15,7 +15,7 @@ SCRIPT = """
 import os, sys
 from aerobee.spark import session
 
-spark = session("local[1]")
+spark = session("local[1]", conf={"spark.sql.shuffle.partitions": "1"})
 assert spark.range(1000).selectExpr("sum(id) s").first().s == 499500
 topics = spark.read.format("rocketmq").option("columns", "topic").load(sys.argv[1])
 topics.write.parquet(sys.argv[2])
@@ -35,7 +35,7 @@ def test_session_aggregate_and_parquet_work_without_java(store: Path, tmp_path: 
             if not tool.name.startswith("java"):
                 link.unlink(missing_ok=True)
                 link.symlink_to(tool)
-    names = ("HOME", "TMPDIR", "SPARK_SUBMIT_OPTS")
+    names = ("HOME", "TMPDIR", "SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS")
     kept = {name: os.environ[name] for name in names if name in os.environ}
     env = {**kept, "PATH": str(tools), "XDG_CACHE_HOME": str(tmp_path / "cache")}
     done = subprocess.run(

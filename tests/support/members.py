@@ -3,6 +3,7 @@
 import asyncio
 from typing import Any, Self
 
+from aerobee.broker.change_notices import QUIET_S
 from aerobee.remoting.bodies import (
     ConsumerData,
     HeartbeatData,
@@ -82,6 +83,13 @@ class RawMember:
     async def hears(self, code: int) -> None:
         """Wait until the broker has told it something."""
         await until(lambda: any(told.code == code for told in self.told), what=f"code {code}")
+
+    async def settled(self) -> None:
+        """Return once it has heard of all changes so far, of a broker in the same loop."""
+        await asyncio.sleep(2 * QUIET_S)  # the broker's timers are due before this one,
+        await self.ask(
+            RequestCode.GET_MAX_OFFSET, topic=TOPIC, queueId=0
+        )  # what it told before this
 
     async def members(self) -> Command:
         """Ask who is in the group (38), as every rebalancing begins."""

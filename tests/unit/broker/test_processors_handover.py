@@ -271,7 +271,7 @@ async def test_an_owner_hears_that_somebody_asks(live: LiveBroker) -> None:
     async with old, new:
         await old.start_of()
         await until(lambda: len(new.told) >= 1)
-        await asyncio.sleep(0.05)  # notices of the joins are gathered for 20 ms
+        await old.settled()
         old.told.clear()
         asked = new.starting()
         await until(lambda: [told.code for told in old.told] == [40])
@@ -285,7 +285,7 @@ async def begun(live: LiveBroker, client_id: str) -> RawMember:
     await member.start_of()
     assert (await member.pull(0)).ext["nextBeginOffset"] == "1"
     await until(lambda: [told.code for told in member.told] == [40], what="its own notice")
-    await asyncio.sleep(0.05)  # notices of one group are gathered for 20 ms
+    await member.settled()
     member.told.clear()
     return member
 
