@@ -14,6 +14,8 @@ from support.interop.raw_messages import send
 from support.interop.raw_remoting import RawClient
 from support.interop.sessions import Member
 
+from aerobee.remoting.codes import ResponseCode
+
 pytestmark = [
     pytest.mark.interop,
     pytest.mark.needs("java", "go", "cpp", "node"),
@@ -82,7 +84,9 @@ def sending(broker: str, topic: str) -> Iterator[list[bytes]]:
             while not stop.wait(SEND_GAP_S):
                 body = b"message %d" % number
                 answer = send(client, topic, number % QUEUES, body, {"TAGS": "T", "KEYS": "k"})
-                assert answer.code == 0, answer
+                if answer.code == ResponseCode.SYSTEM_BUSY:  # as RocketMQ is on a busy machine
+                    continue
+                assert answer.code == ResponseCode.SUCCESS, answer
                 sent.append(body)
                 number += 1
 
