@@ -15,7 +15,8 @@ from aerobee.spark.log_files import SegmentFile
 from aerobee.spark.queue_hints import hinted_starts
 
 BLOCK_BYTES = 8 << 20  # some thousand records: less pays for calls, more leaves the cache
-WINDOW_BYTES = 256 << 20  # hints are fetched for this much of the log at a time
+WINDOW_BLOCKS = 32  # hints are fetched for so many blocks at a time
+AFTER_DAMAGE_BYTES = 16 << 10  # read first behind damage, then four times as much: more may follow
 _NO_HINTS = np.empty(0, np.int64)
 
 
@@ -44,9 +45,9 @@ def read_blocks(
     `damage`; unless it raises CorruptRecord, reading goes on at the next record. Raises DataLost
     where the file has become shorter.
     """
-    at = start
+    at, first_bytes = start, BLOCK_BYTES
     while at < end:
-        for block in scan_blocks(file, at, end, queues_dir):
+        for block in scan_blocks(file, at, end, queues_dir, first_bytes=first_bytes):
             if len(block.starts):
                 yield block
         if block.end == end or (block.stop is Stop.BLANK and end == file.segment.end):
@@ -58,7 +59,7 @@ def read_blocks(
             f" to {end} were planned: {block.stop.value}; python -m aerobee.storage.verify says"
             " more",
         )
-        at = find_record(file, block.end + 1, end)
+        at, first_bytes = find_record(file, block.end + 1, end), AFTER_DAMAGE_BYTES
 
 
 def find_record(file: SegmentFile, start: int, end: int) -> int:
@@ -66,9 +67,10 @@ def find_record(file: SegmentFile, start: int, end: int) -> int:
 
     A head is told by its magic number and by the log position that it repeats.
     """
-    buffer = np.zeros(BLOCK_BYTES + PREFIX_BYTES, np.uint8)
+    size = AFTER_DAMAGE_BYTES
     while start + PREFIX_BYTES <= end:
-        length = min(len(buffer), end - start)
+        length = min(size + PREFIX_BYTES, end - start)
+        buffer = np.empty(length, np.uint8)
         file.read_into(memoryview(buffer)[:length], start)  # type: ignore[arg-type]
         count = length - PREFIX_BYTES + 1
         own = unaligned(buffer, ">i8")[28 : 28 + count] == np.arange(start, start + count)
@@ -77,6 +79,7 @@ def find_record(file: SegmentFile, start: int, end: int) -> int:
             if magics[at] in (MAGIC_V1, MAGIC_V2):
                 return start + int(at)
         start += count
+        size = min(size * 4, BLOCK_BYTES)
     return end
 
 
@@ -87,13 +90,15 @@ def scan_blocks(
     queues_dir: str | None = None,
     *,
     block_bytes: int | None = None,
+    first_bytes: int | None = None,
 ) -> Iterator[Block]:
     """The records from `start` on up to `end` or to whatever is no record; at least one block.
 
-    Blocks are of BLOCK_BYTES if nothing else is said. The last one's `stop` is PART where `end`
-    was reached, or cuts a record.
+    Blocks are of BLOCK_BYTES if nothing else is said, and grow to that from `first_bytes`. The
+    last one's `stop` is PART where `end` was reached, or cuts a record.
     """
-    usual = block_bytes or BLOCK_BYTES
+    most = block_bytes or BLOCK_BYTES
+    usual = min(first_bytes or most, most)
     buffer = np.zeros(usual + SLACK_BYTES, np.uint8)
     hints, hinted_to = _NO_HINTS, start
     position, length = start, 0
@@ -104,7 +109,7 @@ def scan_blocks(
         file.read_into(memoryview(buffer)[:length], position)  # type: ignore[arg-type]
         hinted = queues_dir if acceleration.loops is None else None
         if hinted and position + length > hinted_to:
-            hinted_to = max(min(end, position + WINDOW_BYTES), position + length)
+            hinted_to = max(min(end, position + WINDOW_BLOCKS * usual), position + length)
             hints = hinted_starts(hinted, position, hinted_to)
         near = hints[slice(*np.searchsorted(hints, (position, position + length)))]
         chain = find_chain(buffer, length, position, near)
@@ -119,4 +124,4 @@ def scan_blocks(
         yield Block(buffer, position, chain.starts, chain.sizes, after, stop)
         if stop is not Stop.PART or after >= end:
             return
-        position, length = after, size
+        position, length, usual = after, size, min(usual * 4, most)

@@ -10,6 +10,7 @@ from support.stores import Stored, StoreWriter
 
 from aerobee.remoting.errors import CorruptRecord
 from aerobee.spark.blocks import read_blocks
+from aerobee.spark.damage import DROPMALFORMED, Damage
 from aerobee.spark.errors import StoreUnreadable
 from aerobee.spark.log_files import Segment, SegmentFile, StorePath, list_segments
 
@@ -107,6 +108,37 @@ def test_record_larger_than_a_block_is_read_whole(
             for size in block.sizes.tolist()
         ]
     assert found == [size + 97 for size in sizes]
+
+
+def test_damage_all_over_a_file_is_read_in_bounded_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every other record has another head: what lies behind is not read anew for each of them."""
+    writer = StoreWriter(tmp_path, 1 << 20)
+    starts = [writer.append(Stored(body=b"x" * 900)) for _ in range(1000)]
+    writer.close()
+    path = tmp_path / "commitlog" / f"{0:020d}"
+    data = bytearray(path.read_bytes())
+    for start in starts[1::2]:
+        data[start + 4 : start + 8] = b"\x11" * 4
+    path.write_bytes(data)
+    read = 0
+    read_into = SegmentFile.read_into
+
+    def counted(file: SegmentFile, target: memoryview, position: int) -> None:
+        nonlocal read
+        read += len(target)
+        read_into(file, target, position)
+
+    monkeypatch.setattr(SegmentFile, "read_into", counted)
+    with SegmentFile(Segment(str(path), 0, 1 << 20)) as file:
+        found = [
+            block.base + start
+            for block in read_blocks(file, 0, writer.position, None, Damage(DROPMALFORMED))
+            for start in block.starts.tolist()
+        ]
+    assert found == starts[::2]
+    assert read < 40 << 20
 
 
 def test_wild_length_is_refused_not_allocated(tmp_path: Path) -> None:
