@@ -70,8 +70,9 @@ async def read_record(
 ) -> SinkRecord | None:
     """The latest record of a sink that any nameserver has; None if there is none.
 
-    Where a nameserver does not answer there may be a later one: the batch then counts as begun.
-    Raises ClusterUnreachable where none answers.
+    Where one does not answer, or has another, one may have missed what happened since, and clocks
+    of drivers do not tell which: the batch then counts as begun. Raises ClusterUnreachable where
+    none answers.
     """
     found: list[SinkRecord] = []
     problems: list[str] = []
@@ -94,7 +95,9 @@ async def read_record(
             f" {'; '.join(problems)}"
         )
     latest = max(found, key=lambda record: record.at_ms, default=None)
-    return replace(latest, begun=True) if latest is not None and problems else latest
+    if latest is None or found == [latest] * len(address.namesrv):
+        return latest
+    return replace(latest, begun=True)
 
 
 async def keep_record(
