@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from aerobee.remoting.errors import CorruptRecord
 from aerobee.spark.decode import Decoder
 from aerobee.spark.layout import Ints, Records
 from aerobee.spark.loop_thread import LoopThread
@@ -73,7 +74,14 @@ def network_records(
         replies = pulls.replies()
         try:
             for block in _blocks(loop, replies):
-                records = _records(block, buffer, fail=fail_on_data_loss)
+                try:
+                    records = _records(block, buffer, fail=fail_on_data_loss)
+                except CorruptRecord as error:
+                    first, last = block[0], block[-1]
+                    raise CorruptRecord(
+                        f"messages from queue {first.key} offset {first.offset} to queue {last.key}"
+                        f" offset {last.end}, as their broker sent them: {error}"
+                    ) from error
                 wanted = selection.pick(records)
                 if len(wanted):
                     yield BrokerRecords(block[0].key.broker, wanted)
