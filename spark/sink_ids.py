@@ -14,7 +14,8 @@ from typing import Final, NamedTuple
 
 from aerobee.client.message import Message
 
-COUNTERS: Final = 1 << 20  # above that many rows, the order of some begins to matter
+EXACT_ROWS: Final = 1 << 18  # different ones; of those behind them the order begins to matter
+COUNTERS: Final = 1 << 20
 PREFIX_BYTES: Final = 8
 _MASK: Final = (1 << 128) - 1
 
@@ -38,13 +39,15 @@ class RowIds:
     """Gives each row of an attempt its id: 28 bytes in hex, in the shape of ids of IPv6 clients.
 
     The bytes in which these hold a time are zero, which tools take for the month's first day
-    (MessageClientIDSetter.java). Needs 4 MiB, however many rows there are: rows share counters,
-    and where two different ones meet in a counter their order matters.
+    (MessageClientIDSetter.java). Needs 30 MiB at most, however many rows there are: behind the
+    first EXACT_ROWS rows share counters, and where two different ones meet in a counter their order
+    matters.
     """
 
     def __init__(self, attempted: Attempted) -> None:
         self.prefix = attempted.prefix
-        self._seen = array("L", bytes(array("L").itemsize * COUNTERS))
+        self._seen: dict[int, int] = {}
+        self._shared: array[int] | None = None
 
     def next(self, message: Message) -> str:
         """The id of the next row."""
@@ -57,9 +60,18 @@ class RowIds:
         hashed.update(text)
         hashed.update(message.body)
         number = int.from_bytes(hashed.digest(), "big")
-        slot = number % COUNTERS
-        count = self._seen[slot]
-        self._seen[slot] = count + 1
-        number = (number + (count << 64)) & _MASK
+        number = (number + (self._earlier(number) << 64)) & _MASK
         digits = f"{number:032X}"
         return f"{self.prefix}{digits[:28]}00000000{digits[28:]}"
+
+    def _earlier(self, number: int) -> int:
+        """How many rows with this hash, or this counter, came before."""
+        count = self._seen.get(number)
+        if count is not None or len(self._seen) < EXACT_ROWS:
+            self._seen[number] = (count or 0) + 1
+            return count or 0
+        if self._shared is None:
+            self._shared = array("I", bytes(array("I").itemsize * COUNTERS))
+        slot = number % COUNTERS
+        self._shared[slot] += 1
+        return self._shared[slot] - 1

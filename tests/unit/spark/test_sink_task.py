@@ -13,6 +13,7 @@ from support.sink_writes import QUERY, once, rows, write
 from aerobee.client.errors import InvalidMessage
 from aerobee.client.message import Message, MessageQueue
 from aerobee.client.selectors import by_key
+from aerobee.spark import sink_ids
 from aerobee.spark.columns import arrow_schema
 from aerobee.spark.decode import Decoder
 from aerobee.spark.errors import OptionError
@@ -218,6 +219,19 @@ def test_ids_depend_on_everything_that_is_written() -> None:
     assert {len(each) for each in seen} == {56}
     assert all(each.startswith(attempted.prefix) for each in seen[: -len(places)])
     assert RowIds(attempted).next(message) == seen[0]
+
+
+@pytest.mark.parametrize("exact", [1 << 18, 100])
+def test_ids_in_another_order(monkeypatch: pytest.MonkeyPatch, exact: int) -> None:
+    """The same ones, as far as rows can be told apart; and never one for two of them."""
+    monkeypatch.setattr(sink_ids, "EXACT_ROWS", exact)
+    attempted = Attempted("sink", QUERY, 3, 1)
+    messages = [Message("orders", b"%d" % (number % 15_000)) for number in range(20_000)]
+    one, other = RowIds(attempted), RowIds(attempted)
+    forwards = {one.next(each) for each in messages}
+    backwards = {other.next(each) for each in reversed(messages)}
+    assert len(forwards) == len(backwards) == len(messages)
+    assert exact == 100 or forwards == backwards
 
 
 CHANGES: list[dict[str, object]] = [
