@@ -1,59 +1,19 @@
 """How long members that are not ours may take to finish, on a clock of its own."""
 
-from collections.abc import Callable
-
 from support.fake_connection import FakeConnection
+from support.quiet_surroundings import QuietSurroundings
 from support.virtual_time import VirtualTime
 
 from aerobee.broker.consumer_group import Client
 from aerobee.broker.draining import MISSES_MAX, QUICK_MS, SLOW_MS
-from aerobee.broker.handed_out import Holdings
 from aerobee.broker.handover import Handovers
 from aerobee.broker.members import Members
 from aerobee.broker.owned_queue import QueueKey, Verdict
-from aerobee.broker.queue_owners import Surroundings
 from aerobee.remoting.bodies import ConsumerData, SubscriptionData
 from aerobee.remoting.net.connection import Connection
 
 LIMIT_MS = 6_000
 KEY = QueueKey("g", "t", 0)
-
-
-class Nothing(Surroundings):
-    """A broker in which nothing is committed and nobody pulls."""
-
-    def committed(self, key: QueueKey) -> int | None:
-        """Nothing is."""
-        return None
-
-    def locked_by(self, key: QueueKey) -> str | None:
-        """Nobody does."""
-        return None
-
-    def tell(self, connection: Connection, key: QueueKey) -> None:
-        """Owners are told elsewhere."""
-
-    def wake_pulls(self, key: QueueKey) -> None:
-        """There are none."""
-
-    def end_pulls(self, connection: Connection, key: QueueKey) -> None:
-        """There are none."""
-
-    def holds_pull(self, connection: Connection, key: QueueKey) -> bool:
-        """There are none."""
-        return False
-
-    def pulls_at(self, connection: Connection, key: QueueKey) -> int | None:
-        """There are none."""
-        return None
-
-    def commit(self, key: QueueKey, offset: int) -> None:
-        """Nobody is asked, so nothing is known."""
-
-    def ask_holdings(
-        self, connection: Connection, group: str, answered: Callable[[Holdings | None], None]
-    ) -> None:
-        """Nobody is a lite pull consumer."""
 
 
 class World:
@@ -68,7 +28,7 @@ class World:
         )
         self.handovers = Handovers(
             self.members,
-            Nothing(),
+            QuietSurroundings(),
             clock_ms=self.time.clock_ms,
             later=self.time.later,
             wait_ms=lambda: 2_000,

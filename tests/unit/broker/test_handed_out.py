@@ -3,19 +3,20 @@
 from collections.abc import Callable
 
 from support.fake_connection import FakeConnection
+from support.quiet_surroundings import QuietSurroundings
 from support.virtual_time import VirtualTime
 
 from aerobee.broker.handed_out import HandedOut, Holdings
 from aerobee.broker.members import Members
 from aerobee.broker.owned_queue import Holder, OwnedQueue, QueueKey
-from aerobee.broker.queue_owners import QueueOwners, Surroundings
+from aerobee.broker.queue_owners import QueueOwners
 from aerobee.remoting.net.connection import Connection
 
 KEY = QueueKey("g", "t", 0)
 NOTHING_HELD = Holdings(auto_commit=True, batch_max=10, queues={("t", 0): (0, 1), ("u", 0): (0, 2)})
 
 
-class Asked(Surroundings):
+class Asked(QuietSurroundings):
     """A broker that notes what it commits, and answers 307 when the test says so."""
 
     def __init__(self) -> None:
