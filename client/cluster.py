@@ -11,7 +11,7 @@ from aerobee.client.settings import ClientSettings
 from aerobee.client.sharing import parse_namesrv
 from aerobee.remoting.bodies import Body, ClusterInfo, decode_body
 from aerobee.remoting.codes import Perm, RequestCode
-from aerobee.remoting.errors import Unavailable
+from aerobee.remoting.errors import CallTimedOut, Unavailable
 from aerobee.remoting.headers._fields import Header
 from aerobee.remoting.headers.topics import CreateTopicRequest
 from aerobee.remoting.net.client import refuse_requests
@@ -122,6 +122,8 @@ class Cluster:
                 reply = await self._connections.request(address, code, header)
             except Unavailable as error:
                 silent.append(str(error))
+                if isinstance(error, CallTimedOut):  # it may be half open, for minutes
+                    self._connections.drop(address, str(error))
             else:
                 return decode_body(body_type, reply.body)
         if self._address_server is not None:

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 from support.fake_cluster import FakeCluster
+from support.silent_server import SilentServer
 
 from aerobee.client.connections import Connections
 from aerobee.client.errors import RouteMissing
@@ -116,22 +117,14 @@ async def test_the_next_nameserver_is_asked(cluster: FakeCluster) -> None:
 
 async def test_a_nameserver_that_is_silent_is_asked_on_another_connection() -> None:
     """A connection may be half open for minutes; Java's client closes it, too."""
-    connected: list[asyncio.StreamWriter] = []
-
-    async def silent(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        connected.append(writer)
-
-    async with await asyncio.start_server(silent, "127.0.0.1", 0) as server:
-        port = server.sockets[0].getsockname()[1]
+    async with SilentServer() as server:
         connections = Connections(ClientSettings(api_timeout_ms=50), refuse_requests)
-        routes = RouteCache(connections, [f"127.0.0.1:{port}"])
+        routes = RouteCache(connections, [server.address])
         for _ in range(2):
             with pytest.raises(Unavailable, match="no reply"):
                 await routes.get("t")
-        assert len(connected) == 2
+        assert server.connections == 2
         await connections.close()
-        for writer in connected:
-            writer.close()
 
 
 async def test_an_assumed_route_becomes_the_real_one(
