@@ -5,17 +5,16 @@ from __future__ import annotations
 import os
 import random
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 import pytest
-from support.exporting_child import ExportingChild
+from support.export_drivers import Driver, Drivers
 from support.exports import Inline, go_on, grown, staged, stored, visible
 
 ROUNDS = int(os.environ.get("KILL_ROUNDS", "3"))
-GROWTH = 1500
+GROWTH = 300
 
 
 @pytest.fixture
@@ -26,82 +25,86 @@ def dice() -> random.Random:
     return random.Random(seed)
 
 
-@contextmanager
-def child(store: Path, lake: Path, *more: str) -> Iterator[ExportingChild]:
-    """An exporting process that ends with the block, if not before."""
-    process = ExportingChild(store, lake, *more)
-    try:
-        yield process
-    finally:
-        if process.process.poll() is None:
-            process.kill()
+@dataclass
+class Growing:
+    """A store that gets longer, and the lake that it is exported to."""
+
+    store: Path
+    lake: Path
+    count: int = 0
+
+    def grow(self) -> None:
+        """Some messages more."""
+        self.count += GROWTH
+        grown(self.store, self.count)
+
+    def check_complete(self) -> None:
+        """Readers see every message once."""
+        assert visible(self.lake) == stored(self.store)
+
+    def check_goes_on(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Nothing is there twice; one more run, and everything is there."""
+        found = visible(self.lake)
+        assert len(found) == len(set(found)), "a reader saw a message twice"
+        with monkeypatch.context() as patched:
+            Inline().use(patched)
+            go_on(self.store, self.lake)
+        self.check_complete()
+        assert len(staged(self.lake)) <= 1, "only what was killed before it could say whose it is"
 
 
-def check(store: Path, lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is there twice; one more run, and everything is there."""
-    found = visible(lake)
-    assert len(found) == len(set(found)), "a reader saw a message twice"
-    with monkeypatch.context() as patched:
-        Inline().use(patched)
-        go_on(store, lake)
-    assert visible(lake) == stored(store)
-    assert len(staged(lake)) <= 1, "only what was killed before it could say whose it is"
+@pytest.fixture
+def growing(tmp_path: Path) -> Growing:
+    """An empty store and no lake."""
+    return Growing(tmp_path / "store", tmp_path / "lake")
 
 
 @pytest.mark.spark
 def test_every_message_is_exported_once_whoever_dies(
-    tmp_path: Path, dice: random.Random, monkeypatch: pytest.MonkeyPatch
+    growing: Growing, dice: random.Random, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each task's first worker, then some worker, then the driver; then all over again."""
-    store, lake = tmp_path / "store", tmp_path / "lake"
-    count = 0
-    for _ in range(ROUNDS):
-        with child(store, lake) as process:
-            process.ready()
-            grown(store, count := count + GROWTH)
-            process.tell("dying")
-            assert process.done() > 0
-            assert visible(lake) == stored(store)
-            grown(store, count := count + GROWTH)
+    with Drivers(growing.store, growing.lake) as drivers:
+        for _ in range(ROUNDS):
+            growing.grow()
+            assert drivers.start("dying").done() == GROWTH
+            growing.check_complete()
+            growing.grow()
             began = time.monotonic()
-            process.tell("export")
+            driver = drivers.start()
             time.sleep(dice.random() * 0.3)
-            for worker in dice.sample(workers := process.workers(), min(1, len(workers))):
+            for worker in dice.sample(workers := drivers.workers(), min(1, len(workers))):
                 try:
                     worker.kill()
                 except psutil.NoSuchProcess:
                     continue
-            assert process.done() == GROWTH
-            took_s = time.monotonic() - began
-            grown(store, count := count + GROWTH)
-            process.tell("export")
-            time.sleep(dice.random() * took_s)
-            process.kill()
-        check(store, lake, monkeypatch)
+            assert driver.done() == GROWTH
+            growing.grow()
+            kill_within(drivers.start(), dice.random() * (time.monotonic() - began))
+            growing.check_goes_on(monkeypatch)
 
 
 def test_every_message_is_exported_once_by_rivals_of_which_one_dies(
-    tmp_path: Path, dice: random.Random, monkeypatch: pytest.MonkeyPatch
+    growing: Growing, dice: random.Random, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two processes export the same messages at once; one of them is killed at any moment."""
-    store, lake = tmp_path / "store", tmp_path / "lake"
-    count = 0
-    for _ in range(ROUNDS):
-        with child(store, lake, "--inline") as one, child(store, lake, "--inline") as other:
-            one.ready()
-            other.ready()
-            grown(store, count := count + GROWTH)
+    with Drivers(growing.store, growing.lake, "--inline") as drivers:
+        for _ in range(ROUNDS):
+            growing.grow()
             began = time.monotonic()
-            one.tell("export")
-            other.tell("export")
+            one, other = drivers.start(), drivers.start()
             assert one.done() + other.done() == GROWTH
             took_s = time.monotonic() - began
-            assert visible(lake) == stored(store)
-            grown(store, count := count + GROWTH)
-            one.tell("export")
-            other.tell("export")
-            time.sleep(dice.random() * took_s)
-            one.kill()
+            growing.check_complete()
+            growing.grow()
+            one, other = drivers.start(), drivers.start()
+            kill_within(one, dice.random() * took_s)
             assert other.done() in (0, GROWTH)
-            assert visible(lake) == stored(store)
-        check(store, lake, monkeypatch)
+            growing.check_complete()
+            growing.check_goes_on(monkeypatch)
+
+
+def kill_within(driver: Driver, seconds: float) -> None:
+    """Kill a driver after some time, whatever it is doing then."""
+    time.sleep(seconds)
+    driver.kill()
