@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from aerobee.remoting.errors import AerobeeError
+from aerobee.spark.errors import ExportFailed
 from aerobee.spark.export_lake import Lake
 from aerobee.spark.export_plan import ExportPlan
 from aerobee.spark.manifest import Manifest
@@ -24,9 +25,17 @@ def commit_run(lake: Lake, manifest: Manifest, plan: ExportPlan) -> Manifest:
         # whatever counts already is published first: readers of Delta go by the versions' order
         lake.settle()
         manifest = _following(last, manifest, plan)
-        if lake.commit(manifest):
-            lake.publish(manifest)
-            return manifest
+        try:
+            if lake.commit(manifest):
+                lake.publish(manifest)
+                return manifest
+        except OSError as error:
+            if not lake.is_committed(manifest.run):
+                raise
+            raise ExportFailed(
+                f"version {manifest.version} of the export counts, but not all of its files are"
+                f" where readers look: {error}; the next run brings them there"
+            ) from error
 
 
 def _following(last: Manifest | None, manifest: Manifest, plan: ExportPlan) -> Manifest:

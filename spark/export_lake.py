@@ -13,7 +13,7 @@ from pathlib import Path
 
 from aerobee.spark.errors import ExportFailed, ExportRefused
 from aerobee.spark.export_disk import sync, write_synced
-from aerobee.spark.export_owner import is_dead, write_owner
+from aerobee.spark.export_owner import CLOCK, is_dead, write_owner
 from aerobee.spark.manifest import ExportedFile, Manifest
 from aerobee.spark.manifest_log import (
     FOLDER,
@@ -82,16 +82,20 @@ class Lake:
 
     def settle(self) -> None:
         """Publish what runs have committed and not published; remove what dead runs have left."""
-        committed = []
-        for folder in self._staged():
-            if folder.name.startswith(_DONE):
-                shutil.rmtree(folder, ignore_errors=True)
-                continue
-            if (version := self._committed(folder)) is not None:
-                committed.append(version)
-            elif is_dead(folder):
-                self.abandon(folder.name)
-        for version in sorted(committed):
+        self.publish_committed()
+        for path in self._staged():
+            if path.name.startswith(CLOCK):
+                path.unlink(missing_ok=True)
+            elif path.name.startswith(_DONE):
+                shutil.rmtree(path, ignore_errors=True)
+            elif self._committed(path) is None and is_dead(path):
+                self.abandon(path.name)
+
+    def publish_committed(self) -> None:
+        """Publish what runs have committed and not published; if there is none, write nothing."""
+        runs = [path for path in self._staged() if not path.name.startswith(".")]
+        found = [self._committed(folder) for folder in runs]
+        for version in sorted(version for version in found if version is not None):
             self.publish(self.log.read(version))
 
     def publish(self, manifest: Manifest) -> None:
@@ -136,7 +140,7 @@ class Lake:
 
     def _staged(self) -> Iterator[Path]:
         try:
-            yield from sorted(path for path in self.staging.iterdir() if path.is_dir())
+            yield from sorted(self.staging.iterdir())
         except FileNotFoundError:
             return
 
@@ -144,7 +148,7 @@ class Lake:
         """The version that the manifest in a staging folder has become."""
         try:
             prepared = list(folder.iterdir())
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return None
         for path in prepared:  # several, where others were first; one may have become a version
             version = version_of(path.name)

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 FILE = "owner.json"
+CLOCK = ".clock-"  # begins the names of files that are there for a moment
 SILENT_S = 24 * 3600  # after which a run on another machine counts as dead
 HEARTBEAT_S = 60.0
 
@@ -78,11 +79,19 @@ def _silent_s(folder: Path) -> float:
             newest = max(newest, path.stat().st_mtime)
         except OSError:
             continue
-    probe = folder.parent / f".clock-{os.getpid()}"
-    probe.touch()  # the machines' clocks may differ; this is the file system's
-    now = probe.stat().st_mtime
-    probe.unlink(missing_ok=True)
-    return now - newest
+    return _now_of(folder.parent) - newest
+
+
+def _now_of(folder: Path) -> float:
+    """What time the file system has it; the machines' clocks may differ."""
+    probe = folder / f"{CLOCK}{os.getpid()}"
+    handle = os.open(probe, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    try:
+        os.utime(handle)
+        return os.fstat(handle).st_mtime
+    finally:
+        os.close(handle)
+        probe.unlink(missing_ok=True)  # another run may have been tidying up
 
 
 def _system() -> str:

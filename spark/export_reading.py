@@ -28,7 +28,7 @@ def exported_files(out_dir: str | Path, version: int | None = None) -> list[Expo
     """
     lake = Lake(Path(out_dir))
     manifest = _last(lake)
-    lake.settle()
+    lake.publish_committed()
     return lake.log.files(manifest.version if version is None else version)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -105,6 +106,7 @@ def run_task(task: ExportTask) -> TaskResult:
     except AerobeeError as error:
         return TaskResult([], {}, error)
     except OSError as error:
+        shutil.rmtree(folder, ignore_errors=True)  # a full disk needs the room for the next try
         if _attempt() < task.attempts_max:
             raise
         return TaskResult([], {}, ExportFailed(f"cannot write below {folder}: {error}"))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -93,7 +94,8 @@ def export(
     for _ in range(ROUNDS_MAX):
         plan = _plan(options)
         try:
-            manifest = _Export(options, plan).run(spark, progress)
+            with _writing(options.lake):
+                manifest = _Export(options, plan).run(spark, progress)
         except Rival:
             continue  # another run exported some of the same meanwhile: see what it left
         seconds = time.monotonic() - began
@@ -164,12 +166,22 @@ def _selection(wanted: Wanted) -> Selection:
     return Selection(since_ms=since_ms, until_ms=until_ms, choice=choice)
 
 
+@contextmanager
+def _writing(lake: Lake) -> Iterator[None]:
+    """Say what could not be written where the system refuses something."""
+    try:
+        yield
+    except OSError as error:
+        raise ExportFailed(f"cannot write below {lake.root}: {error}") from error
+
+
 def _plan(options: ExportOptions, *, settle: bool = True) -> ExportPlan:
     """What to read now, after what the lake has by now."""
     lake = options.lake
     lake.check()
     if settle:
-        lake.settle()
+        with _writing(lake):
+            lake.settle()
     last = lake.log.last()
     if last is not None:
         _check_goes_on(options, last)
@@ -229,8 +241,6 @@ class _Export:
             files = [file for result in results for file in result.files]
             lost = count_gaps(plan.ranges, results, plan.unnumbered, fail=options.fail_on_data_loss)
             return commit_run(lake, self._manifest(files, (*plan.gaps, *lost)), plan)
-        except OSError as error:
-            raise ExportFailed(f"cannot write below {lake.root}: {error}") from error
         finally:
             if not lake.is_committed(self._run):
                 lake.abandon(self._run)

@@ -106,7 +106,7 @@ class Manifest:
                 offsets=_offsets(values["offsets"]),
                 positions=_offsets(values["positions"]),
                 gaps=tuple(_gap(each) for each in values["gaps"]),
-                files=tuple(ExportedFile(**each) for each in values["files"]),
+                files=tuple(map(_file, values["files"])),
             )
         except ExportRefused:
             raise
@@ -122,6 +122,17 @@ class Manifest:
         if _outside(manifest.run) or "/" in manifest.run:
             raise ExportRefused(f"{name} has {manifest.run!r} for its run: not ours")
         return manifest
+
+
+def _file(values: Mapping[str, Any]) -> ExportedFile:
+    file = ExportedFile(**values)
+    texts = (file.path, file.staged, file.topic, file.date)
+    if not all(isinstance(text, str) for text in texts):
+        raise TypeError(f"the names of {values} are no texts")
+    numbers = (file.rows, file.bytes, file.first_ms, file.last_ms)
+    if not all(isinstance(number, int) for number in numbers) or min(file.rows, file.bytes) < 0:
+        raise TypeError(f"the numbers of {values} are none")
+    return file
 
 
 def _outside(path: Any) -> bool:

@@ -14,6 +14,7 @@ import pytest
 from support.exports import Inline, bury, go_on, grown, staged, stored, visible
 
 from aerobee.spark import export, exported_files
+from aerobee.spark.export_lake import Lake
 
 STEPS = {"os.rename", "os.link", "os.mkdir", "os.remove", "os.rmdir", "shutil.rmtree", "open"}
 
@@ -134,6 +135,7 @@ def test_replacing_run_that_ends_anywhere_is_done_or_undone(
         files = exported_files(lake)
         assert visible(lake) in (old, new), f"step {step}"
         assert len(visible(lake)) == sum(file.rows for file in files)
+        Lake(lake).settle()
         assert staged(lake) == []
         if not died:
             break
