@@ -32,7 +32,7 @@ from aerobee.spark.queue_ranges import report_lost
 log = logging.getLogger(__name__)
 
 SPANS_AHEAD: Final = 16
-SPAN_BYTES: Final = 512 << 10  # the less is read ahead, the more of it is still in a cache
+SPAN_BYTES: Final = 512 << 10  # with SPANS_AHEAD the memory that a task reads ahead into
 FIRST_MESSAGES: Final = 32  # of a span while nothing is known of sizes
 PULL_MESSAGES_MAX: Final = 1024  # brokers lower it to their own limit
 SHORTER_PATIENCE_S: Final = 10.0  # for a queue to get back the messages that it had

@@ -35,7 +35,10 @@ RESERVED: Final = frozenset(
 
 
 class Row(NamedTuple):
-    """A message to send; equal sharding keys go to one queue, None to any."""
+    """A message to send; equal sharding keys go to one queue, None to any.
+
+    That of a bigint is its hash: by it Java chooses the queue.
+    """
 
     message: Message
     sharding_key: str | int | None
@@ -71,6 +74,7 @@ def rows_of(batch: pa.RecordBatch, topic: str | None) -> Iterator[Row]:
         columns[name].to_pylist() if name in columns else [None] * batch.num_rows
         for name in ROW_COLUMNS
     ]
+    is_long = "sharding_key" in columns and str(columns["sharding_key"].type) == "int64"
     for place, body, keys, tags, properties, sharding_key, delay in zip(*cells, strict=True):
         named = topic if topic is not None else place
         if named is None or body is None:
@@ -80,7 +84,15 @@ def rows_of(batch: pa.RecordBatch, topic: str | None) -> Iterator[Row]:
             message.properties[Property.SHARDING_KEY] = str(sharding_key)
         check_name("topic", named, TOPIC_CHARACTERS_MAX)
         check_message(message, BODY_BYTES_MAX)
-        yield Row(message, sharding_key)
+        yield Row(message, _long_hash(sharding_key) if is_long else sharding_key)
+
+
+def _long_hash(value: int | None) -> int | None:
+    """Java's Long.hashCode, which is the value itself for what is no longer than an int."""
+    if value is None:
+        return None
+    folded = (value ^ (value >> 32)) & 0xFFFF_FFFF
+    return folded - (folded >> 31 << 32)
 
 
 def _message(

@@ -23,6 +23,7 @@ from aerobee.spark.options import parse_options
 from aerobee.spark.sink_ids import Attempted, RowIds
 from aerobee.spark.sink_options import parse_sink_options
 from aerobee.spark.sink_plan import note_batch, plan_batch, plan_write
+from aerobee.spark.sink_rows import rows_of
 from aerobee.testing import ClusterThread
 
 
@@ -110,6 +111,24 @@ def test_sharding_keys_choose_queues_as_java_does(cluster: ClusterThread, topic:
         assert last.get(keys[number], -1) < number
         last[keys[number]] = number
     assert len(found) == 600
+
+
+@pytest.mark.parametrize(
+    ("kind", "keys", "hashes"),
+    [
+        (pa.int64(), [5, -1, 1 << 33, 1 << 31, None], [5, 0, 2, -(1 << 31), None]),
+        (pa.int32(), [5, -1, None], [5, -1, None]),
+    ],
+)
+def test_numbers_as_sharding_keys(
+    kind: pa.DataType, keys: list[int | None], hashes: list[int | None]
+) -> None:
+    """A bigint counts as Java's Long does, an int as an Integer; the property tells its value."""
+    columns = {"body": [b"x"] * len(keys), "sharding_key": pa.array(keys, kind)}
+    found = list(rows_of(pa.RecordBatch.from_pydict(columns), "orders"))
+    assert [row.sharding_key for row in found] == hashes
+    named = [row.message.properties.get("__SHARDINGKEY") for row in found]
+    assert named == [None if key is None else str(key) for key in keys]
 
 
 def write_options(cluster: ClusterThread, topic: str) -> dict[str, str]:
