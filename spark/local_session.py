@@ -81,6 +81,8 @@ def session(
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
+        # rows come from Python workers by a socket; TCP costs them a sixth of their time
+        "spark.python.unix.domain.socket.enabled": str(os.name == "posix").lower(),
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "8",
         **(conf or {}),
