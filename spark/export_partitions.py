@@ -40,15 +40,27 @@ def day_text(day: int) -> str:
     return (date.min + timedelta(min(max(epoch + day, low), high) - low)).isoformat()
 
 
+def sorting_order(numbers: Ints) -> Ints:
+    """The rows in the order of their numbers, equal ones as they stand; quick for small numbers."""
+    small = np.iinfo(np.int16)  # which numpy sorts digit by digit
+    few = small.min <= numbers.min(initial=0) and numbers.max(initial=0) <= small.max
+    order: Ints = np.argsort(numbers.astype(np.int16) if few else numbers, kind="stable")
+    return order
+
+
 def group(records: Records) -> Iterator[tuple[Partition, Ints]]:
     """The partitions among the records and the rows of each, in the log's order."""
     topics = text(ragged(records.data, records.topic_at, records.topic_bytes))
     encoded = topics.dictionary_encode()
     names = encoded.dictionary.to_pylist()
     days = records.field("store_timestamp", np.int64) // DAY_MS
-    days, day_codes = np.unique(days, return_inverse=True)
-    codes = encoded.indices.to_numpy() * np.int64(len(days)) + day_codes
-    order = np.argsort(codes, kind="stable")
+    codes = encoded.indices.to_numpy().astype(np.int64)
+    if days[0] == days.min() == days.max():  # as nearly always
+        days = days[:1]
+    else:
+        days, day_codes = np.unique(days, return_inverse=True)
+        codes = codes * len(days) + day_codes
+    order = sorting_order(codes)
     for rows in np.split(order, np.flatnonzero(np.diff(codes[order])) + 1):
         topic, day = divmod(int(codes[rows[0]]), len(days))
         yield Partition(names[topic], int(days[day])), rows

@@ -19,7 +19,7 @@ from aerobee.spark.errors import ExportFailed
 from aerobee.spark.export_disk import sync
 from aerobee.spark.export_files import PartitionedFiles
 from aerobee.spark.export_formats import Format
-from aerobee.spark.export_partitions import Partition, group
+from aerobee.spark.export_partitions import Partition, group, sorting_order
 from aerobee.spark.layout import Records
 from aerobee.spark.manifest import ExportedFile
 from aerobee.spark.offsets import QueueKey
@@ -150,7 +150,7 @@ def _partitioned(
 
 def _queues(queues: np.ndarray, offsets: np.ndarray) -> Iterator[tuple[int, Found]]:
     """Of each queue among the rows what there is of it."""
-    order = np.argsort(queues, kind="stable")
+    order = sorting_order(queues)
     queues, offsets = queues[order], offsets[order]
     starts = np.flatnonzero(np.diff(queues, prepend=queues[0] - 1))
     rows = np.diff(starts, append=len(queues))

@@ -14,7 +14,14 @@ from support.stores import Stored, pack_record
 from aerobee.spark import export_files
 from aerobee.spark.export_files import PartitionedFiles
 from aerobee.spark.export_formats import Format
-from aerobee.spark.export_partitions import DAY_MS, Partition, day_text, escape_path, group
+from aerobee.spark.export_partitions import (
+    DAY_MS,
+    Partition,
+    day_text,
+    escape_path,
+    group,
+    sorting_order,
+)
 from aerobee.spark.layout import SLACK_BYTES, Records
 from aerobee.spark.manifest import ExportedFile
 
@@ -90,6 +97,13 @@ def test_records_are_grouped_in_the_logs_order() -> None:
     records = Records(data, 0, np.cumsum(sizes) - sizes, sizes)
     found = {partition: rows.tolist() for partition, rows in group(records)}
     assert found == {Partition("b", 3): [0, 2], Partition("a", 2): [1], Partition("a", 3): [3]}
+
+
+@pytest.mark.parametrize("numbers", [[], [3, 1, 3, 0, 1], [70_000, 1, 4464, 1], [-70_000, -1, 2]])
+def test_rows_are_sorted_and_equal_ones_stay_as_they_are(numbers: list[int]) -> None:
+    """Small numbers or wild ones."""
+    found = sorting_order(np.array(numbers, np.int64)).tolist()
+    assert found == sorted(range(len(numbers)), key=numbers.__getitem__)
 
 
 def test_folder_names_are_hives() -> None:
