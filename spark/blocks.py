@@ -8,13 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from aerobee.spark import acceleration
-from aerobee.spark.boundaries import PREFIX_BYTES, Stop, find_chain
+from aerobee.spark.boundaries import PREFIX_BYTES, Chain, Stop, Walk, find_chain
 from aerobee.spark.damage import STRICT, Damage
 from aerobee.spark.layout import MAGIC_V1, MAGIC_V2, SLACK_BYTES, Bytes, Ints, unaligned
 from aerobee.spark.log_files import SegmentFile
 from aerobee.spark.queue_hints import hinted_starts
 
 BLOCK_BYTES = 8 << 20  # some thousand records: less pays for calls, more leaves the cache
+READ_BYTES = 512 << 10  # of a block at a time
 WINDOW_BLOCKS = 32  # hints are fetched for so many blocks at a time
 AFTER_DAMAGE_BYTES = 16 << 10  # read first behind damage, then four times as much: more may follow
 _NO_HINTS = np.empty(0, np.int64)
@@ -106,13 +107,15 @@ def scan_blocks(
         length = min(max(usual, length), end - position)
         if length + SLACK_BYTES > len(buffer):
             buffer = np.zeros(length + SLACK_BYTES, np.uint8)
-        file.read_into(memoryview(buffer)[:length], position)  # type: ignore[arg-type]
-        hinted = queues_dir if acceleration.loops is None else None
-        if hinted and position + length > hinted_to:
-            hinted_to = max(min(end, position + WINDOW_BLOCKS * usual), position + length)
-            hints = hinted_starts(hinted, position, hinted_to)
-        near = hints[slice(*np.searchsorted(hints, (position, position + length)))]
-        chain = find_chain(buffer, length, position, near)
+        if acceleration.loops is not None:
+            chain = _read_walking(file, buffer, position, length)
+        else:
+            file.read_into(memoryview(buffer)[:length], position)  # type: ignore[arg-type]
+            if queues_dir and position + length > hinted_to:
+                hinted_to = max(min(end, position + WINDOW_BLOCKS * usual), position + length)
+                hints = hinted_starts(queues_dir, position, hinted_to)
+            near = hints[slice(*np.searchsorted(hints, (position, position + length)))]
+            chain = find_chain(buffer, length, position, near)
         after = position + chain.end
         stop = chain.stop
         size = 0
@@ -125,3 +128,14 @@ def scan_blocks(
         if stop is not Stop.PART or after >= end:
             return
         position, length, usual = after, size, min(usual * 4, most)
+
+
+def _read_walking(file: SegmentFile, buffer: Bytes, position: int, length: int) -> Chain:
+    """Read a block, and walk each part of it while that is in the processor's cache."""
+    view = memoryview(buffer)  # type: ignore[arg-type]
+    walk = Walk(buffer, length, position)
+    for low in range(0, length, READ_BYTES):
+        high = min(low + READ_BYTES, length)
+        file.read_into(view[low:high], position + low)
+        walk.up_to(high)
+    return walk.chain()

@@ -55,8 +55,9 @@ def find_chain(data: Bytes, length: int, base: int, hints: Ints) -> Chain:
     walks the chain faster than hints could be looked at.
     """
     if acceleration.loops is not None:
-        walked, end, stop = _walk(data, length, length, base, 0)
-        return Chain(*walked, end, stop)
+        walk = Walk(data, length, base)
+        walk.up_to(length)
+        return walk.chain()
     starts, sizes = _plausible(data, length, base, hints - base)
     runs: list[tuple[Ints, Ints]] = []
     end, stop = 0, Stop.PART
@@ -83,6 +84,34 @@ def find_chain(data: Bytes, length: int, base: int, hints: Ints) -> Chain:
     return _joined(runs, end, stop)
 
 
+class Walk:
+    """The chain of a block that is being read, walked by compiled code as far as bytes are there.
+
+    `data[:length]` will hold the block, whose first byte has the log position `base`.
+    """
+
+    def __init__(self, data: Bytes, length: int, base: int) -> None:
+        room = length // RECORD_BYTES_MIN + 1
+        self._data, self._length, self._base = data, length, base
+        self._starts, self._sizes = np.empty(room, np.int64), np.empty(room, np.int64)
+        self._count = self._end = 0
+
+    def up_to(self, filled: int) -> None:
+        """Go on over the records that are whole in `data[:filled]`."""
+        assert acceleration.loops is not None
+        starts, sizes = self._starts[self._count :], self._sizes[self._count :]
+        count, self._end = acceleration.loops.walk(
+            self._data, self._end, filled, filled, self._base, starts, sizes
+        )
+        self._count += count
+
+    def chain(self) -> Chain:
+        """What `find_chain` finds in the whole block."""
+        starts, sizes = self._starts[: self._count], self._sizes[: self._count]
+        stop = _stop(self._data, self._end, self._length, self._base)
+        return Chain(starts, sizes, self._end, stop)
+
+
 def _plausible(data: Bytes, length: int, base: int, starts: Ints) -> tuple[Ints, Ints]:
     """The hints at which a record's head with a fitting size and position stands."""
     starts = starts[(starts >= 0) & (starts <= length - PREFIX_BYTES)]
@@ -98,8 +127,7 @@ def _walk(
     data: Bytes, until: int, length: int, base: int, at: int
 ) -> tuple[tuple[Ints, Ints], int, Stop]:
     """The records from `at` on, up to the first that starts at `until` or behind it."""
-    walk = _walk_in_python if acceleration.loops is None else _walk_compiled
-    walked, at = walk(data, until, length, base, at)
+    walked, at = _walk_in_python(data, until, length, base, at)
     if at >= until and at <= length - PREFIX_BYTES:
         return walked, at, Stop.PART
     return walked, at, _stop(data, at, length, base)
@@ -123,16 +151,6 @@ def _walk_in_python(
         sizes.append(size)
         at += size
     return (np.array(starts, np.int64), np.array(sizes, np.int64)), at
-
-
-def _walk_compiled(
-    data: Bytes, until: int, length: int, base: int, at: int
-) -> tuple[tuple[Ints, Ints], int]:
-    assert acceleration.loops is not None
-    room = max(until - at, 0) // RECORD_BYTES_MIN + 1
-    starts, sizes = np.empty(room, np.int64), np.empty(room, np.int64)
-    count, at = acceleration.loops.walk(data, at, until, length, base, starts, sizes)
-    return (starts[:count], sizes[:count]), at
 
 
 def _stop(data: Bytes, at: int, length: int, base: int) -> Stop:

@@ -111,6 +111,7 @@ def test_random_stores_decode_as_struct_reads_them(
     """Any mix of V1 and V2, IPv4 and IPv6, broken properties, gaps in the queues, many files."""
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         patch.setattr(blocks, "BLOCK_BYTES", 3000)  # so that records straddle blocks
+        patch.setattr(blocks, "READ_BYTES", 700)  # ... and what is read of them at a time
         writer = StoreWriter(Path(folder), segment_bytes)
         for message, dispatched in messages:
             writer.append(message, dispatched=dispatched)
