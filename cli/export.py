@@ -74,7 +74,8 @@ class Size(click.ParamType[int]):
     )
     + "\n\n\b\nExit codes:\n"
     "  0  done; also if there was nothing new\n"
-    "  1  failed: a store cannot be read, a file not be written; nothing was added\n"
+    "  1  failed: a store cannot be read, a file not be written; nothing was added, unless the\n"
+    "     message says that the version counts\n"
     "  2  the call cannot be: a wrong option, a folder with something else in it\n"
     "  3  messages were deleted before they were exported; nothing was added"
 )
