@@ -70,8 +70,8 @@ bench-spark: $(READY) ## the Spark pipeline: CPU of JVM and workers, with the ba
 interop: $(READY) ## real RocketMQ clients and servers against ours
 	$(BIN)/python -m pytest -n $(WORKERS) $(BY_FILE) -m interop tests/interop $(ARGS)
 
-soak: $(READY) ## the long runs: ROUNDS kills of a broker under load, SEEDS simulated clusters
-	KILL_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest --timeout 7200 tests/crash $(ARGS)
+soak: $(READY) ## the long runs: ROUNDS kills of brokers, exports and streams, SEEDS simulated clusters
+	KILL_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest --timeout 7200 tests/crash tests/spark/test_network.py $(ARGS)
 	SIMULATION_SEEDS=$(SEEDS) $(BIN)/python -m pytest -n $(WORKERS) tests/simulation $(ARGS)
 
 lock: ## choose newer versions and write them down

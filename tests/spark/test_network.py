@@ -33,6 +33,7 @@ pytestmark = pytest.mark.spark
 
 TESTS = Path(__file__).parents[1]
 ROWS = 30_000  # of a micro-batch: enough to be killed in its middle
+KILL_ROUNDS = int(os.environ.get("KILL_ROUNDS", "1"))
 KILL_SECONDS_MAX = 240.0  # on a machine that does much else
 
 
@@ -117,13 +118,12 @@ def test_examples_run(
     assert messages(spark, cluster, "replayed").count() >= 1000
 
 
-@pytest.mark.timeout(4 * KILL_SECONDS_MAX)
+@pytest.mark.timeout((3 + KILL_ROUNDS) * KILL_SECONDS_MAX)
 def test_driver_killed_in_a_micro_batch(
     spark: SparkSession, cluster: ClusterThread, tmp_path: Path
 ) -> None:
     """After the restart, in another session, every row is stored, and none of them twice."""
-    rounds = int(os.environ.get("KILL_ROUNDS", "1"))
-    for number in range(rounds):
+    for number in range(KILL_ROUNDS):
         with driver(cluster, tmp_path) as child:
             # somewhere within the micro-batch after those that the rounds before have completed
             wait_for_rows(cluster, child, counted(cluster) // ROWS * ROWS + ROWS + ROWS // 6)
