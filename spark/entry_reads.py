@@ -40,6 +40,16 @@ class QueueSlice:
             self.tag_hashes[rows],
         )
 
+    def followed_by(self, other: QueueSlice) -> QueueSlice:
+        """These entries, then others of the same queue."""
+        return QueueSlice(
+            self.key,
+            np.concatenate([self.offsets, other.offsets]),
+            np.concatenate([self.positions, other.positions]),
+            np.concatenate([self.sizes, other.sizes]),
+            np.concatenate([self.tag_hashes, other.tag_hashes]),
+        )
+
 
 def queue_slices(
     piece: EntryPiece,

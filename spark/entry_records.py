@@ -85,11 +85,24 @@ def _in_order(
             assert part is not None
             cut = int(np.searchsorted(farthest, limit, "right"))
             taken.append(part.take(slice(cut)))
-            whole = cut == len(farthest)
-            waiting[number] = next(readers[number], None) if whole else part.take(slice(cut, None))
+            waiting[number] = _topped_up(part.take(slice(cut, None)), readers[number])
         positions = np.concatenate([part.positions for part in taken])
         order = np.argsort(positions, kind="stable")
         yield positions[order], np.concatenate([part.sizes for part in taken])[order]
+
+
+def _topped_up(rest: QueueSlice, reader: Iterator[QueueSlice]) -> QueueSlice | None:
+    """What is left of a queue's entries, with the next behind it if it is little; None at the end.
+
+    The queue that ends first ends a window of the log. Where all are about as long, each would
+    else end a window of its own, of few records, and these cost as much as a chunk of thousands.
+    """
+    if len(rest.offsets) > ENTRIES_READ // 2:
+        return rest
+    more = next(reader, None)
+    if more is None:
+        return rest if len(rest.offsets) else None
+    return rest.followed_by(more)
 
 
 class _Gathering:
