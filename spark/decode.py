@@ -56,6 +56,12 @@ class Decoder:
         self._verify_crc = verify_crc
         self._columns = [(field, _reader(self, field.name)) for field in schema]
 
+    @property
+    def stored_bodies_alone(self) -> bool:
+        """Whether nothing but the bodies is asked for, just as they are stored."""
+        plain = not self._decompress and not self._verify_crc
+        return plain and self.schema.names == ["body"] and self.schema.types == [pa.binary()]
+
     def decode(self, records: Records) -> pa.RecordBatch:
         """One RecordBatch with a row per record, in the order of `records`."""
         if self._verify_crc:

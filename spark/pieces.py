@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 
 import pyarrow as pa
 
 from aerobee.spark.blocks import read_blocks
+from aerobee.spark.bodies import bodies_suffice, body_batches
 from aerobee.spark.columns import FROM_QUEUES
 from aerobee.spark.damage import STRICT, Damage
 from aerobee.spark.decode import Decoder
@@ -41,21 +44,37 @@ def piece_records(
     if isinstance(piece, EntryPiece):
         yield from entry_records(piece, selection, damage, fail_on_data_loss=fail_on_data_loss)
         return
+    with _loss_told(fail_on_data_loss), SegmentFile(piece.segment) as file:
+        yield from _log_records(file, piece, queues_dir, selection, damage)
+
+
+@contextmanager
+def _loss_told(fail_on_data_loss: bool) -> Iterator[None]:
+    """Pass DataLost on, or end what is read there with a warning."""
     try:
-        with SegmentFile(piece.segment) as file:
-            for block in read_blocks(file, piece.start, piece.end, queues_dir, damage):
-                for low in range(0, len(block.starts), BATCH_RECORDS):
-                    part = slice(low, low + BATCH_RECORDS)
-                    for chunk in damage.located(
-                        block.data, block.base, block.starts[part], block.sizes[part]
-                    ):
-                        wanted = selection.pick(chunk)
-                        if len(wanted):
-                            yield wanted
+        yield
     except DataLost as error:
         if fail_on_data_loss:
             raise
         log.warning("%s; its messages are left out", error)
+
+
+def _log_records(
+    file: SegmentFile,
+    piece: Piece,
+    queues_dir: str | None,
+    selection: Selection,
+    damage: Damage,
+) -> Iterator[Records]:
+    for block in read_blocks(file, piece.start, piece.end, queues_dir, damage):
+        for low in range(0, len(block.starts), BATCH_RECORDS):
+            part = slice(low, low + BATCH_RECORDS)
+            for chunk in damage.located(
+                block.data, block.base, block.starts[part], block.sizes[part]
+            ):
+                wanted = selection.pick(chunk)
+                if len(wanted):
+                    yield wanted
 
 
 def piece_batches(
@@ -74,9 +93,24 @@ def piece_batches(
             piece, selection, decoder.schema, fail_on_data_loss=fail_on_data_loss
         )
         return
+    if isinstance(piece, Piece) and bodies_suffice(decoder, selection):
+        with _loss_told(fail_on_data_loss), SegmentFile(piece.segment) as file:
+            done = yield from body_batches(
+                file, piece.start, piece.end, decoder.schema, selection.choice
+            )
+            rest = replace(piece, start=done)
+            chunks = _log_records(file, rest, queues_dir, selection, damage)
+            yield from _decoded(chunks, decoder, damage)
+        return
     chunks = piece_records(
         piece, queues_dir, selection, damage, fail_on_data_loss=fail_on_data_loss
     )
+    yield from _decoded(chunks, decoder, damage)
+
+
+def _decoded(
+    chunks: Iterator[Records], decoder: Decoder, damage: Damage
+) -> Iterator[pa.RecordBatch]:
     for records in chunks:
         yield from damage.each(decoder.decode, records)
         yield from damage.rows(decoder.schema)

@@ -10,6 +10,9 @@ Ints: TypeAlias = npt.NDArray[np.int64]
 Words: TypeAlias = npt.NDArray[np.int32]
 
 HOST_TEXT_BYTES_MAX: int
+MORE: int
+FULL: int
+OTHER: int
 
 def walk(
     data: Bytes, at: int, until: int, length: int, base: int, starts: Ints, sizes: Ints
@@ -18,6 +21,18 @@ def walk(
 
 def locate(data: Bytes, starts: Ints, sizes: Ints, kinds: Bytes, places: Ints) -> int:
     """Find the variable parts of each record; return all kinds together, -1 if one is wrong."""
+
+def bodies(
+    data: Bytes,
+    at: int,
+    length: int,
+    base: int,
+    left_out: tuple[tuple[bytes, bool], ...],
+    offsets: Words,
+    out: Bytes,
+    row: int,
+) -> tuple[int, int, int]:
+    """Copy the bodies of the records from `at` on; return the end, the rows, and why no more."""
 
 def gather(data: Bytes, starts: Ints, kinds: Bytes, offsets: Ints, out: Words | Ints) -> None:
     """Read a field of each record, as long as those of `out`."""

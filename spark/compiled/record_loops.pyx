@@ -2,8 +2,9 @@
 """The loops over records that decoding consists of, each one pass over a block's memory.
 
 What they do is defined in numpy where they are called from (boundaries.py, layout.py, cells.py,
-hosts.py, properties.py), and is the same to the byte (tests/property/test_spark_loops.py). They
-know no Arrow and make no objects: arrays come in, and arrays that have room are filled.
+hosts.py, properties.py; for bodies.py by all of these), and is the same to the byte
+(tests/property/test_spark_loops.py). They know no Arrow and make no objects: arrays come in, and
+arrays that have room are filled.
 
 The bytes may say anything. No length in them is used before it was compared with what is there;
 where one does not fit, a loop stops and says so, and the numpy code finds out what is wrong.
@@ -34,6 +35,12 @@ cdef enum:
     HOSTS_KEPT = 64  # texts of hosts that come again, by a hash of the host
     HOST_ROOM = 32
     NAMES_MAX = 64  # of one record that are compared with each other here
+    LEFT_OUT_MAX = 64  # topics
+
+cpdef enum:  # why `bodies` took no more
+    MORE = 0  # the next record goes on behind the bytes
+    FULL = 1  # the next body has no room
+    OTHER = 2  # what stands there is no whole record
 
 cdef uint32_t MAGIC_V1 = 0xDAA320A7
 cdef uint32_t MAGIC_V2 = 0xDAA320AB
@@ -127,6 +134,9 @@ def locate(
         places[4, row] = topic_at + topic + 2
         places[5, row] = properties
     return seen
+
+
+include "bodies.pxi"
 
 
 ctypedef fused Number:

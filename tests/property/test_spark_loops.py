@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,16 +16,17 @@ from support.stores import Stored, StoreWriter, pack_record
 
 pytest.importorskip("pyarrow")
 
-from aerobee.spark import acceleration, blocks
+from aerobee.spark import acceleration, blocks, bodies
 from aerobee.spark.boundaries import find_chain
 from aerobee.spark.columns import arrow_schema
-from aerobee.spark.damage import PERMISSIVE, Damage
+from aerobee.spark.damage import DROPMALFORMED, PERMISSIVE, Damage
 from aerobee.spark.decode import Decoder
 from aerobee.spark.layout import SLACK_BYTES, Ints
 from aerobee.spark.log_files import list_segments
 from aerobee.spark.pieces import piece_batches
 from aerobee.spark.plan import Piece
-from aerobee.spark.selection import EVERYTHING
+from aerobee.spark.selection import EVERYTHING, Selection
+from aerobee.spark.topics import SYSTEM_TOPICS, TopicChoice
 
 pytestmark = pytest.mark.skipif(acceleration.loops is None, reason="built without a C compiler")
 DAMAGE = st.lists(st.tuples(st.floats(0, 1), st.binary(min_size=1, max_size=9)), max_size=6)
@@ -128,6 +130,57 @@ def test_damaged_files_read_alike(
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(blocks, "READ_BYTES", 300)  # so that records straddle what is read
+            compiled, defined = both(work)
+        assert compiled == defined
+
+
+TOPICS = st.sampled_from(
+    ["orders", "%RETRY%group", "%RETRY", "rmq_sys_x", "rmq_sys", "S", *sorted(SYSTEM_TOPICS)[:3]]
+)
+
+
+@settings(max_examples=100, deadline=None, print_blob=True)
+@given(
+    messages=st.lists(st.tuples(STORED, TOPICS), min_size=1, max_size=30),
+    damage=DAMAGE,
+    system=st.booleans(),
+    retry=st.booleans(),
+    longest=st.sampled_from([400, 1500, 8 << 20]),
+)
+def test_bodies_alone_read_alike(
+    messages: list[tuple[Stored, str]],
+    damage: list[tuple[float, bytes]],
+    system: bool,
+    retry: bool,
+    longest: int,
+) -> None:
+    """In one pass, and by blocks: long records, damage, and topics that are left out between."""
+    with tempfile.TemporaryDirectory() as folder:
+        writer = StoreWriter(Path(folder), 1 << 17)
+        for message, topic in messages:
+            writer.append(replace(message, topic=topic))
+        root, end = writer.close(), writer.position
+        (segment,) = list_segments(str(root / "commitlog"))
+        path = Path(segment.path)
+        whole = path.read_bytes()
+        path.write_bytes(damaged(whole[:end], damage)[:end].tobytes() + whole[end:])
+        selection = Selection(choice=TopicChoice(system=system, retry=retry))
+
+        def work() -> list[Any]:
+            batches = piece_batches(
+                Piece(segment, 0, end),
+                None,
+                selection,
+                Decoder(arrow_schema(["body"])),
+                Damage(DROPMALFORMED),
+            )
+            return [body for batch in batches for body in batch["body"].to_pylist()]
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(bodies, "READ_BYTES", 300)
+            patch.setattr(bodies, "RECORD_BYTES_MAX", longest)
+            patch.setattr(bodies, "BATCH_RECORDS", 4)
+            patch.setattr(bodies, "BATCH_BYTES", 100)
             compiled, defined = both(work)
         assert compiled == defined
 
