@@ -61,7 +61,8 @@ def _in_order(
     """The entries' positions and sizes, some at a time, so that the log is read forwards.
 
     Queues are merged as far as all of them have been read; of very many, one comes after the
-    other.
+    other. What is left of a queue then, if little, is read on at once: queues that end about
+    together would else make as many small chunks, each of which costs like one of thousands.
     """
     readers = [
         queue_slices(piece, each, selection, fail_on_data_loss=fail, count=ENTRIES_READ)
@@ -71,6 +72,7 @@ def _in_order(
         yield from ((part.positions, part.sizes) for reader in readers for part in reader)
         return
     waiting: list[QueueSlice | None] = [next(reader, None) for reader in readers]
+    ended: set[int] = set()
     while any(waiting):
         # a damaged queue's entries may go back; as far as they have come, they never do
         reached = {
@@ -78,31 +80,28 @@ def _in_order(
             for number, part in enumerate(waiting)
             if part is not None
         }
-        limit = min(int(farthest[-1]) for farthest in reached.values())
+        lasts = {number: int(farthest[-1]) for number, farthest in reached.items()}
+        # what has ended holds nobody up: it is complete already
+        limit = min(
+            (lasts[each] for each in lasts if each not in ended), default=max(lasts.values())
+        )
         taken = []
         for number, farthest in reached.items():
             part = waiting[number]
             assert part is not None
             cut = int(np.searchsorted(farthest, limit, "right"))
             taken.append(part.take(slice(cut)))
-            waiting[number] = _topped_up(part.take(slice(cut, None)), readers[number])
+            rest = part.take(slice(cut, None))
+            if len(rest.offsets) <= ENTRIES_READ // 2 and number not in ended:
+                more = next(readers[number], None)
+                if more is None:
+                    ended.add(number)
+                else:
+                    rest = rest.followed_by(more)
+            waiting[number] = rest if len(rest.offsets) else None
         positions = np.concatenate([part.positions for part in taken])
         order = np.argsort(positions, kind="stable")
         yield positions[order], np.concatenate([part.sizes for part in taken])[order]
-
-
-def _topped_up(rest: QueueSlice, reader: Iterator[QueueSlice]) -> QueueSlice | None:
-    """What is left of a queue's entries, with the next behind it if it is little; None at the end.
-
-    The queue that ends first ends a window of the log. Where all are about as long, each would
-    else end a window of its own, of few records, and these cost as much as a chunk of thousands.
-    """
-    if len(rest.offsets) > ENTRIES_READ // 2:
-        return rest
-    more = next(reader, None)
-    if more is None:
-        return rest if len(rest.offsets) else None
-    return rest.followed_by(more)
 
 
 class _Gathering:

@@ -45,3 +45,17 @@ def test_workers_python_leaves_out_only_the_zipped_pyspark(
         monkeypatch.setenv("PYTHONPATH", given)
         done = subprocess.run([script, "a b"], capture_output=True, text=True, check=True)
         assert done.stdout == f"{kept}|a b\n"
+
+
+@pytest.mark.parametrize(("given", "found"), [(None, "10000"), ("0", "0")])
+def test_workers_keep_freed_memory_for_some_seconds(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, given: str | None, found: str
+) -> None:
+    """Unless the user has said how long."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.delenv("MIMALLOC_PURGE_DELAY", raising=False)
+    if given is not None:
+        monkeypatch.setenv("MIMALLOC_PURGE_DELAY", given)
+    shell = write_script(tmp_path / "python", '#!/bin/sh\necho "$MIMALLOC_PURGE_DELAY"\n')
+    done = subprocess.run([python_script(shell)], capture_output=True, text=True, check=True)
+    assert done.stdout == f"{found}\n"
