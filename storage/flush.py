@@ -154,6 +154,16 @@ class Flusher:
             self.on_readable()
         return True
 
+    def flush_all(self, timeout_s: float) -> bool:
+        """Sync all that is committed and wait here; False if it fails or takes too long."""
+        limit = time.monotonic() + timeout_s
+        for _ in range(2):  # a sync that was under way has begun without what came after it
+            self.flush_log()
+            self.flush_queues()
+            if not self.drain(limit - time.monotonic()):
+                return False
+        return self._log.flushed_position >= self._log.committed
+
     def close(self) -> None:
         """Answer whoever still waits and release the backend."""
         while self._waiting:

@@ -229,11 +229,8 @@ class MessageStore:
         if writable:
             self.commit_log.commit()
         self.commit_log.refuse("the store is closing")
-        self.flusher.flush_log()
-        self.flusher.flush_queues()
-        drained = self.flusher.drain(CLOSE_TIMEOUT_S)
         position = self.commit_log.committed
-        if not drained or self.commit_log.flushed_position < position:
+        if not self.flusher.flush_all(CLOSE_TIMEOUT_S):
             log.error("store_close_unflushed position=%d", position)
             return  # `abort` stays, so that the next start checks
         self._write_checkpoints(self._progress(position), sync=True)

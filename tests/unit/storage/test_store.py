@@ -71,6 +71,18 @@ def test_a_clean_stop_leaves_all_flushed(tmp_path: Path) -> None:
     store.close()
 
 
+def test_a_clean_stop_flushes_what_came_during_a_sync(tmp_path: Path) -> None:
+    """A sync that is under way, of log and queues, knows nothing of later messages."""
+    store = opened(small(tmp_path))
+    send(store)
+    store.flusher.flush_log()
+    store.flusher.flush_queues()
+    assert store.flusher.busy
+    send(store)
+    store.close()
+    assert not (tmp_path / "abort").exists()
+
+
 def test_rocketmqs_other_times_survive(tmp_path: Path) -> None:
     """Index time and the master's position in the checkpoint are not ours to change."""
     write_checkpoint(Files(), tmp_path, Checkpoint(1, 2, 3, 4, 5), sync=True)
