@@ -165,18 +165,19 @@ class GroupOffsets(QueueOffsets):
 
     async def _store(self, queue: MessageQueue, offset: int, number: int) -> None:
         async with self._under_way.setdefault(queue, asyncio.Lock()):
-            if number < self._latest.get(queue, 0):
-                return
-            self._latest[queue] = number
             table = queue.broker_name, queue.topic
-            while table not in self._begun:
-                if (first := self._first.get(table)) is None:
-                    first = self._first[table] = Shared(self._begin(table, queue, offset))
-                    first.task.add_done_callback(lambda _: self._first.pop(table))
-                    return await first.wait()
+            while table not in self._begun and (first := self._first.get(table)) is not None:
                 with contextlib.suppress(BrokerRefused):  # it may be about that queue alone
                     await first.wait()
-            await self._send(queue, offset)
+            if number < self._latest.get(queue, 0):  # a pull may have carried more meanwhile
+                return
+            self._latest[queue] = number
+            if table in self._begun:
+                await self._send(queue, offset)
+                return
+            first = self._first[table] = Shared(self._begin(table, queue, offset))
+            first.task.add_done_callback(lambda _: self._first.pop(table))
+            await first.wait()
 
     async def _begin(self, table: tuple[str, str], queue: MessageQueue, offset: int) -> None:
         """Commit on the first queue of a broker's table; the others wait, or fail, with it."""

@@ -142,3 +142,18 @@ async def test_who_gives_up_the_first_commit_leaves_the_others_alone() -> None:
     broker.first_may_go.set()
     await asyncio.gather(*committing[1:])
     assert broker.stored == [7, 7, 7]
+
+
+async def test_what_a_pull_has_outdated_while_the_first_commit_goes_is_not_sent() -> None:
+    """A commit that waits for the topic's first one would take the offset back."""
+    broker = SlowBroker()
+    offsets = GroupOffsets(broker, "g", 1000)
+    other = MessageQueue("t", "broker-a", 1)
+    first = asyncio.create_task(offsets.commit(QUEUE, 10))
+    await asyncio.sleep(0)
+    waiting = asyncio.create_task(offsets.commit(other, 20))
+    await asyncio.sleep(0)
+    offsets.carried(other)  # by a pull, which carries 30
+    broker.first_may_go.set()
+    await asyncio.gather(first, waiting)
+    assert broker.stored == [10]
