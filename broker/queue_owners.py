@@ -230,8 +230,8 @@ class QueueOwners:
             self.of.setdefault(connection, {})[queue.key] = queue
         else:
             self._unlink(self.of, queue, connection)
-        seen = queue.waits or queue.floor or queue.unseen or queue.look is not None
-        if former or (owner and seen):
+        watched = queue.waits or queue.floor or queue.unseen or queue.look is not None
+        if former or (owner and watched):
             self.watched.setdefault(connection, {})[queue.key] = queue
         else:
             self._unlink(self.watched, queue, connection)

@@ -3,10 +3,10 @@
 import asyncio
 import socket
 import time
-from pathlib import Path
 
 import pytest
 from support.net_servers import Servers
+from support.tls_certs import CERTS, mutual_tls
 from support.waiting import until
 
 from aerobee.remoting.command import Command
@@ -15,9 +15,8 @@ from aerobee.remoting.net.addresses import BadAddress
 from aerobee.remoting.net.client import ConnectionPool
 from aerobee.remoting.net.connection import Connection
 from aerobee.remoting.net.limits import NetLimits
-from aerobee.remoting.net.tls import ClientAuth, TlsClientSettings, TlsMode, TlsSettings
+from aerobee.remoting.net.tls import TlsClientSettings
 
-CERTS = Path(__file__).parents[2] / "support" / "certs"
 REQUEST = Command(code=1, ext={"n": "1"})
 
 
@@ -167,16 +166,7 @@ async def test_a_request_nobody_serves_is_answered(start_server: Servers) -> Non
 
 async def test_tls_with_certificates_on_both_sides(start_server: Servers) -> None:
     """A server that asks for certificates serves who has one, and nobody else."""
-    server = await start_server(
-        tls=TlsSettings(
-            mode=TlsMode.ENFORCING,
-            cert_path=str(CERTS / "server.pem"),
-            key_path=str(CERTS / "server.key"),
-            client_auth=ClientAuth.REQUIRE,
-            verify_client=True,
-            trust_cert_path=str(CERTS / "ca.pem"),
-        )
-    )
+    server = await start_server(tls=mutual_tls())
     address = f"127.0.0.1:{server.port}"
     known = TlsClientSettings(
         cert_path=str(CERTS / "client.pem"),

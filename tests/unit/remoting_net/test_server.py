@@ -4,11 +4,11 @@ import asyncio
 import errno
 import socket
 import ssl
-from pathlib import Path
 
 import pytest
 from support.net_servers import Servers
 from support.raw_peer import RawPeer
+from support.tls_certs import CERTS
 from support.waiting import until
 
 from aerobee.remoting.command import Command
@@ -17,7 +17,6 @@ from aerobee.remoting.net.limits import NetLimits
 from aerobee.remoting.net.server import open_listener, raise_open_files_limit
 from aerobee.remoting.net.tls import TlsError, TlsMode, TlsSettings
 
-CERTS = Path(__file__).parents[2] / "support" / "certs"
 REQUEST = Command(code=1, ext={"n": "1"}, opaque=1)
 
 

@@ -1,16 +1,13 @@
 """TLS settings: refused with a clear word where they cannot work."""
 
-from pathlib import Path
-
 import pytest
+from support.tls_certs import CERTS
 
 from aerobee.remoting.net.tls import (
     ClientAuth,
     TlsError,
     TlsSettings,
 )
-
-CERTS = Path(__file__).parents[2] / "support" / "certs"
 
 
 def test_a_missing_file_is_named() -> None:

@@ -95,14 +95,20 @@ def test_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
         go_on(store, tmp_path / "file" / "lake")
 
 
+def staged_elsewhere(lake: Path) -> Path:
+    """Return the folder of a run that another machine has begun."""
+    folder = lake / "_aerobee" / "staging" / "0123456789ab"
+    folder.mkdir()
+    elsewhere = replace(Owner.this_process(), system="another boot")
+    (folder / "owner.json").write_text(json.dumps(asdict(elsewhere)))
+    return folder
+
+
 def test_readers_of_a_lake_need_not_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where nothing waits to be published they look, whatever other runs have staged."""
     store, lake = grown(tmp_path / "store", 10), tmp_path / "lake"
     go_on(store, lake)
-    other = lake / "_aerobee" / "staging" / "0123456789ab"
-    other.mkdir()
-    elsewhere = replace(Owner.this_process(), system="another boot")
-    (other / "owner.json").write_text(json.dumps(asdict(elsewhere)))
+    staged_elsewhere(lake)
     monkeypatch.setattr(os, "open", _readonly(os.open))
     monkeypatch.setattr(Path, "touch", partial(refuse, errno.EROFS))
     monkeypatch.setattr(os, "rename", partial(refuse, errno.EROFS))
@@ -146,10 +152,7 @@ def test_silence_of_a_run_elsewhere_is_measured_without_a_trace(tmp_path: Path) 
     """A run of another machine that was silent for a day is tidied up, and nothing else is left."""
     store, lake = grown(tmp_path / "store", 10), tmp_path / "lake"
     go_on(store, lake)
-    other = lake / "_aerobee" / "staging" / "0123456789ab"
-    other.mkdir()
-    elsewhere = replace(Owner.this_process(), system="another boot")
-    (other / "owner.json").write_text(json.dumps(asdict(elsewhere)))
+    other = staged_elsewhere(lake)
     past = other.stat().st_mtime - SILENT_S - 60
     for path in (other / "owner.json", other):
         os.utime(path, (past, past))

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterator
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from support.fake_cluster import FakeBroker, FakeCluster
+from support.tls_certs import CERTS, mutual_tls
 
-from aerobee.remoting.net.tls import ClientAuth, TlsMode, TlsSettings
 from aerobee.spark.errors import ClusterUnreachable
 from aerobee.spark.loop_thread import LoopThread
 from aerobee.spark.network import Network
@@ -24,7 +23,6 @@ from aerobee.spark.sink_plan import plan_write
 from aerobee.spark.sink_task import write_rows
 from aerobee.spark.topics import TopicChoice
 
-CERTS = Path(__file__).parents[2] / "support" / "certs"
 OWN = {"tlsCertPath": str(CERTS / "client.pem"), "tlsKeyPath": str(CERTS / "client.key")}
 TRUST = {"tlsTrustCertPath": str(CERTS / "ca.pem"), "tlsCheckHostname": "true"}
 
@@ -32,14 +30,7 @@ TRUST = {"tlsTrustCertPath": str(CERTS / "ca.pem"), "tlsCheckHostname": "true"}
 @pytest.fixture
 def broker() -> Iterator[FakeBroker]:
     """A broker, and nameserver, that takes TLS alone, from those who have a certificate."""
-    tls = TlsSettings(
-        mode=TlsMode.ENFORCING,
-        cert_path=str(CERTS / "server.pem"),
-        key_path=str(CERTS / "server.key"),
-        client_auth=ClientAuth.REQUIRE,
-        verify_client=True,
-        trust_cert_path=str(CERTS / "ca.pem"),
-    )
+    tls = mutual_tls()
     cluster = FakeCluster(tls=tls)
     with LoopThread("test") as loop:
         loop.run(cluster.__aenter__())
