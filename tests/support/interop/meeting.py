@@ -34,10 +34,11 @@ class Meeting:
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
-        self.broker = self._stack.enter_context(RawClient(self.cluster.broker))
+        self.broker = RawClient(self.cluster.broker)
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.broker.close()
         self._stack.close()
 
     def session(self, peer: Peer) -> Session:
@@ -50,9 +51,13 @@ class Meeting:
     def topic(self, word: str, peer: Peer, queues: int = 4) -> str:
         """Make a topic of this case's own and return its name.
 
+        The case has a connection of its own too: every broker closes one that is idle for two
+        minutes, and the case before may have been as long ago as that.
         Who asks for the same one again has a second try: nothing is left of the first one, neither
         messages nor a session that may still owe it answers.
         """
+        self.broker.close()
+        self.broker = RawClient(self.cluster.broker)
         name = f"{word}-{peer.name.replace('.', '_')}"
         self._topics[name] += 1
         if self._topics[name] > 1:
