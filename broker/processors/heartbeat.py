@@ -2,10 +2,11 @@
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Coroutine
 from functools import partial
 from typing import Any, Final
 
+from aerobee.broker.announcing import announce
 from aerobee.broker.consumer_group import Client
 from aerobee.broker.context import Context
 from aerobee.broker.filters import check_property_filter, is_tag_type
@@ -60,7 +61,7 @@ def heart_beat(ctx: Context, request: Request[NoHeader]) -> Outcome | Coroutine[
     _check_size(ctx, data)
     made = _make_groups(ctx, data)
     if made or ctx.groups.file.dirty:
-        return _join_when_known(ctx, request, data, made)
+        return _join_when_known(ctx, request, data, announce(ctx, *made))
     return _join(ctx, request, data)
 
 
@@ -211,15 +212,15 @@ def _retry_topic(
 
 
 async def _join_when_known(
-    ctx: Context, request: Request[NoHeader], data: HeartbeatData, made: list[TopicConfig]
+    ctx: Context, request: Request[NoHeader], data: HeartbeatData, known: Awaitable[None]
 ) -> Outcome:
     """Join and answer when what the heartbeat made will survive and can be found."""
     try:
-        if made:
-            await asyncio.gather(ctx.groups.file.flush(), ctx.registration.announce(*made))
-        else:
-            await ctx.groups.file.flush()
-    except OSError as error:  # consuming goes on from a full disk; the next change tries again
+        await asyncio.gather(ctx.groups.file.flush(), known)
+    except (
+        OSError,
+        RequestError,
+    ) as error:  # consuming goes on from a full disk; the next change tries again
         log.error("group tables not written error=%s", error)
     if request.connection.closed:
         return None  # gone meanwhile: nobody would take it out of the registries again

@@ -6,7 +6,7 @@ the first plain message that passes for a topic puts that topic on the fast path
 
 import asyncio
 import random
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Coroutine
 from typing import Any
 
 from aerobee.broker.announcing import announce
@@ -70,7 +70,8 @@ def send(ctx: Context, request: Request[Any], header: AnySend) -> Outcome:
                 header, topic, is_new = buried
                 known = not is_new
         if not known or header.topic in ctx.announcing:
-            return send_to_new_topic(ctx, request, header, topic)
+            # what else this read carries for the topic must find it announced
+            return send_when_known(ctx, request, header, topic, announce(ctx, topic))
         return store(ctx, request, header, topic)
     except LogBusy:
         return send_when_room(ctx, request, header)
@@ -78,12 +79,12 @@ def send(ctx: Context, request: Request[Any], header: AnySend) -> Outcome:
         return refused(ctx, error)
 
 
-async def send_to_new_topic(
-    ctx: Context, request: Request[Any], header: AnySend, topic: TopicConfig
+async def send_when_known(
+    ctx: Context, request: Request[Any], header: AnySend, topic: TopicConfig, known: Awaitable[None]
 ) -> Reply:
-    """Have the topic on disk and known to every nameserver before any message for it is stored."""
+    """Store when the topic is on disk and known to every nameserver."""
     try:
-        await announce(ctx, topic)
+        await known
     except RequestError as error:
         return refused(ctx, error)
     return await waited(ctx, store_or_refuse(ctx, request, header, topic))
