@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
+from time import sleep
+from typing import Final
 
 from aerobee.remoting.clocks import wall_clock_ms
 from aerobee.spark.network import Network
@@ -12,6 +14,10 @@ from aerobee.spark.offsets import Offsets
 from aerobee.spark.sink_options import SinkOptions
 from aerobee.spark.sink_record import SinkRecord, keep_record, read_record
 from aerobee.spark.topics import TopicChoice
+
+# what the workers of a killed driver may need to end, on a busy machine, and what they had sent to
+# reach the brokers
+SETTLE_S: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +50,8 @@ def plan_batch(options: SinkOptions) -> SinkPlan:
     address, sink = options.address, options.sink
     with Network(address) as network:
         record = network.run(lambda connections: read_record(connections, address, sink))
+        if record is not None and record.begun:
+            sleep(SETTLE_S)
         ends, firsts = _bounds(network, _topics(network, options, record))
         at_ms = wall_clock_ms()
         if record is None or not record.begun:

@@ -7,7 +7,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
+from support.interop.raw_messages import send
+from support.interop.raw_remoting import RawClient
 
+from aerobee.spark import sink_plan
 from aerobee.spark.errors import ClusterUnreachable
 from aerobee.spark.network import Network
 from aerobee.spark.network_address import NetworkAddress
@@ -91,17 +94,25 @@ def test_nonsense_is_no_record(text: str, caplog: pytest.LogCaptureFixture) -> N
     assert SinkRecord.of_text(RECORD.to_text()) == RECORD
 
 
-def test_life_of_a_sink(cluster: ClusterThread) -> None:
+def test_life_of_a_sink(cluster: ClusterThread, monkeypatch: pytest.MonkeyPatch) -> None:
     """A batch that has begun is searched for from its beginning; one that is done, not at all."""
     address, _, _ = both(cluster)
+
+    def straggle(seconds: float) -> None:
+        """What reaches the broker meanwhile, of a worker whose driver is dead."""
+        with RawClient(cluster.broker_addrs[0]) as client:
+            send(client, "orders", 0, b"late")
+
+    monkeypatch.setattr(sink_plan, "sleep", straggle)
+    queue = QueueKey("broker-a", "orders", 0)
     options = SinkOptions(address, "orders", "s")
     first = plan_batch(options)
-    assert first.lows == first.ends == {QueueKey("broker-a", "orders", 0): 0}
+    assert first.lows == first.ends == {queue: 0}
     kept = read(address)
     assert kept is not None
     assert (kept.query, kept.batch, kept.begun) == ("", -1, True)
     again = plan_batch(options)
-    assert again.record == kept
+    assert (again.record, again.lows, again.ends) == (kept, {queue: 0}, {queue: 1})
     note_batch(options, "query", 0, set())
     kept = read(address)
     assert kept is not None
