@@ -15,7 +15,7 @@ from aerobee.spark.cells import ragged, text
 from aerobee.spark.hosts import host_column
 from aerobee.spark.layout import COMPRESSED, Records
 from aerobee.spark.properties import Properties
-from aerobee.spark.property_loops import find_compiled, map_compiled
+from aerobee.spark.property_loops import find_compiled, take_apart
 
 BODY_BYTES_MAX = 256 << 20  # what one compressed body may grow to; guards against zip bombs
 _TIMESTAMP_MS_MAX = (2**63 - 1) // 1000
@@ -55,6 +55,7 @@ class Decoder:
         self._decompress = decompress
         self._verify_crc = verify_crc
         self._columns = [(field, _reader(self, field.name)) for field in schema]
+        self._mapped = any(pa.types.is_map(kind) for kind in schema.types)
 
     @property
     def stored_bodies_alone(self) -> bool:
@@ -66,7 +67,7 @@ class Decoder:
         """One RecordBatch with a row per record, in the order of `records`."""
         if self._verify_crc:
             _check_bodies(records)
-        chunk = Chunk(records)
+        chunk = Chunk(records, mapped=self._mapped)
         arrays = [read(chunk, field) for field, read in self._columns]
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
@@ -82,10 +83,14 @@ class Decoder:
 
 
 class Chunk:
-    """The records being decoded and what several of their columns share."""
+    """The records being decoded and what several of their columns share.
 
-    def __init__(self, records: Records) -> None:
+    `mapped` says that all properties are wanted, each by itself.
+    """
+
+    def __init__(self, records: Records, *, mapped: bool = False) -> None:
         self.records = records
+        self._apart = take_apart(records) if mapped else None
         self._cells: pa.BinaryArray | None = None
         self._properties: Properties | None = None
 
@@ -98,12 +103,12 @@ class Chunk:
 
     def find(self, name: bytes) -> pa.StringArray:
         """The value of one property (whose name has 4 bytes) per record, null without it."""
-        found = find_compiled(self.records, name)
+        found = self._apart.find(name) if self._apart else find_compiled(self.records, name)
         return self._taken_apart().find(name) if found is None else found
 
     def as_map(self, kind: pa.MapType) -> pa.MapArray:
         """All properties as one map per record."""
-        found = map_compiled(self.records, kind)
+        found = self._apart.as_map(kind) if self._apart else None
         return self._taken_apart().as_map(kind) if found is None else found
 
     def _taken_apart(self) -> Properties:

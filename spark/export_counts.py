@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from aerobee.spark.errors import ExportFailed
-from aerobee.spark.export_task import Found, TaskResult
+from aerobee.spark.export_task import TaskResult
 from aerobee.spark.manifest import Gap
 from aerobee.spark.offsets import QueueKey, QueueRange
 from aerobee.spark.queue_ranges import report_lost
+from aerobee.spark.queue_tally import Found
 
 WENT_AWAY = "deleted while they were being exported"
 

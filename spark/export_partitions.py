@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date, timedelta
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from aerobee.spark.cells import ragged, text
 from aerobee.spark.layout import Ints, Records
+from aerobee.spark.queue_tally import QueueTally
 
 DAY_MS = 86_400_000
 _ESCAPED = frozenset("\"#%'*/:=?\\\x7f{[]^" + "".join(map(chr, range(1, 32))))
@@ -40,7 +42,7 @@ def day_text(day: int) -> str:
     return (date.min + timedelta(min(max(epoch + day, low), high) - low)).isoformat()
 
 
-def sorting_order(numbers: Ints) -> Ints:
+def sorting_order(numbers: npt.NDArray[Any]) -> Ints:
     """The rows in the order of their numbers, equal ones as they stand; quick for small numbers."""
     small = np.iinfo(np.int16)  # which numpy sorts digit by digit
     few = small.min <= numbers.min(initial=0) and numbers.max(initial=0) <= small.max
@@ -48,19 +50,23 @@ def sorting_order(numbers: Ints) -> Ints:
     return order
 
 
-def group(records: Records) -> Iterator[tuple[Partition, Ints]]:
-    """The partitions among the records and the rows of each, in the log's order."""
-    topics = text(ragged(records.data, records.topic_at, records.topic_bytes))
-    encoded = topics.dictionary_encode()
-    names = encoded.dictionary.to_pylist()
+def group(records: Records, tally: QueueTally) -> Iterator[tuple[Partition, Ints]]:
+    """The partitions among the wanted records and the rows of each, in the log's order."""
+    codes = tally.topic_numbers(records)
     days = records.field("store_timestamp", np.int64) // DAY_MS
-    codes = encoded.indices.to_numpy().astype(np.int64)
     if days[0] == days.min() == days.max():  # as nearly always
         days = days[:1]
     else:
         days, day_codes = np.unique(days, return_inverse=True)
-        codes = codes * len(days) + day_codes
+        codes = codes.astype(np.int64) * len(days) + day_codes
     order = sorting_order(codes)
-    for rows in np.split(order, np.flatnonzero(np.diff(codes[order])) + 1):
-        topic, day = divmod(int(codes[rows[0]]), len(days))
-        yield Partition(names[topic], int(days[day])), rows
+    codes = codes[order]
+    unwanted = int(np.searchsorted(codes, 0))
+    order, codes = order[unwanted:], codes[unwanted:]
+    if not len(order):
+        return
+    topics = tally.topics
+    for rows in np.split(order, np.flatnonzero(np.diff(codes)) + 1):
+        topic, day = divmod(int(codes[0]), len(days))
+        codes = codes[len(rows) :]
+        yield Partition(topics[topic], int(days[day])), rows

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import shutil
 import uuid
 from collections.abc import Iterator
@@ -11,21 +12,25 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from aerobee.remoting.errors import AerobeeError
+from aerobee.remoting.errors import AerobeeError, CorruptRecord
 from aerobee.spark.columns import USUAL, arrow_schema
 from aerobee.spark.decode import Decoder
 from aerobee.spark.entry_plan import QUEUES_PER_WINDOW, EntryPiece
-from aerobee.spark.errors import ExportFailed
+from aerobee.spark.errors import DataLost, ExportFailed
 from aerobee.spark.export_disk import sync
 from aerobee.spark.export_files import PartitionedFiles
 from aerobee.spark.export_formats import Format
-from aerobee.spark.export_partitions import Partition, group, sorting_order
+from aerobee.spark.export_partitions import Partition, group
+from aerobee.spark.export_walk import find_walk
 from aerobee.spark.layout import Records
 from aerobee.spark.manifest import ExportedFile
 from aerobee.spark.offsets import QueueKey
 from aerobee.spark.pieces import piece_records
 from aerobee.spark.plan import Piece
+from aerobee.spark.queue_tally import Found, QueueTally
 from aerobee.spark.selection import Selection
+
+log = logging.getLogger(__name__)
 
 # the topic is in the folder's name
 EXPORTED = ("broker", *(name for name in USUAL if name != "topic"))
@@ -50,20 +55,6 @@ class ExportTask:
     attempts_max: int = 1
 
 
-@dataclass(slots=True)
-class Found:
-    """How many messages of a queue there were, and from which to which offset."""
-
-    rows: int
-    first: int
-    last: int
-
-    def add(self, other: Found) -> None:
-        """Count others of the same queue too."""
-        self.rows += other.rows
-        self.first, self.last = min(self.first, other.first), max(self.last, other.last)
-
-
 @dataclass(frozen=True, slots=True)
 class TaskResult:
     """What one attempt at a task wrote, and of which queues; or the error that stopped it."""
@@ -81,28 +72,10 @@ def run_task(task: ExportTask) -> TaskResult:
     """
     # another attempt, or one going on elsewhere, must not meet the files of this one
     folder = Path(task.folder, f"{task.number:05d}-{uuid.uuid4().hex[:8]}")
-    decoder = Decoder(arrow_schema(EXPORTED), decompress=task.decompress, broker=task.broker)
-    piece = task.piece
-    ordered = isinstance(piece, Piece) or len(piece.ranges) <= QUEUES_PER_WINDOW
-    found: dict[QueueKey, Found] = {}
     try:
         folder.mkdir()  # not its parents: a run that was given up must not come back
-        files = PartitionedFiles(
-            folder,
-            decoder.schema,
-            task.format.opener(decoder.schema, ordered=ordered),
-            name=f"part-{task.run}-{task.number:05d}",
-            ending=task.format.ending,
-            file_bytes=task.file_bytes,
-        )
-        for records in piece_records(
-            piece, task.queues_dir, task.selection, fail_on_data_loss=task.fail_on_data_loss
-        ):
-            for partition, batch, times in _partitioned(records, decoder, task.broker, found):
-                files.add(partition, batch, times)
-        written = files.close()
-        sync(folder)
-        return TaskResult(written, found)
+        walked = _walked(task, folder)
+        return _by_entries(task, folder) if walked is None else walked
     except AerobeeError as error:
         return TaskResult([], {}, error)
     except OSError as error:
@@ -110,6 +83,58 @@ def run_task(task: ExportTask) -> TaskResult:
         if _attempt() < task.attempts_max:
             raise
         return TaskResult([], {}, ExportFailed(f"cannot write below {folder}: {error}"))
+
+
+def _walked(task: ExportTask, folder: Path) -> TaskResult | None:
+    """What a walk along the log writes, None where it does not meet what the queues promise."""
+    if not isinstance(task.piece, EntryPiece) or not task.selection.everything:
+        return None
+    walk = find_walk(task.piece)
+    if walk is None:
+        return None
+    tally = QueueTally(task.broker, walk.ranges)
+    try:
+        files = _write(task, folder, walk.records(), tally, ordered=True)
+        if tally.complete:
+            return TaskResult(files, tally.found())
+        log.info("%s: the log is not as its queues say; going by these", task.piece.log_dir)
+    except (CorruptRecord, DataLost) as error:
+        log.info("%s; going by the queues' entries", error)
+    shutil.rmtree(folder)
+    folder.mkdir()
+    return None
+
+
+def _by_entries(task: ExportTask, folder: Path) -> TaskResult:
+    """What the entries of the queues point at, or all of the log where it has none."""
+    piece = task.piece
+    ordered = isinstance(piece, Piece) or len(piece.ranges) <= QUEUES_PER_WINDOW
+    tally = QueueTally(task.broker)
+    chunks = piece_records(
+        piece, task.queues_dir, task.selection, fail_on_data_loss=task.fail_on_data_loss
+    )
+    files = _write(task, folder, chunks, tally, ordered=ordered)
+    return TaskResult(files, tally.found())
+
+
+def _write(
+    task: ExportTask, folder: Path, chunks: Iterator[Records], tally: QueueTally, *, ordered: bool
+) -> list[ExportedFile]:
+    decoder = Decoder(arrow_schema(EXPORTED), decompress=task.decompress, broker=task.broker)
+    files = PartitionedFiles(
+        folder,
+        decoder.schema,
+        task.format.opener(decoder.schema, ordered=ordered),
+        name=f"part-{task.run}-{task.number:05d}",
+        ending=task.format.ending,
+        file_bytes=task.file_bytes,
+    )
+    for records in chunks:
+        for partition, batch, times in _partitioned(records, decoder, tally):
+            files.add(partition, batch, times)
+    written = files.close()
+    sync(folder)
+    return written
 
 
 def _attempt() -> int:
@@ -121,40 +146,22 @@ def _attempt() -> int:
 
 
 def _partitioned(
-    records: Records, decoder: Decoder, broker: str, found: dict[QueueKey, Found]
+    records: Records, decoder: Decoder, tally: QueueTally
 ) -> Iterator[tuple[Partition, pa.RecordBatch, tuple[int, int]]]:
     """The records by topic and day: brought into that order first, decoded once, then sliced."""
-    groups = list(group(records))
-    if len(groups) > 1:
-        order = np.concatenate([rows for _, rows in groups])
+    groups = list(group(records, tally))
+    if not groups:
+        return
+    order = np.concatenate([rows for _, rows in groups])
+    if len(groups) > 1 or len(order) < len(records):
         records = records.take(order)
     batch = decoder.decode(records)
     times = records.field("store_timestamp", np.int64)
-    queues = records.field("queue_id", np.int64)
-    offsets = records.field("queue_offset", np.int64)
     low = 0
     for partition, rows in groups:
         high = low + len(rows)
         part = batch.slice(low, high - low)
         if (high - low) * _COPY_BELOW < len(batch):
             part = part.take(pa.array(np.arange(high - low)))
-        for queue_id, seen in _queues(queues[low:high], offsets[low:high]):
-            key = QueueKey(broker, partition.topic, queue_id)
-            if key in found:
-                found[key].add(seen)
-            else:
-                found[key] = seen
         yield partition, part, (int(times[low:high].min()), int(times[low:high].max()))
         low = high
-
-
-def _queues(queues: np.ndarray, offsets: np.ndarray) -> Iterator[tuple[int, Found]]:
-    """Of each queue among the rows what there is of it."""
-    order = sorting_order(queues)
-    queues, offsets = queues[order], offsets[order]
-    starts = np.flatnonzero(np.diff(queues, prepend=queues[0] - 1))
-    rows = np.diff(starts, append=len(queues))
-    first = np.minimum.reduceat(offsets, starts)
-    last = np.maximum.reduceat(offsets, starts)
-    for at, start in enumerate(starts.tolist()):
-        yield int(queues[start]), Found(int(rows[at]), int(first[at]), int(last[at]))

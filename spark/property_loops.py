@@ -1,10 +1,12 @@
 """Properties taken apart by compiled code; `properties.py` defines what comes out.
 
-Both functions return None where there is no compiled code, or where what the records hold is rare
-enough to be left to numpy: names that repeat, very many of them, or some that are no UTF-8.
+All of it is None where there is no compiled code, or where what the records hold is rare enough to
+be left to numpy: names that repeat, very many of them, or some that are no UTF-8.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -12,9 +14,10 @@ import pyarrow as pa
 
 from aerobee.spark import acceleration
 from aerobee.spark.cells import ragged, text, with_nulls
-from aerobee.spark.layout import Records
+from aerobee.spark.layout import Ints, Records
 
 PROPERTY_BYTES_MIN = 4  # name, value and the bytes between and behind them
+_MARKED = (b"TAGS", b"KEYS")
 Offsets = npt.NDArray[np.int32]
 
 
@@ -25,18 +28,13 @@ def find_compiled(records: Records, name: bytes) -> pa.StringArray | None:
         return None
     at, lengths = np.empty(count, np.int64), np.empty(count, np.int64)
     starts, sizes = records.properties_at, records.properties_bytes
-    lacking = loops.find(records.data, starts, sizes, name, at, lengths)
-    if lacking < 0:
+    if loops.find(records.data, starts, sizes, name, at, lengths) < 0:
         return None
-    missing = lengths < 0
-    if lacking:
-        lengths[missing] = 0
-    cells = text(ragged(records.data, at, lengths))
-    return with_nulls(cells, missing) if lacking else cells
+    return _values(records, at, lengths)
 
 
-def map_compiled(records: Records, kind: pa.MapType) -> pa.MapArray | None:
-    """All properties as one map<string, string> per record."""
+def take_apart(records: Records) -> TakenApart | None:
+    """All properties of some records, copied out of them in one pass."""
     loops = acceleration.loops
     if loops is None:
         return None
@@ -45,6 +43,7 @@ def map_compiled(records: Records, kind: pa.MapType) -> pa.MapArray | None:
     first = np.empty(len(records) + 1, np.int32)
     name_offsets, value_offsets = np.empty(count_max, np.int32), np.empty(count_max, np.int32)
     names, values = pa.allocate_buffer(total), pa.allocate_buffer(total)
+    marked = np.empty((2 * len(_MARKED), len(records)), np.int64)
     count = loops.take_apart(
         records.data,
         records.properties_at,
@@ -54,15 +53,48 @@ def map_compiled(records: Records, kind: pa.MapType) -> pa.MapArray | None:
         np.frombuffer(names, np.uint8),
         value_offsets,
         np.frombuffer(values, np.uint8),
+        marked,
     )
     if count < 0:
         return None
-    cells = _cells(name_offsets[: count + 1], names)
-    keys = text(cells)
-    if keys.buffers()[2].address != cells.buffers()[2].address:
-        return None  # some names were no UTF-8, and may look alike now that they are made text
-    items = text(_cells(value_offsets[: count + 1], values))
-    return pa.MapArray.from_arrays(pa.array(first), keys, items, type=kind)
+    cells = _cells(name_offsets[: count + 1], names), _cells(value_offsets[: count + 1], values)
+    return TakenApart(records, first, *cells, marked)
+
+
+@dataclass(frozen=True, slots=True)
+class TakenApart:
+    """The names and values of records' properties; `first` is the number of each record's first.
+
+    `marked` says where in the records the values of TAGS and KEYS are, each with its length.
+    """
+
+    records: Records
+    first: Offsets
+    names: pa.BinaryArray
+    values: pa.BinaryArray
+    marked: Ints
+
+    def find(self, name: bytes) -> pa.StringArray | None:
+        """The value of TAGS or KEYS per record, null without one; None for other names."""
+        if name not in _MARKED:
+            return None
+        at, lengths = self.marked[2 * _MARKED.index(name) :][:2]
+        return _values(self.records, at, lengths)
+
+    def as_map(self, kind: pa.MapType) -> pa.MapArray | None:
+        """All properties as one map<string, string> per record."""
+        keys = text(self.names)
+        if keys.buffers()[2].address != self.names.buffers()[2].address:
+            return None  # some names were no UTF-8, and may look alike now that they are text
+        return pa.MapArray.from_arrays(pa.array(self.first), keys, text(self.values), type=kind)
+
+
+def _values(records: Records, at: Ints, lengths: Ints) -> pa.StringArray:
+    """The cells at these places; null where the length is negative."""
+    missing = lengths < 0
+    if not missing.any():
+        return text(ragged(records.data, at, lengths))
+    return with_nulls(text(ragged(records.data, at, np.maximum(lengths, 0))), missing)
 
 
 def _cells(offsets: Offsets, data: pa.Buffer) -> pa.BinaryArray:

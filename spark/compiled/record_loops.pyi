@@ -34,6 +34,25 @@ def bodies(
 ) -> tuple[int, int, int]:
     """Copy the bodies of the records from `at` on; return the end, the rows, and why no more."""
 
+def number_queues(
+    data: Bytes,
+    starts: Ints,
+    topic_at: Ints,
+    topic_bytes: Ints,
+    row: int,
+    names: Bytes,
+    known: Ints,
+    count: int,
+    slots: Words,
+    seen: Ints,
+    numbers: Words,
+    closed: bool,
+) -> int:
+    """Number the queues of the records from `row` on; return the first one of an unknown queue."""
+
+def place_queue(name: bytes, queue: int, number: int, slots: Words) -> None:
+    """Make a free slot lead to a queue."""
+
 def gather(data: Bytes, starts: Ints, kinds: Bytes, offsets: Ints, out: Words | Ints) -> None:
     """Read a field of each record, as long as those of `out`."""
 
@@ -60,5 +79,6 @@ def take_apart(
     names: Bytes,
     value_offsets: Words,
     values: Bytes,
+    marked: Ints,
 ) -> int:
     """Copy names and values of all properties; return how many, -1 if it cannot be done."""

@@ -2,7 +2,7 @@
 """The loops over records that decoding consists of, each one pass over a block's memory.
 
 What they do is defined in numpy where they are called from (boundaries.py, layout.py, cells.py,
-hosts.py, properties.py; for bodies.py by all of these), and is the same to the byte
+hosts.py, properties.py, queue_tally.py; for bodies.py by all of these), and is the same to the byte
 (tests/property/test_spark_loops.py). They know no Arrow and make no objects: arrays come in, and
 arrays that have room are filled.
 
@@ -29,12 +29,9 @@ cdef enum:
     PREFIX_BYTES = 36  # as in boundaries.py: size, magic, ..., the record's own position
     RECORD_BYTES_MIN = 91
     HEADER_BYTES_MAX = 112
-    NAME_END = 1
-    PIECE_END = 2
     SHORT_BYTES = 16
     HOSTS_KEPT = 64  # texts of hosts that come again, by a hash of the host
     HOST_ROOM = 32
-    NAMES_MAX = 64  # of one record that are compared with each other here
     LEFT_OUT_MAX = 64  # topics
 
 cpdef enum:  # why `bodies` took no more
@@ -137,6 +134,7 @@ def locate(
 
 
 include "bodies.pxi"
+include "queues.pxi"
 
 
 ctypedef fused Number:
@@ -275,104 +273,4 @@ def host_texts(
     return written
 
 
-def find(
-    const uint8_t[::1] data,
-    const int64_t[::1] starts,
-    const int64_t[::1] lengths,
-    bytes name,
-    int64_t[::1] value_at,
-    int64_t[::1] value_bytes,
-):
-    """Find the last value of one property in each record's; length -1 where there is none.
-
-    Returns how many there are none of, -1 where a record's properties are not in the data.
-    """
-    cdef const uint8_t* begin = &data[0] if data.shape[0] else NULL
-    cdef const uint8_t* piece
-    cdef const uint8_t* piece_end
-    cdef const uint8_t* end
-    cdef const char* wanted = name
-    cdef Py_ssize_t row, name_bytes = len(name), missing = 0
-    for row in range(starts.shape[0]):
-        value_at[row] = 0
-        value_bytes[row] = -1
-        if not within(data, starts[row], lengths[row]):
-            return -1
-        piece = begin + starts[row]
-        end = piece + lengths[row]
-        while piece < end:
-            piece_end = <const uint8_t*>memchr(piece, PIECE_END, end - piece)
-            if piece_end == NULL:
-                piece_end = end
-            if (
-                piece_end - piece > name_bytes + 1
-                and piece[name_bytes] == NAME_END
-                and memcmp(piece, wanted, name_bytes) == 0
-            ):
-                value_at[row] = piece + name_bytes + 1 - begin
-                value_bytes[row] = piece_end - piece - name_bytes - 1
-            piece = piece_end + 1
-        missing += value_bytes[row] < 0
-    return missing
-
-
-def take_apart(
-    const uint8_t[::1] data,
-    const int64_t[::1] starts,
-    const int64_t[::1] lengths,
-    int32_t[::1] first,
-    int32_t[::1] name_offsets,
-    uint8_t[::1] names,
-    int32_t[::1] value_offsets,
-    uint8_t[::1] values,
-):
-    """Copy names and values of all properties; return how many there are, -1 if it cannot be done.
-
-    `first` gets the number of each record's first property. It cannot be done here where a record
-    may hold a name twice, or has very many.
-    """
-    cdef const uint8_t* begin = &data[0] if data.shape[0] else NULL
-    cdef const uint8_t* piece
-    cdef const uint8_t* piece_end
-    cdef const uint8_t* name_end
-    cdef const uint8_t* end
-    cdef Py_ssize_t row, count = 0, name_bytes, other, other_bytes
-    cdef int64_t names_at = 0, values_at = 0, value_bytes
-    first[0] = name_offsets[0] = value_offsets[0] = 0
-    for row in range(starts.shape[0]):
-        if not within(data, starts[row], lengths[row]):
-            return -1
-        piece = begin + starts[row]
-        end = piece + lengths[row]
-        while piece < end:
-            piece_end = <const uint8_t*>memchr(piece, PIECE_END, end - piece)
-            if piece_end == NULL:
-                piece_end = end
-            name_end = <const uint8_t*>memchr(piece, NAME_END, piece_end - piece)
-            if name_end != NULL and name_end > piece and name_end + 1 < piece_end:
-                name_bytes = name_end - piece
-                value_bytes = piece_end - name_end - 1
-                if count - first[row] >= NAMES_MAX or count + 1 >= name_offsets.shape[0]:
-                    return -1
-                if (
-                    names_at + name_bytes > names.shape[0]
-                    or values_at + value_bytes > values.shape[0]
-                ):
-                    return -1
-                for other in range(first[row], count):
-                    other_bytes = name_offsets[other + 1] - name_offsets[other]
-                    if (
-                        other_bytes == name_bytes
-                        and memcmp(&names[name_offsets[other]], piece, name_bytes) == 0
-                    ):
-                        return -1
-                memcpy(&names[names_at], piece, name_bytes)
-                memcpy(&values[values_at], name_end + 1, value_bytes)
-                names_at += name_bytes
-                values_at += value_bytes
-                count += 1
-                name_offsets[count] = <int32_t>names_at
-                value_offsets[count] = <int32_t>values_at
-            piece = piece_end + 1
-        first[row + 1] = <int32_t>count
-    return count
+include "properties.pxi"

@@ -21,7 +21,7 @@ from aerobee.spark.boundaries import find_chain
 from aerobee.spark.columns import arrow_schema
 from aerobee.spark.damage import DROPMALFORMED, PERMISSIVE, Damage
 from aerobee.spark.decode import Decoder
-from aerobee.spark.layout import SLACK_BYTES, Ints
+from aerobee.spark.layout import SLACK_BYTES, Ints, Records
 from aerobee.spark.log_files import list_segments
 from aerobee.spark.pieces import piece_batches
 from aerobee.spark.plan import Piece
@@ -96,6 +96,37 @@ def test_damaged_records_decode_alike(
         return [
             [column.to_pylist() for column in batch.columns] for batch in without_times(batches)
         ]
+
+    compiled, defined = both(work)
+    assert compiled == defined
+
+
+PIECES = st.sampled_from(  # names as long as a word, longer ones that begin alike, and no property
+    [
+        *(b"TAGS\x01a", b"KEYS\x01k 1", b"UNIQ_KEY\x0142", b"UNIQ_KEY2\x01x", b"A\x01\x01"),
+        *(b"CONSUME_START_TIME\x011", b"CONSUME_START_TIMES\x01" + b"2" * 40),
+        *(b"TAGS\x01", b"", b"\x01", b"KEYS"),
+    ]
+)
+
+
+@settings(max_examples=150, deadline=None, print_blob=True)
+@given(rows=st.lists(st.tuples(st.lists(PIECES, max_size=6), st.booleans()), min_size=1))
+def test_properties_that_come_again_and_again_are_taken_apart_alike(
+    rows: list[tuple[list[bytes], bool]],
+) -> None:
+    """Those of one record are expected in the next one, which may have others."""
+    raw, starts = b"", []
+    for number, (pieces, open_ended) in enumerate(rows):
+        starts.append(len(raw))
+        text = b"".join(piece + b"\x02" for piece in pieces)[: -1 if open_ended else None]
+        raw += pack_record(Stored(properties=text), number, len(raw))
+    places: Ints = np.array(starts, np.int64)
+    sizes = np.diff(places, append=len(raw))
+
+    def work() -> Any:
+        records = Records(damaged(raw, []), 0, places, sizes)
+        return Decoder(arrow_schema(["tags", "keys", "properties"])).decode(records).to_pylist()
 
     compiled, defined = both(work)
     assert compiled == defined
@@ -222,7 +253,8 @@ def test_no_number_leads_out_of_the_data(start: int, length: int) -> None:
     ints, words = np.empty(2, np.int64), np.empty(2, np.int32)
     assert (loops.find(data, starts, lengths, b"TAGS", ints, ints.copy()) == 1) is within
     room = np.empty(500, np.uint8)
-    parts = loops.take_apart(data, starts, lengths, words, words.copy(), room, words.copy(), room)
+    texts, marked = (words.copy(), room, words.copy(), room), np.empty((4, 1), np.int64)
+    parts = loops.take_apart(data, starts, lengths, words, *texts, marked)
     assert (parts == 0) is within
     kinds, places = np.empty(1, np.uint8), np.empty((6, 1), np.int64)
     assert loops.locate(data, starts, lengths, kinds, places) == -1  # zeros are no record

@@ -1,7 +1,5 @@
 """Sends through a real socket: what is stored, what is answered, what is refused and how."""
 
-import asyncio
-import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -10,14 +8,12 @@ import pytest
 from support.brokers import pull_command, running_broker, send_command
 from support.raw_peer import RawPeer
 
-from aerobee.broker import json_files
 from aerobee.broker.app import Broker
 from aerobee.broker.connection import BrokerConnection
 from aerobee.remoting.batch import BatchedMessage, encode_batch
 from aerobee.remoting.codes import RequestCode, ResponseCode
-from aerobee.remoting.command import FLAG_ONEWAY, Codec, Command, next_opaque
+from aerobee.remoting.command import FLAG_ONEWAY, Codec
 from aerobee.remoting.frame import encode_frame
-from aerobee.remoting.kept_files import replace_file
 from aerobee.remoting.record import Record, iter_records, java_string_hash, parse_properties
 from aerobee.storage.segment import Segment
 
@@ -60,48 +56,6 @@ async def test_a_first_message_makes_its_topic_and_is_answered(broker: Broker) -
     topic = broker.context.topics.get("T")
     assert topic is not None
     assert (topic.read_queue_nums, topic.write_queue_nums, topic.perm) == (4, 4, 6)
-
-
-@pytest.mark.parametrize("how", ["send", "create", "heartbeat"])
-async def test_nothing_is_stored_for_a_topic_before_it_is_on_disk(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
-) -> None:
-    """Nor what the same read carries: after a crash nobody could consume it."""
-    held, begun = threading.Event(), threading.Event()
-
-    def slow(path: Path, data: bytes) -> None:
-        if path.name == "topics.json":
-            begun.set()
-            assert held.wait(30)
-        replace_file(path, data)
-
-    topic = "%RETRY%g" if how == "heartbeat" else "new"
-    first = send_command(topic=topic)
-    if how == "create":
-        fields = {"topic": topic, "readQueueNums": "4", "writeQueueNums": "4", "perm": "6"}
-        fields |= {"defaultTopic": "TBW102", "topicFilterType": "SINGLE_TAG", "order": "false"}
-        first = Command(RequestCode.UPDATE_AND_CREATE_TOPIC, fields, opaque=next_opaque())
-    elif how == "heartbeat":
-        body = {"clientID": "c", "consumerDataSet": [{"groupName": "g"}]}
-        first = Command(
-            RequestCode.HEART_BEAT, body=msgspec.json.encode(body), opaque=next_opaque()
-        )
-    async with (
-        running_broker(tmp_path) as broker,
-        await RawPeer.connect(broker.port) as peer,
-        await RawPeer.connect(broker.port) as other,
-    ):
-        monkeypatch.setattr(json_files, "replace_file", slow)
-        commands = [first, *(send_command(topic=topic) for _ in range(3))]
-        await peer.send(b"".join(map(encode_frame, commands)))
-        await asyncio.to_thread(begun.wait, 30)
-        await other.request(Command(RequestCode.GET_BROKER_RUNTIME_INFO, opaque=next_opaque()))
-        position = broker.context.store.commit_log.position
-        held.set()
-        assert position == 0
-        replies = [await peer.read() for _ in commands]
-        assert {reply.code for reply in replies} == {ResponseCode.SUCCESS}, replies
-        assert topic.encode() in (broker.settings.config_dir / "topics.json").read_bytes()
 
 
 PROPERTIES = [

@@ -24,6 +24,7 @@ from aerobee.spark.export_partitions import (
 )
 from aerobee.spark.layout import SLACK_BYTES, Records
 from aerobee.spark.manifest import ExportedFile
+from aerobee.spark.queue_tally import QueueTally
 
 SCHEMA = pa.schema([pa.field("n", pa.int64(), nullable=False)])
 FILE_BYTES = 1 << 30
@@ -95,7 +96,7 @@ def test_records_are_grouped_in_the_logs_order() -> None:
     sizes = np.array([len(record) for record in raw])
     data = np.frombuffer(b"".join(raw) + bytes(SLACK_BYTES), np.uint8)
     records = Records(data, 0, np.cumsum(sizes) - sizes, sizes)
-    found = {partition: rows.tolist() for partition, rows in group(records)}
+    found = {partition: rows.tolist() for partition, rows in group(records, QueueTally("b"))}
     assert found == {Partition("b", 3): [0, 2], Partition("a", 2): [1], Partition("a", 3): [3]}
 
 

@@ -1,0 +1,108 @@
+"""Records told apart by their queues, and what each queue has had: queue_tally.py's loop."""
+
+cdef enum:  # the rows of `seen`
+    LOW = 0  # offsets from here on are wanted
+    HIGH = 1  # ... up to and without this one
+    ROWS = 2
+    FIRST = 3  # the smallest offset met
+    LAST = 4  # the largest one
+    NEXT = 5  # the offset behind the last one met
+    BREAKS = 6  # how often another one than that came next
+    SEEN_ROWS = 7
+
+
+cdef inline uint64_t queue_hash(const uint8_t* name, int64_t length, int32_t queue) noexcept nogil:
+    cdef uint64_t mixed = <uint64_t><uint32_t>queue * <uint64_t>0x9E3779B97F4A7C15 + length
+    cdef uint64_t word
+    while length >= 8:
+        memcpy(&word, name, 8)
+        mixed = (mixed ^ word) * <uint64_t>0xFF51AFD7ED558CCD
+        mixed ^= mixed >> 32
+        name += 8
+        length -= 8
+    if length:
+        word = 0
+        memcpy(&word, name, length)
+        mixed = (mixed ^ word) * <uint64_t>0xFF51AFD7ED558CCD
+        mixed ^= mixed >> 32
+    return mixed
+
+
+def number_queues(
+    const uint8_t[::1] data,
+    const int64_t[::1] starts,
+    const int64_t[::1] topic_at,
+    const int64_t[::1] topic_bytes,
+    Py_ssize_t row,
+    const uint8_t[::1] names,
+    const int64_t[:, ::1] known,
+    Py_ssize_t count,
+    int32_t[::1] slots,
+    int64_t[:, ::1] seen,
+    int32_t[::1] numbers,
+    bint closed,
+):
+    """Number the queues of the records from `row` on; return the first record of an unknown one.
+
+    If `closed`, those of unknown queues have the number -1 instead.
+
+    `known` has three rows: where in `names` the topic of each known queue is, how long it is, and
+    the queue's id. `slots`, as many as a power of two, lead to them by hash, and are at most half
+    full; -1 is a free one. An offset outside of its queue's limits has the number -1 too.
+    """
+    cdef const uint8_t* begin = &data[0] if data.shape[0] else NULL
+    cdef const uint8_t* record
+    cdef const uint8_t* name
+    cdef Py_ssize_t records = starts.shape[0]
+    cdef uint64_t mask = slots.shape[0] - 1, slot
+    cdef int64_t length, offset
+    cdef int32_t queue, number
+    assert topic_at.shape[0] == topic_bytes.shape[0] == numbers.shape[0] == records
+    assert known.shape[0] == 3 and seen.shape[0] == SEEN_ROWS, "a row for each number"
+    assert count <= known.shape[1] and count <= seen.shape[1] and count * 2 <= slots.shape[0]
+    while row < records:
+        if not within(data, starts[row], RECORD_BYTES_MIN):
+            return -1
+        if not within(data, topic_at[row], topic_bytes[row]):
+            return -1
+        record = begin + starts[row]
+        name = begin + topic_at[row]
+        length = topic_bytes[row]
+        queue = <int32_t>big32(record + 12)
+        slot = queue_hash(name, length, queue) & mask
+        while True:
+            number = slots[slot]
+            if number < 0 or number >= count:
+                number = -1
+                break
+            if (
+                known[2, number] == queue
+                and known[1, number] == length
+                and memcmp(&names[known[0, number]], name, length) == 0
+            ):
+                break
+            slot = (slot + 1) & mask
+        if number < 0 and not closed:
+            return row
+        numbers[row] = -1
+        offset = <int64_t>big64(record + 20)
+        if number >= 0 and seen[LOW, number] <= offset < seen[HIGH, number]:
+            numbers[row] = number
+            seen[ROWS, number] += 1
+            seen[FIRST, number] = min(seen[FIRST, number], offset)
+            seen[LAST, number] = max(seen[LAST, number], offset)
+            seen[BREAKS, number] += offset != seen[NEXT, number]
+            seen[NEXT, number] = offset + 1
+        row += 1
+    return row
+
+
+def place_queue(
+    const uint8_t[::1] name, int32_t queue, int32_t number, int32_t[::1] slots
+):
+    """Make a free slot lead to a queue; there must be one."""
+    cdef uint64_t mask = slots.shape[0] - 1
+    cdef uint64_t slot = queue_hash(&name[0], name.shape[0], queue) & mask
+    while slots[slot] >= 0:
+        slot = (slot + 1) & mask
+    slots[slot] = number

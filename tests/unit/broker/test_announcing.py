@@ -1,0 +1,58 @@
+"""Topics that are made while messages for them come in."""
+
+import asyncio
+import threading
+from pathlib import Path
+
+import msgspec
+import pytest
+from support.brokers import running_broker, send_command
+from support.raw_peer import RawPeer
+
+from aerobee.broker import json_files
+from aerobee.remoting.codes import RequestCode, ResponseCode
+from aerobee.remoting.command import Command, next_opaque
+from aerobee.remoting.frame import encode_frame
+from aerobee.remoting.kept_files import replace_file
+
+
+@pytest.mark.parametrize("how", ["send", "create", "heartbeat"])
+async def test_nothing_is_stored_for_a_topic_before_it_is_on_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    """Nor what the same read carries: after a crash nobody could consume it."""
+    held, begun = threading.Event(), threading.Event()
+
+    def slow(path: Path, data: bytes) -> None:
+        if path.name == "topics.json":
+            begun.set()
+            assert held.wait(30)
+        replace_file(path, data)
+
+    topic = "%RETRY%g" if how == "heartbeat" else "new"
+    first = send_command(topic=topic)
+    if how == "create":
+        fields = {"topic": topic, "readQueueNums": "4", "writeQueueNums": "4", "perm": "6"}
+        fields |= {"defaultTopic": "TBW102", "topicFilterType": "SINGLE_TAG", "order": "false"}
+        first = Command(RequestCode.UPDATE_AND_CREATE_TOPIC, fields, opaque=next_opaque())
+    elif how == "heartbeat":
+        body = {"clientID": "c", "consumerDataSet": [{"groupName": "g"}]}
+        first = Command(
+            RequestCode.HEART_BEAT, body=msgspec.json.encode(body), opaque=next_opaque()
+        )
+    async with (
+        running_broker(tmp_path) as broker,
+        await RawPeer.connect(broker.port) as peer,
+        await RawPeer.connect(broker.port) as other,
+    ):
+        monkeypatch.setattr(json_files, "replace_file", slow)
+        commands = [first, *(send_command(topic=topic) for _ in range(3))]
+        await peer.send(b"".join(map(encode_frame, commands)))
+        await asyncio.to_thread(begun.wait, 30)
+        await other.request(Command(RequestCode.GET_BROKER_RUNTIME_INFO, opaque=next_opaque()))
+        position = broker.context.store.commit_log.position
+        held.set()
+        assert position == 0
+        replies = [await peer.read() for _ in commands]
+        assert {reply.code for reply in replies} == {ResponseCode.SUCCESS}, replies
+        assert topic.encode() in (broker.settings.config_dir / "topics.json").read_bytes()

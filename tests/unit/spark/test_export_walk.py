@@ -1,0 +1,201 @@
+"""Exports along the log: what is met there counts if it is what the queues promise."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support.exports import Inline, go_on, grown, message, stored, visible
+from support.stores import Stored, StoreWriter, pack_record
+
+from aerobee.spark import acceleration, export_task
+from aerobee.spark.errors import ExportFailed
+from aerobee.spark.export_walk import Walk, find_walk
+from aerobee.spark.layout import SLACK_BYTES, Records
+from aerobee.spark.offsets import QueueKey, QueueRange
+from aerobee.spark.queue_tally import Found, QueueTally
+
+
+@pytest.fixture(autouse=True)
+def inline(monkeypatch: pytest.MonkeyPatch) -> Inline:
+    """Tasks run here, one after the other."""
+    return Inline().use(monkeypatch)
+
+
+@pytest.fixture(params=["compiled", "numpy"], autouse=True)
+def loops(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the compiled loops and without them."""
+    if request.param == "numpy":
+        monkeypatch.setattr(acceleration, "loops", None)
+    elif acceleration.loops is None:
+        pytest.skip("built without a C compiler")
+
+
+@pytest.fixture
+def ways(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """How each task came by its messages."""
+    taken: list[str] = []
+    by_entries = export_task._by_entries
+
+    def find(piece: Any) -> Walk | None:
+        walk = find_walk(piece)
+        taken.extend([] if walk is None else ["walk"])
+        return walk
+
+    def entries(*words: Any) -> Any:
+        taken.append("entries")
+        return by_entries(*words)
+
+    monkeypatch.setattr(export_task, "find_walk", find)
+    monkeypatch.setattr(export_task, "_by_entries", entries)
+    return taken
+
+
+def test_all_topics_are_met_on_a_walk(tmp_path: Path, ways: list[str]) -> None:
+    """Over several files, and from where the last run ended."""
+    store, lake = tmp_path / "store", tmp_path / "lake"
+    for count in (100, 101, 700):
+        go_on(grown(store, count), lake)
+        assert visible(lake) == stored(store)
+    assert ways == ["walk"] * 3
+
+
+def test_few_messages_among_many_others_are_found_by_their_queue(
+    tmp_path: Path, ways: list[str]
+) -> None:
+    """A walk would read what nobody asked for."""
+    topics = ["rare", *["orders"] * 9]
+    store = grown(tmp_path / "store", 300, lambda number: message(number, topics))
+    go_on(store, tmp_path / "lake", topics=["rare"])
+    assert visible(tmp_path / "lake") == [place for place in stored(store) if place[1] == "rare"]
+    assert ways == ["entries"]
+
+
+def test_what_others_have_in_between_stays_out(tmp_path: Path, ways: list[str]) -> None:
+    """Unwanted topics, and what is in no queue and says an offset that no queue has."""
+    topics = ["orders", "orders", "orders", "others"]
+    store = grown(tmp_path / "store", 300, lambda number: message(number, topics))
+    go_on(store, tmp_path / "lake", topics=["orders"])
+    assert visible(tmp_path / "lake") == [p for p in stored(store) if p[1] == "orders"]
+    assert ways == ["walk"]
+
+
+@pytest.mark.parametrize("queue_id", [0, 1])
+def test_a_record_that_no_queue_points_at_is_left_to_the_entries(
+    tmp_path: Path, ways: list[str], queue_id: int
+) -> None:
+    """It says an offset that another record has: a topic that was made anew leaves such ones."""
+    writer = StoreWriter(tmp_path / "store", 1 << 15)
+    for number in range(40):
+        twin = Stored(body=b"%d" % number, queue_id=queue_id)
+        if number == 17:
+            writer.append(twin, dispatched=False)
+        writer.append(twin)
+        writer.append(Stored(topic="billing", queue_id=1))
+    store = writer.close()
+    go_on(store, tmp_path / "lake")
+    found = visible(tmp_path / "lake")
+    assert len(found) == len(set(found)) == 80
+    assert ways == ["walk", "entries"]
+
+
+def test_what_is_no_record_is_left_to_the_entries(tmp_path: Path, ways: list[str]) -> None:
+    """Bytes that no queue points at do not matter; the files of the walk are gone."""
+    writer = StoreWriter(tmp_path / "store", 1 << 12)
+    places = [writer.append(Stored(body=b"%d" % each), dispatched=each != 9) for each in range(99)]
+    store = writer.close()
+    with next((store / "commitlog").glob("0" * 20)).open("r+b") as file:
+        file.seek(places[9] + 4)
+        file.write(b"XXXX")
+    go_on(store, tmp_path / "lake")
+    assert [place[3] for place in visible(tmp_path / "lake")] == list(range(98))
+    assert ways == ["walk", "entries"]
+
+
+def test_a_queue_that_points_at_another_ones_message_is_not_believed(
+    tmp_path: Path, ways: list[str]
+) -> None:
+    """Neither way: the export is refused, and leaves nothing."""
+    writer = StoreWriter(tmp_path / "store", 1 << 15)
+    for number in range(20):
+        writer.append(Stored(topic="ab"[number % 2], body=b"%d" % number))
+    entries = writer.entries
+    entries["a", 0][5], entries["b", 0][5] = entries["b", 0][5], entries["a", 0][5]
+    writer.entries["c", 0].append(entries["a", 0][7])
+    store = writer.close()
+    with pytest.raises(ExportFailed, match=r"is damaged"):
+        go_on(store, tmp_path / "lake")
+    assert visible(tmp_path / "lake") == [] and ways == ["walk", "entries"]
+
+
+def chunks(messages: list[tuple[Stored, int]], sizes: Iterator[int]) -> Iterator[Records]:
+    """Records of these messages and offsets, some at a time."""
+    while messages:
+        count = next(sizes)
+        part, messages = messages[:count], messages[count:]
+        raw = [pack_record(each, offset, 0) for each, offset in part]
+        lengths = np.array([len(record) for record in raw])
+        data = np.frombuffer(b"".join(raw) + bytes(SLACK_BYTES), np.uint8)
+        yield Records(data, 0, np.cumsum(lengths) - lengths, lengths)
+
+
+def test_queues_are_told_apart_whatever_their_names(seed: int = 5) -> None:
+    """Hundreds of them, of long names that differ in the middle, and of ids of all kinds."""
+    chance = random.Random(seed)
+    names = [f"{'x' * (number % 150)}-{number}-{'y' * (number % 9)}" for number in range(150)]
+    queues = [(name, each) for name in names for each in (0, 1, 2**31 - 1, -1)]
+    offsets = dict.fromkeys(queues, 0)
+    messages = []
+    for _ in range(3000):
+        queue = chance.choice(queues)
+        messages.append((Stored(topic=queue[0], queue_id=queue[1]), offsets[queue]))
+        offsets[queue] += 1
+    tally = QueueTally("b")
+    told = []
+    for records in chunks(messages, iter(lambda: chance.randrange(1, 200), None)):
+        told += [tally.topics[number] for number in tally.topic_numbers(records).tolist()]
+    assert told == [each.topic for each, _ in messages]
+    assert tally.found() == {
+        QueueKey("b", *queue): Found(count, 0, count - 1)
+        for queue, count in offsets.items()
+        if count
+    }
+
+
+@pytest.mark.parametrize(
+    ("offsets", "complete"),
+    [
+        ([3, 4, 5, 6], True),
+        ([2, 3, 4, 5, 6, 7], True),
+        ([3, 4, 6], False),
+        ([3, 4, 5], False),
+        ([4, 5, 6], False),
+        ([3, 4, 5, 5, 6], False),
+        ([3, 4, 4, 6], False),
+        ([3, 5, 4, 6], False),
+        ([3, 4, 5, 6, 3], False),
+        ([], False),
+    ],
+)
+def test_a_range_is_complete_when_each_offset_was_met_once_and_in_order(
+    offsets: list[int], complete: bool
+) -> None:
+    """Others of the queue, and other queues, are no matter."""
+    tally = QueueTally("b", [QueueRange(QueueKey("b", "orders", 0), 3, 7)])
+    messages = [(Stored(), offset) for offset in offsets]
+    messages = [(Stored(topic="others"), 4), *messages, (Stored(queue_id=1), 5)]
+    for records in chunks(messages, iter([2, 1] * 9)):
+        wanted = tally.topic_numbers(records) >= 0
+        numbers = records.field("queue_offset", np.int64)
+        topics = [records.data[at : at + 6].tobytes() for at in records.topic_at]
+        assert wanted.tolist() == [
+            topic == b"orders" and queue == 0 and 3 <= number < 7
+            for topic, queue, number in zip(
+                topics, records.field("queue_id", np.int64), numbers, strict=True
+            )
+        ]
+    assert tally.complete is complete
