@@ -33,20 +33,31 @@ class EntryPiece:
 
 
 def plan_ranges(
-    store: Store, segments: Sequence[Segment], ranges: Sequence[QueueRange], parts: int
+    store: Store,
+    segments: Sequence[Segment],
+    ranges: Sequence[QueueRange],
+    parts: int,
+    *,
+    along_log: bool = False,
 ) -> list[EntryPiece]:
     """Up to `parts` pieces, about equally large, that together are the ranges.
 
     Of these only the messages whose records are in `segments`, files that follow each other.
+    Each piece is a stretch of the log; of more than QUEUES_PER_WINDOW ranges it is some of these
+    in all of the log, unless `along_log` says that the ranges are most of what is there.
     """
     ranges = [each for each in ranges if each.start < each.end]
     if not ranges or not segments:
         return []
     low, high = segments[0].base, segments[-1].end
-    if len(ranges) > QUEUES_PER_WINDOW:
+    if len(ranges) > QUEUES_PER_WINDOW and along_log:
+        cuts = _even_cuts(store, ranges, parts)
+    elif len(ranges) <= QUEUES_PER_WINDOW:
+        cuts = _cuts(store, ranges, parts)
+    else:
         groups = shared_out(ranges, parts)
         return [EntryPiece(store, tuple(segments), tuple(group), low, high) for group in groups]
-    inner = [cut for cut in _cuts(store, ranges, parts) if low < cut < high]
+    inner = [cut for cut in cuts if low < cut < high]
     return [
         EntryPiece(store, _between(segments, start, end), tuple(ranges), start, end)
         for start, end in pairwise([low, *inner, high])
@@ -90,6 +101,21 @@ def _cuts(store: Store, ranges: Sequence[QueueRange], parts: int) -> list[int]:
             entries.position(largest.start + count * part // parts) for part in range(1, parts)
         }
     return sorted(position for position in found if 0 < position < NOWHERE)
+
+
+def _even_cuts(store: Store, ranges: Sequence[QueueRange], parts: int) -> list[int]:
+    """Log positions that part the log evenly, each where a message of a large queue stands."""
+    largest = sorted(ranges, key=lambda each: each.start - each.end)[:SAMPLES]
+    low, high = log_span(store, largest)
+    wanted = [low + (high - low) * part // parts for part in range(1, parts)]
+    found = dict.fromkeys(wanted, NOWHERE)
+    for each in largest:
+        with QueueEntries(queue_dir(store, each.key)) as entries:
+            for position in wanted:
+                near = entries.position(entries.first_from(position))
+                if near >= position:
+                    found[position] = min(found[position], near)
+    return sorted(position for position in set(found.values()) if position < NOWHERE)
 
 
 def shared_out(ranges: Sequence[QueueRange], parts: int) -> Iterator[list[QueueRange]]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from aerobee.spark.entry_plan import EntryPiece, estimated_bytes, messages, plan_ranges
 from aerobee.spark.errors import DataLost, OptionError
 from aerobee.spark.export_times import position_of
+from aerobee.spark.export_walk import is_worthwhile
 from aerobee.spark.log_files import Segment
 from aerobee.spark.manifest import Gap, Manifest
 from aerobee.spark.offsets import Offsets, QueueKey, QueueRange
@@ -53,7 +54,8 @@ class StorePlan:
             wanted = within_time(self.segments, self.state.end, selection)
             return log_pieces(self.state, wanted, selection, target_bytes)
         parts = max(1, min(-(-self.bytes // target_bytes), messages(self.ranges)))
-        return plan_ranges(self.store, self.segments, self.ranges, parts)
+        along_log = is_worthwhile(self.store, self.ranges)
+        return plan_ranges(self.store, self.segments, self.ranges, parts, along_log=along_log)
 
 
 @dataclass(frozen=True, slots=True)

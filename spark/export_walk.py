@@ -8,10 +8,10 @@ is, of each queue, each offset once and in order; else nobody relies on it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from aerobee.spark.entry_plan import EntryPiece, estimated_bytes
+from aerobee.spark.entry_plan import EntryPiece, estimated_bytes, log_span
 from aerobee.spark.layout import Records
 from aerobee.spark.offsets import QueueRange
 from aerobee.spark.pieces import piece_records
@@ -19,8 +19,10 @@ from aerobee.spark.plan import Piece
 from aerobee.spark.queue_entries import NOWHERE, QueueEntries
 from aerobee.spark.queue_ranges import queue_dir
 from aerobee.spark.selection import EVERYTHING
+from aerobee.spark.stores import Store
 
 WANTED_LEAST = 0.5  # of the bytes between the first and the last message
+QUEUES_MAX = 2048  # of one walk: each task looks at all of them first, at 0.1 ms each
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +42,18 @@ class Walk:
             yield from piece_records(stretch, self.queues_dir, EVERYTHING)
 
 
+def is_worthwhile(store: Store, ranges: Sequence[QueueRange]) -> bool:
+    """Whether the ranges, none of them empty, are most of what is between their ends in the log."""
+    if not 0 < len(ranges) <= QUEUES_MAX:
+        return False
+    low, high = log_span(store, ranges)
+    return estimated_bytes(store, ranges) >= WANTED_LEAST * (high - low)
+
+
 def find_walk(piece: EntryPiece) -> Walk | None:
     """The walk that meets a piece's messages, None where too many others are on the way."""
+    if len(piece.ranges) > QUEUES_MAX:
+        return None
     ranges = []
     low, high = NOWHERE, 0
     for each in piece.ranges:
@@ -56,11 +68,12 @@ def find_walk(piece: EntryPiece) -> Walk | None:
             low = min(low, entries.position(first))
             high = max(high, int(last["position"][0]) + int(last["size"][0]))
             ranges.append(QueueRange(each.key, first, end))
-    if not ranges or estimated_bytes(piece.store, ranges) < WANTED_LEAST * (high - low):
+    if not ranges or low < 0:
+        return None
+    if estimated_bytes(piece.store, ranges) < WANTED_LEAST * (high - low):
         return None
     stretches = (
         Piece(segment, max(low, segment.base), min(high, segment.end)) for segment in piece.segments
     )
-    store = piece.store
     wanted = tuple(each for each in stretches if each.start < each.end)
-    return Walk(wanted, tuple(ranges), store.queues_dir) if low >= 0 else None
+    return Walk(wanted, tuple(ranges), piece.store.queues_dir)

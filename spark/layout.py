@@ -9,6 +9,7 @@ for V2 records (two-byte topic length) neither. Layout: MessageDecoder, CommitLo
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -120,7 +121,15 @@ class Records:
 
     def take(self, rows: Ints | slice) -> Records:
         """The given ones among the records, in that order."""
-        return Records(self.data, self.base, self.starts[rows], self.sizes[rows])
+        if self._kinds is None:
+            return Records(self.data, self.base, self.starts[rows], self.sizes[rows])
+        taken = copy(self)
+        taken.__dict__.pop("shapes", None)  # those of all records
+        taken.starts = np.ascontiguousarray(self.starts[rows])
+        taken.sizes = np.ascontiguousarray(self.sizes[rows])
+        places = self._places[:, rows] if isinstance(rows, slice) else self._places.take(rows, 1)
+        taken._place(np.ascontiguousarray(self._kinds[rows]), np.ascontiguousarray(places))
+        return taken
 
     def position(self, row: int) -> int:
         """The log position that one record says it has."""
@@ -145,10 +154,14 @@ class Records:
         seen = acceleration.loops.locate(self.data, self.starts, self.sizes, kinds, places)
         if seen < 0:
             return False
-        self._kinds, self._mixed = kinds, bool(seen)
+        self._mixed = bool(seen)
+        self._place(kinds, places)
+        return True
+
+    def _place(self, kinds: Bytes, places: Ints) -> None:
+        self._kinds, self._places = kinds, places
         self.body_at, self.body_bytes, self.topic_at, self.topic_bytes = places[:4]
         self.properties_at, self.properties_bytes = places[4:]
-        return True
 
     @cached_property
     def shapes(self) -> list[HostShape]:

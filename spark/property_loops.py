@@ -98,5 +98,6 @@ def _values(records: Records, at: Ints, lengths: Ints) -> pa.StringArray:
 
 
 def _cells(offsets: Offsets, data: pa.Buffer) -> pa.BinaryArray:
-    buffers = [None, pa.py_buffer(offsets), data]
+    # without the room behind them, which nobody has filled
+    buffers = [None, pa.py_buffer(offsets), data.slice(0, int(offsets[-1]))]
     return pa.Array.from_buffers(pa.binary(), len(offsets) - 1, buffers)

@@ -13,8 +13,10 @@ from support.exports import Inline, go_on, grown, message, stored, visible
 from support.stores import Stored, StoreWriter, pack_record
 
 from aerobee.spark import acceleration, export_task
+from aerobee.spark.entry_plan import EntryPiece
 from aerobee.spark.errors import ExportFailed
 from aerobee.spark.export_walk import Walk, find_walk
+from aerobee.spark.exporter import plan_to
 from aerobee.spark.layout import SLACK_BYTES, Records
 from aerobee.spark.offsets import QueueKey, QueueRange
 from aerobee.spark.queue_tally import Found, QueueTally
@@ -62,6 +64,21 @@ def test_all_topics_are_met_on_a_walk(tmp_path: Path, ways: list[str]) -> None:
         go_on(grown(store, count), lake)
         assert visible(lake) == stored(store)
     assert ways == ["walk"] * 3
+
+
+def test_many_queues_are_met_on_walks_along_the_log(
+    tmp_path: Path, ways: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tasks share out the log, not the queues, of which each would go through all of the log."""
+    monkeypatch.setattr("aerobee.spark.export_plan.piece_bytes", lambda size, cores: size // 4)
+    topics = [f"topic-{number}" for number in range(30)]
+    store = grown(tmp_path / "store", 900, lambda number: message(number, topics))
+    pieces = [piece for _, piece in plan_to(store, tmp_path / "lake").pieces(1)]
+    starts = [piece.log_start for piece in pieces if isinstance(piece, EntryPiece)]
+    assert len(starts) >= 4 and starts == sorted(set(starts))
+    go_on(store, tmp_path / "lake")
+    assert visible(tmp_path / "lake") == stored(store)
+    assert ways == ["walk"] * len(starts)
 
 
 def test_few_messages_among_many_others_are_found_by_their_queue(

@@ -9,6 +9,7 @@ import pytest
 from support.stores import Stored, pack_record
 
 from aerobee.remoting.errors import CorruptRecord
+from aerobee.spark.hosts import host_column
 from aerobee.spark.layout import SLACK_BYTES, Records
 
 BODY_LENGTH_AT = 84
@@ -35,6 +36,30 @@ def test_whole_records_are_located(topic: str, born: str) -> None:
     assert found.field("queue_id", np.int32).tolist() == [7, 0, 7]
     at = int(found.body_at[1])
     assert bytes(found.data[at : at + 4]) == b"body"
+
+
+@pytest.mark.parametrize("rows", [slice(1, 4, 2), slice(None), [4, 1, 1], []])
+def test_some_of_the_records_are_taken(rows: slice | list[int]) -> None:
+    """In the order that is asked for, whatever has been read of all of them before."""
+    messages = [
+        Stored(topic=f"topic-{each}", body=b"b" * each, born_host=(host, each))
+        for each, host in enumerate(["10.0.0.1", "2001:db8::1", "10.0.0.2", "::2", "10.0.0.3"])
+    ]
+    records = records_of(*(pack_record(each, 0, 0) for each in messages))
+    host_column(records, "born_host")
+    taken = records.take(rows if isinstance(rows, slice) else np.array(rows, np.int64))
+    wanted = messages[rows] if isinstance(rows, slice) else [messages[row] for row in rows]
+    topics = [
+        bytes(taken.data[at : at + size]).decode()
+        for at, size in zip(taken.topic_at, taken.topic_bytes, strict=True)
+    ]
+    assert topics == [each.topic for each in wanted]
+    assert taken.body_bytes.tolist() == [len(each.body) for each in wanted]
+    if wanted:
+        ports = [
+            int(text.rpartition(":")[2]) for text in host_column(taken, "born_host").to_pylist()
+        ]
+        assert ports == [each.born_host[1] for each in wanted]
 
 
 @pytest.mark.parametrize("length", [-1, -(2**31), 2**31 - 1, 6, 100])
