@@ -5,6 +5,7 @@ import os
 import pytest
 from hypothesis import HealthCheck, settings
 from support.slowest_files import slowest_first
+from support.spark_java import LEAN, quick
 
 settings.register_profile(
     "aerobee",
@@ -14,13 +15,8 @@ settings.register_profile(
 )
 settings.load_profile("aerobee")
 
-# Spark's sessions here live for seconds, in which an optimising compiler, a parallel garbage
-# collector and looking through the bytecode of every class only take the cores: without them the
-# tests of Spark need half the time.
-QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:+UnlockDiagnosticVMOptions"
-QUICK += " -XX:-BytecodeVerificationRemote"
-os.environ.setdefault("SPARK_SUBMIT_OPTS", QUICK)
-os.environ.setdefault("SPARK_LAUNCHER_OPTS", QUICK)
+os.environ.setdefault("SPARK_SUBMIT_OPTS", quick())
+os.environ.setdefault("SPARK_LAUNCHER_OPTS", LEAN)
 
 
 @pytest.hookimpl(trylast=True)

@@ -20,13 +20,10 @@ import pyspark
 from aerobee.spark.java_home import find_java_home, wrap_java
 from aerobee.spark.local_session import python_script
 from support.interop.processes import Process
+from support.spark_java import LEAN, quick
 
 START_SECONDS_MAX: Final = 60.0
 SUBMIT_SECONDS_MAX: Final = 540.0
-QUICK: Final = (
-    "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto"
-    " -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
-)
 
 # without `site` no .pth file leads to this tree
 _PYTHON: Final = """#!/bin/sh
@@ -54,8 +51,8 @@ class SparkCluster:
             "JAVA_HOME": str(wrap_java(java)),
             "SPARK_LOCAL_IP": "127.0.0.1",
             "SPARK_DAEMON_MEMORY": "256m",
-            "SPARK_DAEMON_JAVA_OPTS": QUICK,
-            "SPARK_LAUNCHER_OPTS": QUICK,
+            "SPARK_DAEMON_JAVA_OPTS": quick(),
+            "SPARK_LAUNCHER_OPTS": LEAN,
             "PYSPARK_PYTHON": str(self.python),
             "PYSPARK_DRIVER_PYTHON": str(self.python),
         }
@@ -86,10 +83,10 @@ class SparkCluster:
         settings = {
             "spark.driver.memory": "512m",
             "spark.driver.host": "127.0.0.1",
-            "spark.driver.extraJavaOptions": QUICK,
+            "spark.driver.extraJavaOptions": quick(),
             "spark.executor.memory": "512m",
             "spark.executor.cores": "1",
-            "spark.executor.extraJavaOptions": QUICK,
+            "spark.executor.extraJavaOptions": quick(),
             "spark.ui.enabled": "false",
             "spark.sql.shuffle.partitions": "2",
             **(conf or {}),
