@@ -101,7 +101,7 @@ def runner(spark: SparkSession | None) -> Iterator[Runner]:
     from aerobee.spark.local_session import session
 
     given = spark or SparkSession.getActiveSession()
-    own = given or session(f"local[*,{ATTEMPTS}]", app_name="aerobee export")
+    own = given or session(f"local[*,{ATTEMPTS}]", app_name="aerobee export", brief=True)
     try:
         yield Runner(own)
     finally:

@@ -59,10 +59,13 @@ def session(
     *,
     app_name: str = "aerobee",
     conf: Mapping[str, str] | None = None,
+    brief: bool = False,
 ) -> SparkSession:
     """A Spark session that reads stores: `session().read.format("rocketmq")`.
 
     Returns the running session if there is one. `conf` are Spark settings that win over ours.
+    `brief` is for seconds of work, or for such that Python does: Java does not stop to optimise
+    itself then, and is there with two thirds of the CPU time.
     Raises JavaMissing where no Java 17 or later is found, OptionError for the master of a cluster,
     whose machines have neither this one's Python nor its files.
     """
@@ -77,9 +80,11 @@ def session(
     warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
     from pyspark.sql import SparkSession
 
-    logging = _logging_file()
+    java_options = f"-Dlog4j2.configurationFile={_logging_file().as_uri()}"
+    if brief:
+        java_options += " -XX:TieredStopAtLevel=1"
     settings = {
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={logging.as_uri()}",
+        "spark.driver.extraJavaOptions": java_options,
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.ui.enabled": "false",

@@ -14,7 +14,7 @@ def export_and_count(
     from aerobee.spark.exporter import export
     from aerobee.spark.local_session import session
 
-    spark = session(app_name="aerobee demo")
+    spark = session(app_name="aerobee demo", brief=True)
     try:
         export(store, target, spark=spark, progress=progress)
         counted = spark.read.parquet(str(target)).groupBy("topic").count().collect()
