@@ -1,7 +1,6 @@
 """New topics: on disk and known to every nameserver before a message of theirs is stored."""
 
 import asyncio
-from collections.abc import Awaitable, Iterable
 
 from aerobee.broker.context import Context
 from aerobee.remoting.bodies import TopicConfig
@@ -9,30 +8,32 @@ from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.errors import RequestError
 
 
-def announce(ctx: Context, *topics: TopicConfig) -> Awaitable[None]:
-    """Have topics announced, from this call on: await what is returned until they are known.
+def announce(ctx: Context, *topics: TopicConfig) -> asyncio.Future[None]:
+    """Have topics that were made or changed kept and announced; `until_known` waits for that.
 
-    Whoever needs one meanwhile finds it among `ctx.announcing`, and waits for the same
-    announcement. Raises RequestError (SERVICE_NOT_AVAILABLE) where a topic cannot be kept.
+    From this call on they are among `ctx.announcing`, each with its newest announcement, which
+    covers those before it.
     """
-    new = [topic for topic in topics if topic.topic_name not in ctx.announcing]
-    if new:
-        announcement = asyncio.ensure_future(ctx.registration.announce(*new))
-        ctx.announcing.update((topic.topic_name, announcement) for topic in new)
-
-        def forget(_: asyncio.Future[None]) -> None:
-            for topic in new:
-                ctx.announcing.pop(topic.topic_name, None)
-
-        announcement.add_done_callback(forget)
+    announcement = asyncio.ensure_future(ctx.registration.announce(*topics))
     names = [topic.topic_name for topic in topics]
-    return _known(names, {ctx.announcing[name] for name in names})
+    ctx.announcing.update(dict.fromkeys(names, announcement))
+
+    def forget(done: asyncio.Future[None]) -> None:
+        for name in names:
+            if ctx.announcing.get(name) is done:
+                del ctx.announcing[name]
+
+    announcement.add_done_callback(forget)
+    return announcement
 
 
-async def _known(names: Iterable[str], announcements: Iterable[asyncio.Future[None]]) -> None:
+async def until_known(announcement: asyncio.Future[None]) -> None:
+    """Return when all topics of an announcement are known; others may wait for the same one.
+
+    Raises RequestError (SERVICE_NOT_AVAILABLE) where they cannot be kept.
+    """
     try:
-        for announcement in announcements:
-            await asyncio.shield(announcement)
+        await asyncio.shield(announcement)
     except OSError as error:
-        remark = f"topic[{', '.join(names)}] cannot be kept: {error}"
+        remark = f"the topic cannot be kept: {error}"
         raise RequestError(ResponseCode.SERVICE_NOT_AVAILABLE, remark) from error

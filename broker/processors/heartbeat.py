@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Coroutine
+from collections.abc import Coroutine
 from functools import partial
 from typing import Any, Final
 
@@ -61,7 +61,7 @@ def heart_beat(ctx: Context, request: Request[NoHeader]) -> Outcome | Coroutine[
     _check_size(ctx, data)
     made = _make_groups(ctx, data)
     if made or ctx.groups.file.dirty:
-        return _join_when_known(ctx, request, data, announce(ctx, *made))
+        return _join_when_kept(ctx, request, data, announce(ctx, *made) if made else None)
     return _join(ctx, request, data)
 
 
@@ -211,16 +211,17 @@ def _retry_topic(
     )
 
 
-async def _join_when_known(
-    ctx: Context, request: Request[NoHeader], data: HeartbeatData, known: Awaitable[None]
+async def _join_when_kept(
+    ctx: Context,
+    request: Request[NoHeader],
+    data: HeartbeatData,
+    announcement: asyncio.Future[None] | None,
 ) -> Outcome:
     """Join and answer when what the heartbeat made will survive and can be found."""
     try:
-        await asyncio.gather(ctx.groups.file.flush(), known)
-    except (
-        OSError,
-        RequestError,
-    ) as error:  # consuming goes on from a full disk; the next change tries again
+        announced = [] if announcement is None else [asyncio.shield(announcement)]
+        await asyncio.gather(ctx.groups.file.flush(), *announced)
+    except OSError as error:  # consuming goes on from a full disk; the next change tries again
         log.error("group tables not written error=%s", error)
     if request.connection.closed:
         return None  # gone meanwhile: nobody would take it out of the registries again

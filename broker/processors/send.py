@@ -6,10 +6,10 @@ the first plain message that passes for a topic puts that topic on the fast path
 
 import asyncio
 import random
-from collections.abc import Awaitable, Coroutine
+from collections.abc import Coroutine
 from typing import Any
 
-from aerobee.broker.announcing import announce
+from aerobee.broker.announcing import announce, until_known
 from aerobee.broker.context import Context
 from aerobee.broker.hooks import SendEvent
 from aerobee.broker.names import RETRY_PREFIX
@@ -69,9 +69,11 @@ def send(ctx: Context, request: Request[Any], header: AnySend) -> Outcome:
             if buried is not None:
                 header, topic, is_new = buried
                 known = not is_new
-        if not known or header.topic in ctx.announcing:
-            # what else this read carries for the topic must find it announced
-            return send_when_known(ctx, request, header, topic, announce(ctx, topic))
+        if not known:
+            announce(ctx, topic)
+        announcement = ctx.announcing.get(header.topic)
+        if announcement is not None:
+            return send_when_known(ctx, request, header, topic, announcement)
         return store(ctx, request, header, topic)
     except LogBusy:
         return send_when_room(ctx, request, header)
@@ -80,11 +82,15 @@ def send(ctx: Context, request: Request[Any], header: AnySend) -> Outcome:
 
 
 async def send_when_known(
-    ctx: Context, request: Request[Any], header: AnySend, topic: TopicConfig, known: Awaitable[None]
+    ctx: Context,
+    request: Request[Any],
+    header: AnySend,
+    topic: TopicConfig,
+    announcement: asyncio.Future[None],
 ) -> Reply:
     """Store when the topic is on disk and known to every nameserver."""
     try:
-        await known
+        await until_known(announcement)
     except RequestError as error:
         return refused(ctx, error)
     return await waited(ctx, store_or_refuse(ctx, request, header, topic))

@@ -5,7 +5,7 @@
 
 import asyncio
 
-from aerobee.broker.announcing import announce
+from aerobee.broker.announcing import announce, until_known
 from aerobee.broker.context import Context
 from aerobee.broker.placing import append, place
 from aerobee.broker.processors.send import busy, durable, unavailable
@@ -35,8 +35,10 @@ async def consumer_send_message_back(ctx: Context, request: Request[SendBackRequ
         return Reply()  # the group does not want to see it again
     record = failed_record(ctx, header.offset, body=False)
     target = destination(ctx, header, config, record, request.command.version)
-    if target.is_new or target.topic.topic_name in ctx.announcing:
-        await announce(ctx, target.topic)
+    if target.is_new:
+        announce(ctx, target.topic)
+    if (announcement := ctx.announcing.get(target.topic.topic_name)) is not None:
+        await until_known(announcement)
     try:
         store_again(ctx, header.offset, target)
     except LogBusy:

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from aerobee.broker.announcing import announce
+from aerobee.broker.announcing import announce, until_known
 from aerobee.broker.attributes import MESSAGE_TYPE, parse_edits
 from aerobee.broker.context import Context
 from aerobee.broker.names import RETRY_PREFIX, check_topic
@@ -44,7 +44,6 @@ async def update_and_create_topic(ctx: Context, request: Request[CreateTopicRequ
     edits = parse_edits(header.attributes)
     if not ctx.settings.enable_mixed_message_type and edits.get("+" + MESSAGE_TYPE) == "MIXED":
         raise RequestError(ResponseCode.INVALID_PARAMETER, "MIXED message type is not supported.")
-    is_new = ctx.topics.get(header.topic) is None
     config = ctx.topics.update(
         TopicConfig(
             topic_name=header.topic,
@@ -57,7 +56,7 @@ async def update_and_create_topic(ctx: Context, request: Request[CreateTopicRequ
         ),
         edits,
     )
-    await (announce(ctx, config) if is_new else ctx.registration.announce(config))
+    await until_known(announce(ctx, config))
     return Reply()
 
 

@@ -8,12 +8,20 @@ import msgspec
 import pytest
 from support.brokers import running_broker, send_command
 from support.raw_peer import RawPeer
+from support.waiting import until
 
 from aerobee.broker import json_files
+from aerobee.broker.app import Broker
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.command import Command, next_opaque
 from aerobee.remoting.frame import encode_frame
 from aerobee.remoting.kept_files import replace_file
+
+
+def queues(broker: Broker, topic: str) -> int:
+    """How many queues a topic has."""
+    config = broker.context.topics.get(topic)
+    return 0 if config is None else config.read_queue_nums
 
 
 @pytest.mark.parametrize("how", ["send", "create", "heartbeat"])
@@ -56,3 +64,31 @@ async def test_nothing_is_stored_for_a_topic_before_it_is_on_disk(
         replies = [await peer.read() for _ in commands]
         assert {reply.code for reply in replies} == {ResponseCode.SUCCESS}, replies
         assert topic.encode() in (broker.settings.config_dir / "topics.json").read_bytes()
+
+
+async def test_a_change_during_an_announcement_is_kept_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who changes a topic that is being made is answered when the change is on disk."""
+    held, begun = threading.Event(), threading.Event()
+
+    def slow(path: Path, data: bytes) -> None:
+        begun.set()
+        assert held.wait(30)
+        replace_file(path, data)
+
+    async with running_broker(tmp_path) as broker, await RawPeer.connect(broker.port) as peer:
+        monkeypatch.setattr(json_files, "replace_file", slow)
+        await peer.send(encode_frame(send_command(topic="new")))
+        await asyncio.to_thread(begun.wait, 30)
+        fields = {"topic": "new", "readQueueNums": "9", "writeQueueNums": "9", "perm": "6"}
+        fields |= {"defaultTopic": "TBW102", "topicFilterType": "SINGLE_TAG", "order": "false"}
+        change = Command(RequestCode.UPDATE_AND_CREATE_TOPIC, fields, opaque=next_opaque())
+        await peer.send(encode_frame(change))
+        await until(lambda: queues(broker, "new") == 9, what="the change")
+        held.set()
+        while (reply := await peer.read()).opaque != change.opaque:
+            pass
+        assert reply.code == ResponseCode.SUCCESS
+        kept = msgspec.json.decode((broker.settings.config_dir / "topics.json").read_bytes())
+        assert kept["topicConfigTable"]["new"]["readQueueNums"] == 9
