@@ -50,10 +50,10 @@ def plan_ranges(
     if not ranges or not segments:
         return []
     low, high = segments[0].base, segments[-1].end
-    if len(ranges) > QUEUES_PER_WINDOW and along_log:
-        cuts = _even_cuts(store, ranges, parts)
-    elif len(ranges) <= QUEUES_PER_WINDOW:
+    if len(ranges) <= QUEUES_PER_WINDOW:
         cuts = _cuts(store, ranges, parts)
+    elif along_log:
+        cuts = _even_cuts(store, ranges, parts)
     else:
         groups = shared_out(ranges, parts)
         return [EntryPiece(store, tuple(segments), tuple(group), low, high) for group in groups]

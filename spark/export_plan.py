@@ -7,7 +7,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from aerobee.spark.entry_plan import EntryPiece, estimated_bytes, messages, plan_ranges
+from aerobee.spark.entry_plan import (
+    QUEUES_PER_WINDOW,
+    EntryPiece,
+    estimated_bytes,
+    messages,
+    plan_ranges,
+)
 from aerobee.spark.errors import DataLost, OptionError
 from aerobee.spark.export_times import position_of
 from aerobee.spark.export_walk import is_worthwhile
@@ -54,7 +60,8 @@ class StorePlan:
             wanted = within_time(self.segments, self.state.end, selection)
             return log_pieces(self.state, wanted, selection, target_bytes)
         parts = max(1, min(-(-self.bytes // target_bytes), messages(self.ranges)))
-        along_log = is_worthwhile(self.store, self.ranges)
+        many = len(self.ranges) > QUEUES_PER_WINDOW
+        along_log = many and is_worthwhile(self.store, self.ranges)
         return plan_ranges(self.store, self.segments, self.ranges, parts, along_log=along_log)
 
 

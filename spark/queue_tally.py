@@ -15,10 +15,9 @@ from aerobee.spark.layout import Ints, Records
 from aerobee.spark.offsets import QueueKey, QueueRange
 
 Numbers = npt.NDArray[np.int32]
-
 _LOW, _HIGH, _ROWS, _FIRST, _LAST, _NEXT, _BREAKS = range(7)  # the rows of `_seen`
-_MAX: Final = np.iinfo(np.int64).max
-_NEW: Final = np.array([0, _MAX, 0, _MAX, -1, 0, 0], np.int64)
+_MIN, _MAX = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+_NEW: Final = np.array([_MIN, _MAX, 0, _MAX, _MIN, 0, 0], np.int64)  # all offsets are wanted
 _ROOM = 64  # queues at first
 _NAME_BYTES = 32  # room for their topics
 
@@ -78,11 +77,9 @@ class QueueTally:
             rows, first, last = self._seen[[_ROWS, _FIRST, _LAST], number].tolist()
             if not rows:
                 continue
+            # names that are no UTF-8 may look alike
             key = QueueKey(self._broker, _decoded(name), queue_id)
-            if key in found:
-                found[key].add(Found(rows, first, last))
-            else:
-                found[key] = Found(rows, first, last)
+            found.setdefault(key, Found(0, first, last)).add(Found(rows, first, last))
         return found
 
     def topic_numbers(self, records: Records) -> Numbers:

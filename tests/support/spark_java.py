@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -28,6 +29,7 @@ LEAN: Final = (
 SILENT: Final = "-Xlog:cds=off -Xlog:cds+dynamic=off -Xlog:class+path=off"
 SECONDS_MAX: Final = 120
 ROOT: Final = Path(__file__).parents[2]
+PREFIX: Final = "spark-classes-"
 _TYPICAL: Final = """
 import sys
 import time
@@ -55,14 +57,13 @@ sys.exit(java.wait())
 
 def archive() -> Path:
     """Where the archive for the Java and the PySpark of this environment is, or would be."""
+    home = os.environ.get("JAVA_HOME")
+    java = shutil.which("java", path=f"{home}/bin" if home else None)
     spark = find_spec("pyspark")
-    home = Path(spark.origin).parent if spark and spark.origin else Path()
-    jars = home / "jars"
-    parts = [LEAN, str(jars), os.environ.get("JAVA_HOME", ""), os.environ.get("PATH", "")]
-    if jars.is_dir():
-        parts += sorted(f"{each.name} {each.stat().st_mtime_ns}" for each in jars.iterdir())
-    name = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
-    return ROOT / "build" / f"spark-classes-{name}.jsa"
+    jars = Path(spark.origin).with_name("jars") if spark and spark.origin else Path()
+    made_of = [LEAN, os.path.realpath(java or ""), str(jars), str(jars.stat().st_mtime_ns)]
+    name = hashlib.sha256("\n".join(made_of).encode()).hexdigest()[:16]
+    return ROOT / "build" / f"{PREFIX}{name}.jsa"
 
 
 def quick() -> str:
@@ -78,6 +79,8 @@ def main() -> None:
         return
     print("putting the classes that Spark needs into an archive, once", flush=True)
     made.parent.mkdir(exist_ok=True)
+    for other in made.parent.glob(f"{PREFIX}*"):
+        other.unlink()  # of another Java: large, and of no more use
     with tempfile.TemporaryDirectory(dir=made.parent) as folder:
         fresh = Path(folder, "classes.jsa")
         options = f"{LEAN} -XX:ArchiveClassesAtExit={fresh} {SILENT}"
