@@ -1,6 +1,5 @@
 """What all the clients of one process share: connections, routes, membership and timers."""
 
-import asyncio
 import logging
 
 from aerobee.client.address_server import AddressServer, is_address_server
@@ -43,6 +42,7 @@ class ClientInstance:
         self.client_id = make_client_id(namesrv[0], settings)
         self.consumers: dict[str, Consumer] = {}
         self._kept_topics: set[str] = set()
+        self._persisting: set[str] = set()  # groups whose offsets are on their way
         self._tasks = Tasks()
         dispatch = Dispatcher(
             self, [client_routes], lambda work: self._tasks.start(work, "client request")
@@ -215,6 +215,14 @@ class ClientInstance:
         await self.routes.refresh_all(sorted(topics))
 
     async def _persist_offsets(self) -> None:
-        """One group's broker that does not answer keeps no other group waiting."""
-        persisting = [consumer.persist_offsets() for consumer in self.consumers.values()]
-        await asyncio.gather(*persisting)
+        """Begin a round for each group whose last one is over: none waits for another's broker."""
+        for consumer in self.consumers.values():
+            if consumer.group not in self._persisting:
+                self._tasks.start(self._persist_group(consumer), "offsets")
+
+    async def _persist_group(self, consumer: Consumer) -> None:
+        self._persisting.add(consumer.group)
+        try:
+            await consumer.persist_offsets()
+        finally:
+            self._persisting.discard(consumer.group)
