@@ -33,6 +33,10 @@ for entry in $PYTHONPATH; do
 done
 if [ -n "$kept" ]; then export PYTHONPATH="$kept"; else unset PYTHONPATH; fi
 export MIMALLOC_PURGE_DELAY="${{MIMALLOC_PURGE_DELAY:-10000}}"
+if [ "$1 $2" = "-m pyspark.daemon" ]; then
+  shift 2
+  set -- -m {daemon} "$@"
+fi
 exec {python} "$@"
 """
 
@@ -111,15 +115,18 @@ def prepare_environment() -> None:
     java = find_java_home() / "bin" / "java"
     os.environ["JAVA_HOME"] = str(wrap_java(java))
     if "PYSPARK_PYTHON" not in os.environ:
-        os.environ["PYSPARK_PYTHON"] = str(python_script(Path(sys.executable)))
+        script = python_script(Path(sys.executable), daemon="aerobee.spark.python_daemon")
+        os.environ["PYSPARK_PYTHON"] = str(script)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
 
 
-def python_script(python: Path) -> Path:
-    """A script that starts `python` without Spark's zipped PySpark on its path."""
-    return write_script(
-        cache_path("python", python), _PYTHON.format(python=shlex.quote(str(python)))
-    )
+def python_script(python: Path, *, daemon: str = "pyspark.daemon") -> Path:
+    """A script that starts `python` without Spark's zipped PySpark on its path.
+
+    `daemon` names the module that workers are forked from (`python_daemon.py` is one).
+    """
+    text = _PYTHON.format(python=shlex.quote(str(python)), daemon=daemon)
+    return write_script(cache_path(f"{daemon}-python", python), text)
 
 
 def _logging_file() -> Path:
