@@ -13,7 +13,7 @@ import pytest
 from support.stores import read_log, tag_hash
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = pytest.mark.spark
 
@@ -147,20 +147,25 @@ def test_filters_are_taken_over(
         .where(f.col("store_timestamp") < f.lit(moment))
         .where("tags = 'a' and sys_flag = 0")
     )
-    found = [row.commit_log_offset for row in filtered.select("commit_log_offset").collect()]
-    assert sorted(found) == [
-        row["commit_log_offset"]
+    wanted = [
+        row
         for row in logged[50:]
         if row["topic"] == "orders"
         and row["queue_id"] != 1
         and 5 < row["queue_offset"] <= 300
         and row["store_timestamp"] < half["store_timestamp"]
         and row["tags"] == "a"
-        and row["sys_flag"] == 0
     ]
+    plain = [row["commit_log_offset"] for row in wanted if row["sys_flag"] == 0]
+    assert sorted(row.commit_log_offset for row in filtered.collect()) == plain
+    assert _rows_scanned(filtered) == len(wanted) > len(plain), "what Spark got of 2,000"
     capfd.readouterr()
-    filtered.explain()
-    left = next(line for line in capfd.readouterr().out.splitlines() if "Filter " in line)
+    filtered.explain("formatted")
+    lines = capfd.readouterr().out.splitlines()
+    taken = next(line for line in lines if line.startswith("PushedFilters: "))
+    for column in ("topic", "queue_id", "queue_offset", "commit_log_offset", "store_timestamp"):
+        assert column in taken
+    left = next(line for line in lines if line.startswith("Condition : "))
     assert "tags" in left and "sys_flag" in left
     assert "queue_offset" not in left and "store_timestamp" not in left
     assert messages.where("queue_id = -1").count() == 0
@@ -224,6 +229,14 @@ def test_refusals_reach_the_user_from_the_driver(
     with pytest.raises(AnalysisException) as refused:
         (reader.schema(schema) if schema else reader).load().count()
     assert message in str(refused.value)
+
+
+def _rows_scanned(frame: DataFrame) -> int:
+    """The scan's own metric, as the page of the query in Spark's UI shows it."""
+    plan = frame._jdf.queryExecution().executedPlan()
+    while not plan.children().isEmpty():
+        plan = plan.children().head()
+    return int(plan.metrics().apply("numOutputRows").value())
 
 
 def _position(row: dict[str, Any]) -> int:
