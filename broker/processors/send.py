@@ -9,7 +9,7 @@ import random
 from collections.abc import Coroutine
 from typing import Any
 
-from aerobee.broker.announcing import announce, until_known
+from aerobee.broker.announcing import announce, announcement_of, until_known
 from aerobee.broker.context import Context
 from aerobee.broker.hooks import SendEvent
 from aerobee.broker.names import RETRY_PREFIX
@@ -71,7 +71,7 @@ def send(ctx: Context, request: Request[Any], header: AnySend) -> Outcome:
                 known = not is_new
         if not known:
             announce(ctx, topic)
-        announcement = ctx.announcing.get(header.topic)
+        announcement = announcement_of(ctx, topic)
         if announcement is not None:
             return send_when_known(ctx, request, header, topic, announcement)
         return store(ctx, request, header, topic)

@@ -5,7 +5,7 @@
 
 import asyncio
 
-from aerobee.broker.announcing import announce, until_known
+from aerobee.broker.announcing import announce, announcement_of, until_known
 from aerobee.broker.context import Context
 from aerobee.broker.placing import append, place
 from aerobee.broker.processors.send import busy, durable, unavailable
@@ -37,7 +37,7 @@ async def consumer_send_message_back(ctx: Context, request: Request[SendBackRequ
     target = destination(ctx, header, config, record, request.command.version)
     if target.is_new:
         announce(ctx, target.topic)
-    if (announcement := ctx.announcing.get(target.topic.topic_name)) is not None:
+    if (announcement := announcement_of(ctx, target.topic)) is not None:
         await until_known(announcement)
     try:
         store_again(ctx, header.offset, target)

@@ -86,6 +86,7 @@ async def delete_topic(ctx: Context, request: Request[DeleteTopicRequest]) -> Ou
     for name in doomed:
         ctx.metrics.forget(topic=name)
         ctx.topics.delete(name)
+        ctx.announcing.pop(name, None)
         ctx.offsets.delete_topic(name)
         ctx.queues.drop_topic(name, release)
         ctx.store.delete_topic(name)

@@ -1,6 +1,7 @@
 """Topics that are made while messages for them come in."""
 
 import asyncio
+import errno
 import threading
 from pathlib import Path
 
@@ -92,3 +93,27 @@ async def test_a_change_during_an_announcement_is_kept_too(
         assert reply.code == ResponseCode.SUCCESS
         kept = msgspec.json.decode((broker.settings.config_dir / "topics.json").read_bytes())
         assert kept["topicConfigTable"]["new"]["readQueueNums"] == 9
+
+
+async def test_a_topic_that_could_not_be_kept_takes_nothing_until_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each send tries again; what was acknowledged can be consumed after a crash."""
+    full = True
+
+    def refuse(path: Path, data: bytes) -> None:
+        if full:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        replace_file(path, data)
+
+    async with running_broker(tmp_path) as broker, await RawPeer.connect(broker.port) as peer:
+        monkeypatch.setattr(json_files, "replace_file", refuse)
+        for _ in range(3):
+            reply = await peer.request(send_command(topic="new"))
+            assert reply.code == ResponseCode.SERVICE_NOT_AVAILABLE
+            assert "No space left" in (reply.remark or "")
+        assert broker.context.store.commit_log.position == 0
+        full = False
+        assert (await peer.request(send_command(topic="new"))).code == ResponseCode.SUCCESS
+        assert b'"new"' in (broker.settings.config_dir / "topics.json").read_bytes()
+        assert not broker.context.announcing
