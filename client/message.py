@@ -54,7 +54,8 @@ class Message(msgspec.Struct):
     def wire_properties(self, unique_key: str) -> str:
         """Write all the properties as they travel; the message itself is left as it is.
 
-        Raises InvalidMessage if a name or value holds one of the two separator characters.
+        Raises InvalidMessage if a name or value holds one of the two separator characters or half
+        a character, or where they are too long together.
         """
         keys = self.keys
         if not isinstance(keys, str):
@@ -77,11 +78,22 @@ class Message(msgspec.Struct):
             raise InvalidMessage(
                 f"a property, key or tag contains a separator (\\x01 or \\x02): {text!r:.200}"
             )
-        if len(text) > PROPERTIES_BYTES_MAX // 3 and len(text.encode()) > PROPERTIES_BYTES_MAX:
+        size = len(text) if text.isascii() else _utf8_size(text)
+        if size > PROPERTIES_BYTES_MAX:
             raise InvalidMessage(
-                f"the properties have {len(text.encode())} bytes, at most {PROPERTIES_BYTES_MAX}"
+                f"the properties have {size} bytes, at most {PROPERTIES_BYTES_MAX}"
             )
         return text
+
+
+def _utf8_size(text: str) -> int:
+    try:
+        return len(text.encode())
+    except UnicodeEncodeError as error:
+        half = error.object[error.start]
+        raise InvalidMessage(
+            f"a property, key or tag contains half a character: {half!r}"
+        ) from None
 
 
 class SendStatus(enum.Enum):

@@ -42,6 +42,12 @@ def test_too_long_properties_are_refused() -> None:
         Message("t", b"x", properties={"a": "ü" * 10_000 + "x" * 20_000}).wire_properties("ID")
 
 
+def test_half_a_character_is_refused() -> None:
+    """Python's text can hold half of a UTF-16 pair; no other language's on the wire can."""
+    with pytest.raises(InvalidMessage, match="half a character"):
+        Message("t", b"x", keys="caf\u00e9 \ud83d").wire_properties("ID")
+
+
 @pytest.mark.parametrize(
     ("name", "complaint"),
     [("", "is empty"), (" ", "is empty"), ("a b", "has ' '"), ("ä", "has 'ä'"), ("x" * 128, "128")],
