@@ -1,4 +1,4 @@
-"""The fast path of sends: plain messages for topics whose checks have passed before.
+"""The fast path of sends: plain messages for queues whose checks have passed before.
 
 Whatever is unusual (another header codec, an unknown topic, a retry, a delay, a transaction, a
 hook, a wrong number) is declined here and takes the checked path, `broker.processors.send`.
@@ -81,27 +81,29 @@ class FastSends:
             return False
         if (fields.f and fields.f & UNUSUAL_SYS_FLAGS) or fields.j or fields.m or not body:
             return False
+        queue = queues[queue_id]
+        if queue is None:
+            return False
         properties = fields.i
         if "DEL" in properties or "TRAN_" in properties or "POP_CK" in properties:
             return False  # DELAY, TIMER_DELAY_*, TIMER_DELIVER_MS, TIMER_DEL_UNIQKEY, TRAN_MSG
         if properties[-1:] != "\x02":
             properties += "\x02"
         before, name, after = properties.partition("UNIQ_KEY\x01")
-        if not name or (before and before[-1] != "\x02"):
-            return False
+        if not name or (before and before[-1] != "\x02") or "UNIQ_KEY\x01" in after:
+            return False  # of several with one name the last counts
         unique_key = after.partition("\x02")[0].encode()
         if not unique_key.isalnum():
             return False  # it goes into the JSON of the reply as it is
         tags_code = 0
         before, name, after = properties.partition("TAGS\x01")
         if name:
-            if before and before[-1] != "\x02":
+            if (before and before[-1] != "\x02") or "TAGS\x01" in after:
                 return False
             tags_code = self._tag_hashes[after.partition("\x02")[0]]
         stored_properties = properties.encode() + self._suffix
         if len(stored_properties) > PROPERTIES_BYTES_MAX or len(body) > self._body_bytes_max:
             return False
-        queue = queues[queue_id]
         stored = queue.stored
         offset = stored.max_offset
         position = self._log.append(
@@ -144,10 +146,9 @@ class FastSends:
             return False
         if len(body) > self._body_bytes_max:
             return False
-        messages = self._split(body)
-        if not messages:
-            return False
         queue = queues[queue_id]
+        if queue is None or not (messages := self._split(body)):
+            return False
         offset = queue.stored.max_offset
         positions = self._appender.append(queue, fields.f | stamp_flag, fields.g, stamp, messages)
         message_ids = (self._batch_id * len(positions))[:-1] % tuple(positions)

@@ -6,7 +6,7 @@ from aerobee.broker.appending import Message
 from aerobee.broker.context import Context
 from aerobee.broker.delay_levels import delay_level
 from aerobee.broker.topic_queues import TopicQueue
-from aerobee.remoting.properties import PROPERTIES_BYTES_MAX, format_properties
+from aerobee.remoting.properties import PROPERTIES_BYTES_MAX, join_properties
 from aerobee.storage.delay_progress import DELIVERED_BYTES_MAX, DELIVERED_PROPERTY
 from aerobee.storage.errors import MessageTooLarge
 
@@ -43,7 +43,7 @@ def place(
         bytes_max -= DELIVERED_BYTES_MAX
     else:
         queue = ctx.queues.get(topic, queue_id)
-    text = format_properties(properties)
+    text = join_properties(properties)
     encoded = text.encode("utf-8", "replace")
     if len(encoded) > bytes_max:
         raise MessageTooLarge(f"the properties have {len(encoded)} bytes, limit {bytes_max}")

@@ -23,7 +23,7 @@ from aerobee.remoting.codes import Perm, ResponseCode, TopicSysFlag
 from aerobee.remoting.errors import CorruptRecord, RequestError
 from aerobee.remoting.headers.send import SendBackRequest
 from aerobee.remoting.message_id import offset_message_id
-from aerobee.remoting.properties import Property, format_properties, parse_properties
+from aerobee.remoting.properties import Property, join_properties, parse_properties
 from aerobee.remoting.record import Record, decode_record
 
 log = logging.getLogger(__name__)
@@ -170,6 +170,6 @@ def instead_of_retry(
             properties[name] = properties[origin]
     buried(ctx, group, header.topic, properties)
     changed = msgspec.structs.replace(
-        header, topic=topic.topic_name, queue_id=0, properties=format_properties(properties)
+        header, topic=topic.topic_name, queue_id=0, properties=join_properties(properties)
     )
     return changed, topic, is_new

@@ -81,8 +81,8 @@ def single_message(
     properties = parse_properties(header.properties or "")
     if not body or len(body) > settings.max_message_size:
         raise illegal(ctx)
-    if Property.INNER_NUM in properties:
-        raise illegal(ctx)
+    if Property.INNER_NUM in properties or header.sys_flag & SysFlag.INNER_BATCH:
+        raise illegal(ctx)  # for topics of queue type BatchCQ alone
     check_unserved(ctx, properties, header.sys_flag, header.reconsume_times or 0)
     properties.pop(Property.POP_CK, None)
     if not properties.get(Property.UNIQ_KEY):
@@ -141,7 +141,7 @@ def check_unserved(
     if not delayed and any(name in properties for name in TIMER_PROPERTIES):
         raise RequestError(
             ResponseCode.SYSTEM_ERROR,
-            "accurate timer message is not enabled, timerWheelEnable is false",
+            "accurate timer message is not enabled: this broker delays by levels (DELAY) alone",
         )
 
 

@@ -4,6 +4,7 @@ import struct
 from typing import Final
 
 from aerobee.remoting.codes import SysFlag
+from aerobee.remoting.properties import parse_properties
 from aerobee.remoting.tags import java_string_hash
 
 REMEMBERED_TAGS_MAX: Final = 10_000
@@ -23,11 +24,17 @@ class TagHashes(dict[str, int]):
         return code
 
     def of(self, properties: str) -> int:
-        """Return the number for the TAGS of a property string that ends with its separator."""
-        before, found, after = properties.partition("TAGS\x01")
-        while found and before and before[-1] != "\x02":  # the end of another name
-            before, found, after = after.partition("TAGS\x01")
-        return self[after.partition("\x02")[0]] if found else 0
+        """Return the number for the TAGS of a property string that ends with its separator.
+
+        Of several the last counts, as for everybody who reads the message.
+        """
+        before, found, after = properties.rpartition("TAGS\x01")
+        if not found:
+            return 0
+        tag = after.partition("\x02")[0]
+        if tag and (not before or before[-1] == "\x02"):
+            return self[tag]
+        return self[parse_properties(properties).get("TAGS", "")]  # another name's end, or no tag
 
 
 class Stamp:

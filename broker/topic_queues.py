@@ -73,9 +73,9 @@ def in_template(text: str) -> str:
 
 
 class TopicQueues:
-    """Every queue that was used since the start, and the short list of topics for the fast path.
+    """Every queue that was used since the start, and the short list of those for the fast path.
 
-    A topic comes on the short list (`fast`) when the checked path has accepted a plain message for
+    A queue comes on the short list (`fast`) when the checked path has accepted a plain message for
     it; whatever could change a check's outcome calls `forget_checks`, and the next message is
     checked again. So the fast path tests nothing that has not changed.
     """
@@ -84,7 +84,7 @@ class TopicQueues:
         self._store = store
         self._style = style
         self._queues: dict[tuple[str, int], TopicQueue] = {}
-        self.fast: dict[str, list[TopicQueue]] = {}
+        self.fast: dict[str, list[TopicQueue | None]] = {}
 
     def get(self, topic: str, queue_id: int) -> TopicQueue:
         """Return the queue, which is made when it is new."""
@@ -98,10 +98,15 @@ class TopicQueues:
         """Return the queue if it was used since the start."""
         return self._queues.get((topic, queue_id))
 
-    def admit(self, topic: str, queues: int, perm: int) -> None:
-        """Put a topic on the short list: a plain message for it has passed every check."""
-        if perm & Perm.WRITE:
-            self.fast[topic] = [self.get(topic, queue_id) for queue_id in range(queues)]
+    def admit(self, queue: TopicQueue, queues: int, perm: int) -> None:
+        """Put a queue on the short list: a plain message for it has passed every check."""
+        if not perm & Perm.WRITE:
+            return
+        listed = self.fast.get(queue.name)
+        if listed is None:  # a topic can have thousands that nobody sends to
+            listed = self.fast[queue.name] = [None] * queues
+        if queue.queue_id < len(listed):
+            listed[queue.queue_id] = queue
 
     def forget_checks(self) -> None:
         """Empty the short list: a topic, a permission or a setting has changed."""

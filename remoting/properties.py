@@ -103,15 +103,20 @@ def format_properties(properties: Mapping[str, str]) -> str:
     Raises ValueError for a name or value that contains one of the two separators: a reader would
     see other properties than were meant. Source: MessageDecoder.messageProperties2String.
     """
-    pieces: list[str] = []
-    for name, value in properties.items():
-        pieces += (name, NAME_SEPARATOR, value, PROPERTY_SEPARATOR)
-    text = "".join(pieces)
+    text = join_properties(properties)
     count = len(properties)
     if text.count(NAME_SEPARATOR) != count or text.count(PROPERTY_SEPARATOR) != count:
         bad = [name for name, value in properties.items() if _has_separator(name + value)]
         raise ValueError(f"property {bad[0]!r} contains a separator (\\x01 or \\x02)")
     return text
+
+
+def join_properties(properties: Mapping[str, str]) -> str:
+    """Write properties that `parse_properties` has read, which can hold \\x01 in a value."""
+    pieces: list[str] = []
+    for name, value in properties.items():
+        pieces += (name, NAME_SEPARATOR, value, PROPERTY_SEPARATOR)
+    return "".join(pieces)
 
 
 def find_property(raw: bytes | bytearray | memoryview, name: str) -> str | None:

@@ -9,7 +9,7 @@ class PlainSends:
 
     def __init__(
         self,
-        fast: dict[str, list[TopicQueue]],
+        fast: dict[str, list[TopicQueue | None]],
         log: CommitLog,
         tick: Tick,
         suffix: bytes,

@@ -226,13 +226,15 @@ cdef class PlainSends:
         return self.pack(lane, &header, frame + word, body_bytes)
 
     cdef Lane lane(self, SendHeader* header):
-        """Return where a message goes, None if its topic's checks have not passed."""
+        """Return where a message goes, None if the queue's checks have not passed."""
         queues = self.fast.get(
             PyUnicode_DecodeASCII(<const char*>header.topic, header.topic_bytes, NULL)
         )
         if queues is None or not 0 <= header.queue_id < len(<list?>queues):
             return None
         queue = (<list>queues)[header.queue_id]
+        if queue is None:
+            return None
         held = queue.lane
         if held is None:
             held = queue.lane = Lane(queue)

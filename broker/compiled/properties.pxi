@@ -122,13 +122,13 @@ cdef bint put_properties(
             if not size or KIND[byte] == WATCHED:
                 return False
             at += size
-            if byte == NAME_SEPARATOR:  # of several with one name, the first counts
-                if key == NULL and ends_with(begin, to, "UNIQ_KEY", 8):
-                    if not at_name(begin, to, 8):
+            if byte == NAME_SEPARATOR:
+                if ends_with(begin, to, "UNIQ_KEY", 8):
+                    if key != NULL or not at_name(begin, to, 8):
                         return False
                     key = to + 1
-                elif tags == NULL and ends_with(begin, to, "TAGS", 4):
-                    if not at_name(begin, to, 4):
+                elif ends_with(begin, to, "TAGS", 4):
+                    if tags != NULL or not at_name(begin, to, 4):
                         return False
                     tags = to + 1
         to[0] = byte

@@ -23,6 +23,7 @@ from aerobee.broker.send_checks import (
     single_message,
 )
 from aerobee.broker.stored_message import Stamp
+from aerobee.broker.topic_queues import TopicQueue
 from aerobee.remoting.bodies import TopicConfig
 from aerobee.remoting.codes import RequestCode, ResponseCode, SysFlag
 from aerobee.remoting.errors import RequestError
@@ -167,7 +168,8 @@ def store(ctx: Context, request: Request[Any], header: AnySend, topic: TopicConf
         queue_offset=offset,
         transaction_id=None if batch else find_property(placed.messages[0][2], Property.UNIQ_KEY),
     )
-    admit(ctx, header, topic)
+    if placed.queue.name == header.topic:
+        admit(ctx, placed.queue, topic)
     return acknowledged(ctx, event, reply)
 
 
@@ -250,9 +252,9 @@ def reply_fields(ctx: Context) -> dict[str, str]:
     }
 
 
-def admit(ctx: Context, header: AnySend, topic: TopicConfig) -> None:
-    """Let further plain messages for this topic take the fast path."""
-    plain = topic.topic_filter_type != "MULTI_TAG" and not header.topic.startswith("%")
+def admit(ctx: Context, queue: TopicQueue, topic: TopicConfig) -> None:
+    """Let further plain messages for this queue take the fast path."""
+    plain = topic.topic_filter_type != "MULTI_TAG" and not queue.name.startswith("%")
     if plain and not ctx.hooks.watch_sends:
         queues = max(topic.write_queue_nums, topic.read_queue_nums)
-        ctx.queues.admit(header.topic, queues, topic.perm & ctx.settings.broker_permission)
+        ctx.queues.admit(queue, queues, topic.perm & ctx.settings.broker_permission)

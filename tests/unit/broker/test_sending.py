@@ -185,6 +185,7 @@ REFUSALS = [
     ({"properties": "DELAY\x013000000000\x02"}, ResponseCode.MESSAGE_ILLEGAL, "a delay level"),
     ({"properties": "TIMER_DELAY_SEC\x013\x02"}, ResponseCode.SYSTEM_ERROR, "timer"),
     ({"properties": "INNER_NUM\x013\x02"}, ResponseCode.MESSAGE_ILLEGAL, "the message is illegal"),
+    ({"f": "128"}, ResponseCode.MESSAGE_ILLEGAL, "the message is illegal"),
 ]
 
 
