@@ -21,6 +21,7 @@ log = logging.getLogger(__name__)
 
 SEPARATOR: Final = "@"
 VERSION_STEP: Final = 500  # consumerOffsetUpdateVersionStep
+OFFSETS_MAX: Final = 2_000_000  # offsetsMax
 ENTRIES_PER_TURN: Final = 200  # encoded between two looks at the sockets, under a millisecond
 
 _QUOTED_NUMBER: Final = re.compile(rb'"(-?\d+)":')
@@ -35,12 +36,19 @@ class OffsetTable:
     """
 
     def __init__(
-        self, now_ms: Callable[[], int], folder: Path, *, version_step: int = VERSION_STEP
+        self,
+        now_ms: Callable[[], int],
+        folder: Path,
+        *,
+        version_step: int = VERSION_STEP,
+        offsets_max: int = OFFSETS_MAX,
     ) -> None:
         self._now_ms = now_ms
         self._version_step = version_step
+        self._offsets_max = offsets_max
         self._table: dict[str, dict[int, int]] = {}
         self._pulled: dict[str, dict[int, int]] = {}
+        self._count = self._pulled_count = 0  # offsets in each of them
         self._encoded: dict[str, bytes] = {}
         self._stale: set[str] = set()  # keys whose encoded form is missing or old
         self._commits = 0
@@ -55,6 +63,7 @@ class OffsetTable:
         if stored is not None:
             self._table = stored.offset_table
             self._stale = set(self._table)
+            self._count = sum(map(len, self._table.values()))
             self.data_version = stored.data_version or self.data_version
 
     def committed(self, group: str, topic: str, queue_id: int) -> int | None:
@@ -66,21 +75,24 @@ class OffsetTable:
         """Return the committed offsets of one group in one topic, by queue."""
         return dict(self._table.get(topic + SEPARATOR + group, {}))
 
-    def commit(self, group: str, topic: str, queue_id: int, offset: int, remote: str = "") -> None:
+    def commit(self, group: str, topic: str, queue_id: int, offset: int, remote: str = "") -> bool:
         """Remember that a group has consumed everything before `offset`, even if that goes back.
 
-        A commit is ignored while its queue's consumer does not know yet of a reset.
+        A commit is ignored while its queue's consumer does not know yet of a reset. Return False
+        where there is no room for a further queue of a group.
         """
         if self.resets and (group, topic, queue_id) in self.resets:
-            return
+            return True
         key = topic + SEPARATOR + group
         queues = self._table.get(key)
-        if queues is None:
-            queues = self._table[key] = {}
-        known = queues.get(queue_id)
+        known = None if queues is None else queues.get(queue_id)
         if known == offset:
-            return
-        if known is not None and offset < known:
+            return True
+        if known is None:
+            if self._count >= self._offsets_max:
+                return False
+            self._count += 1
+        elif offset < known:
             log.warning(
                 "offset_went_back key=%s queue=%d from=%d to=%d remote=%s",
                 key,
@@ -89,8 +101,11 @@ class OffsetTable:
                 offset,
                 remote,
             )
+        if queues is None:
+            queues = self._table[key] = {}
         queues[queue_id] = offset
         self._changed(key)
+        return True
 
     def reset(self, group: str, topic: str, queue_id: int, offset: int) -> None:
         """Let a group go on at `offset`, from its next pull on (assignResetOffset)."""
@@ -104,7 +119,12 @@ class OffsetTable:
 
     def pulled(self, group: str, topic: str, queue_id: int, offset: int) -> None:
         """Remember where a group pulls, for those who watch its progress."""
-        self._pulled.setdefault(topic + SEPARATOR + group, {})[queue_id] = offset
+        queues = self._pulled.setdefault(topic + SEPARATOR + group, {})
+        if queue_id not in queues:
+            if self._pulled_count >= self._offsets_max:
+                return
+            self._pulled_count += 1
+        queues[queue_id] = offset
 
     def pull_offset(self, group: str, topic: str, queue_id: int) -> int | None:
         """Return the offset of a group's latest pull, else its committed one."""
@@ -194,6 +214,8 @@ class OffsetTable:
                 if doomed(topic, group.partition(SEPARATOR)[0]):  # or g@broadcast would stay
                     del table[key]
                     self._changed(key)
+        self._count = sum(map(len, self._table.values()))
+        self._pulled_count = sum(map(len, self._pulled.values()))
 
 
 def _decode(data: bytes) -> ConsumerOffsets:

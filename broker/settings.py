@@ -81,6 +81,7 @@ class BrokerSettings(NetSettings):
     timer_wheel_enable: bool = True
     topics_max: int = Field(default=200_000, ge=100)  # ours: what clients may make one by one
     groups_max: int = Field(default=200_000, ge=100)  # ours
+    offsets_max: int = Field(default=2_000_000, ge=100)  # ours: committed, of all groups' queues
 
     # Sending
     max_message_size: int = Field(default=4 << 20, ge=1, le=1 << 30)  # bytes of a body

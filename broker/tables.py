@@ -57,7 +57,10 @@ class Tables:
             groups_max=settings.groups_max,
         )
         offsets = OffsetTable(
-            wall_clock_ms, folder, version_step=settings.consumer_offset_update_version_step
+            wall_clock_ms,
+            folder,
+            version_step=settings.consumer_offset_update_version_step,
+            offsets_max=settings.offsets_max,
         )
         topics.load()
         groups.load()

@@ -94,10 +94,16 @@ def update_consumer_offset(ctx: Context, request: Request[UpdateConsumerOffsetRe
     if (group, topic, header.queue_id) in ctx.offsets.resets:
         return Reply(remark="Offset has been previously reset")
     key = QueueKey(group, topic, header.queue_id)
+    kept = True
     if ctx.handovers.takes_commit(request.connection, key, header.commit_offset):
         remote = request.connection.remote
-        ctx.offsets.commit(group, topic, header.queue_id, header.commit_offset, remote)
+        kept = ctx.offsets.commit(group, topic, header.queue_id, header.commit_offset, remote)
     ctx.handovers.committed(request.connection, key)
+    if not kept:
+        raise RequestError(
+            ResponseCode.SYSTEM_ERROR,
+            f"the offset of {group} in {topic} cannot be kept: offsetsMax is the limit",
+        )
     return Reply()
 
 

@@ -71,6 +71,10 @@ async def delete_topic(ctx: Context, request: Request[DeleteTopicRequest]) -> Ou
     if not topic.strip():
         raise RequestError(ResponseCode.INVALID_PARAMETER, "The specified topic is blank.")
     _check_system(ctx, topic)
+    if ctx.store.read_only:
+        raise RequestError(
+            ResponseCode.SERVICE_NOT_AVAILABLE, "the store is read-only: no topic can be deleted"
+        )
     doomed = [topic]
     if ctx.settings.clear_retry_topic_when_delete_topic:
         for group in ctx.offsets.groups_of(topic):
@@ -84,12 +88,12 @@ async def delete_topic(ctx: Context, request: Request[DeleteTopicRequest]) -> Ou
         ctx.holds.release(queue)
 
     for name in doomed:
-        ctx.metrics.forget(topic=name)
+        ctx.store.delete_topic(name)  # first: the disk may refuse, and nothing else has changed
+        ctx.queues.drop_topic(name, release)
+        ctx.offsets.delete_topic(name)
         ctx.topics.delete(name)
         ctx.announcing.pop(name, None)
-        ctx.offsets.delete_topic(name)
-        ctx.queues.drop_topic(name, release)
-        ctx.store.delete_topic(name)
+        ctx.metrics.forget(topic=name)
     await ctx.topics.file.flush()
     return Reply()
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from abc import ABC, abstractmethod
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from aerobee.broker.app import Broker
 from aerobee.broker.offsets import OffsetTable
@@ -133,13 +133,12 @@ class BrokerNode(ServerNode):
     def _observe(self, offsets: OffsetTable) -> None:
         commit = offsets.commit
 
-        def observed(
-            group: str, topic: str, queue_id: int, offset: int, remote: str = "", **more: Any
-        ) -> None:
-            commit(group, topic, queue_id, offset, remote, **more)
+        def observed(group: str, topic: str, queue_id: int, offset: int, remote: str = "") -> bool:
+            kept = commit(group, topic, queue_id, offset, remote)
             now = offsets.committed(group, topic, queue_id)
             if now is not None and group in self._ledger.groups:
                 self._ledger.commit(group, Place(topic, self.name, queue_id), now, remote)
+            return kept
 
         offsets.commit = observed  # type: ignore[method-assign]
 

@@ -124,3 +124,24 @@ async def test_commits_during_a_write_are_not_lost(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "consumerOffset.json").read_bytes().replace(b"{0:", b'{"0":'))[
         "offsetTable"
     ] == {"t@g": {"0": 2}}
+
+
+def test_no_more_offsets_than_allowed(tmp_path: Path) -> None:
+    """Those that are known go on; a deleted group makes room, and a file of more is read."""
+    offsets = OffsetTable(lambda: 1000, tmp_path, offsets_max=2)
+    assert offsets.commit("g", "t", 0, 1) and offsets.commit("h", "t", 0, 1)
+    assert not offsets.commit("g", "t", 1, 1)
+    assert not offsets.commit("k", "t", 0, 1)
+    assert offsets.commit("g", "t", 0, 7)
+    assert [key for key, _, _ in offsets.entries()] == ["t", "t"]
+    for queue_id in range(9):
+        offsets.pulled("g", "t", queue_id, 5)
+    assert offsets.pull_offset("g", "t", 1) == 5
+    assert offsets.pull_offset("g", "t", 2) is None
+    offsets.delete_group("h")
+    assert offsets.commit("g", "t", 1, 1)
+    offsets.file.flush_now()
+    smaller = OffsetTable(lambda: 1000, tmp_path, offsets_max=1)
+    smaller.load()
+    assert smaller.of_group("g", "t") == {0: 7, 1: 1}
+    assert not smaller.commit("g", "t", 2, 1)

@@ -1,0 +1,41 @@
+"""A topic that the disk does not let go of stays as it was."""
+
+import errno
+from pathlib import Path
+
+import pytest
+from support.brokers import pull_command, running_broker, send_command
+from support.raw_peer import RawPeer
+
+from aerobee.remoting.codes import RequestCode, ResponseCode
+from aerobee.remoting.command import Command, next_opaque
+
+
+def deletion(topic: str) -> Command:
+    """Build an administrator's request to delete a topic."""
+    return Command(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": topic}, opaque=next_opaque())
+
+
+@pytest.mark.parametrize("how", ["read-only", "disk"])
+async def test_a_refused_deletion_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    """Its messages can be pulled as before."""
+
+    def refuse(topic: str) -> None:
+        raise OSError(errno.EIO, f"Input/output error: {topic}")
+
+    async with running_broker(tmp_path) as broker, await RawPeer.connect(broker.port) as peer:
+        assert (await peer.request(send_command())).code == ResponseCode.SUCCESS
+        store = broker.context.store
+        if how == "disk":
+            monkeypatch.setattr(store, "delete_topic", refuse)
+        else:
+            monkeypatch.setattr(store, "read_only", True)
+        refused = await peer.request(deletion("T"))
+        assert refused.code != ResponseCode.SUCCESS
+        assert ("read-only" if how == "read-only" else "Input/output") in (refused.remark or "")
+        monkeypatch.undo()
+        assert (await peer.request(pull_command())).code == ResponseCode.SUCCESS
+        assert (await peer.request(deletion("T"))).code == ResponseCode.SUCCESS
+        assert (await peer.request(pull_command())).code == ResponseCode.TOPIC_NOT_EXIST
