@@ -77,12 +77,9 @@ class FastSends:
         """Append one message."""
         queues = self._fast.get(fields.b)
         queue_id = fields.e
-        if queues is None or not 0 <= queue_id < len(queues):
+        if queues is None or not 0 <= queue_id < len(queues) or not (queue := queues[queue_id]):
             return False
         if (fields.f and fields.f & UNUSUAL_SYS_FLAGS) or fields.j or fields.m or not body:
-            return False
-        queue = queues[queue_id]
-        if queue is None:
             return False
         properties = fields.i
         if "DEL" in properties or "TRAN_" in properties or "POP_CK" in properties:

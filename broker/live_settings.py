@@ -2,8 +2,8 @@
 
 A change is checked as a whole, then written to the settings file the broker was started with (its
 other lines and comments stay), then applied. Keys that only matter at start are kept for the next
-one. Some keys can never be changed from afar: what CVE-2023-33246 abused, and what an operator adds
-with `configBlackList`.
+one; without a file nothing could keep them, so they are refused. Some keys can never be changed
+from afar: what CVE-2023-33246 abused, and what an operator adds with `configBlackList`.
 """
 
 import asyncio
@@ -25,6 +25,7 @@ from aerobee.remoting.settings import SettingsError, plain_key, without_secrets
 log = logging.getLogger(__name__)
 
 NEVER_CHANGED: Final = ("brokerConfigPath", "rocketmqHome", "configBlackList")
+_NOT_KEPT: Final = "in force until the broker stops; start it with -c FILE to have changes kept"
 
 
 class LiveSettings:
@@ -45,12 +46,12 @@ class LiveSettings:
         self._apply = apply
         self._turn = asyncio.Lock()
 
-    async def update(self, properties: Mapping[str, str]) -> list[str]:
-        """Change settings; return the keys that take effect at the next start.
+    async def update(self, properties: Mapping[str, str]) -> str | None:
+        """Change settings; say what does not work at once, or not after a restart.
 
-        Raises RequestError: NO_PERMISSION for a key that may not be changed, INVALID_PARAMETER for
-        a value that is not allowed (nothing is changed then), SYSTEM_ERROR when the file cannot be
-        written.
+        Raises RequestError, and changes nothing: NO_PERMISSION for a key that may not be changed,
+        INVALID_PARAMETER for a value that is not allowed or a key that needs a restart where there
+        is no file to keep it, SYSTEM_ERROR when the file cannot be written.
         """
         forbidden = {
             plain_key(key) for key in (*NEVER_CHANGED, *self.current.config_black_list.split(";"))
@@ -66,22 +67,39 @@ class LiveSettings:
         later = {key: value for (name, key), value in known.items() if name in NEEDS_RESTART}
         async with self._turn:
             try:
-                self.current.changed(properties)
+                wanted = self.current.changed(properties)
                 changed = self.current.changed(
                     {key: value for (_, key), value in known.items() if key not in later}
                 )
             except SettingsError as error:
                 raise RequestError(ResponseCode.INVALID_PARAMETER, str(error)) from None
-            if self._file is not None and known:
+            if self._file is None:
+                self._check_unkept(wanted, changed)
+            elif known:
                 await self._write(self._file, {key: value for (_, key), value in known.items()})
+                self.kept.update(later)
             self.current = changed
-            self.kept.update(later)
         self.data_version = msgspec.structs.replace(
             self.data_version, timestamp=self._now_ms(), counter=self.data_version.counter + 1
         )
         log.info("settings_changed keys=%s at_next_start=%s", sorted(properties), sorted(later))
         self._apply(changed)
-        return sorted(later)
+        if self._file is None:
+            at_once = sorted(key for _, key in known if key not in later)
+            return f"{', '.join(at_once)}: {_NOT_KEPT}" if at_once else None
+        return f"kept for the next start: {', '.join(sorted(later))}" if later else None
+
+    @staticmethod
+    def _check_unkept(wanted: BrokerSettings, changed: BrokerSettings) -> None:
+        """Refuse what only a start could change when no start will read it."""
+        keys = wanted.keys()
+        lost = [keys[name] for name in keys if getattr(wanted, name) != getattr(changed, name)]
+        if lost:
+            raise RequestError(
+                ResponseCode.INVALID_PARAMETER,
+                f"{', '.join(lost)} cannot change without a restart, and the broker was started"
+                " without -c FILE, where the change could be kept",
+            )
 
     def text(self) -> str:
         """Return all settings as a properties file, the kept ones included, secrets hidden."""

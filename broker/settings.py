@@ -5,18 +5,22 @@ otherwise. Keys of RocketMQ that have no field here are accepted, and a warning 
 have no effect.
 """
 
+import re
 import socket
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BeforeValidator, Field, field_validator
+from pydantic import AfterValidator, BeforeValidator, Field, field_validator
 
-from aerobee.broker.names import topic_problem
 from aerobee.remoting.net.settings import NetSettings
+from aerobee.remoting.settings import GivenPath
 from aerobee.storage.settings import StoreSettings
 
 _MILLISECONDS_MAX: Final = 7 * 24 * 3600 * 1000
 _UNIT_MS: Final = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_RATIO_MIN: Final = 10
+_RATIO_MAX: Final = 95
+_NAME: Final = re.compile(r"(?!\.+$)[%|a-zA-Z0-9_.-]{1,127}")
 QUEUE_ENTRY_BYTES: Final = 20
 
 
@@ -37,12 +41,22 @@ def local_address() -> str:
 
 
 def _port_or_off(value: Any) -> Any:
-    return -1 if isinstance(value, str) and value.strip().lower() == "off" else value
+    words = {"off": -1, "": None}  # None prints as "", and what is printed can be loaded
+    return words.get(value.strip().lower(), value) if isinstance(value, str) else value
+
+
+def _path_or_none(value: Any) -> Any:
+    return None if isinstance(value, str) and not value.strip() else value
+
+
+def _nearest_ratio(value: int) -> int:
+    """Move a ratio into its limits, as RocketMQ does instead of refusing it."""
+    return min(max(value, _RATIO_MIN), _RATIO_MAX)
 
 
 Milliseconds = Annotated[int, Field(gt=0, le=_MILLISECONDS_MAX)]
 Queues = Annotated[int, Field(ge=1, le=32767)]
-Ratio = Annotated[int, Field(ge=10, le=95)]
+Ratio = Annotated[int, AfterValidator(_nearest_ratio), Field(ge=_RATIO_MIN, le=_RATIO_MAX)]
 
 
 class BrokerSettings(NetSettings):
@@ -57,7 +71,7 @@ class BrokerSettings(NetSettings):
         default_factory=local_address, min_length=1, validation_alias="brokerIP1"
     )  # what clients are told to dial
     broker_ip2: str = Field(default="", validation_alias="brokerIP2")  # "" is brokerIP1
-    listen_port: int = Field(default=10911, ge=0, le=65535)  # 0 takes a free one
+    listen_port: int = Field(default=10911, ge=0, le=65535)  # 0 takes a free one; not 1 and 2
     ha_listen_port: int = Field(default=10912, ge=0, le=65535)
     namesrv_addr: str = ""  # "host:port;host:port"; "" serves without a nameserver
     broker_permission: int = Field(default=6, ge=0, le=7)
@@ -135,8 +149,10 @@ class BrokerSettings(NetSettings):
     announce_timeout_ms: Milliseconds = 1000  # ours: how long a new topic waits for nameservers
 
     # Store
-    store_path_root_dir: Path = Field(default_factory=lambda: Path.home() / "store")
-    store_path_commit_log: Path | None = None  # None is commitlog/ under the root
+    store_path_root_dir: GivenPath = Field(default_factory=lambda: Path.home() / "store")
+    store_path_commit_log: Annotated[Path | None, BeforeValidator(_path_or_none)] = (
+        None  # None is commitlog/ under the root
+    )
     mapped_file_size_commit_log: int = Field(default=1 << 30, ge=64 << 10, le=(1 << 31) - 1)
     mapped_file_size_consume_queue: int = Field(default=6_000_000, ge=20, le=(1 << 31) - 1)
     flush_disk_type: Literal["ASYNC_FLUSH", "SYNC_FLUSH"] = "ASYNC_FLUSH"
@@ -147,8 +163,8 @@ class BrokerSettings(NetSettings):
     sync_flush_timeout: Milliseconds = 5000
     file_reserved_time: int = Field(default=72, ge=1)  # hours
     delete_when: str = Field(
-        default="04", pattern=r"^([01]\d|2[0-3])(;([01]\d|2[0-3]))*$"
-    )  # hours of the day
+        default="04", pattern=r"^\s*0*(1?[0-9]|2[0-3])(\s*;\s*0*(1?[0-9]|2[0-3]))*[\s;]*$"
+    )  # hours of the day, as Integer.parseInt reads them
     disk_max_used_space_ratio: Ratio = 75
     disk_space_clean_forcibly_ratio: Ratio = 85
     disk_space_warning_level_ratio: Ratio = 90
@@ -169,9 +185,19 @@ class BrokerSettings(NetSettings):
     @field_validator("broker_name", "broker_cluster_name")
     @classmethod
     def _a_topic_too(cls, value: str) -> str:
-        """Both name a system topic as well, so they must be fit to."""
-        if problem := topic_problem(value):
-            raise ValueError(problem.replace("topic", "name"))
+        """Both name a system topic and its folder, too; RocketMQ's default is a host's name."""
+        if not _NAME.fullmatch(value):
+            raise ValueError("allowed: 1 to 127 of a-z A-Z 0-9 % | _ - . and not dots alone")
+        return value
+
+    @field_validator("listen_port")
+    @classmethod
+    def _room_for_the_fast_port(cls, value: int) -> int:
+        if value in (1, 2):
+            raise ValueError(
+                "allowed: 3 to 65535, since the broker serves on listenPort - 2 as well, or 0 for"
+                " any free one"
+            )
         return value
 
     @field_validator("broker_id", "broker_role")
@@ -223,7 +249,7 @@ class BrokerSettings(NetSettings):
             root=self.store_path_root_dir,
             commit_log_dir=self.store_path_commit_log,
             segment_bytes=self.mapped_file_size_commit_log,
-            queue_file_entries=self.mapped_file_size_consume_queue // QUEUE_ENTRY_BYTES,
+            queue_file_entries=-(-self.mapped_file_size_consume_queue // QUEUE_ENTRY_BYTES),
             flush_mode=self.flush_disk_type,
             flush_interval_ms=self.flush_interval_commit_log,
             queue_flush_interval_ms=self.flush_interval_consume_queue,
@@ -241,7 +267,7 @@ class BrokerSettings(NetSettings):
             disk_ratio_force=self.disk_space_clean_forcibly_ratio / 100,
             disk_ratio_clean=self.disk_max_used_space_ratio / 100,
             retention_hours=self.file_reserved_time,
-            delete_hours=tuple(int(hour) for hour in self.delete_when.split(";")),
+            delete_hours=tuple(int(hour) for hour in self.delete_when.split(";") if hour.strip()),
             delay_levels_ms=self.delay_levels_ms,
         )
 

@@ -46,7 +46,7 @@ class KvConfig:
         stored = load_kept_file(self._path, lambda data: decode_body(KvFile, data))
         if stored is None:
             return
-        self.table = stored.config_table
+        self.table = {name: values for name, values in stored.config_table.items() if values}
         self._bytes = sum(
             entry_bytes(namespace, key, value)
             for namespace, values in self.table.items()
@@ -88,6 +88,8 @@ class KvConfig:
         if key not in values:
             return
         value = values.pop(key)
+        if not values:  # it counts no bytes, so nothing would limit how many stay
+            del self.table[namespace]
         self._bytes -= entry_bytes(namespace, key, value)
         log.info("kv delete namespace=%s key=%s value=%s", namespace, key, value)
         await self._persist()

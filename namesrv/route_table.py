@@ -5,10 +5,11 @@ Synchronous and free of sockets; the clock is a parameter. Invariants:
 - every broker name has at least one address, and one address has one id (a slave that became
   master leaves its old id);
 - every topic has at least one broker, and every broker of a topic is a known broker name;
+- a queue mapping belongs to a topic of a broker, so `topics_max` counts it and it goes with both;
 - every registered process (`live`) stands under its group's addresses.
 
 Source: RouteInfoManager.java. It differs in what it forgets: a process whose place another one
-took, and the queue mappings of brokers that are gone, which Java keeps for ever.
+took, and the queue mappings of brokers and topics that are gone, which Java keeps for ever.
 """
 
 import logging
@@ -224,8 +225,7 @@ class RouteTable:
                 self._set_queues(topic, queue_data(it.name, config, read_only))
         if changed:
             for topic, info in mappings.items():
-                name = info.get("bname") if isinstance(info, dict) else None
-                self.mappings.setdefault(topic, {})[name or it.name] = info
+                self._set_mapping(topic, it.name, info)
 
     def _set_queues(self, topic: str, queues: QueueData) -> None:
         by_broker = self.topics.setdefault(topic, {})
@@ -235,6 +235,17 @@ class RouteTable:
             log.log(level, "topic set topic=%s queues=%s before=%s", topic, queues, before)
             by_broker[queues.broker_name] = queues
         self.brokers[queues.broker_name].topics.add(topic)
+
+    def _set_mapping(self, topic: str, name: str, info: Any) -> None:
+        """Keep what a broker says of a static topic, if it is one of its: no route shows others.
+
+        One that a registration leaves out stays: those for a single changed topic, and all but the
+        last part of a split one, carry no others (BrokerController.registerIncrementBrokerData).
+        """
+        inside = info.get("bname") if isinstance(info, dict) else None
+        name = inside if inside and isinstance(inside, str) else name
+        if name in self.topics.get(topic, ()):
+            self.mappings.setdefault(topic, {})[name] = info
 
     def _master_of(self, it: Registration, group: BrokerGroup) -> MasterAddress:
         master = group.addresses.get(MASTER_ID)
@@ -297,10 +308,6 @@ class RouteTable:
     def _forget_group(self, name: str, group: BrokerGroup) -> None:
         for topic in list(group.topics):
             self._remove_topic_of(topic, name)
-        for topic in [t for t, by_broker in self.mappings.items() if name in by_broker]:
-            del self.mappings[topic][name]
-            if not self.mappings[topic]:
-                del self.mappings[topic]
         del self.brokers[name]
         for cluster in list(self.clusters):
             self._leave_cluster(name, cluster)
@@ -361,6 +368,10 @@ class RouteTable:
             log.debug("topic removed topic=%s broker=%s", topic, name)
         if not by_broker:
             self.topics.pop(topic, None)
+        mapped = self.mappings.get(topic, {})
+        mapped.pop(name, None)
+        if not mapped:
+            self.mappings.pop(topic, None)
         if name in self.brokers:
             self.brokers[name].topics.discard(topic)
 

@@ -6,13 +6,14 @@ from typing import Literal
 from pydantic import Field
 
 from aerobee.remoting.net.settings import NetSettings
+from aerobee.remoting.settings import GivenPath
 
 
 class NamesrvSettings(NetSettings):
     """Defaults are RocketMQ's; keys of RocketMQ that have no field here have no effect."""
 
     listen_port: int = Field(default=9876, ge=0, le=65535)  # 0 takes a free one
-    kv_config_path: Path = Field(
+    kv_config_path: GivenPath = Field(
         default_factory=lambda: Path("~/namesrv/kvConfig.json").expanduser()
     )
     kv_bytes_max: int = Field(default=8 << 20, ge=1 << 10, le=15 << 20)  # must fit one reply

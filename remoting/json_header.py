@@ -1,5 +1,6 @@
 """The JSON header: what every RocketMQ client speaks unless it is told otherwise."""
 
+import re
 from typing import Any, Final
 
 import msgspec
@@ -47,6 +48,13 @@ _decode: Final = msgspec.json.Decoder(_Header).decode
 _decode_odd: Final = msgspec.json.Decoder(_OddHeader).decode
 _decode_text: Final = msgspec.json.Decoder(str).decode
 
+_HALVES: Final = re.compile(
+    rb"""(?: [^\\]++ | \\u d[89ab][0-9a-f]{2} \\u d[c-f][0-9a-f]{2} | \\(?! u d[89a-f]). )++
+         | (\\u d[89a-f][0-9a-f]{2})""",
+    re.IGNORECASE | re.DOTALL | re.VERBOSE,
+)
+"""Text that has all its characters, or (group 1) half of a surrogate pair without the other."""
+
 
 def encode_header_bytes(command: Command) -> bytes:
     """Write the header of a frame as JSON, keys sorted as RocketMQ's own writer sorts them.
@@ -70,17 +78,13 @@ def decode_header_bytes(data: bytes | memoryview, body: bytes = b"") -> Command:
     """Read a JSON header; missing keys get Java's defaults, unknown ones are ignored.
 
     Values of `extFields` that are no strings are turned into the text they were written as, and
-    null ones dropped; bytes that are no UTF-8 become U+FFFD, as in Java. Raises ProtocolError for
-    anything that is no JSON object of this shape.
+    null ones dropped; bytes that are no UTF-8 become U+FFFD, as in Java, and so does half of a
+    surrogate pair. Raises ProtocolError for anything that is no JSON object of this shape.
     """
     try:
         header = _decode(data)
-    except UnicodeDecodeError:
-        return _decode_tolerantly(str(data, "utf-8", "replace").encode(), body)
-    except msgspec.ValidationError:
+    except (ValueError, RecursionError):  # msgspec's errors are ValueErrors
         return _decode_tolerantly(data, body)
-    except (ValueError, RecursionError) as error:
-        raise ProtocolError(f"header is no JSON: {error}") from None
     return _command(
         header.code,
         header.opaque,
@@ -95,21 +99,42 @@ def decode_header_bytes(data: bytes | memoryview, body: bytes = b"") -> Command:
 
 def _decode_tolerantly(data: bytes | memoryview, body: bytes) -> Command:
     try:
-        header = _decode_odd(data)
-        ext = {name: _text(raw) for name, raw in (header.extFields or {}).items()}
-        language = _text(header.language) or "OTHER"
-        return _command(
-            _integer("code", header.code),
-            _integer("opaque", header.opaque),
-            _integer("flag", header.flag),
-            _integer("version", header.version),
-            ext={name: value for name, value in ext.items() if value is not None},
-            remark=_text(header.remark),
-            language=int(language) if language.isdecimal() else language_number(language),
-            body=body,
-        )
-    except (ValueError, RecursionError) as error:  # msgspec's errors are ValueErrors
-        raise ProtocolError(f"header is no JSON of a command: {error}") from None
+        return _decode_oddities(data, body)
+    except (ValueError, RecursionError) as error:
+        problem = str(error)
+    mended = _mended(data)
+    try:
+        if mended != data:
+            return _decode_oddities(mended, body)
+    except (ValueError, RecursionError) as error:
+        problem = str(error)
+    raise ProtocolError(f"header is no JSON of a command: {problem}")
+
+
+def _decode_oddities(data: bytes | memoryview, body: bytes) -> Command:
+    header = _decode_odd(data)
+    ext = {name: _text(raw) for name, raw in (header.extFields or {}).items()}
+    language = _text(header.language) or "OTHER"
+    return _command(
+        _integer("code", header.code),
+        _integer("opaque", header.opaque),
+        _integer("flag", header.flag),
+        _integer("version", header.version),
+        ext={name: value for name, value in ext.items() if value is not None},
+        remark=_text(header.remark),
+        language=int(language) if language.isdecimal() else language_number(language),
+        body=body,
+    )
+
+
+def _mended(data: bytes | memoryview) -> bytes:
+    """Put U+FFFD for whatever is no character: bytes that are no UTF-8, halves of a pair."""
+    text = str(data, "utf-8", "replace").encode()
+    mended = bytearray(text)
+    for found in _HALVES.finditer(text):
+        if found[1]:
+            mended[found.start() : found.end()] = b"\\ufffd"
+    return bytes(mended)
 
 
 def _command(

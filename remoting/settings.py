@@ -17,11 +17,11 @@ is recognised in any spelling that differs only in case, dots, dashes and unders
 
 import difflib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, NamedTuple, Self, get_args, get_origin
 
-from pydantic import AliasChoices, ValidationError
+from pydantic import AliasChoices, BeforeValidator, ValidationError
 from pydantic.alias_generators import to_camel
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
@@ -36,7 +36,24 @@ FILE_BYTES_MAX: Final = 1 << 20  # a settings file is typed by hand; anything la
 
 
 class SettingsError(AerobeeError):
-    """The settings cannot be used; the text names each key, its value, and what is allowed."""
+    """The settings cannot be used; the text names each key, its value, and what is allowed.
+
+    After that it has the `warnings` about the same settings: a misspelt key is often the reason.
+    """
+
+    def __init__(self, text: str, warnings: Sequence[str] = ()) -> None:
+        super().__init__("\n".join((text, *warnings)))
+        self.warnings = tuple(warnings)
+
+
+def _named(value: Any) -> Any:
+    """Refuse an empty path, which would be the folder that the process happens to run in."""
+    if isinstance(value, str) and not value.strip():
+        raise ValueError("allowed: a path, or no such line for the default")
+    return value
+
+
+GivenPath = Annotated[Path, BeforeValidator(_named)]
 
 
 class _Given(NamedTuple):
@@ -102,7 +119,7 @@ class ServerSettings(BaseSettings):
         try:
             return cls(**{name: value.value.strip() for name, value in given.items()}), warnings
         except ValidationError as error:
-            raise SettingsError("\n".join(cls._problems(error, given))) from None
+            raise SettingsError("\n".join(cls._problems(error, given)), warnings) from None
 
     def changed(self, changes: Mapping[str, str]) -> Self:
         """Return these settings with some keys changed; keys that nobody knows change nothing.

@@ -20,11 +20,11 @@ async def update_broker_config(ctx: Context, request: Request[NoHeader]) -> Outc
     except ValueError as error:
         raise RequestError(ResponseCode.SYSTEM_ERROR, f"string2Properties error: {error}") from None
     permission = ctx.settings.broker_permission
-    later = await ctx.live.update(properties)
+    remark = await ctx.live.update(properties)
     if ctx.settings.broker_permission != permission:
         ctx.topics.next_version()
         await ctx.registration.announce_all()
-    return Reply(remark=f"kept for the next start: {', '.join(later)}" if later else None)
+    return Reply(remark=remark)
 
 
 @routes.on(RequestCode.GET_BROKER_CONFIG)

@@ -53,6 +53,11 @@ class Budget:
         """The frame is complete, or its connection gone."""
         self.partial_bytes -= self.partials.pop(connection, 0)
 
+    def renew_partial(self, connection: "Connection") -> None:
+        """Take an unfinished frame for one that has just begun: it was not read on till now."""
+        if (held_bytes := self.partials.pop(connection, None)) is not None:
+            self.partials[connection] = held_bytes
+
     def hold_unsent(self, connection: "Connection", unsent_bytes: int) -> None:
         """Account for a paused peer's unsent bytes; the one paused longest pays for too many."""
         self.unsent_bytes += unsent_bytes - self.unsent.get(connection, 0)
@@ -97,6 +102,8 @@ class Budget:
         for connection in list(self.partials):
             if now_s - connection.partial_since_s < self.limits.frame_timeout_s:
                 break  # the others began later
+            if connection.unread_from:
+                continue  # its rest cannot arrive; `resume_reading` lets its time start anew
             connection.abort("frame timeout")
             self.release_partial(connection)
         for connection in list(self.unsent):

@@ -27,7 +27,6 @@ Handler = Callable[["Connection", Command], None]
 STOP_UNSENT: Final = 1  # why the peer is not read from: it does not take its replies
 _STOP_BACKLOG: Final = 2  # ... or what it sent before is still being handled
 _SERVE_NO_MORE: Final = STOP_UNSENT | STOP_WAITING
-_ACCOUNTED_BYTES: Final = 16_384  # a shorter beginning of a frame is not worth the book-keeping
 
 
 class Connection(asyncio.Protocol):
@@ -198,9 +197,8 @@ class Connection(asyncio.Protocol):
     def hold(self, rest: bytes) -> None:
         """Keep the beginning of a frame until the rest arrives; raises ProtocolError."""
         self.partial.keep(rest)
-        if len(rest) > _ACCOUNTED_BYTES:
-            self.partial_since_s = self._loop.time()
-            self.budget.hold_partial(self, len(rest))
+        self.partial_since_s = self._loop.time()
+        self.budget.hold_partial(self, len(rest))
 
     def gather(self, data: bytes) -> bytes:
         """Join `data` to what is kept from before; b"" while no frame can be handled."""
@@ -211,8 +209,6 @@ class Connection(asyncio.Protocol):
         if whole:
             self.budget.release_partial(self)
         else:
-            if self not in self.budget.partials:
-                self.partial_since_s = self._loop.time()
             self.budget.hold_partial(self, self.partial.held_bytes)
         return whole
 
@@ -250,6 +246,9 @@ class Connection(asyncio.Protocol):
         """Take away one reason; go on with what was put aside meanwhile."""
         if self._stops == why and not self.transport.is_closing():
             self.transport.resume_reading()
+            if self.partial.held_bytes:  # its rest could not arrive meanwhile: the time starts anew
+                self.partial_since_s = self._loop.time()
+                self.budget.renew_partial(self)
         self._stops &= ~why
         if self.backlog:
             self._loop.call_soon(self.go_on)

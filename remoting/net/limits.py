@@ -18,7 +18,8 @@ class NetLimits:
     """The length word of a frame may say at most this; more closes the connection."""
 
     frame_timeout_s: float = 60.0
-    """A frame that has begun to arrive must be complete by then."""
+    """A frame that has begun to arrive must be complete by then; time in which the peer is not read
+    from does not count."""
 
     partial_bytes_max: int = 256 * MIB
     """Unfinished frames of all connections together; past it the oldest one is cut off."""

@@ -46,6 +46,8 @@ class PartialFrame:
         Returns b"" while the frame surely is not. After a non-empty return nothing is held.
         """
         self.held_bytes += len(data)
+        if self.held_bytes >= self.wanted_bytes == LENGTH_BYTES:
+            self._learn_length(data)
         if self.held_bytes >= self.wanted_bytes:
             self._pieces.append(data)
             whole = b"".join(self._pieces)
@@ -59,6 +61,13 @@ class PartialFrame:
         else:
             self._pieces.append(bytearray(data))
         return b""
+
+    def _learn_length(self, data: bytes) -> None:
+        """Want the whole frame once its length word is there, unless no frame can be so long."""
+        word = b"".join((*self._pieces, data[:LENGTH_BYTES]))[:LENGTH_BYTES]
+        size = int.from_bytes(word, "big", signed=True)
+        if LENGTH_BYTES <= size <= self._frame_bytes_max - LENGTH_BYTES:
+            self.wanted_bytes += size  # else all is returned, and whoever scans it finds out
 
     def clear(self) -> None:
         """Forget everything held."""

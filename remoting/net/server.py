@@ -248,6 +248,16 @@ async def open_listener(host: str, port: int) -> socket.socket:
 
     Raises OSError whose text names the address.
     """
+    try:
+        return await _bind(host, port)
+    except OSError as error:
+        number, why = error.errno, error.strerror
+    except UnicodeError as error:  # what look-ups raise for a name that DNS cannot carry
+        number, why = errno.EINVAL, str(error)
+    raise OSError(number, f"cannot listen on {format_address(host or '*', port)}: {why}")
+
+
+async def _bind(host: str, port: int) -> socket.socket:
     loop = asyncio.get_running_loop()
     if not host and socket.has_dualstack_ipv6():
         family, address = socket.AF_INET6, ("::", port)
@@ -267,10 +277,9 @@ async def open_listener(host: str, port: int) -> socket.socket:
         listener.setblocking(False)
         listener.bind(address)
         listener.listen(BACKLOG)
-    except OSError as error:
+    except OSError:
         listener.close()
-        where = format_address(host or "*", port)
-        raise OSError(error.errno, f"cannot listen on {where}: {error.strerror}") from error
+        raise
     return listener
 
 

@@ -35,19 +35,47 @@ class World:
 async def test_a_change_is_applied_and_shown() -> None:
     """What does not need a restart works at once; the version says that something changed."""
     world = World()
-    assert await world.live.update({"autoCreateTopicEnable": "false", "nonsense": "1"}) == []
+    said = await world.live.update({"autoCreateTopicEnable": "false", "nonsense": "1"})
+    assert said == (
+        "autoCreateTopicEnable: in force until the broker stops;"
+        " start it with -c FILE to have changes kept"
+    )
     assert world.applied == [world.live.current]
     assert world.live.current.auto_create_topic_enable is False
     assert parse_java_properties(world.live.text())["autoCreateTopicEnable"] == "false"
     assert world.live.data_version.counter == 1
 
 
-async def test_what_needs_a_restart_is_kept_for_it() -> None:
+async def test_what_needs_a_restart_is_kept_for_it(tmp_path: Path) -> None:
     """A port cannot change under its clients; the text shows what the next start will use."""
-    world = World()
-    assert await world.live.update({"listenPort": "12345", "traceOn": "false"}) == ["listenPort"]
-    assert world.live.current.listen_port == 10911 and world.live.current.trace_on is False
+    file = tmp_path / "broker.conf"
+    file.write_text(CONF)
+    world = World(file)
+    said = await world.live.update({"listenPort": "12345", "traceOn": "false"})
+    assert said == "kept for the next start: listenPort"
+    assert await world.live.update({"traceOn": "true"}) is None
+    assert world.live.current.listen_port == 10911
     assert parse_java_properties(world.live.text())["listenPort"] == "12345"
+    assert BrokerSettings.load(file, {}, {})[0].listen_port == 12345
+
+
+async def test_what_needs_a_restart_is_refused_where_nothing_keeps_it() -> None:
+    """Without a file a promise for the next start would be broken; values that stay are fine."""
+    world = World()
+    with pytest.raises(RequestError) as refused:
+        await world.live.update(
+            {"flushDiskType": "SYNC_FLUSH", "listenPort": "12345", "traceOn": "false"}
+        )
+    assert refused.value.code == ResponseCode.INVALID_PARAMETER
+    assert refused.value.remark == (
+        "listenPort, flushDiskType cannot change without a restart, and the broker was started"
+        " without -c FILE, where the change could be kept"
+    )
+    assert not world.applied and world.live.current.trace_on
+    assert parse_java_properties(world.live.text())["flushDiskType"] == "ASYNC_FLUSH"
+    said = await world.live.update({"flushDiskType": "ASYNC_FLUSH", "traceOn": "false"})
+    assert said is not None and said.startswith("traceOn: in force until the broker stops")
+    assert await world.live.update({"nonsense": "1"}) is None
 
 
 @pytest.mark.parametrize(

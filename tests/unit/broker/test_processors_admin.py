@@ -268,8 +268,26 @@ async def test_settings_are_shown_and_changed(live: LiveBroker) -> None:
         assert (await live.ask(update, body=body)).code == code
     await live.ask(update, body=b"fileReservedTime=1\ndiskSpaceWarningLevelRatio=94\n")
     assert live.broker.context.settings.store.retention_hours == 1
-    kept = await live.ask(update, body=b"listenPort=10999")
-    assert kept.remark == "kept for the next start: listenPort"
+    said = await live.ask(update, body=b"traceOn=false")
+    assert (said.code, said.remark) == (
+        ResponseCode.SUCCESS,
+        "traceOn: in force until the broker stops; start it with -c FILE to have changes kept",
+    )
+    lost = await live.ask(update, body=b"listenPort=10999")
+    assert lost.code == ResponseCode.INVALID_PARAMETER
+    assert lost.remark and lost.remark.startswith("listenPort cannot change without a restart")
+
+
+async def test_a_host_s_name_is_a_broker_s_name(tmp_path: Path) -> None:
+    """As RocketMQ's default has it, dots and all: it names a topic, too, over restarts."""
+    name = "host1.example.com"
+    for _ in range(2):
+        async with live_broker(tmp_path, broker_name=name, broker_cluster_name="eu.1") as live:
+            for topic in (name, "eu.1"):
+                shown = await live.ask(RequestCode.GET_TOPIC_CONFIG, {"topic": topic})
+                assert decode_body(TopicConfig, shown.body).topic_name == topic
+            await make_topic(live)
+            await send(live, b"one")
 
 
 async def test_limits_of_the_disk_change_while_it_is_open(

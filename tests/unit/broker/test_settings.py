@@ -32,6 +32,44 @@ def test_rocketmqs_own_file_is_taken(tmp_path: Path) -> None:
     assert settings.config_dir == tmp_path / "config"
 
 
+@pytest.mark.parametrize(
+    ("key", "value", "meant"),
+    [
+        ("deleteWhen", "4", {"delete_hours": (4,)}),
+        ("deleteWhen", "4;16", {"delete_hours": (4, 16)}),
+        ("deleteWhen", "004; 0;23;", {"delete_hours": (4, 0, 23)}),
+        ("diskMaxUsedSpaceRatio", "5", {"disk_ratio_clean": 0.1}),
+        ("diskMaxUsedSpaceRatio", "99", {"disk_ratio_clean": 0.95}),
+        ("mappedFileSizeConsumeQueue", "6000010", {"queue_file_entries": 300_001}),
+        ("mappedFileSizeConsumeQueue", "6000000", {"queue_file_entries": 300_000}),
+        ("storePathCommitLog", "", {"commit_log_dir": None}),
+    ],
+)
+def test_values_that_rocketmq_takes_are_taken(
+    key: str, value: str, meant: dict[str, object]
+) -> None:
+    """Read, rounded and moved into their limits as its own classes do it."""
+    store = BrokerSettings.load(None, {key: value}, {})[0].store
+    assert {name: getattr(store, name) for name in meant} == meant
+
+
+@pytest.mark.parametrize("key", ["brokerName", "brokerClusterName"])
+def test_names_may_be_those_of_hosts(key: str) -> None:
+    """With dots, as RocketMQ's default has them, but fit to name a folder."""
+    settings, _ = BrokerSettings.load(None, {key: "host1.example.com"}, {})
+    assert "host1.example.com" in (settings.broker_name, settings.broker_cluster_name)
+    for bad in (".", "..", "a/b", "a" * 128, "é", "a b", ""):
+        with pytest.raises(SettingsError, match=f"{key} cannot be"):
+            BrokerSettings.load(None, {key: bad}, {})
+
+
+def test_what_is_printed_can_be_loaded() -> None:
+    """Also what has no value: it means its default again."""
+    settings = BrokerSettings(broker_ip1="127.0.0.1")
+    again, warnings = BrokerSettings.load(None, dict(settings.items()), {})
+    assert (again, warnings) == (settings, [])
+
+
 def test_defaults_of_the_store_are_the_stores_own() -> None:
     """Both sides mean the same by a default."""
     settings = BrokerSettings(broker_ip1="127.0.0.1")
@@ -73,6 +111,11 @@ def test_what_the_store_and_the_network_get() -> None:
     ("key", "value", "words"),
     [
         ("listenPort", "70000", "listenPort cannot be '70000'"),
+        ("listenPort", "1", "3 to 65535, since the broker serves on listenPort - 2 as well, or 0"),
+        ("listenPort", "2", "listenPort cannot be '2' (option): allowed: 3 to 65535"),
+        ("storePathRootDir", "", "storePathRootDir cannot be '' (option): allowed: a path"),
+        ("storePathRootDir", "  ", "storePathRootDir cannot be ''"),
+        ("diskMaxUsedSpaceRatio", "x", "allowed: a whole number from 10 to 95"),
         ("brokerName", "a b", "brokerName cannot be 'a b'"),
         ("namesrvAddr", "localhost", "allowed: host:port, several joined by ;"),
         ("namesrvAddr", "localhost:0", "allowed: host:port"),
@@ -83,6 +126,7 @@ def test_what_the_store_and_the_network_get() -> None:
             "messageDelayLevel cannot be '1s 5x' (option): allowed: text like 1s 5s 10s 30s",
         ),
         ("deleteWhen", "24", "deleteWhen cannot be '24'"),
+        ("deleteWhen", "4;;16", "deleteWhen cannot be '4;;16'"),
         ("autoCreateTopicEnable", "maybe", "allowed: true, false"),
         ("brokerRole", "SLAVE", "every broker is a master here"),
         ("brokerId", "1", "every broker is a master here"),
@@ -101,11 +145,13 @@ def test_bad_values_are_explained(key: str, value: str, words: str) -> None:
     [
         ("10911", None, 10913),
         ("0", None, 0),
+        ("3", None, 5),
         ("65535", None, 0),
         ("10911", "0", 0),
         ("10911", "8080", 8080),
         ("10911", "-1", None),
         ("10911", "off", None),
+        ("10911", "", 10913),
     ],
 )
 def test_http_port(listen: str, given: str | None, wanted: int | None) -> None:

@@ -99,3 +99,15 @@ async def test_the_table_is_limited(path: Path) -> None:
     await kv.delete("ns", "k")
     await kv.put("ns", "l", "x" * 97)
     assert kv.get("ns", "k") is None
+
+
+async def test_an_empty_namespace_is_gone(path: Path) -> None:
+    """Names of namespaces that hold nothing do not pile up, also not from an older file."""
+    kv = loaded(path)
+    for number in range(20):
+        await kv.put(f"ns{number}", "k", "v")
+        await kv.delete(f"ns{number}", "k")
+    assert kv.namespace("ns0") is None
+    assert json.loads(stored(path)) == {"configTable": {}}
+    damage(path, b'{"configTable":{"old":{},"ns":{"k":"v"}}}')
+    assert loaded(path).table == {"ns": {"k": "v"}}

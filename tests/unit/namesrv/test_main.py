@@ -49,6 +49,19 @@ def test_what_is_wrong_is_said_in_one_line(tmp_path: Path) -> None:
     assert (out, process.returncode) == ("", 1)
 
 
+def test_a_misspelt_key_is_told_beside_the_error_it_caused(tmp_path: Path) -> None:
+    """One attempt shows all that is wrong with the settings, each line marked."""
+    config = tmp_path / "namesrv.conf"
+    config.write_text("listnPort=9876\nlistenPort=x\nkvConfigPath=\n")
+    with start("-c", str(config)) as process:
+        out, errors = process.communicate(timeout=20)
+    assert (out, process.returncode) == ("", 1)
+    lines = errors.splitlines()
+    assert len(lines) == 3 and all(line.startswith("error: ") for line in lines)
+    for words in ("listenPort cannot be 'x'", "kvConfigPath cannot be ''", "unknown key listnPort"):
+        assert words in errors
+
+
 def test_rocketmqs_keys_are_read(tmp_path: Path) -> None:
     """A namesrv.conf of RocketMQ works as it is."""
     config = tmp_path / "namesrv.conf"

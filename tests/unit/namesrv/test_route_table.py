@@ -323,6 +323,36 @@ def test_mappings_of_static_topics_come_and_go(table: RouteTable) -> None:
     assert table.mappings == {}
 
 
+def with_mappings(*mapped: str, counter: int, bname: object = "a") -> Registration:
+    """The master with topics t and u, and mappings of the given ones."""
+    wrapper = TopicConfigSerializeWrapper(
+        topic_config_table=topics("t", "u").topic_config_table,
+        data_version=DataVersion(counter=counter),
+        topic_queue_mapping_info_map={topic: {"bname": bname} for topic in mapped},
+    )
+    return replace(MASTER, topics=wrapper)
+
+
+def test_mappings_go_with_their_topic(table: RouteTable) -> None:
+    """And stay when a later registration, of another topic alone, does not name them."""
+    table.register(with_mappings("t", counter=1))
+    table.register(with_mappings("u", counter=2))
+    assert set(table.mappings) == {"t", "u"}
+    table.delete_topic("t")
+    assert set(table.mappings) == {"u"}
+    table.delete_topic("u", "c")
+    assert table.mappings == {}
+
+
+@pytest.mark.parametrize("bname", ["a", "nobody", ["a"], 7, "", None])
+def test_mappings_of_no_topic_are_not_kept(table: RouteTable, bname: object) -> None:
+    """What no route can show is forgotten: a peer that makes up names does not fill the memory."""
+    for version in range(1, 5):
+        made_up = [f"x{version}-{number}" for number in range(100)]
+        table.register(with_mappings("t", *made_up, counter=version, bname=bname))
+    assert table.mappings == ({} if bname == "nobody" else {"t": {"a": {"bname": bname}}})
+
+
 def test_numbers_of_brokers_and_topics_are_limited(clock: Clock) -> None:
     """What would pass a limit is refused as a whole, with the setting's name."""
     table = RouteTable(clock, brokers_max=1, topics_max=3)

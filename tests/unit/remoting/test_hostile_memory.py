@@ -33,6 +33,10 @@ CASES: dict[str, tuple[Callable[[bytes], object], bytes]] = {
         decode_payload,
         payload(0, b'{"extFields":%s}' % json_object(b"1")),
     ),
+    "many halves of characters in JSON": (
+        decode_payload,
+        payload(0, rb'{"remark":"\n%s"}' % (rb"\ud800\n\\" * COUNT)),
+    ),
     "many fields in msgpack": (
         decode_payload,
         payload(2, msgpack.packb([1, {f"{n:x}": "" for n in range(COUNT)}, 1, 1, None, 1, 1])),

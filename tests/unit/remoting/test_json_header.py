@@ -61,6 +61,28 @@ def test_text_that_is_no_utf_8_is_mended_as_in_java() -> None:
 
 
 @pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        (rb"\ud800bad", "\ufffdbad"),
+        (rb"bad\uDC00", "bad\ufffd"),
+        (rb"\ud800\ud83d\ude00\ud800", "\ufffd😀\ufffd"),
+        (rb"\ud800\n\"", '\ufffd\n"'),
+        (rb"\\ud800\ud800", "\\ud800\ufffd"),
+        (b"\xff\\udfff", "\ufffd\ufffd"),
+    ],
+)
+def test_half_a_character_is_mended(written: bytes, read: str) -> None:
+    """Half of a surrogate pair, in a value or a name, from a plain or an odd client, costs only
+    itself: the connection goes on.
+    """
+    for rest in (b"", b',"e":1'):
+        command = decode_header_bytes(b'{"code":1,"extFields":{"a":"%s"%s}}' % (written, rest))
+        assert command.ext["a"] == read
+    assert read in decode_header_bytes(b'{"extFields":{"%s":"1"}}' % written).ext
+    assert decode_header_bytes(b'{"remark":"%s"}' % written).remark == read
+
+
+@pytest.mark.parametrize(
     "data",
     [
         b"",
@@ -74,7 +96,7 @@ def test_text_that_is_no_utf_8_is_mended_as_in_java() -> None:
         b'{"opaque":"\xd9\xa1"}',
         b'{"flag":"--1"}',
         b'{"extFields":["a"]}',
-        b'{"extFields":{"a":"\\ud800"}}',
+        b'{"extFields":{"a":"\\ud80',
         b'{"x":' + b"[" * 100_000,
         b'{"code":"1","x":' + b'{"a":' * 100_000,
     ],

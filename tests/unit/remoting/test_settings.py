@@ -147,6 +147,15 @@ def test_every_bad_value_is_named_at_once(tmp_path: Path) -> None:
     assert f"(in {tmp_path}/broker.conf)" in str(error.value)
 
 
+def test_a_bad_value_leaves_the_warnings(tmp_path: Path) -> None:
+    """A misspelt key may be why another one is wrong; both are told in one attempt."""
+    with pytest.raises(SettingsError) as error:
+        load("listenPrt=1\nhttpPort=10911", tmp_path)
+    (warning,) = error.value.warnings
+    assert warning.startswith("unknown key listenPrt")
+    assert str(error.value).splitlines() == ["listenPort and httpPort must differ", warning]
+
+
 def test_a_file_that_cannot_be_read_is_a_clear_error(tmp_path: Path) -> None:
     """A missing, huge or malformed file is named with the reason."""
     with pytest.raises(SettingsError, match=r"nowhere.conf: No such file"):

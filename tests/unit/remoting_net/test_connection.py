@@ -178,17 +178,36 @@ async def test_garbage_closes_its_connection_and_no_other(
     assert server.statistics().closed["protocol error"] == 1
 
 
-async def test_a_frame_that_never_ends_is_cut_off(start_server: Servers) -> None:
-    """Half a frame may wait only so long, however slowly it goes on arriving."""
+@pytest.mark.parametrize("begun_bytes", [1, 3, 10, 5_000, 50_000])
+async def test_a_frame_that_never_ends_is_cut_off(start_server: Servers, begun_bytes: int) -> None:
+    """However little of a frame is there, its rest may take only so long, and drip or not."""
     server = await start_server(limits=NetLimits(frame_timeout_s=0.3, sweep_interval_s=0.05))
     frame = encode_frame(request(1, bytes(100_000)))
     async with await RawPeer.connect(server.port) as peer:
-        await peer.send(frame[:50_000])
-        await until(lambda: server.budget.partial_bytes == 50_000)
-        await peer.send(frame[50_000:50_010])
-        assert await peer.closed()
+        await peer.send(frame[:begun_bytes])
+        await until(lambda: server.budget.partial_bytes == begun_bytes)
+        await peer.send(frame[begun_bytes : begun_bytes + 10])
+        assert await peer.closed(timeout_s=2)
     assert server.statistics().closed == {"frame timeout": 1}
     assert server.budget.partial_bytes == 0
+
+
+async def test_a_frame_is_in_time_as_long_as_it_is_not_read(start_server: Servers) -> None:
+    """While unsent replies stop the reading, the rest of a frame cannot come and is not missed."""
+    loop = asyncio.get_running_loop()
+
+    def flood(connection: Connection, command: Command) -> None:
+        loop.call_later(0.05, connection.send, command.reply(0, {}, bytes(12_000_000)))
+
+    server = await start_server(flood, NetLimits(frame_timeout_s=0.3, sweep_interval_s=0.05))
+    first, second = encode_frame(request(1)), encode_frame(request(2))
+    async with await RawPeer.connect(server.port) as peer:
+        await peer.send(first + second[:10])
+        await until(lambda: server.budget.unsent_bytes and server.budget.partial_bytes)
+        await asyncio.sleep(0.6)
+        await peer.send(second[10:])
+        assert [(await peer.read()).opaque for _ in range(2)] == [1, 2]
+    assert server.statistics().closed == {}
 
 
 def partly(server: Server, held_bytes: int) -> Callable[[], bool]:

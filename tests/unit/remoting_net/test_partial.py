@@ -70,3 +70,15 @@ def test_a_dripped_frame_takes_little_more_than_its_bytes() -> None:
     tracemalloc.stop()
     assert used_bytes < size * 1.5
     assert len(partial.gather(b"xx")) == size + 4
+
+
+def test_a_length_word_in_pieces_begins_no_second_frame() -> None:
+    """Its frame began with the first byte: nothing is returned before all of it is there."""
+    partial = PartialFrame(LIMIT)
+    partial.keep(b"\0\0")
+    assert partial.gather(b"\0") == b""
+    assert partial.gather(b"\x05ab") == b""
+    assert (partial.held_bytes, partial.wanted_bytes) == (6, 9)
+    assert partial.gather(b"cde") == b"\0\0\0\x05abcde"
+    partial.keep(b"\x7f")
+    assert partial.gather(b"\xff\xff\xff") == b"\x7f\xff\xff\xff", "for the scan to refuse"

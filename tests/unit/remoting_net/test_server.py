@@ -225,3 +225,11 @@ async def test_a_taken_port_is_named(start_server: Servers) -> None:
     server = await start_server()
     with pytest.raises(OSError, match=f"cannot listen on 127.0.0.1:{server.port}"):
         await open_listener("127.0.0.1", server.port)
+
+
+@pytest.mark.parametrize("host", ["foo.invalid", "x" * 70 + ".example", "192.0.2.1"])
+async def test_an_address_that_is_none_of_ours_is_named(host: str) -> None:
+    """Whether the look-up fails or the binding."""
+    with pytest.raises(OSError, match=f"cannot listen on {host}:9876: .") as refused:
+        await open_listener(host, 9876)
+    assert refused.value.strerror and refused.value.strerror.startswith("cannot listen on")
