@@ -23,13 +23,14 @@ from aerobee.remoting.command import Command, next_opaque
 from aerobee.remoting.frame import encode_frame
 from aerobee.remoting.record import iter_records
 
+SCAN_NS_MAX = scan.SCAN_NS_MAX
 ORDERS = [("red", 1), ("blue", 7), ("red", 12), ("green", 30), ("red", 99)]
 
 
 @pytest.fixture
 async def broker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Broker]:
     """A broker that filters by properties and has five messages in queue 0 of topic T."""
-    monkeypatch.setattr(scan, "SCAN_NS_MAX", 10**12)  # a busy machine answers with fewer, in parts
+    monkeypatch.setattr(scan, "SCAN_NS_MAX", 10**12)  # else a busy machine answers in parts
     async with (
         running_broker(tmp_path, enablePropertyFilter="true") as running,
         await RawPeer.connect(running.port) as producer,
@@ -221,9 +222,10 @@ async def test_without_property_filters_sql_is_refused(tmp_path: Path) -> None:
 
 
 async def test_other_clients_are_served_while_one_filters_much(
-    broker: Broker, consumer: RawPeer
+    broker: Broker, consumer: RawPeer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A walk over messages ends after some milliseconds; the client is told where to go on."""
+    monkeypatch.setattr(scan, "SCAN_NS_MAX", SCAN_NS_MAX)
     async with await RawPeer.connect(broker.port) as producer:
         frames = [
             encode_frame(send_command(properties="UNIQ_KEY\x01A\x02" + "x\x01y\x02" * 3000))
