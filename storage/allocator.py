@@ -17,6 +17,7 @@ log = logging.getLogger(__name__)
 
 HELPER_DEATHS_MAX: Final = 3
 INLINE_STEP_BYTES: Final = MIB
+WINDOW_BYTES_MIN: Final = MIB
 
 
 class Allocator:
@@ -38,6 +39,7 @@ class Allocator:
         self._deaths = 0
         self._inline = not settings.helper_process
         self._waiting: list[Callable[[], None]] = []
+        self.window_bytes = settings.window_bytes  # less where the disk is nearly full
         self.full: OSError | None = None
         self.ask_at = 0  # the position from which on more space should be ordered
         self.on_progress: Callable[[], None] = lambda: None
@@ -67,7 +69,7 @@ class Allocator:
         """
         if self._ordered is not None or (self.full is not None and not again):
             return
-        target = position + max(self._settings.window_bytes, least)
+        target = position + max(self.window_bytes, least)
         try:
             segment = self._segments.find(position)
             if segment is not None and segment.ready == segment.end and target > segment.end:
@@ -83,6 +85,11 @@ class Allocator:
                 self._prepare_inline(segment, position, until, least)
         else:
             self._set_ask_at(position)
+
+    def limit_window(self, room_bytes: int) -> None:
+        """Prepare no further ahead than `room_bytes`, but for the small step that a write needs."""
+        most = self._settings.window_bytes
+        self.window_bytes = min(most, max(room_bytes, WINDOW_BYTES_MIN))
 
     def when_progress(self, callback: Callable[[], None]) -> None:
         """Call back once, when more space is ready or has been refused."""
@@ -145,11 +152,11 @@ class Allocator:
         segment.ready = max(segment.ready, segment.base + number)
         if segment.ready >= self._ordered_until:
             self._ordered = None
-            self._set_ask_at(segment.ready - self._settings.window_bytes)
+            self._set_ask_at(segment.ready - self.window_bytes)
 
     def _set_ask_at(self, position: int) -> None:
         """Order again when a step's worth of the window has been used up."""
-        step = min(zeroing.REPORT_STEP_BYTES, max(1, self._settings.window_bytes // 4))
+        step = min(zeroing.REPORT_STEP_BYTES, max(1, self.window_bytes // 4))
         self.ask_at = position + step
 
     def _refused(self, error: OSError) -> None:
@@ -225,5 +232,5 @@ class Allocator:
             self._refused(error)
             return
         self.full = None
-        self.ask_at = segment.ready - min(step, self._settings.window_bytes) // 2
+        self.ask_at = segment.ready - min(step, self.window_bytes) // 2
         self._progressed()

@@ -94,8 +94,11 @@ class CommitLog:
         return self._refusal
 
     def start(self, position: int) -> None:
-        """Begin to append at `position`, behind which everything is prepared, or will be."""
-        self.position = self.committed = self.flushed_position = position
+        """Begin to append at `position`, behind which everything is prepared, or will be.
+
+        How much of what lies before is on the disk has been told before: see Flusher.start.
+        """
+        self.position = self.committed = position
         self._tail = self._segments.find(position)
         self._refusal = None
         self._set_limit()

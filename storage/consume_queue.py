@@ -8,31 +8,25 @@ import errno
 import logging
 import mmap
 import struct
-from collections import OrderedDict
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from aerobee.remoting.record import MAGIC_V1, MAGIC_V2
 from aerobee.storage.errors import LogFull, LogUnavailable
 from aerobee.storage.files import Files
-from aerobee.storage.layout import ENTRY_BYTES, FileSpan, file_name, file_spans
-from aerobee.storage.queue_files import BLANK_ENTRY, BLANK_SIZE, ENTRY, check_spans, find_end
-
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
+from aerobee.storage.layout import ENTRY_BYTES
+from aerobee.storage.queue_entries import NO_BUFFER, QueueEntries
+from aerobee.storage.queue_files import BLANK_ENTRY, ENTRY, check_spans, find_end
 
 log = logging.getLogger(__name__)
 
 FIRST_STEP_ENTRIES: Final = 816  # 16 KiB of disk for a queue that sees few messages
 STEP_ENTRIES_MAX: Final = 12_288  # 240 KiB, prepared in some 50 microseconds
-OLD_MAPS_MAX: Final = 4  # files of one queue that stay mapped for readers far behind
-
-_NO_BUFFER: Final = mmap.mmap(-1, ENTRY_BYTES)
 
 
-class ConsumeQueue:
-    """Entries `min_offset` to `max_offset - 1` of one queue; offsets count messages from 0.
+class ConsumeQueue(QueueEntries):
+    """A queue that can be written; QueueEntries is how it is read.
 
     `pack_entry`, `buffer`, `base` and `limit` are there for CommitLog.append: entry number
     `max_offset` may be packed into `buffer` at `(max_offset - base) * 20` while it is below
@@ -40,25 +34,17 @@ class ConsumeQueue:
     """
 
     __slots__ = (
-        "_directory",
-        "_fd",
-        "_file_entries",
-        "_files",
-        "_maps",
+        "_changes",
+        "_ready",
+        "_rolled",
         "_step",
         "_write",
-        "base",
-        "buffer",
+        "changed",
         "flushed_offset",
         "limit",
         "magic",
-        "max_offset",
-        "min_offset",
         "pack_entry",
         "prefix",
-        "queue_id",
-        "rolled_fds",
-        "topic",
         "unsynced",
     )
 
@@ -71,17 +57,14 @@ class ConsumeQueue:
         file_entries: int,
         *,
         write: bool = True,
+        changes: "list[ConsumeQueue] | None" = None,
     ) -> None:
-        self._files = files
-        self._directory = directory
-        self._file_entries = file_entries
+        super().__init__(files, directory, topic, queue_id, file_entries)
         self._write = write
-        self._fd = -1
-        self.rolled_fds: list[int] = []  # full files that the flusher has yet to sync and close
-        self._maps: OrderedDict[int, mmap.mmap] = OrderedDict()
+        self._changes = changes
+        self._ready = 0  # up to there the open file is prepared; `limit` may be lower
+        self._rolled: list[mmap.mmap] = []  # full files, kept in memory until they are synced
         self._step = FIRST_STEP_ENTRIES
-        self.topic = topic
-        self.queue_id = queue_id
         name = topic.encode()
         if len(topic) > 127:  # the length no longer fits a signed byte
             self.magic = MAGIC_V2
@@ -90,32 +73,10 @@ class ConsumeQueue:
             self.magic = MAGIC_V1
             self.prefix = struct.pack(">B", len(name)) + name
         self.pack_entry = ENTRY.pack_into
-        self.buffer: mmap.mmap = _NO_BUFFER
-        self.base = 0
         self.limit = 0
-        self.min_offset = 0
-        self.max_offset = 0
         self.flushed_offset = 0
-        self.unsynced = False  # whether files of an earlier process may not be on the disk
-
-    @property
-    def file_bytes(self) -> int:
-        """The size of each file."""
-        return self._file_entries * ENTRY_BYTES
-
-    @property
-    def fd(self) -> int:
-        """The number of the file that is written, -1 before the first message."""
-        return self._fd
-
-    @property
-    def directory(self) -> Path:
-        """Where the files are."""
-        return self._directory
-
-    def spans(self) -> list[FileSpan]:
-        """List the files, oldest first."""
-        return file_spans(self._directory)
+        self.changed = False  # since `settle`; then it is in the list of changes, too
+        self.unsynced = False  # whether files that are not open may not be on the disk
 
     def load(self, known_offset: int = 0) -> None:
         """Find the end; everything below `known_offset` is taken as sound.
@@ -148,38 +109,57 @@ class ConsumeQueue:
     def extend(self) -> None:
         """Make room for more entries: prepared disk space, a further file where one is full.
 
-        Errors: LogFull when the disk refuses, LogUnavailable on any other failure.
+        The first append after `settle` comes here, too: that is how a change is noticed without a
+        step of its own for each message. Errors: LogFull when the disk refuses, LogUnavailable on
+        any other failure.
         """
         if not self._write:
             raise LogUnavailable("the message is refused: the store is open for reading only")
         offset = self.max_offset
+        if offset >= self._ready:
+            try:
+                self._prepare(offset)
+            except OSError as error:
+                if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                    raise LogFull(
+                        f"the message is refused: no space for its queue: {error}"
+                    ) from error
+                raise LogUnavailable(f"the message is refused: its queue: {error}") from error
+        self.limit = self._ready
+        self.note_change()
+
+    def _prepare(self, offset: int) -> None:
+        """Give the next entries disk space; the file is open only meanwhile, its map stays."""
         base = offset // self._file_entries * self._file_entries
         count = min(self._step, base + self._file_entries - offset)
+        if self.is_open and base == self.base:
+            fd = self._files.open(self._path(base))
+        else:
+            fd = self._open_tail(base)
         try:
-            if self._fd < 0 or base != self.base:
-                self._open_tail(base)
-            self._files.prepare(self._fd, (offset - base) * ENTRY_BYTES, count * ENTRY_BYTES)
-        except OSError as error:
-            if error.errno in (errno.ENOSPC, errno.EDQUOT):
-                raise LogFull(f"the message is refused: no space for its queue: {error}") from error
-            raise LogUnavailable(f"the message is refused: its queue: {error}") from error
-        self.limit = offset + count
+            self._files.prepare(fd, (offset - base) * ENTRY_BYTES, count * ENTRY_BYTES)
+        finally:
+            self._files.close(fd)
+        self._ready = offset + count
         self._step = min(self._step * 4, STEP_ENTRIES_MAX)
 
-    def _open_tail(self, base: int) -> None:
-        """Open or make the file that starts with entry `base` and write to it from then on."""
-        path = self._directory / file_name(base * ENTRY_BYTES)
-        if self._fd < 0:
+    def _open_tail(self, base: int) -> int:
+        """Map, or make, the file that starts with entry `base`, to be written from then on.
+
+        Returns its number, which the caller closes.
+        """
+        path = self._path(base)
+        first = not self.is_open
+        if first:
+            self._maps.clear()  # each counts as an open file
             self._files.make_directory(self._directory)
         fresh = not path.exists()
         fd = self._files.open(path, create=True)
         try:
-            if self._fd < 0 and fd >= self._files.queue_files_end:
-                if fresh:
-                    self._files.remove(path)
-                raise OSError(
+            if first and (number := self._files.next_number(fd)) >= self._files.queue_files_end:
+                raise OSError(  # the map keeps that number, `fd` itself is free again at once
                     errno.EMFILE,
-                    f"{fd} files are open, the rest is for connections and the log;"
+                    f"{number} files are open, the rest is for connections and the log;"
                     " raise the limit of open files (ulimit -n)",
                 )
             self._files.resize(fd, self.file_bytes)
@@ -188,54 +168,27 @@ class ConsumeQueue:
             buffer = self._files.map(fd, self.file_bytes, write=True)
         except OSError:
             self._files.close(fd)
+            if fresh:  # the next try must find it fresh again, or the blanks would be missing
+                with suppress(OSError):
+                    self._files.remove(path)
             raise
-        if self._fd >= 0:
-            self.rolled_fds.append(self._fd)
-            self._fd = -1
-        self.close(rolled=False)
-        self._fd, self.base, self.buffer = fd, base, buffer
+        rolled = self._rolled if first else [*self._rolled, self.buffer]
+        self.close()
+        self._rolled, self.base, self.buffer = rolled, base, buffer
         self._maps[base] = buffer
+        return fd
 
-    def entry(self, offset: int) -> tuple[int, int, int]:
-        """Return (position, record size, tags code) of one entry."""
-        buffer, at, _ = self.run(offset, 1)
-        return ENTRY.unpack_from(buffer, at)
+    def note_change(self) -> None:
+        """Put the queue on the list of those that the next round of the flusher looks at."""
+        if not self.changed:
+            self.changed = True
+            if self._changes is not None:
+                self._changes.append(self)
 
-    def run(self, offset: int, count: int) -> tuple[mmap.mmap, int, int]:
-        """Return (buffer, byte place, entries there), at most `count` and up to a file's end."""
-        if not 0 <= offset < self.max_offset:
-            raise IndexError(f"{self.topic}-{self.queue_id} has no entry {offset}")
-        base = offset // self._file_entries * self._file_entries
-        buffer = self.buffer if base == self.base and self._fd >= 0 else self._map(base)
-        count = min(count, self.max_offset - offset, base + self._file_entries - offset)
-        return buffer, (offset - base) * ENTRY_BYTES, count
-
-    def tags(self, offset: int, count: int) -> "npt.NDArray[np.int64]":
-        """Return the tags codes of entries of one file as a strided view, big-endian int64."""
-        import numpy as np  # costs 100 ms, and most brokers never filter that deep
-
-        buffer, at, count = self.run(offset, count)
-        return np.ndarray((count,), ">i8", buffer, at + 12, (ENTRY_BYTES,))
-
-    def _map(self, base: int) -> mmap.mmap:
-        """Map an older file for reading; the least recently used one is let go."""
-        if (buffer := self._maps.get(base)) is not None:
-            self._maps.move_to_end(base)
-            return buffer
-        path = self._directory / file_name(base * ENTRY_BYTES)
-        fd = self._files.open(path, write=False)
-        try:
-            buffer = self._files.map(fd, min(self.file_bytes, self._files.size(path)), write=False)
-        finally:
-            self._files.close(fd)
-        self._maps[base] = buffer
-        while len(self._maps) > OLD_MAPS_MAX:
-            oldest = next(iter(self._maps))
-            if oldest == self.base and self._fd >= 0:
-                self._maps.move_to_end(oldest)
-                continue
-            del self._maps[oldest]
-        return buffer
+    def settle(self) -> None:
+        """Take what there is as seen by the flusher: the next append is a change again."""
+        self.changed = False
+        self.limit = min(self.limit, self.max_offset)
 
     def put(self, offset: int, position: int, size: int, tags_code: int) -> None:
         """Write the entry of a message that is in the log: append it, mend it, or leave it.
@@ -251,7 +204,7 @@ class ConsumeQueue:
             self.max_offset = offset + 1
         elif self.entry(offset) != (position, size, tags_code):
             base = offset // self._file_entries * self._file_entries
-            fd = self._files.open(self._directory / file_name(base * ENTRY_BYTES))
+            fd = self._files.open(self._path(base))
             try:
                 entry = ENTRY.pack(position, size, tags_code)
                 self._files.write(fd, entry, (offset - base) * ENTRY_BYTES)
@@ -262,6 +215,7 @@ class ConsumeQueue:
     def start_at(self, offset: int) -> None:
         """Let an empty queue begin at `offset`; what was in its first file before becomes blank."""
         self.min_offset = self.max_offset = self.limit = self.flushed_offset = offset
+        self.note_change()
 
     def truncate(self, offset: int) -> None:
         """Forget the entries from `offset` on; the next ones are written over zeroed space."""
@@ -275,6 +229,7 @@ class ConsumeQueue:
         self.min_offset = min(self.min_offset, offset)
         self.flushed_offset = min(self.flushed_offset, offset)
         self._step = FIRST_STEP_ENTRIES
+        self.note_change()
 
     def _erase(self, offset: int, old_max: int) -> None:
         for span in self.spans():
@@ -290,44 +245,6 @@ class ConsumeQueue:
                     )
                 finally:
                     self._files.close(fd)
-
-    def end_position(self) -> int:
-        """Return one past the last byte of the newest message, 0 in an empty queue."""
-        if self.max_offset <= self.min_offset:
-            return 0
-        position, size, _ = self.entry(self.max_offset - 1)
-        return 0 if size == BLANK_SIZE else position + size
-
-    def first_from(self, position: int) -> int:
-        """Return the first offset whose message starts at a position of the log or behind it."""
-        low, high = self.min_offset, self.max_offset
-        while low < high:
-            middle = (low + high) // 2
-            begin, size, _ = self.entry(middle)
-            if size == BLANK_SIZE or begin < position:
-                low = middle + 1
-            else:
-                high = middle
-        return low
-
-    def first_behind(self, position: int) -> int:
-        """Return the first offset whose message ends behind a position of the log."""
-        low, high = self.min_offset, self.max_offset
-        while low < high:
-            middle = (low + high) // 2
-            begin, size, _ = self.entry(middle)
-            if size != BLANK_SIZE and begin + size > position:
-                high = middle
-            else:
-                low = middle + 1
-        return low
-
-    def last_position(self) -> int:
-        """Return where the newest message starts, -1 in an empty queue."""
-        if self.max_offset <= self.min_offset:
-            return -1
-        position, size, _ = self.entry(self.max_offset - 1)
-        return -1 if size == BLANK_SIZE else position
 
     def trim(self, log_begin: int) -> None:
         """Let `min_offset` be the first message that the log still has; drop files before it."""
@@ -345,27 +262,33 @@ class ConsumeQueue:
         if offset < self.max_offset:
             self.flushed_offset = max(0, offset)
             self.unsynced = True
+            self.note_change()
 
-    def take_sync_fds(self) -> tuple[list[int], list[int]]:
-        """Return the files to sync: those that stay open, and those to close afterwards."""
-        done, self.rolled_fds = self.rolled_fds, []
+    def open_for_sync(self) -> list[int]:
+        """Open the files to sync, for the caller to close; OSError: none is open, try again."""
+        bases = [self.base] if self.is_open else []
         if self.unsynced:
-            self.unsynced = False
-            for span in self.spans():
-                first = span.begin // ENTRY_BYTES
-                open_already = self._fd >= 0 and first >= self.base
-                if first + self._file_entries > self.flushed_offset and not open_already:
-                    done.append(self._files.open(span.path))
-        return [self._fd] if self._fd >= 0 else [], done
+            firsts = (span.begin // ENTRY_BYTES for span in self.spans())
+            bases = [base for base in firsts if base + self._file_entries > self.flushed_offset]
+        fds: list[int] = []
+        try:
+            for base in bases:
+                with suppress(FileNotFoundError):  # of a topic that has been deleted
+                    fds.append(self._files.open(self._path(base)))
+        except OSError:
+            for fd in fds:
+                self._files.close(fd)
+            raise
+        self._rolled.clear()
+        self.unsynced = False
+        return fds
 
-    def close(self, *, rolled: bool = True) -> None:
+    def close(self) -> None:
         """Close the files; the queue can be read, and extended, again."""
+        if (self.is_open or self._rolled) and self.flushed_offset < self.max_offset:
+            self.unsynced = True
         self._maps.clear()
-        self.buffer = _NO_BUFFER
-        self.base = 0
+        self._rolled = []
+        self.buffer = NO_BUFFER
+        self.base = self._ready = 0
         self.limit = min(self.limit, self.max_offset)
-        if self._fd >= 0:
-            self._files.close(self._fd)
-            self._fd = -1
-        while rolled and self.rolled_fds:
-            self._files.close(self.rolled_fds.pop())

@@ -1,12 +1,15 @@
 """Every queue of the store by topic and number."""
 
-from collections.abc import Iterator, Mapping
+import logging
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 from aerobee.storage.consume_queue import ConsumeQueue
 from aerobee.storage.files import Files
 from aerobee.storage.layout import CONSUME_QUEUE, queue_paths
 from aerobee.storage.settings import StoreSettings
+
+log = logging.getLogger(__name__)
 
 
 class ConsumeQueues:
@@ -18,6 +21,7 @@ class ConsumeQueues:
         self._write = write
         self.root = settings.root / CONSUME_QUEUE
         self.table: dict[tuple[str, int], ConsumeQueue] = {}
+        self._changes: list[ConsumeQueue] = []
 
     def __iter__(self) -> Iterator[ConsumeQueue]:
         return iter(self.table.values())
@@ -45,8 +49,17 @@ class ConsumeQueues:
                 queue_id,
                 self._settings.queue_file_entries,
                 write=self._write,
+                changes=self._changes,
             )
         return queue
+
+    def take_changed(self) -> list[ConsumeQueue]:
+        """Return the queues that have changed since the last call; from now on a change is new."""
+        changed, table = self._changes[:], self.table
+        self._changes.clear()  # the queues hold this very list
+        for queue in changed:
+            queue.settle()
+        return [queue for queue in changed if table.get((queue.topic, queue.queue_id)) is queue]
 
     def _directory(self, topic: str, queue_id: int) -> Path:
         if not topic or "/" in topic or "\0" in topic or topic in (".", "..") or queue_id < 0:
@@ -60,24 +73,39 @@ class ConsumeQueues:
             topics.setdefault(topic, []).append(queue_id)
         return topics
 
-    def delete_topic(self, topic: str) -> bool:
-        """Remove the queues of a topic and their files; its messages stay until the log ages."""
-        queues = [queue for queue in self.table.values() if queue.topic == topic]
-        for queue in queues:
-            del self.table[topic, queue.queue_id]
-            self.remove_files(queue)
-        if queues and self._write:
-            self._files.remove_directory(self.root / topic)
-        return bool(queues)
+    def of_topics(self, topics: Collection[str]) -> list[ConsumeQueue]:
+        """Return the queues of some topics."""
+        return [queue for queue in self.table.values() if queue.topic in topics]
 
-    def remove_files(self, queue: ConsumeQueue) -> None:
-        """Remove a queue's files and directory."""
+    def delete(self, queues: Collection[ConsumeQueue]) -> None:
+        """Remove queues and their files; their messages stay until the log ages.
+
+        An OSError is raised only if not even the first file can be removed; then all is as before.
+        """
+        begun = False
+        for queue in queues:
+            try:
+                begun |= self.remove_files(queue)
+            except OSError as error:
+                if not begun:
+                    raise
+                log.error("queue_not_removed queue=%s error=%s", queue.directory, error)
+        for queue in queues:
+            del self.table[queue.topic, queue.queue_id]
+        for topic in {queue.topic for queue in queues}:
+            self._files.remove_directory(self.root / topic)
+
+    def remove_files(self, queue: ConsumeQueue) -> bool:
+        """Remove a queue's files, the newest first, and its directory; False if it has no files.
+
+        What is left by an end in between is a shorter queue that begins where it began.
+        """
         queue.close()
-        if not self._write:
-            return
-        for span in queue.spans():
+        spans = queue.spans()
+        for span in reversed(spans):
             self._files.remove(span.path)
         self._files.remove_directory(queue.directory)
+        return bool(spans)
 
     def max_end_position(self) -> int:
         """Return up to where the log has certainly been dispatched: the end of the last entry."""

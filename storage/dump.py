@@ -170,7 +170,7 @@ def _dump_checkpoint(path: Path) -> Iterator[str]:
 def _dump_progress(path: Path) -> Iterator[str]:
     progress = decode_progress(path.read_bytes())
     if progress is None:
-        raise CorruptRecord(f"{path}: wrong length or checksum; recovery will ignore it")
+        raise CorruptRecord("wrong length or checksum; recovery will ignore it")
     yield f"flushed and dispatched to {progress.position}, stored {_time(progress.timestamp)}"
     for (topic, queue_id), max_offset in sorted(progress.queues.items()):
         yield f"{topic}-{queue_id} max offset {max_offset}"
@@ -187,7 +187,7 @@ def _dump_marker(path: Path) -> Iterator[str]:
 def _dump_delayed(path: Path) -> Iterator[str]:
     notes = decode_page(path.read_bytes())
     if not notes:
-        raise CorruptRecord(f"{path}: no note with a right checksum; the log will be read instead")
+        raise CorruptRecord("no note with a right checksum; the log will be read instead")
     for note in notes:
         yield f"deliveries before {note.position}:"
         for level, offset in sorted(note.offsets.items()):

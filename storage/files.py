@@ -22,6 +22,7 @@ ZERO_STEP_BYTES: Final = 64 * 1024
 FALLOC_FL_KEEP_SIZE: Final = 1
 FALLOC_FL_PUNCH_HOLE: Final = 2
 BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
+MAPS_MAX: Final = Path("/proc/sys/vm/max_map_count")
 
 _ZEROS: Final = bytes(ZERO_STEP_BYTES)
 _NOT_SUPPORTED: Final = frozenset({errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL})
@@ -30,12 +31,18 @@ _NOT_SUPPORTED: Final = frozenset({errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL}
 class Files:
     """The real file system."""
 
-    queue_files_end: int = 1 << 30  # no queue is opened under this file number or a higher one
+    queue_files_end: int = 1 << 30  # no queue's map gets this file number or a higher one
 
     def open(self, path: Path, *, create: bool = False, write: bool = True) -> int:
         """Open a file and return its number; it is not inherited by child processes."""
         flags = (os.O_RDWR if write else os.O_RDONLY) | (os.O_CREAT if create else 0)
         return os.open(path, flags | os.O_CLOEXEC, 0o644)
+
+    def next_number(self, fd: int) -> int:
+        """Return the number that the next file, or map, of this process gets."""
+        number = os.dup(fd)
+        os.close(number)
+        return number
 
     def close(self, fd: int) -> None:
         """Close a file number."""
@@ -104,6 +111,13 @@ class Files:
         except OSError:
             return b""
 
+    def maps_max(self) -> int:
+        """Return how many maps a process may have, 65,530 where that cannot be told."""
+        try:
+            return int(MAPS_MAX.read_bytes())
+        except (OSError, ValueError):
+            return 65_530
+
     def map(self, fd: int, size: int, *, write: bool) -> mmap.mmap:
         """Map a file; touch only pages that have disk space, a hole can end the process."""
         return mmap.mmap(fd, size, access=mmap.ACCESS_WRITE if write else mmap.ACCESS_READ)
@@ -157,6 +171,15 @@ class Files:
         stat = os.statvfs(path)
         used = stat.f_blocks - stat.f_bfree
         return used / (used + stat.f_bavail) if used + stat.f_bavail else 1.0
+
+    def disk_bytes(self, path: Path) -> int:
+        """Return how much the file system of a path holds, without what is kept for root."""
+        stat = os.statvfs(path)
+        return (stat.f_blocks - stat.f_bfree + stat.f_bavail) * stat.f_frsize
+
+    def allocated_bytes(self, fd: int) -> int:
+        """Return how much disk space a file has, holes not counted."""
+        return os.fstat(fd).st_blocks * 512
 
     def try_lock(self, fd: int) -> bool:
         """Take the advisory lock on the first byte, as Java's `FileChannel.tryLock(0, 1, false)`.

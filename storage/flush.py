@@ -2,13 +2,13 @@
 
 A round syncs every file that has changed since the last one. Rounds of the log and of the queues
 run side by side, at most one of each. A queue round that covers everything dispatched before it
-began ends with `on_checkpoint`.
+began ends with the checkpoint files being written, also in the background.
 """
 
 import logging
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -18,16 +18,22 @@ from aerobee.storage.consume_queues import ConsumeQueues
 from aerobee.storage.files import Files, wait_readable
 from aerobee.storage.settings import StoreSettings
 from aerobee.storage.sync_backends import SyncBackend
+from aerobee.storage.worker import Job
 
 log = logging.getLogger(__name__)
 
 LOG_ROUND: Final = 1
 QUEUE_ROUND: Final = 2
+CHECKPOINT: Final = 3
 QUEUES_PER_SUBMIT: Final = 64  # of many changed queues, so many are synced at a time
 
 Done = Callable[[bool], None]
-OnCheckpoint = Callable[[int, dict[tuple[str, int], int], int], None]
-"""Takes the position, the max offset of every queue, and where the newest record starts, or -1."""
+Offsets = list[tuple[ConsumeQueue, int]]
+"""Queues and their max offsets at one moment."""
+
+OnCheckpoint = Callable[[int, Offsets, int], Job]
+"""Takes the position, the queues that changed since the last checkpoint, and where the newest
+record of theirs starts, or -1; returns the work of writing that down."""
 
 
 @dataclass(slots=True)
@@ -35,12 +41,13 @@ class QueueRound:
     """The queues to sync so that everything dispatched below `position` is on the disk."""
 
     position: int
-    offsets: dict[tuple[str, int], int]  # of every queue when the round began
-    waiting: list[tuple[ConsumeQueue, int]]
+    offsets: Offsets  # of every queue that had changed when the round began
+    waiting: Offsets  # those whose files are still to be synced
     last_position: int = -1  # of the newest record
     under_way: int = 0
     to_close: list[int] = field(default_factory=list)
     failed: bool = False
+    writing: bool = False  # all is synced, and the checkpoints are being written
 
 
 class Flusher:
@@ -67,7 +74,7 @@ class Flusher:
         self._log_failed = 0
         self._queue_round: QueueRound | None = None
         self._checkpointed = 0
-        self.on_checkpoint: OnCheckpoint = lambda *_: None
+        self.on_checkpoint: OnCheckpoint = lambda *_: lambda: None
         self.fsyncs = 0
         self.log_fsyncs = 0
         self.timeouts = 0
@@ -127,8 +134,8 @@ class Flusher:
         """Begin to sync every queue that has changed, unless that is under way."""
         if self._queue_round is not None or self._log.committed <= self._checkpointed:
             return
-        offsets = {(q.topic, q.queue_id): q.max_offset for q in self._queues}
-        waiting = [(q, q.max_offset) for q in self._queues if q.max_offset > q.flushed_offset]
+        offsets = [(queue, queue.max_offset) for queue in self._queues.take_changed()]
+        waiting = [(queue, offset) for queue, offset in offsets if offset > queue.flushed_offset]
         last = max((q.entry(offset - 1)[0] for q, offset in waiting if offset > 0), default=-1)
         self._queue_round = QueueRound(self._log.committed, offsets, waiting, last)
         self._next_queues()
@@ -136,6 +143,9 @@ class Flusher:
     def on_readable(self) -> None:
         """Take completions, release the requests they cover, begin the next round if one waits."""
         for token, error in self._backend.completed():
+            if token == CHECKPOINT:
+                self._checkpoint_written(error)
+                continue
             self.fsyncs += 1
             if token == LOG_ROUND:
                 self.log_fsyncs += 1
@@ -170,6 +180,16 @@ class Flusher:
             position, _, done = self._waiting.popleft()
             done(position <= self._log.flushed_position)
         self._backend.close()
+        if self._queue_round is not None:
+            self._close_files(self._queue_round)
+
+    def forget(self, queues: Collection[ConsumeQueue]) -> None:
+        """Note nothing more of queues that are gone, and note again what is there."""
+        if (round_ := self._queue_round) is not None:
+            gone = {id(queue) for queue in queues}
+            round_.offsets = [item for item in round_.offsets if id(item[0]) not in gone]
+            round_.waiting = [item for item in round_.waiting if id(item[0]) not in gone]
+        self._checkpointed = -1
 
     def _log_synced(self, error: int) -> None:
         self._log_under_way -= 1
@@ -197,32 +217,35 @@ class Flusher:
         """Submit the next few files of the round, or end it."""
         round_ = self._queue_round
         assert round_ is not None
-        if not round_.waiting:
+        fds: list[int] = []
+        while round_.waiting and not fds:
+            batch = round_.waiting[:QUEUES_PER_SUBMIT]
+            del round_.waiting[:QUEUES_PER_SUBMIT]
+            fds = self._open_files(batch, round_)
+        if not fds:
             self._finish_queues()
             return
-        batch, round_.waiting = (
-            round_.waiting[:QUEUES_PER_SUBMIT],
-            round_.waiting[QUEUES_PER_SUBMIT:],
-        )
-        fds: list[int] = []
-        for queue, offset in batch:
-            try:
-                stay, go = queue.take_sync_fds()
-            except OSError as error:  # its files are gone: the topic has been deleted
-                log.warning("queue_sync_skipped queue=%s error=%s", queue.directory, error)
-                continue
-            fds += stay + go
-            round_.to_close += go
-            queue.flushed_offset = offset  # taken back if the sync fails: see _finish_queues
-        if not fds:
-            self._next_queues()
-            return
+        round_.to_close += fds
         round_.under_way = len(fds)
         try:
             self._backend.submit(fds, QUEUE_ROUND)
         except OSError as error:
             round_.under_way = 1
             self._queue_synced(error.errno or 5)
+
+    def _open_files(self, batch: Offsets, round_: QueueRound) -> list[int]:
+        """Open the files of some queues; where that fails the round has failed."""
+        fds: list[int] = []
+        for queue, offset in batch:
+            try:
+                fds += queue.open_for_sync()
+            except OSError as error:
+                log.error("queue_sync_failed queue=%s error=%s", queue.directory, error)
+                round_.failed = True
+                round_.waiting.clear()
+                break
+            queue.flushed_offset = offset  # taken back if the sync fails: see _finish_queues
+        return fds
 
     def _queue_synced(self, error: int) -> None:
         round_ = self._queue_round
@@ -234,19 +257,23 @@ class Flusher:
             round_.failed = True
         if round_.under_way:
             return
+        self._close_files(round_)
+        self._next_queues()
+
+    def _close_files(self, round_: QueueRound) -> None:
         while round_.to_close:
             self._files.close(round_.to_close.pop())
-        self._next_queues()
 
     def _finish_queues(self) -> None:
         """End a round whose files are synced as soon as the log is, too."""
         round_ = self._queue_round
-        if round_ is None or round_.waiting or round_.under_way:
+        if round_ is None or round_.waiting or round_.under_way or round_.writing:
             return
         if round_.failed:
             self._queue_round = None
-            for queue in self._queues:
+            for queue, _ in round_.offsets:
                 queue.distrust(0)
+                queue.note_change()
             return
         if self._log_failed:
             self._queue_round = None
@@ -254,6 +281,12 @@ class Flusher:
         if self._log.flushed_position < round_.position:
             self.flush_log()
             return  # comes back from _log_synced
-        self._queue_round = None
         self._checkpointed = round_.position
-        self.on_checkpoint(round_.position, round_.offsets, round_.last_position)
+        round_.writing = True
+        job = self.on_checkpoint(round_.position, round_.offsets, round_.last_position)
+        self._backend.run(job, CHECKPOINT)
+
+    def _checkpoint_written(self, error: int) -> None:
+        self._queue_round = None
+        if error:  # the older ones stay true
+            log.error("checkpoint_failed errno=%d", error)

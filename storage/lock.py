@@ -31,7 +31,7 @@ class StoreLock:
                     f"{self._root} is in use by another broker: stop it, or give this one another"
                     " storePathRootDir"
                 )
-            self._files.write(fd, b"lock", 0)
+            self._write_text(fd)
         except OSError as error:
             self._files.close(fd)
             if error.errno in (errno.ENOLCK, errno.ENOTSUP):
@@ -43,6 +43,14 @@ class StoreLock:
         self._fd = fd
         _held.add(self._root)
         return fd
+
+    def _write_text(self, fd: int) -> None:
+        """Leave what Java leaves; nobody reads it, so a full disk may keep it out."""
+        try:
+            self._files.write(fd, b"lock", 0)
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
 
     def release(self) -> None:
         """Let the next broker in; the file stays."""

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
+from aerobee.storage.allocator import Allocator
 from aerobee.storage.commit_log import CommitLog
 from aerobee.storage.consume_queues import ConsumeQueues
 from aerobee.storage.files import Files
@@ -29,6 +30,7 @@ class Retention:
         commit_log: CommitLog,
         segments: Segments,
         queues: ConsumeQueues,
+        allocator: Allocator,
         settings: StoreSettings,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -36,9 +38,11 @@ class Retention:
         self._log = commit_log
         self._segments = segments
         self._queues = queues
+        self._allocator = allocator
         self._settings = settings
         self._clock = clock
         self.disk_used_ratio = 0.0
+        self._prepared_ratio = 0.0  # of the disk is prepared for the log and not used yet
         self.removed_files = 0
 
     def apply(self, settings: StoreSettings) -> None:
@@ -46,24 +50,34 @@ class Retention:
         self._settings = settings
 
     def check_disk(self) -> None:
-        """Measure how full the disk is; above disk_ratio_max the log takes no messages."""
+        """Measure how full the disk is; above disk_ratio_max the log takes no messages.
+
+        Space that is prepared and not used yet is ours to fill, so it counts as free; and no more
+        of it is prepared than up to that ratio, or queues would find no space for their files.
+        """
+        settings = self._settings
         try:
-            self.disk_used_ratio = ratio = self._files.disk_used_ratio(self._settings.log_dir)
+            self.disk_used_ratio = ratio = self._files.disk_used_ratio(settings.log_dir)
+            disk_bytes = self._files.disk_bytes(settings.log_dir)
+            prepared = self._segments.prepared_bytes(self._log.position)
         except OSError as error:
-            log.error("disk_check_failed path=%s error=%s", self._settings.log_dir, error)
+            log.error("disk_check_failed path=%s error=%s", settings.log_dir, error)
             return
-        full = ratio > self._settings.disk_ratio_max
+        self._prepared_ratio = prepared / disk_bytes if disk_bytes else 0.0
+        room = prepared + int((settings.disk_ratio_max - ratio) * disk_bytes)
+        self._allocator.limit_window(room)
+        full = ratio - self._prepared_ratio > settings.disk_ratio_max
         if full and self._log.writable:
-            log.error("disk_full used=%.3f path=%s", ratio, self._settings.log_dir)
+            log.error("disk_full used=%.3f path=%s", ratio, settings.log_dir)
         self._log.set_disk_full(full)
 
     def clean(self) -> int:
         """Remove what may go now; return how many log files that were."""
         settings, now = self._settings, self._clock()
-        forced = self.disk_used_ratio > settings.disk_ratio_force
+        used = self.disk_used_ratio - self._prepared_ratio
+        forced = used > settings.disk_ratio_force
         by_age = (
-            self.disk_used_ratio > settings.disk_ratio_clean
-            or time.localtime(now).tm_hour in settings.delete_hours
+            used > settings.disk_ratio_clean or time.localtime(now).tm_hour in settings.delete_hours
         )
         if not forced and not by_age:
             return 0

@@ -69,6 +69,16 @@ class Segments:
         """Return the file that follows, if it exists."""
         return self.find(segment.end)
 
+    def prepared_bytes(self, position: int) -> int:
+        """Return how much disk space the files have behind `position`, by whom ever prepared."""
+        prepared = 0
+        for segment in reversed(self.items):
+            if segment.end <= position:
+                break
+            used = max(0, position - segment.base)
+            prepared += max(0, self._files.allocated_bytes(segment.fd) - used)
+        return prepared
+
     def add(self, *, sync_name: bool = False) -> Segment:
         """Create the file that follows; its name gets durable here, or later by the helper."""
         segment = Segment.create(self._files, self.directory, self.end, self.segment_bytes)

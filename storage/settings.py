@@ -11,6 +11,8 @@ KIB: Final = 1024
 MIB: Final = 1024 * KIB
 GIB: Final = 1024 * MIB
 
+SEGMENT_BYTES_MIN: Final = 4 * KIB
+
 DELAY_LEVELS_MS: Final = tuple(
     seconds * 1000
     for seconds in (
@@ -59,7 +61,7 @@ class StoreSettings:
         if self.flush_mode not in (ASYNC_FLUSH, SYNC_FLUSH):
             raise ValueError(f"flush_mode is {self.flush_mode!r}, allowed: ASYNC_FLUSH, SYNC_FLUSH")
         for name, least in (
-            ("segment_bytes", 4 * KIB),
+            ("segment_bytes", SEGMENT_BYTES_MIN),
             ("queue_file_entries", 1),
             ("flush_interval_ms", 1),
             ("queue_flush_interval_ms", 1),

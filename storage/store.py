@@ -6,29 +6,31 @@ Synchronous, and used by one thread. The broker watches `flusher.fileno()` and
 """
 
 import logging
-import os
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from aerobee.storage.allocator import Allocator
-from aerobee.storage.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
+from aerobee.storage.checkpoint import read_checkpoint
+from aerobee.storage.checkpoints import Checkpoints
 from aerobee.storage.commit_log import CommitLog
 from aerobee.storage.consume_queue import ConsumeQueue
 from aerobee.storage.consume_queues import ConsumeQueues
 from aerobee.storage.errors import StoreReadOnly
 from aerobee.storage.files import Files, memory_bytes, raise_open_files_limit, wait_readable
-from aerobee.storage.flush import Flusher
+from aerobee.storage.flush import Flusher, Offsets
 from aerobee.storage.layout import ABORT
 from aerobee.storage.lock import StoreLock
 from aerobee.storage.marker import Marker
-from aerobee.storage.progress import Progress, read_progress, remove_progress, write_progress
+from aerobee.storage.progress import Progress, read_progress
 from aerobee.storage.reading import Accept, Gather, Reader, ReadResult, TagHashes
-from aerobee.storage.recovery import FLUSHED, WRITTEN, Evidence, Recovered, Recovery
+from aerobee.storage.recovery import Evidence, Recovered, Recovery
 from aerobee.storage.retention import Retention
 from aerobee.storage.search import Boundary, offset_by_time, record_bytes_at, store_time_at
 from aerobee.storage.segments import Segments
 from aerobee.storage.settings import StoreSettings
 from aerobee.storage.sync_backends import DirectBackend, SyncBackend, best_backend
+from aerobee.storage.worker import Job
+from aerobee.storage.writing_start import WritingStart
 
 log = logging.getLogger(__name__)
 
@@ -68,7 +70,6 @@ class MessageStore:
         self.files = files or Files()
         self.read_only = False
         self.recovered = Recovered()
-        self.checkpoint = Checkpoint()
         self._open = False
         self._aborted = False
         self._progress_found: Progress | None = None
@@ -85,7 +86,14 @@ class MessageStore:
         self.allocator = Allocator(self.segments, settings)
         self.commit_log = CommitLog(self.segments, self.allocator, settings)
         self.reader = Reader(self.commit_log, settings, memory_bytes())
-        self.retention = Retention(files, self.commit_log, self.segments, self.queues, settings)
+        self.retention = Retention(
+            files, self.commit_log, self.segments, self.queues, self.allocator, settings
+        )
+        self.checkpoints = Checkpoints(files, settings.root)
+        self._writing = WritingStart(
+            files, settings, self.segments, self.queues, self.allocator, self.commit_log,
+            self.checkpoints, self._marker,
+        )  # fmt: skip
         self.flusher = self._flusher(DirectBackend(files))
 
     def _flusher(self, backend: SyncBackend) -> Flusher:
@@ -101,7 +109,10 @@ class MessageStore:
         """
         assert not self._open, "a store is opened once"
         files_max = raise_open_files_limit(self.settings.open_files_wanted)
-        self.files.queue_files_end = files_max - min(files_max // 8, self.settings.spare_files_max)
+        self.files.queue_files_end = min(
+            files_max - min(files_max // 8, self.settings.spare_files_max),
+            self.files.maps_max() * 7 // 8,  # each queue has a map, and so have threads and memory
+        )
         lock_fd = -1
         try:
             self.files.make_directory(self.settings.root)
@@ -112,10 +123,7 @@ class MessageStore:
         try:
             self._recover()
             if not self.read_only:
-                try:
-                    self._start_writing(lock_fd)
-                except OSError as error:
-                    self._start_failed(error)
+                self._start_writing(lock_fd)
         except BaseException:
             self._release()
             raise
@@ -134,10 +142,10 @@ class MessageStore:
 
     def _recover(self) -> None:
         files, root = self.files, self.settings.root
-        self.checkpoint = read_checkpoint(files, root)
+        self.checkpoints.latest = checkpoint = read_checkpoint(files, root)
         self._progress_found = progress = read_progress(files, root)
         self._aborted = aborted = (root / ABORT).exists()
-        evidence = Evidence(aborted, self.checkpoint, progress, self._marker.read())
+        evidence = Evidence(aborted, checkpoint, progress, self._marker.read())
         self.segments.load()
         self.queues.load(progress.queues if progress else {})
         recovery = Recovery(
@@ -155,61 +163,15 @@ class MessageStore:
             self.commit_log.refuse(f"the store {root} is open for reading only")
 
     def _start_writing(self, lock_fd: int) -> None:
-        """Note that we are at work, prepare the first window, begin to append."""
-        root, position = self.settings.root, self.recovered.position
-        trusted = self._trusted_position()
-        if trusted is None:
-            remove_progress(self.files, root)
-        self._write_abort()
-        tail = self.segments.find(position)
-        if self._aborted and tail is not None:
-            tail.clear(position)  # torn leftovers must not look like records again one day
-        self.allocator.prepare_now(position, self.settings.first_window_bytes)
+        """Begin to sync what an earlier process left, and to append if the disk lets us."""
         self.flusher.close()
         self.flusher = self._flusher(best_backend(self.files, lock_fd))
-        self.commit_log.start(position)
-        if trusted is None:  # "written" speaks of memory, not of the disk
-            written = self.recovered.proof == WRITTEN
-            trusted = self.segments.begin if written else self.recovered.begun_at
+        trusted = self._writing.trust(
+            self.recovered, self._progress_found, self._progress, aborted=self._aborted
+        )
         self.flusher.start(trusted)
-        self._marker.open(position)
-        self.commit_log.note = self._marker.note
-        self.commit_log.on_lost = self._cut_queues
+        self._writing.attempt()
         self.retention.check_disk()
-
-    def _trusted_position(self) -> int | None:
-        """Return up to where log and queues are on the disk, None if that has to be seen to.
-
-        What a killed process left in memory is synced by the first rounds of the flusher, not here:
-        a gigabyte takes the disk seconds.
-        """
-        recovered, progress = self.recovered, self._progress_found
-        if (
-            progress is not None
-            and recovered.proof in (WRITTEN, FLUSHED)
-            and recovered.position >= progress.position
-        ):
-            for queue in self.queues:
-                queue.distrust(progress.queues.get((queue.topic, queue.queue_id), 0))
-            return progress.position
-        if not self._aborted and not recovered.entries:
-            write_progress(
-                self.files, self.settings.root, self._progress(recovered.position), sync=True
-            )
-            return recovered.position
-        for queue in self.queues:
-            queue.distrust(0)
-        return None
-
-    def _cut_queues(self, position: int) -> None:
-        """Forget the queue entries of messages that did not make it into the log."""
-        for queue in self.queues:
-            queue.truncate(queue.first_behind(position))
-
-    def _start_failed(self, error: OSError) -> None:
-        """No room to start, or no permission: serve what is there, refuse the rest."""
-        log.error("store_not_writable path=%s error=%s", self.settings.root, error)
-        self.commit_log.refuse(f"the store {self.settings.root} cannot be written: {error}")
 
     def close(self) -> None:
         """Commit, flush everything, write the checkpoints, remove `abort`, let go of the lock."""
@@ -233,7 +195,9 @@ class MessageStore:
         if not self.flusher.flush_all(CLOSE_TIMEOUT_S):
             log.error("store_close_unflushed position=%d", position)
             return  # `abort` stays, so that the next start checks
-        self._write_checkpoints(self._progress(position), sync=True)
+        if not self._writing.done:
+            return  # whoever was here before has left it so
+        self.checkpoints.write(self._progress(position))
         self.files.remove(self.settings.root / ABORT)
 
     def _release(self) -> None:
@@ -308,10 +272,20 @@ class MessageStore:
         return self.queues.topics()
 
     def delete_topic(self, topic: str) -> bool:
-        """Remove a topic's queues; False if it has none. Its messages age with the log."""
-        self.flusher.drain(CLOSE_TIMEOUT_S)  # no sync may hold a file that is closed
-        remove_progress(self.files, self.settings.root)  # no proof may speak of what is gone
-        return self.queues.delete_topic(topic)
+        """Remove a topic's queues; False if it has none. Its messages age with the log.
+
+        Waits for no sync. Errors: StoreReadOnly, and OSError where the disk refuses; then nothing
+        has changed.
+        """
+        if self.read_only:
+            raise StoreReadOnly(f"the store {self.settings.root} is open for reading only")
+        doomed = self.queues.of_topics({topic})
+        if doomed:
+            self.checkpoints.withdraw()  # no proof may speak of what is gone
+            self.queues.delete(doomed)
+            self.checkpoints.forget(doomed)
+            self.flusher.forget(doomed)
+        return bool(doomed)
 
     def earliest_store_time(self) -> int | None:
         """Return when the oldest message kept was stored (ms), None in an empty log."""
@@ -322,6 +296,8 @@ class MessageStore:
         if not self._open or self.read_only:
             return
         now = time.monotonic()
+        if not self._writing.done and not self.flusher.busy:
+            self._writing.retry()
         self.flusher.poll_timeouts()
         self.flusher.flush_log()
         if now - self._queues_flushed_at >= self.settings.queue_flush_interval_ms / 1000:
@@ -353,41 +329,14 @@ class MessageStore:
             earliest_store_timestamp=self.earliest_store_time(),
         )
 
-    def _checkpointed(
-        self, position: int, offsets: dict[tuple[str, int], int], last_position: int
-    ) -> None:
-        """Write both checkpoints: log and queues are on the disk up to `position`."""
-        stamp = self.store_time_at(last_position) or self.checkpoint.log_timestamp
-        try:
-            self._write_checkpoints(Progress(position, stamp, offsets), sync=False)
-        except OSError as error:  # the older ones stay true
-            log.error("checkpoint_failed error=%s", error)
-
-    def _write_checkpoints(self, progress: Progress, *, sync: bool) -> None:
-        self.checkpoint = replace(
-            self.checkpoint,
-            log_timestamp=progress.timestamp,
-            queue_timestamp=progress.timestamp,
-            confirm_position=progress.position,
-        )
-        write_checkpoint(self.files, self.settings.root, self.checkpoint, sync=sync)
-        write_progress(self.files, self.settings.root, progress, sync=sync)
+    def _checkpointed(self, position: int, offsets: Offsets, last_position: int) -> Job:
+        """Return the work of writing both checkpoints: all is on the disk up to `position`."""
+        stamp = self.store_time_at(last_position) or self.checkpoints.latest.log_timestamp
+        return self.checkpoints.job(position, stamp, offsets)
 
     def _progress(self, position: int) -> Progress:
         """Describe the store as it is, all of it flushed."""
-        offsets = {(queue.topic, queue.queue_id): queue.max_offset for queue in self.queues}
+        offsets = {(q.topic, q.queue_id): q.max_offset for q in self.queues if q.max_offset}
         last = max((q.last_position() for q in self.queues), default=-1)
-        stamp = self.store_time_at(last) or self.checkpoint.log_timestamp
+        stamp = self.store_time_at(last) or self.checkpoints.latest.log_timestamp
         return Progress(position, stamp, offsets)
-
-    def _write_abort(self) -> None:
-        """Leave the file that a clean stop removes; like RocketMQ's it holds our process id."""
-        path = self.settings.root / ABORT
-        fd = self.files.open(path, create=True)
-        try:
-            self.files.resize(fd, 0)
-            self.files.write(fd, str(os.getpid()).encode(), 0)
-            self.files.sync(fd)
-        finally:
-            self.files.close(fd)
-        self.files.sync_directory(self.settings.root)

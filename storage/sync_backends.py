@@ -5,19 +5,16 @@ import errno
 import logging
 import os
 import platform
-import queue
 import struct
-import threading
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Final, Protocol
 
 from aerobee.storage.files import Files, wait_readable
+from aerobee.storage.worker import Completion, Job, Worker, outcome
 
 log = logging.getLogger(__name__)
-
-Completion = tuple[int, int]
-"""The token that was submitted, and 0 or the error number."""
 
 
 class SyncBackend(Protocol):
@@ -28,6 +25,9 @@ class SyncBackend(Protocol):
 
     def submit(self, fds: Sequence[int], token: int) -> None:
         """Begin to sync each file; `token` comes back once per file. OSError: nothing has begun."""
+
+    def run(self, job: Job, token: int) -> None:
+        """Do other file work in the background, one job at a time; `token` comes back once."""
 
     def completed(self) -> list[Completion]:
         """Return what has completed since the last call, without waiting."""
@@ -81,7 +81,10 @@ _EVENTS_MAX: Final = 256
 
 
 class AioBackend:
-    """Linux AIO: the kernel syncs and signals an eventfd; no thread that would want the GIL."""
+    """Linux AIO: the kernel syncs and signals an eventfd; no thread that would want the GIL.
+
+    Other jobs, one a second, do have a thread.
+    """
 
     def __init__(self) -> None:
         if platform.system() != "Linux" or platform.machine() not in _SYSCALLS:
@@ -97,6 +100,7 @@ class AioBackend:
         self._events = ctypes.create_string_buffer(_EVENT.size * _EVENTS_MAX)
         self._zero_wait = struct.pack("=qq", 0, 0)
         self._under_way = 0
+        self._worker = Worker(self._signal)
 
     def probe(self, fd: int) -> None:
         """Sync one file and wait for it; OSError where kernel or file system cannot."""
@@ -140,10 +144,14 @@ class AioBackend:
             done += accepted
             self._under_way += accepted
 
+    def run(self, job: Job, token: int) -> None:
+        """Give the job to a thread."""
+        self._worker.put(job, token)
+
     def completed(self) -> list[Completion]:
         """Return what has completed since the last call."""
         self._signal.clear()
-        results: list[Completion] = []
+        results = self._worker.results()
         while self._under_way:
             count = self._call(
                 self._numbers[3], self._context, ctypes.c_long(0), ctypes.c_long(_EVENTS_MAX),
@@ -159,6 +167,7 @@ class AioBackend:
 
     def close(self) -> None:
         """Destroy the context, which waits for what is under way."""
+        self._worker.close()
         self._call(self._numbers[1], self._context)
         self._signal.close()
 
@@ -169,10 +178,7 @@ class ThreadBackend:
     def __init__(self, files: Files, *, eventfd: bool = hasattr(os, "eventfd")) -> None:
         self._files = files
         self._signal = Signal(eventfd=eventfd)
-        self._orders: queue.SimpleQueue[tuple[int, int] | None] = queue.SimpleQueue()
-        self._results: queue.SimpleQueue[Completion] = queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._work, name="store-sync", daemon=True)
-        self._thread.start()
+        self._worker = Worker(self._signal)
 
     def fileno(self) -> int:
         """Return the number that turns readable on completions."""
@@ -181,32 +187,21 @@ class ThreadBackend:
     def submit(self, fds: Sequence[int], token: int) -> None:
         """Queue the files."""
         for fd in fds:
-            self._orders.put((fd, token))
+            self._worker.put(partial(self._files.sync, fd), token)
+
+    def run(self, job: Job, token: int) -> None:
+        """Queue the job."""
+        self._worker.put(job, token)
 
     def completed(self) -> list[Completion]:
         """Return what has completed since the last call."""
         self._signal.clear()
-        results: list[Completion] = []
-        while not self._results.empty():
-            results.append(self._results.get())
-        return results
+        return self._worker.results()
 
     def close(self) -> None:
         """Let the thread finish its orders and end."""
-        self._orders.put(None)
-        self._thread.join()
+        self._worker.close()
         self._signal.close()
-
-    def _work(self) -> None:
-        while (order := self._orders.get()) is not None:
-            fd, token = order
-            try:
-                self._files.sync(fd)
-                error = 0
-            except OSError as failure:
-                error = failure.errno or errno.EIO
-            self._results.put((token, error))
-            self._signal.set()
 
 
 class DirectBackend:
@@ -224,11 +219,11 @@ class DirectBackend:
     def submit(self, fds: Sequence[int], token: int) -> None:
         """Sync each file now; its outcome waits for `completed`."""
         for fd in fds:
-            try:
-                self._files.sync(fd)
-                self._results.append((token, 0))
-            except OSError as error:
-                self._results.append((token, error.errno or errno.EIO))
+            self.run(partial(self._files.sync, fd), token)
+
+    def run(self, job: Job, token: int) -> None:
+        """Do the job now; its outcome waits for `completed`."""
+        self._results.append((token, outcome(job)))
         self._signal.set()
 
     def completed(self) -> list[Completion]:

@@ -3,7 +3,8 @@
 Nothing is written, so a store at rest, of Java's broker too, stays as it is. Checked are: file
 names and sizes; every record's magic, position, lengths and checksum; that only zeros follow the
 last record of its file; that every record has its queue entry, and every entry its record, of that
-topic, queue, offset, size and tags; that offsets and positions rise without gaps.
+topic, queue, offset, size and tags; that offsets and positions rise without gaps. Records of topics
+that have been deleted, and perhaps made again, are counted, but are no problem.
 
 Exit codes: 0 clean, 1 problems were found, 2 the store cannot be read.
 """
@@ -28,12 +29,13 @@ from aerobee.storage.bulk_check import (
 )
 from aerobee.storage.consume_queue import ConsumeQueue
 from aerobee.storage.consume_queues import ConsumeQueues
-from aerobee.storage.errors import StoreError
+from aerobee.storage.errors import StoreError, WrongFileSize
 from aerobee.storage.files import Files
 from aerobee.storage.layout import ENTRY_BYTES, file_spans, log_files, queue_paths
+from aerobee.storage.lives import Lives
 from aerobee.storage.log_scan import SCHEDULE_TOPIC, LogScan, Scanned, tags_code
 from aerobee.storage.segments import Segments
-from aerobee.storage.settings import DELAY_LEVELS_MS, GIB, StoreSettings
+from aerobee.storage.settings import DELAY_LEVELS_MS, GIB, SEGMENT_BYTES_MIN, StoreSettings
 
 PROBLEMS_SHOWN: Final = 50
 SLOW_RECORDS: Final = 2000  # walked one by one where the columns do not fit, before they are tried
@@ -53,6 +55,7 @@ class Report:
     records: int = 0
     queues: int = 0
     entries: int = 0
+    deleted_records: int = 0  # of topics that have been deleted since
     problems: list[str] = field(default_factory=list)
     problem_count: int = 0
 
@@ -64,9 +67,13 @@ class Report:
 
 
 def store_settings(root: Path, commit_log_dir: Path | None = None) -> StoreSettings:
-    """Guess the file sizes of a store from its files."""
+    """Guess the file sizes of a store from its files; WrongFileSize where no store has such."""
     logs = log_files(root, commit_log_dir)
     sizes = [span.size for span in logs if span.size]
+    if sizes and sizes[0] < SEGMENT_BYTES_MIN:
+        raise WrongFileSize(
+            f"{logs[0].path} has {sizes[0]} bytes, a log file has {SEGMENT_BYTES_MIN} or more"
+        )
     entries = {
         span.size // ENTRY_BYTES for _, _, path in queue_paths(root) for span in file_spans(path)
     }
@@ -87,6 +94,7 @@ class Verifier:
         self._progress = progress
         self._segments = Segments(files, settings.log_dir, settings.segment_bytes, write=False)
         self._queues = ConsumeQueues(files, settings, write=False)
+        self._lives = Lives(self._queues)
         self._tags: dict[bytes, int] = {}
         self.report = Report()
 
@@ -173,6 +181,9 @@ class Verifier:
             return
         name = f"{record.topic}-{record.queue_id} offset {record.queue_offset}"
         queue = self._queues.find(record.topic, record.queue_id)
+        if self._lives.is_over(record.topic, record.queue_id, record.queue_offset, record.position):
+            self.report.deleted_records += 1
+            return
         if queue is None or record.queue_offset >= queue.max_offset:
             self.report.add(f"{name}: the record at {record.position} has no queue entry")
             return
@@ -267,6 +278,11 @@ def lines(report: Report) -> Iterator[str]:
     yield from report.problems
     if (hidden := report.problem_count - len(report.problems)) > 0:
         yield f"... and {hidden} more"
+    if report.deleted_records:
+        yield (
+            f"{report.deleted_records} records of deleted topics: no queue has them, and they go"
+            " when their log files go"
+        )
     yield (
         f"{report.log_files} log files, {report.records} records at {report.begin} to {report.end};"
         f" {report.queues} queues, {report.entries} entries; {report.problem_count} problems"

@@ -1,6 +1,7 @@
 """A queue's entries: on disk as RocketMQ's, found again, truncated, trimmed, mended."""
 
 import errno
+import gc
 import os
 import struct
 from pathlib import Path
@@ -167,21 +168,90 @@ def test_old_files_are_mapped_by_need(tmp_path: Path) -> None:
     assert queue.tags(60, 10).tolist() == [at * 7 for at in range(60, 70)]
 
 
-def test_files_to_sync_are_handed_out_once(tmp_path: Path) -> None:
-    """Full files are synced and closed by whoever takes them, the current one stays open."""
+def opened_for_sync(queue: ConsumeQueue) -> list[str]:
+    """The names of the files that are to be synced, which are closed again."""
+    fds = queue.open_for_sync()
+    found = [Path(f"/proc/self/fd/{fd}").readlink().name for fd in fds]
+    for fd in fds:
+        os.close(fd)
+    return [name.lstrip("0") or "0" for name in found]
+
+
+def test_files_are_synced_until_the_disk_has_them(tmp_path: Path) -> None:
+    """Full files once, the one that is written each time, and what an earlier process left."""
     queue = queue_in(tmp_path)
     fill(queue, 120)
-    stay, go = queue.take_sync_fds()
-    assert (len(stay), len(go)) == (1, 2)
-    for fd in go:
-        os.close(fd)
-    assert queue.take_sync_fds() == (stay, [])
-    queue.distrust(10)
-    assert queue.flushed_offset == 10
-    _, go = queue.take_sync_fds()
-    assert len(go) == 2, "every file from the distrusted entry on, but the open one"
-    for fd in go:
-        os.close(fd)
+    assert opened_for_sync(queue) == ["0", "1000", "2000"]
+    queue.flushed_offset = 120
+    assert opened_for_sync(queue) == ["2000"]
+    queue.distrust(60)
+    assert queue.flushed_offset == 60
+    assert opened_for_sync(queue) == ["1000", "2000"]
+    queue.flushed_offset = 120
+    fill(queue, 10)
+    queue.truncate(125)
+    assert opened_for_sync(queue) == ["2000"], "also when the file was closed since it was written"
+
+
+def test_files_that_cannot_be_opened_are_synced_later(tmp_path: Path) -> None:
+    """Running out of file numbers is no reason to take entries as synced; a deleted file is."""
+    files = Files()
+    queue = queue_in(tmp_path, files)
+    fill(queue, 120)
+
+    def refuses(path: Path, *, create: bool = False, write: bool = True) -> int:
+        raise OSError(errno.EMFILE, "too many open files")
+
+    files.open = refuses  # type: ignore[method-assign]
+    with pytest.raises(OSError, match="too many"):
+        queue.open_for_sync()
+    del files.open
+    queue.spans()[1].path.unlink()
+    assert opened_for_sync(queue) == ["0", "2000"]
+
+
+def open_files() -> set[int]:
+    """The file numbers of this process."""
+    gc.collect()  # queues of other tests
+    return {int(path.name) for path in Path("/proc/self/fd").iterdir()}
+
+
+def test_a_queue_takes_one_open_file(tmp_path: Path) -> None:
+    """The map that it is written through; the file is open otherwise only while it grows."""
+    before = len(open_files())
+    queues = [ConsumeQueue(Files(), tmp_path / str(n), "orders", n, 10_000) for n in range(20)]
+    for queue in queues:
+        fill(queue, 2000)
+    assert len(open_files()) == before + 20
+    for queue in queues:
+        queue.close()
+        assert queue.entry(1999) == (199_900, 100, 13_993)
+    assert len(open_files()) == before + 20, "and so does one that is only read"
+    for queue in queues:
+        fill(queue, 1)
+    assert len(open_files()) == before + 20
+
+
+def test_changes_are_noticed_once_until_settled(tmp_path: Path) -> None:
+    """The first append after a round puts the queue on the list; it costs no disk space again."""
+    files, changes = Files(), list[ConsumeQueue]()
+    queue = ConsumeQueue(files, tmp_path / "0", "orders", 0, ENTRIES, changes=changes)
+    fill(queue, 3)
+    assert changes == [queue]
+
+    def refuses(fd: int, at: int, count: int) -> None:
+        raise AssertionError("this is prepared already")
+
+    files.prepare = refuses  # type: ignore[method-assign]
+    for count in (2, 1):
+        changes.clear()
+        queue.settle()
+        fill(queue, count)
+        assert changes == [queue]
+    changes.clear()
+    queue.settle()
+    queue.truncate(4)
+    assert changes == [queue]
 
 
 @pytest.mark.parametrize(("number", "kind"), [(errno.ENOSPC, LogFull), (errno.EIO, LogUnavailable)])
@@ -222,15 +292,47 @@ def test_a_read_only_queue_is_never_extended(tmp_path: Path) -> None:
 
 
 def test_queues_leave_files_for_connections_and_the_log(tmp_path: Path) -> None:
-    """A queue that would open one of the last files is refused; those that are open go on."""
+    """Queues may take all numbers but the last; those that are open go on, others are refused."""
     files = Files()
-    first = queue_in(tmp_path / "a", files)
-    fill(first, 1)
-    files.queue_files_end = first.fd + 1
-    second = queue_in(tmp_path / "b", files)
-    with pytest.raises(LogUnavailable, match="raise the limit of open files"):
-        fill(second, 1)
-    assert second.max_offset == 0
-    fill(first, ENTRIES)  # into its next file
+    before = open_files()
+    free = [number for number in range(len(before) + 20) if number not in before]
+    files.queue_files_end = free[10]
+    queues = [queue_in(tmp_path / str(n), files) for n in range(30)]
+    opened = []
+    for queue in queues:
+        try:
+            fill(queue, 1)
+            opened.append(queue)
+        except LogUnavailable as error:
+            assert "raise the limit of open files" in str(error)
+            assert (queue.max_offset, names(queue)) == (0, [])
+    assert 8 <= len(opened) <= 10
+    assert max(open_files() - before) < files.queue_files_end
+    for queue in opened:
+        fill(queue, ENTRIES)  # into its next file
     files.queue_files_end = 1 << 20
-    fill(second, 1)
+    fill(queues[-1], 1)
+
+
+@pytest.mark.parametrize("failing", ["write", "map", "resize"])
+def test_a_first_file_that_failed_gets_its_blanks_later(tmp_path: Path, failing: str) -> None:
+    """No half-made file stays: the next try would take it for one that has its blanks."""
+    files = Files()
+    queue = queue_in(tmp_path, files)
+    queue.start_at(70)
+
+    def refuses(*arguments: object, **options: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    setattr(files, failing, refuses)
+    with pytest.raises(LogFull):
+        queue.put(70, 7000, 100, 0)
+    assert names(queue) == []
+    delattr(files, failing)
+    queue.put(70, 7000, 100, 0)
+    data = queue.spans()[0].path.read_bytes()
+    assert data[:400] == struct.pack(">qiq", 0, BLANK_SIZE, 0) * 20
+    queue.close()
+    again = queue_in(tmp_path)
+    again.load()
+    assert again.max_offset == 71

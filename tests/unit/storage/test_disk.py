@@ -1,13 +1,16 @@
 """Full, read-only and unwritable file systems: one clear error, no damage, and reads go on."""
 
+import errno
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.logs import bodies, opened, send, small
+from support.logs import bodies, opened, send, settle, small
 
+from aerobee.storage import writing_start
 from aerobee.storage.errors import LogFull, LogUnavailable, StoreReadOnly
 from aerobee.storage.files import Files
 from aerobee.storage.verify import verify
@@ -127,6 +130,127 @@ def test_a_disk_without_room_to_start_serves_reads(little_disk: Path) -> None:
     store.close()
 
 
+def test_writing_begins_when_there_is_room(
+    little_disk: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A store opened on a full disk takes messages once space is freed, after a kill, too."""
+    monkeypatch.setattr(writing_start, "RETRY_INTERVAL_S", 0.0)
+    root, ballast = little_disk / "store", little_disk / "ballast"
+    settings = small(root, segment_bytes=1 << 20)
+    store = opened(settings)
+    send(store, body=b"kept")
+    store.close()
+    for life in range(3):
+        with ballast.open("wb", buffering=0) as file, pytest.raises(OSError):
+            while True:
+                file.write(bytes(4096))
+        (root / "commitlog" / f"{0:020d}").open("rb+").close()
+        hole = 102 + 105 * life  # without room behind the last record nothing can begin
+        os.truncate(root / "commitlog" / f"{0:020d}", hole)
+        os.truncate(root / "commitlog" / f"{0:020d}", 1 << 20)
+        with ballast.open("ab", buffering=0) as file, pytest.raises(OSError):
+            while True:
+                file.write(bytes(4096))
+        caplog.clear()
+        store = opened(settings)
+        watched = store.flusher.fileno()
+        for _ in range(3):
+            with pytest.raises(LogUnavailable, match="No space left"):
+                send(store)
+            store.tick()
+            store.poll()
+        assert [record.message.split()[0] for record in caplog.records if record.levelno > 30] == [
+            "store_not_writable"
+        ], "the reason is told once"
+        ballast.unlink()
+        store.tick()
+        assert store.statistics().refusal is None
+        assert any("store_writable_again" in record.message for record in caplog.records)
+        assert store.flusher.fileno() == watched, "the owner's loop watches it"
+        send(store, body=b"more %d" % life)
+        settle(store)
+        if life:
+            store.close()
+        else:
+            store.abandon()
+        assert not verify(settings).problems
+    store = opened(settings)
+    assert bodies(store) == [b"kept", b"more 0", b"more 1", b"more 2"]
+    store.close()
+
+
+def test_a_store_that_never_began_leaves_all_as_it_was(little_disk: Path) -> None:
+    """Stopped while the disk is still full, `abort` and the notes are those of the last writer."""
+    root = little_disk / "store"
+    settings = small(root, segment_bytes=1 << 20)
+    store = opened(settings)
+    send(store, body=b"kept")
+    store.abandon()
+    files = Files()
+
+    def refuses(fd: int, at: int, count: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    files.prepare = refuses  # type: ignore[method-assign]
+    store = opened(settings, files)
+    settle(store)
+    with pytest.raises((LogUnavailable, LogFull)):
+        send(store)
+    store.close()
+    assert (root / "abort").exists()
+    store = opened(settings)
+    assert bodies(store) == [b"kept"]
+    store.close()
+    assert not (root / "abort").exists()
+
+
+def test_a_failed_sync_is_no_reason_to_begin_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only the refusal of the start itself is taken back."""
+    monkeypatch.setattr(writing_start, "RETRY_INTERVAL_S", 0.0)
+    files = Files()
+
+    def refuses(fd: int, at: int, count: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    files.prepare = refuses  # type: ignore[method-assign]
+    store = opened(small(tmp_path), files)
+    store.commit_log.refuse("the disk has burnt")
+    del files.prepare
+    store.tick()
+    assert store.statistics().refusal == "the disk has burnt"
+    store.close()
+
+
+def test_prepared_space_is_ours_to_fill(tmp_path: Path) -> None:
+    """On a small disk the window makes it fuller than allowed; messages go into it all the same."""
+    mount(tmp_path, "size=40m")
+    try:
+        settings = small(
+            tmp_path / "store", segment_bytes=256 << 20, queue_file_entries=300_000,
+            window_bytes=64 << 20, first_window_bytes=8 << 20, disk_ratio_max=0.9,
+        )  # fmt: skip
+        (tmp_path / "ballast").write_bytes(bytes(29 << 20))
+        for life in range(2):
+            store = opened(settings)
+            for number in range(2000):
+                send(store, queue_id=number % 4 + 4 * life, body=bytes(1000))
+                store.tick()
+            assert store.statistics().refusal is None
+            assert store.statistics().disk_used_ratio < 1.0, "the queues need room as well"
+            store.close()
+        store = opened(settings)
+        with pytest.raises(LogFull, match="fuller than allowed"):
+            for _ in range(6000):
+                send(store, body=bytes(1000))
+                store.tick()
+        assert store.commit_log.position > 6 << 20
+        store.close()
+    finally:
+        subprocess.run(["umount", "-l", str(tmp_path)], check=True)
+
+
 def test_a_read_only_store_is_read(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """One logged error, messages are served, sends are refused, no file changes."""
     mount(tmp_path, "size=6m")
@@ -182,4 +306,21 @@ def test_a_disk_fuller_than_allowed_refuses(tmp_path: Path) -> None:
     store.tick()
     send(store)
     assert bodies(store) == [b"hello"]
+    store.close()
+
+
+def test_a_lock_without_its_text_is_a_lock(tmp_path: Path) -> None:
+    """On a full disk the four bytes may not fit: that makes no store one that is only read."""
+    files = Files()
+    write = files.write
+
+    def refuses(fd: int, data: bytes | memoryview, at: int) -> None:
+        if bytes(data) == b"lock":
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        write(fd, data, at)
+
+    files.write = refuses  # type: ignore[method-assign]
+    store = opened(small(tmp_path), files)
+    assert not store.read_only
+    send(store)
     store.close()

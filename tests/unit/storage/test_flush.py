@@ -1,6 +1,7 @@
 """Group commit, time-outs, failing disks, and what a checkpoint waits for."""
 
 import errno
+import gc
 from functools import partial
 from pathlib import Path
 
@@ -9,7 +10,8 @@ from support.logs import ForgetfulFiles, append, bodies, opened, send, settle, s
 
 from aerobee.storage.checkpoint import read_checkpoint
 from aerobee.storage.errors import LogUnavailable
-from aerobee.storage.progress import read_progress
+from aerobee.storage.files import Files
+from aerobee.storage.progress import ProgressTable, read_progress
 from aerobee.storage.settings import SYNC_FLUSH
 
 
@@ -139,4 +141,82 @@ def test_ticks_flush_what_nobody_asked_for(tmp_path: Path) -> None:
     store.tick()
     store.flusher.drain(5)
     assert store.flusher.log_fsyncs == count
+    store.close()
+
+
+def test_a_round_looks_at_changed_queues_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Queues that rest are neither synced nor encoded again, and empty ones never noted."""
+    store = opened(small(tmp_path))
+    for queue_id in range(30):
+        append(store, queue_id=queue_id)
+    for queue_id in range(30, 60):
+        store.queue("orders", queue_id)  # as a consumer asks for it
+    store.commit_log.commit()
+    settle(store)
+    progress = read_progress(store.files, tmp_path)
+    assert progress is not None
+    assert progress.queues == {("orders", queue_id): 1 for queue_id in range(30)}
+    put: list[tuple[str, int, int]] = []
+    real = ProgressTable.put
+
+    def noted(table: ProgressTable, topic: str, queue_id: int, max_offset: int) -> None:
+        put.append((topic, queue_id, max_offset))
+        real(table, topic, queue_id, max_offset)
+
+    monkeypatch.setattr(ProgressTable, "put", noted)
+    before = store.flusher.fsyncs - store.flusher.log_fsyncs
+    for queue_id in (3, 45, 3):
+        send(store, queue_id=queue_id)
+    settle(store)
+    assert store.flusher.fsyncs - store.flusher.log_fsyncs == before + 2
+    assert sorted(put) == [("orders", 3, 3), ("orders", 45, 1)]
+    progress = read_progress(store.files, tmp_path)
+    assert progress is not None
+    assert progress.queues == {("orders", queue_id): 1 for queue_id in range(30)} | {
+        ("orders", 3): 3, ("orders", 45): 1,
+    }  # fmt: skip
+    assert progress.position == store.commit_log.position
+    store.abandon()
+    store = opened(small(tmp_path))
+    send(store, queue_id=7)
+    settle(store)
+    progress = read_progress(store.files, tmp_path)
+    assert progress is not None and len(progress.queues) == 31
+    assert (progress.queues["orders", 7], progress.queues["orders", 45]) == (2, 1)
+    store.close()
+
+
+def test_a_round_without_file_numbers_only_delays_the_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What could not be opened was not synced, so nothing is promised of it until it is."""
+    store = opened(small(tmp_path))
+    send(store)
+    settle(store)
+    position = store.commit_log.position
+    gc.collect()
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    for queue_id in range(3):
+        send(store, queue_id=queue_id)
+    real, opens = Files.open, iter(range(100))
+
+    def refuses(files: Files, path: Path, *, create: bool = False, write: bool = True) -> int:
+        if path.parent.name.isdecimal() and next(opens) > 0:
+            raise OSError(errno.EMFILE, "too many open files")
+        return real(files, path, create=create, write=write)
+
+    monkeypatch.setattr(Files, "open", refuses)
+    store.flusher.flush_queues()
+    assert store.flusher.drain(5)
+    progress = read_progress(store.files, tmp_path)
+    assert progress is not None and progress.position == position
+    monkeypatch.setattr(Files, "open", real)
+    settle(store)
+    progress = read_progress(store.files, tmp_path)
+    assert progress is not None
+    assert progress.queues == {("orders", 0): 2, ("orders", 1): 1, ("orders", 2): 1}
+    gc.collect()
+    assert len(list(Path("/proc/self/fd").iterdir())) == before + 2, "the maps of two new queues"
     store.close()

@@ -12,13 +12,13 @@ from support.logs import ForgetfulFiles
 from aerobee.storage.files import Files
 from aerobee.storage.sync_backends import (
     AioBackend,
-    Completion,
     DirectBackend,
     Signal,
     SyncBackend,
     ThreadBackend,
     best_backend,
 )
+from aerobee.storage.worker import Completion
 
 MAKERS: dict[str, Callable[[], SyncBackend]] = {
     "aio": AioBackend,
@@ -66,6 +66,23 @@ def test_an_error_comes_back_as_its_number(maker: str) -> None:
     backend.close()
     os.close(read_end)
     os.close(write_end)
+
+
+@pytest.mark.parametrize("maker", MAKERS)
+def test_other_work_is_done_one_after_the_other(maker: str) -> None:
+    """Jobs report their tokens, an OSError its number; closing waits for them."""
+    backend = MAKERS[maker]()
+    done: list[int] = []
+
+    def fails() -> None:
+        raise OSError(errno.ENOSPC, "no space")
+
+    backend.run(lambda: done.append(1), 4)
+    backend.run(fails, 5)
+    assert collect(backend, 2) == [(4, 0), (5, errno.ENOSPC)]
+    backend.run(lambda: done.append(2), 6)
+    backend.close()
+    assert done == [1, 2]
 
 
 def test_aio_refuses_what_it_cannot_sync(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Dump and verify: what they print, what they find, how they exit."""
 
 import random
+import shutil
 import struct
 import subprocess
 import sys
@@ -111,6 +112,83 @@ def test_a_damaged_entry_is_found(root: Path, at: int, data: bytes, says: str) -
     assert any(says in problem and problem.startswith("orders-0 offset") for problem in found), (
         found
     )
+
+
+def sent(root: Path, steps: list[tuple[str, int, int]]) -> None:
+    """Do (topic, queue number, messages) in turn in a store; no messages: the topic is deleted."""
+    store = opened(small(root))
+    for topic, queue_id, count in steps:
+        if not count:
+            assert store.delete_topic(topic)
+        for number in range(count):
+            send(store, topic, queue_id, body=b"%d" % number)
+            store.poll()
+    store.close()
+
+
+@pytest.mark.parametrize(
+    ("steps", "deleted"),
+    [
+        ([("orders", 0, 5), ("orders", 0, 0)], 5),
+        ([("bills", 0, 3), ("orders", 0, 5), ("bills", 0, 2), ("orders", 0, 0)], 5),
+        ([("orders", 0, 5), ("bills", 0, 2), ("orders", 0, 0), ("orders", 0, 2)], 5),
+        ([("orders", 0, 5), ("orders", 0, 0), ("orders", 0, 9)], 5),
+        ([("orders", 0, 5), ("orders", 1, 2), ("orders", 0, 0), ("orders", 0, 2)], 7),
+        ([("orders", 0, 3), ("orders", 0, 0), ("orders", 0, 2), ("orders", 0, 0),
+          ("orders", 0, 1)], 5),
+    ],
+)  # fmt: skip
+def test_records_of_a_deleted_topic_are_no_problem(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    steps: list[tuple[str, int, int]],
+    deleted: int,
+) -> None:
+    """Gone for good, or made again with fewer or more messages: a note, and exit code 0."""
+    sent(tmp_path, steps)
+    assert verify.main([str(tmp_path)]) == 0
+    out = capsys.readouterr().out
+    assert f"{deleted} records of deleted topics" in out
+    assert "0 problems" in out
+
+
+@pytest.mark.parametrize("entry", [0, 1, 3, 4])
+def test_lost_entries_are_found_beside_deleted_topics(tmp_path: Path, entry: int) -> None:
+    """An entry that is gone from a queue is a problem, also in a topic's second life."""
+    sent(tmp_path, [("orders", 0, 5), ("bills", 0, 2), ("orders", 0, 0), ("orders", 0, 5)])
+    edit(queue_path(tmp_path), entry * 20, bytes(20))
+    assert any(problem.startswith("orders-0 offset") for problem in problems(tmp_path))
+
+
+def test_a_lost_queue_is_found_where_its_topic_has_others(tmp_path: Path) -> None:
+    """The others tell that the topic was there all the time; so does a store with no queues."""
+    sent(tmp_path, [("orders", 1, 2), ("orders", 0, 5), ("orders", 1, 2)])
+    shutil.rmtree(tmp_path / "consumequeue" / "orders" / "0")
+    assert len(problems(tmp_path)) == 5
+    shutil.rmtree(tmp_path / "consumequeue")
+    assert len(problems(tmp_path)) == 9
+
+
+def test_a_log_file_too_small_for_a_store_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One message and exit code 2, which says that it cannot be read."""
+    logs = tmp_path / "commitlog"
+    logs.mkdir()
+    (logs / f"{0:020d}").write_bytes(bytes(1000))
+    assert verify.main([str(tmp_path)]) == 2
+    error = capsys.readouterr().err
+    assert f"{logs / f'{0:020d}'} has 1000 bytes, a log file has 4096 or more" in error
+
+
+@pytest.mark.parametrize("name", ["aerobee.progress", "aerobee.delayed"])
+def test_a_damaged_note_is_named_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    """File, colon, what is wrong."""
+    (tmp_path / name).write_bytes(b"nonsense")
+    assert dump.main([str(tmp_path / name)]) == 1
+    assert capsys.readouterr().err.count(str(tmp_path / name)) == 1
 
 
 def test_bytes_behind_the_end_are_found(root: Path) -> None:

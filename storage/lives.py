@@ -1,0 +1,62 @@
+"""Tells records of topics that were deleted from records that lost their queue entry.
+
+A deleted topic's queues go, its records stay in the log until they are old. When the topic is made
+again its queues begin anew at offset 0.
+"""
+
+from aerobee.storage.consume_queue import ConsumeQueue
+from aerobee.storage.consume_queues import ConsumeQueues
+from aerobee.storage.queue_files import BLANK_SIZE
+
+
+class Lives:
+    """Where the present life of each topic begins in the log, as its queues tell.
+
+    What cannot be told: whether a topic without any queue was deleted or lost its folder. A store
+    without the folder of all queues has lost them.
+    """
+
+    def __init__(self, queues: ConsumeQueues) -> None:
+        self._queues = queues
+        self._topics: dict[str, int] | None = None
+        self._with_files: dict[tuple[str, int], bool] = {}
+
+    def is_over(self, topic: str, queue_id: int, offset: int, position: int) -> bool:
+        """Whether a record that should have an entry is of a life that has ended."""
+        queue = self._queues.find(topic, queue_id)
+        if queue is not None and queue.max_offset > queue.min_offset:
+            return offset >= queue.min_offset and position < _first_position(queue)
+        if queue is not None and self._has_files(queue):
+            return False  # its first entry is damaged, or its files are
+        if self._topics is None:
+            if not self._queues.root.is_dir():
+                return False
+            self._topics = self._begins()
+        return topic not in self._topics or position < self._topics[topic]
+
+    def _has_files(self, queue: ConsumeQueue) -> bool:
+        key = (queue.topic, queue.queue_id)
+        if key not in self._with_files:
+            self._with_files[key] = bool(queue.spans())
+        return self._with_files[key]
+
+    def _begins(self) -> dict[str, int]:
+        """Return by topic where the first record lies that any of its queues has.
+
+        0, before which there is nothing, where a queue has lost older entries to age: it is no
+        longer known then when that life began.
+        """
+        begins: dict[str, int] = {}
+        for queue in self._queues:
+            if queue.max_offset > 0:
+                begin = 0 if queue.min_offset > 0 else _first_position(queue)
+                begins[queue.topic] = min(begin, begins.get(queue.topic, begin))
+        return begins
+
+
+def _first_position(queue: ConsumeQueue) -> int:
+    """Return where the first record of a queue lies, 0 if that is not known."""
+    if queue.max_offset <= queue.min_offset:
+        return 0
+    position, size, _ = queue.entry(queue.min_offset)
+    return 0 if size == BLANK_SIZE else position

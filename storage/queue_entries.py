@@ -1,0 +1,155 @@
+"""The entries of one queue as they are read, through maps of its files."""
+
+import mmap
+from collections import OrderedDict
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from aerobee.storage.files import Files
+from aerobee.storage.layout import ENTRY_BYTES, FileSpan, file_name, file_spans
+from aerobee.storage.queue_files import BLANK_SIZE, ENTRY
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+OLD_MAPS_MAX: Final = 4  # files of one queue that stay mapped for readers far behind
+
+NO_BUFFER: Final = mmap.mmap(-1, ENTRY_BYTES)
+"""The `buffer` of a queue that has no file open to be written."""
+
+
+class QueueEntries:
+    """Entries `min_offset` to `max_offset - 1`; offsets count messages from 0.
+
+    `buffer` is the map of the file that begins with entry `base` and is open to be written. A map
+    keeps its file open (Python's duplicates the file number), so each counts as one open file.
+    """
+
+    __slots__ = (
+        "_directory",
+        "_file_entries",
+        "_files",
+        "_maps",
+        "base",
+        "buffer",
+        "max_offset",
+        "min_offset",
+        "queue_id",
+        "topic",
+    )
+
+    def __init__(
+        self, files: Files, directory: Path, topic: str, queue_id: int, file_entries: int
+    ) -> None:
+        self._files = files
+        self._directory = directory
+        self._file_entries = file_entries
+        self._maps: OrderedDict[int, mmap.mmap] = OrderedDict()
+        self.topic = topic
+        self.queue_id = queue_id
+        self.buffer: mmap.mmap = NO_BUFFER
+        self.base = 0
+        self.min_offset = 0
+        self.max_offset = 0
+
+    @property
+    def file_bytes(self) -> int:
+        """The size of each file."""
+        return self._file_entries * ENTRY_BYTES
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a file is open to be written, which its map alone keeps open."""
+        return self.buffer is not NO_BUFFER
+
+    @property
+    def directory(self) -> Path:
+        """Where the files are."""
+        return self._directory
+
+    def spans(self) -> list[FileSpan]:
+        """List the files, oldest first."""
+        return file_spans(self._directory)
+
+    def _path(self, base: int) -> Path:
+        return self._directory / file_name(base * ENTRY_BYTES)
+
+    def entry(self, offset: int) -> tuple[int, int, int]:
+        """Return (position, record size, tags code) of one entry."""
+        buffer, at, _ = self.run(offset, 1)
+        return ENTRY.unpack_from(buffer, at)
+
+    def run(self, offset: int, count: int) -> tuple[mmap.mmap, int, int]:
+        """Return (buffer, byte place, entries there), at most `count` and up to a file's end."""
+        if not 0 <= offset < self.max_offset:
+            raise IndexError(f"{self.topic}-{self.queue_id} has no entry {offset}")
+        base = offset // self._file_entries * self._file_entries
+        buffer = self.buffer if base == self.base and self.is_open else self._map(base)
+        count = min(count, self.max_offset - offset, base + self._file_entries - offset)
+        return buffer, (offset - base) * ENTRY_BYTES, count
+
+    def tags(self, offset: int, count: int) -> "npt.NDArray[np.int64]":
+        """Return the tags codes of entries of one file as a strided view, big-endian int64."""
+        import numpy as np  # costs 100 ms, and most brokers never filter that deep
+
+        buffer, at, count = self.run(offset, count)
+        return np.ndarray((count,), ">i8", buffer, at + 12, (ENTRY_BYTES,))
+
+    def _map(self, base: int) -> mmap.mmap:
+        """Map an older file for reading; the least recently used one is let go."""
+        if (buffer := self._maps.get(base)) is not None:
+            self._maps.move_to_end(base)
+            return buffer
+        path = self._path(base)
+        fd = self._files.open(path, write=False)
+        try:
+            buffer = self._files.map(fd, min(self.file_bytes, self._files.size(path)), write=False)
+        finally:
+            self._files.close(fd)
+        self._maps[base] = buffer
+        while len(self._maps) > OLD_MAPS_MAX:
+            oldest = next(iter(self._maps))
+            if oldest == self.base and self.is_open:
+                self._maps.move_to_end(oldest)
+                continue
+            del self._maps[oldest]
+        return buffer
+
+    def end_position(self) -> int:
+        """Return one past the last byte of the newest message, 0 in an empty queue."""
+        if self.max_offset <= self.min_offset:
+            return 0
+        position, size, _ = self.entry(self.max_offset - 1)
+        return 0 if size == BLANK_SIZE else position + size
+
+    def first_from(self, position: int) -> int:
+        """Return the first offset whose message starts at a position of the log or behind it."""
+        low, high = self.min_offset, self.max_offset
+        while low < high:
+            middle = (low + high) // 2
+            begin, size, _ = self.entry(middle)
+            if size == BLANK_SIZE or begin < position:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    def first_behind(self, position: int) -> int:
+        """Return the first offset whose message ends behind a position of the log."""
+        low, high = self.min_offset, self.max_offset
+        while low < high:
+            middle = (low + high) // 2
+            begin, size, _ = self.entry(middle)
+            if size != BLANK_SIZE and begin + size > position:
+                high = middle
+            else:
+                low = middle + 1
+        return low
+
+    def last_position(self) -> int:
+        """Return where the newest message starts, -1 in an empty queue."""
+        if self.max_offset <= self.min_offset:
+            return -1
+        position, size, _ = self.entry(self.max_offset - 1)
+        return -1 if size == BLANK_SIZE else position
