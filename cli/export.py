@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -34,18 +34,20 @@ class Moment(click.ParamType[int]):
     name = "time"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """The moment in ms since 1970."""
+        """The first whole ms since 1970 that is not before the moment."""
         if isinstance(value, int):
             return value
         if str(value).isdecimal() and len(value) > 8:
             return int(value)
+        from aerobee.spark.export_moments import milliseconds
+
         try:
-            moment = datetime.fromisoformat(value)
+            moment_ms = milliseconds(datetime.fromisoformat(value))
         except ValueError:
+            moment_ms = None
+        if moment_ms is None:
             self.fail(f"{value!r}: write 2026-11-21, 2026-11-21T18:30 (UTC), or ms since 1970")
-        if moment.tzinfo is None:
-            moment = moment.replace(tzinfo=UTC)
-        return round(moment.timestamp() * 1000)
+        return moment_ms
 
 
 class Size(click.ParamType[int]):
@@ -121,7 +123,8 @@ class Size(click.ParamType[int]):
 @click.option(
     "--fail-on-data-loss/--no-fail-on-data-loss",
     default=True,
-    help="Whether messages deleted before they were exported end it, or are noted.",
+    help="Whether messages that were deleted before they were exported, or are damaged, end it or"
+    " are noted.",
 )
 @click.option("--dry-run", is_flag=True, help="Only tell what would be read.")
 def export(
@@ -147,15 +150,25 @@ def export(
     from aerobee.spark.exporter import export as run_export
     from aerobee.spark.exporter import plan_to
 
-    path = ",".join(stores)
+    # one alone may list several with commas
+    named = stores if len(stores) > 1 else stores[0]
     given: Wanted = wanted  # type: ignore[assignment]
     try:
         if dry_run:
-            export_report.show_plan(plan_to(path, target, **given), str(target))
+            plan = plan_to(
+                named,
+                target,
+                format=file_format,
+                compression=compression,
+                file_bytes=file_bytes,
+                decompress=decompress,
+                **given,
+            )
+            export_report.show_plan(plan, str(target))
             return
         with progress_bar("exporting", after_s=BAR_AFTER_S) as progress:
             summary = run_export(
-                path,
+                named,
                 target,
                 format=file_format,
                 compression=compression,

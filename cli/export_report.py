@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from aerobee.spark.export_plan import ExportPlan
     from aerobee.spark.export_summary import ExportSummary
+    from aerobee.spark.manifest import Gap
 
 TOPIC_WIDTH_LEAST: Final = 10
 GAP_WIDTH: Final = 2  # between columns
@@ -36,8 +37,9 @@ def show_summary(summary: ExportSummary) -> None:
             for topic in summary.topics
         ]
         _show(heads, rows, f"{summary.messages:,} messages added under {summary.target}")
-    for gap in summary.gaps:
-        click.echo(f"lost: {gap}", err=True)
+    _tell_gaps(summary.gaps)
+    for reason in summary.waiting:
+        click.echo(f"waiting: {reason}", err=True)
     _tell_undispatched(summary.undispatched_bytes)
     if summary.added and sys.stdout.isatty():
         rate = summary.log_bytes / max(summary.seconds, 1e-9) / 1e6
@@ -57,6 +59,7 @@ def show_plan(plan: ExportPlan, target: str) -> None:
     ]
     _show(heads, rows, f"{plan.messages:,} messages")
     after = f", after version {plan.base.version}" if plan.base else ""
+    _tell_gaps(plan.gaps)
     if not plan.messages and not plan.unnumbered:
         click.echo(f"nothing new for {target}{after}", err=True)
         return
@@ -69,8 +72,6 @@ def show_plan(plan: ExportPlan, target: str) -> None:
     )
     for label in plan.unnumbered:
         click.echo(f"{label} has no ConsumeQueues: all of its log would be read", err=True)
-    for gap in plan.gaps:
-        click.echo(f"lost: {gap}", err=True)
     _tell_undispatched(sum(each.undispatched_bytes for each in plan.stores))
 
 
@@ -81,6 +82,11 @@ def moment_text(moment_ms: int) -> str:
     except (ValueError, OverflowError, OSError):
         return str(moment_ms)
     return moment.isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def _tell_gaps(gaps: Sequence[Gap]) -> None:
+    for gap in gaps:
+        click.echo(f"{'lost' if gap.lost else 'changed'}: {gap}", err=True)
 
 
 def _tell_undispatched(size: int) -> None:

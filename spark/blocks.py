@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
+from aerobee.remoting.errors import CorruptRecord
 from aerobee.spark import acceleration
 from aerobee.spark.boundaries import PREFIX_BYTES, Chain, Stop, Walk, find_chain
-from aerobee.spark.damage import STRICT, Damage
-from aerobee.spark.layout import MAGIC_V1, MAGIC_V2, SLACK_BYTES, Bytes, Ints, unaligned
+from aerobee.spark.damage import FAILFAST, STRICT, Damage
+from aerobee.spark.layout import (
+    MAGIC_V1,
+    MAGIC_V2,
+    SLACK_BYTES,
+    Bytes,
+    Ints,
+    Records,
+    unaligned,
+)
 from aerobee.spark.log_files import SegmentFile
 from aerobee.spark.queue_hints import hinted_starts
 
@@ -49,18 +59,57 @@ def read_blocks(
     at, first_bytes = start, BLOCK_BYTES
     while at < end:
         for block in scan_blocks(file, at, end, queues_dir, first_bytes=first_bytes):
+            bad = None if damage.mode == FAILFAST else _first_contradiction(block)
+            if bad is not None:
+                block, reason = bad
             if len(block.starts):
                 yield block
-        if block.end == end or (block.stop is Stop.BLANK and end == file.segment.end):
-            return
-        damage.note(
-            block.end,
-            f"{file.segment.path}: at log position {block.end} (byte"
-            f" {block.end - file.segment.base} of the file) no record goes on, although records up"
-            f" to {end} were planned: {block.stop.value}; python -m aerobee.storage.verify says"
-            " more",
-        )
+            if bad is not None:
+                break
+        else:
+            if block.end == end or (block.stop is Stop.BLANK and end == file.segment.end):
+                return
+            reason = (
+                f"{file.segment.path}: at log position {block.end} (byte"
+                f" {block.end - file.segment.base} of the file) no record goes on, although records"
+                f" up to {end} were planned: {block.stop.value}; python -m aerobee.storage.verify"
+                " says more"
+            )
+        damage.note(block.end, reason)
         at, first_bytes = find_record(file, block.end + 1, end), AFTER_DAMAGE_BYTES
+
+
+def well_formed(block: Block, asked: int) -> int:
+    """How many of the first `asked` records have lengths that agree, up to the first that fails."""
+
+    def broken(count: int) -> bool:
+        try:
+            Records(block.data, block.base, block.starts[:count], block.sizes[:count])
+        except CorruptRecord:
+            return True
+        return False
+
+    if not broken(asked):
+        return asked
+    return bisect_left(range(1, asked + 1), True, key=broken)
+
+
+def _first_contradiction(block: Block) -> tuple[Block, str] | None:
+    """The block up to its first record whose lengths contradict its size, and what is wrong there.
+
+    That size may be the wrong one, and lead past records that are whole.
+    """
+    count = well_formed(block, len(block.starts))
+    if count == len(block.starts):
+        return None
+    one = slice(count, count + 1)
+    try:
+        Records(block.data, block.base, block.starts[one], block.sizes[one])
+    except CorruptRecord as error:
+        starts, sizes = block.starts[:count], block.sizes[:count]
+        end = block.base + int(block.starts[count])
+        return Block(block.data, block.base, starts, sizes, end, Stop.BAD), str(error)
+    return None
 
 
 def find_record(file: SegmentFile, start: int, end: int) -> int:

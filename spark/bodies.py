@@ -16,6 +16,7 @@ import pyarrow as pa
 from aerobee.spark import acceleration
 from aerobee.spark.decode import Decoder
 from aerobee.spark.errors import DataLost
+from aerobee.spark.known_topics import NO_TOPICS, KnownTopics
 from aerobee.spark.layout import SLACK_BYTES
 from aerobee.spark.log_files import SegmentFile
 from aerobee.spark.selection import Selection
@@ -41,7 +42,12 @@ def bodies_suffice(decoder: Decoder, selection: Selection) -> bool:
 
 
 def body_batches(
-    file: SegmentFile, start: int, end: int, schema: pa.Schema, choice: TopicChoice
+    file: SegmentFile,
+    start: int,
+    end: int,
+    schema: pa.Schema,
+    choice: TopicChoice,
+    known: KnownTopics = NO_TOPICS,
 ) -> Generator[pa.RecordBatch, None, int]:
     """The bodies of the records in the log positions [start, end), in batches.
 
@@ -66,7 +72,9 @@ def body_batches(
         at, why = 0, loops.FULL
         while True:
             at, batch.rows, why = loops.bodies(
-                data, at, length, position, left_out, batch.offsets, batch.data, batch.rows
+                *(data, at, length, position, left_out),
+                *(batch.offsets, batch.data, batch.rows),
+                *known.table,
             )
             if why != loops.FULL:
                 break

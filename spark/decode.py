@@ -63,6 +63,11 @@ class Decoder:
         plain = not self._decompress and not self._verify_crc
         return plain and self.schema.names == ["body"] and self.schema.types == [pa.binary()]
 
+    @property
+    def verifies(self) -> bool:
+        """Whether each body is compared with its checksum, whatever columns are asked for."""
+        return self._verify_crc
+
     def decode(self, records: Records) -> pa.RecordBatch:
         """One RecordBatch with a row per record, in the order of `records`."""
         if self._verify_crc:

@@ -18,6 +18,7 @@ from aerobee.spark.selection import Limits, Mask, Selection
 from aerobee.spark.topics import DELAYED_TOPIC
 
 ENTRIES_READ = 1 << 16  # of one queue at a time
+HASH_MIN = -(1 << 31)  # below it no hash, but where the consumequeue_ext has more (ConsumeQueueExt)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,11 @@ class QueueSlice:
     positions: Ints
     sizes: Ints
     tag_hashes: Ints
+
+    @property
+    def hashed(self) -> bool:
+        """Whether the entries tell the hashes of all tags."""
+        return not len(self.tag_hashes) or int(self.tag_hashes.min()) >= HASH_MIN
 
     def take(self, rows: Mask | slice) -> QueueSlice:
         """The given ones among the entries."""
@@ -93,14 +99,10 @@ def queue_slices(
                 yield kept
 
 
-def queue_batches(
-    piece: EntryPiece, selection: Selection, schema: pa.Schema, *, fail_on_data_loss: bool = True
-) -> Iterator[pa.RecordBatch]:
-    """The piece's messages as RecordBatches of columns that the ConsumeQueues tell."""
-    for each in piece.ranges:
-        for part in queue_slices(piece, each, selection, fail_on_data_loss=fail_on_data_loss):
-            arrays = [_COLUMNS[name](part) for name in schema.names]
-            yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+def queue_batch(part: QueueSlice, schema: pa.Schema) -> pa.RecordBatch:
+    """A slice as a RecordBatch of columns that the ConsumeQueues tell."""
+    arrays = [_COLUMNS[name](part) for name in schema.names]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def _wanted(found: QueueSlice, selection: Selection) -> Mask:
@@ -108,7 +110,8 @@ def _wanted(found: QueueSlice, selection: Selection) -> Mask:
     keep &= selection.positions.mask(found.positions)
     keep &= selection.queue_offsets.mask(found.offsets)
     if selection.tag_hashes is not None and found.key.topic != DELAYED_TOPIC:
-        keep &= Limits(values=selection.tag_hashes).mask(found.tag_hashes)
+        tagged = Limits(values=selection.tag_hashes).mask(found.tag_hashes)
+        keep &= tagged | (found.tag_hashes < HASH_MIN)
     return keep
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from bisect import bisect_right
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -25,7 +26,7 @@ from aerobee.spark.layout import (
     Records,
     unaligned,
 )
-from aerobee.spark.log_files import SegmentFile
+from aerobee.spark.log_files import SegmentFile, list_segments
 from aerobee.spark.selection import Selection
 
 log = logging.getLogger(__name__)
@@ -53,6 +54,16 @@ def entry_records(
                 wanted = selection.pick(records)
                 if len(wanted):
                     yield wanted
+
+
+def slice_records(
+    piece: EntryPiece, part: QueueSlice, damage: Damage = STRICT, *, fail_on_data_loss: bool = True
+) -> Iterator[Records]:
+    """The records that some entries of one queue point at; likewise."""
+    if not piece.segments:  # the plan was to open no file of the log
+        piece = replace(piece, segments=tuple(list_segments(piece.log_dir)))
+    with _Gathering(piece, damage, fail=fail_on_data_loss) as gathering:
+        yield from gathering.read(part.positions, part.sizes)
 
 
 def _in_order(

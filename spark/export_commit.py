@@ -8,6 +8,7 @@ from aerobee.remoting.errors import AerobeeError
 from aerobee.spark.errors import ExportFailed
 from aerobee.spark.export_lake import Lake
 from aerobee.spark.export_plan import ExportPlan
+from aerobee.spark.export_stamps import UNKNOWN
 from aerobee.spark.manifest import Manifest
 
 
@@ -23,7 +24,7 @@ def commit_run(lake: Lake, manifest: Manifest, plan: ExportPlan) -> Manifest:
     while True:
         last = lake.log.last()
         # whatever counts already is published first: readers of Delta go by the versions' order
-        lake.settle()
+        lake.settle(replacing=manifest.replaces)
         manifest = _following(last, manifest, plan)
         try:
             if lake.commit(manifest):
@@ -49,17 +50,22 @@ def _following(last: Manifest | None, manifest: Manifest, plan: ExportPlan) -> M
     for key in moved:
         if last.offsets.get(key) != known.get(key):
             raise Rival(f"{key} was exported by another run")
-    offsets, positions = {**manifest.offsets, **last.offsets}, {**manifest.positions}
-    positions.update(last.positions)
+    offsets = {**manifest.offsets, **last.offsets}
+    positions = {**manifest.positions, **last.positions}
+    # an earlier program may have made the last version: what it moved has no stamps there
+    own = {key: stamp for key, stamp in manifest.stamps.items() if key not in last.positions}
+    stamps = {**own, **last.stamps}
     for key in moved:
         offsets[key] = manifest.offsets[key]
         if key in manifest.positions:
             positions[key] = manifest.positions[key]
+            stamps[key] = manifest.stamps.get(key, UNKNOWN)
     return replace(
         manifest,
         version=last.version + 1,
         stores={**last.stores, **manifest.stores},
         offsets=offsets,
         positions=positions,
+        stamps=stamps,
         unnumbered=last.unnumbered,
     )

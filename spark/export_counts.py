@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import logging
+from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from aerobee.spark.errors import ExportFailed
+from aerobee.spark.export_damage import DAMAGE_HINT
 from aerobee.spark.export_task import TaskResult
 from aerobee.spark.manifest import Gap
 from aerobee.spark.offsets import QueueKey, QueueRange
-from aerobee.spark.queue_ranges import report_lost
+from aerobee.spark.queue_ranges import LOST_NAMED_MAX, report_lost
 from aerobee.spark.queue_tally import Found
+
+log = logging.getLogger(__name__)
 
 WENT_AWAY = "deleted while they were being exported"
 
@@ -23,20 +29,27 @@ def count_gaps(
 ) -> list[Gap]:
     """What was planned and not found, or DataLost; stores `unnumbered` have no plan by queue.
 
-    Raises ExportFailed where more was found than planned: records that are not their queue's.
+    What tasks have left out as damaged comes as they have named it. Raises ExportFailed where more
+    was found than planned: records that are not their queue's.
     """
     found: dict[QueueKey, Found] = {}
+    damaged: list[Gap] = []
     for result in results:
+        damaged += result.gaps
         for key, seen in result.found.items():
             if key in found:
                 found[key].add(seen)
             elif key.broker not in unnumbered:
-                found[key] = Found(seen.rows, seen.first, seen.last)
+                found[key] = replace(seen)
+    left_out = Counter[QueueKey]()
+    for gap in damaged:
+        left_out[gap.missing.key] += gap.missing.end - gap.missing.start
     lost = []
     for planned in ranges:
-        count = planned.end - planned.start
+        count = planned.end - planned.start - left_out[planned.key]
         if planned.key not in found:
-            lost.append(planned)
+            if count > 0:
+                lost.append(planned)
             continue
         seen = found.pop(planned.key)
         if seen.rows > count or seen.first < planned.start or seen.last >= planned.end:
@@ -46,6 +59,11 @@ def count_gaps(
             )
         elif seen.rows < count:
             lost.append(_missing(planned, seen))
+        elif not seen.ordered and not left_out[planned.key]:
+            raise ExportFailed(
+                f"{planned}: some of its records say offsets of others: the log is damaged there;"
+                f" {DAMAGE_HINT}"
+            )
     if found:
         key = min(found)
         raise ExportFailed(
@@ -53,7 +71,13 @@ def count_gaps(
             " points: it is damaged"
         )
     report_lost(lost, fail=fail)
-    return [Gap(each, WENT_AWAY) for each in lost]
+    if damaged:
+        named = "; ".join(map(str, damaged[:LOST_NAMED_MAX]))
+        more = (
+            f"; and {len(damaged) - LOST_NAMED_MAX} more" if len(damaged) > LOST_NAMED_MAX else ""
+        )
+        log.warning("damaged messages are left out: %s%s", named, more)
+    return [*damaged, *(Gap(each, WENT_AWAY) for each in lost)]
 
 
 def _missing(planned: QueueRange, seen: Found) -> QueueRange:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from aerobee.spark.errors import ExportFailed, ExportRefused
@@ -28,10 +29,15 @@ _DONE = ".done-"
 
 
 class Lake:
-    """One target folder and what the exports to it have left in it."""
+    """One target folder and what the exports to it have left in it.
+
+    `waiting` says, after a look, which versions could not be published, and why: they count, and
+    their files stay where they were staged, for whoever tries next.
+    """
 
     def __init__(self, root: Path) -> None:
         self.root = root
+        self.waiting: dict[int, str] = {}
         self.log = ManifestLog(root)
         self.staging = root / FOLDER / STAGING
 
@@ -64,7 +70,8 @@ class Lake:
     def commit(self, manifest: Manifest) -> bool:
         """Make a run's manifest the lake's next version; False if another run was first.
 
-        From then on its files count, whatever happens. Raises ExportFailed.
+        From then on its files count, whatever happens; so their folders are made before. Raises
+        ExportFailed, and OSError where files could not get their places.
         """
         folder = self.staging / manifest.run
         staged = folder / manifest_name(manifest.version)
@@ -78,11 +85,15 @@ class Lake:
                 f"{error.filename} is gone before it was committed: do the executors write to the"
                 " same folder as the driver, or was it removed? Nothing was exported"
             ) from None
+        self._make_places(manifest)
         return self.log.commit(staged)
 
-    def settle(self) -> None:
-        """Publish what runs have committed and not published; remove what dead runs have left."""
-        self.publish_committed()
+    def settle(self, *, replacing: bool = False) -> None:
+        """Publish what runs have committed and not published; remove what dead runs have left.
+
+        See `publish_committed`.
+        """
+        self.publish_committed(replacing=replacing)
         for path in self._staged():
             if path.name.startswith(CLOCK):
                 path.unlink(missing_ok=True)
@@ -91,21 +102,49 @@ class Lake:
             elif self._committed(path) is None and is_dead(path):
                 self.abandon(path.name)
 
-    def publish_committed(self) -> None:
-        """Publish what runs have committed and not published; if there is none, write nothing."""
+    def publish_committed(self, *, replacing: bool = False) -> None:
+        """Publish what runs have committed and not published; if there is none, write nothing.
+
+        What cannot get to where readers look is told in `waiting`. Raises ExportFailed where
+        files are lost, or a Delta table does not take them in; not for a run that is `replacing`
+        all of them.
+        """
+        self.waiting = {}
         runs = [path for path in self._staged() if not path.name.startswith(".")]
-        found = [self._committed(folder) for folder in runs]
-        for version in sorted(version for version in found if version is not None):
-            self.publish(self.log.read(version))
+        found = {self._committed(folder): folder for folder in runs}
+        versions = sorted(version for version in found if version is not None)
+        last = max(self.log.versions()) if versions else 0
+        counting = min((each.version for each in self.log.backwards(last)), default=0)
+        for version in versions:
+            if version < counting:
+                self._tidy(found[version].name)  # replaced before it was published
+                continue
+            manifest = self.log.read(version)
+            try:
+                self.publish(manifest)
+            except OSError as error:
+                self.waiting[version] = self._hindered(version, error)
+            except ExportFailed as error:
+                if not replacing:
+                    raise
+                self.waiting[version] = str(error)
 
     def publish(self, manifest: Manifest) -> None:
         """Bring a committed version's files to where readers look; as often as need be.
 
-        Raises ExportFailed where one of them has been removed by somebody else.
+        In Delta's log a version never overtakes one that waits: it waits too. Raises ExportFailed
+        where one of the files has been removed by somebody else, OSError where it cannot be moved.
         """
         folder = self.staging / manifest.run
-        if manifest.replaces and manifest.format != DELTA:  # Delta's log says what is left out
-            self._remove_replaced(manifest)
+        if manifest.replaces:
+            self._drop_replaced(manifest.version)
+            if manifest.format != DELTA:  # whose log says what is left out
+                self._remove_replaced(manifest)
+        elif manifest.format == DELTA and self.waiting:
+            self.waiting[manifest.version] = self._hindered(
+                manifest.version, f"version {min(self.waiting)}, which comes before it,"
+            )
+            return
         changed = set()
         for file in manifest.files:
             if not self._move(folder / file.staged, self.root / file.path):
@@ -123,9 +162,20 @@ class Lake:
             from aerobee.spark.export_delta import publish_delta
 
             publish_delta(self.root, manifest)
-        self.abandon(manifest.run)
+        self._tidy(manifest.run)
 
     def abandon(self, run: str) -> None:
+        """Remove what a run has staged, none of which has been published, and its empty folders."""
+        folders: set[Path] = set()
+        for prepared in (self.staging / run).glob("manifest-*.json"):
+            with suppress(OSError, ExportRefused):
+                manifest = Manifest.decode(prepared.read_bytes(), prepared.name)
+                folders.update((self.root / file.path).parent for file in manifest.files)
+        self._tidy(run)
+        for folder in folders:
+            self._prune(folder)
+
+    def _tidy(self, run: str) -> None:
         """Remove what a run has staged: nothing of it, or all of it, has been published."""
         gone = self.staging / f"{_DONE}{run}"
         try:
@@ -156,6 +206,30 @@ class Lake:
                 return version
         return None
 
+    def _hindered(self, version: int, what: object) -> str:
+        return (
+            f"version {version} of the export counts, but its files are not where readers look:"
+            f" {what} stands in the way; they are kept below {self.staging}, and the next run"
+            " tries again"
+        )
+
+    def _make_places(self, manifest: Manifest) -> None:
+        """Make the folders that a version's files move to, so that none is refused later."""
+        for folder in {(self.root / file.path).parent for file in manifest.files}:
+            if not folder.is_dir():
+                folder.mkdir(parents=True, exist_ok=True)
+        if manifest.files:
+            longest = max((file.path for file in manifest.files), key=len)
+            with suppress(FileNotFoundError):
+                (self.root / longest).lstat()  # a path that is too long is told
+
+    def _drop_replaced(self, version: int) -> None:
+        """Remove what earlier versions have staged: who is still publishing them finds nothing."""
+        for folder in self._staged():
+            earlier = self._committed(folder)
+            if earlier is not None and earlier < version:
+                self._tidy(folder.name)
+
     def _move(self, source: Path, target: Path) -> bool:
         """Move a file unless that has been done; whether it is there now."""
         for _ in range(2):
@@ -176,7 +250,8 @@ class Lake:
         emptied = set()
         for path in self._replaced(manifest.version - 1):
             if path.path not in kept:
-                (self.root / path.path).unlink(missing_ok=True)
+                with suppress(FileNotFoundError, NotADirectoryError):  # not all were published
+                    (self.root / path.path).unlink()
                 emptied.add((self.root / path.path).parent)
         for folder in sorted(emptied):
             self._prune(folder)

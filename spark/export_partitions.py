@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import Any
@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from aerobee.spark.export_folders import topic_folder
 from aerobee.spark.layout import Ints, Records
 from aerobee.spark.queue_tally import QueueTally
 
 DAY_MS = 86_400_000
-_ESCAPED = frozenset("\"#%'*/:=?\\\x7f{[]^" + "".join(map(chr, range(1, 32))))
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -27,12 +27,7 @@ class Partition:
     @property
     def folder(self) -> str:
         """The folder below the export's, as Hive, Spark and pyarrow read partitions back."""
-        return f"topic={escape_path(self.topic)}/date={day_text(self.day)}"
-
-
-def escape_path(name: str) -> str:
-    """A partition value as a folder name, by the rules of Hive's FileUtils.escapePathName."""
-    return "".join(f"%{ord(char):02X}" if char in _ESCAPED else char for char in name)
+        return f"{topic_folder(self.topic)}/date={day_text(self.day)}"
 
 
 def day_text(day: int) -> str:
@@ -50,7 +45,11 @@ def sorting_order(numbers: npt.NDArray[Any]) -> Ints:
     return order
 
 
-def group(records: Records, tally: QueueTally) -> Iterator[tuple[Partition, Ints]]:
+def group(
+    records: Records,
+    tally: QueueTally,
+    tell_unwanted: Callable[[Records, Ints], None] | None = None,
+) -> Iterator[tuple[Partition, Ints]]:
     """The partitions among the wanted records and the rows of each, in the log's order."""
     codes = tally.topic_numbers(records)
     days = records.field("store_timestamp", np.int64) // DAY_MS
@@ -62,6 +61,8 @@ def group(records: Records, tally: QueueTally) -> Iterator[tuple[Partition, Ints
     order = sorting_order(codes)
     codes = codes[order]
     unwanted = int(np.searchsorted(codes, 0))
+    if unwanted and tell_unwanted is not None:
+        tell_unwanted(records, order[:unwanted])
     order, codes = order[unwanted:], codes[unwanted:]
     if not len(order):
         return

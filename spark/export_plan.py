@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
+from aerobee.spark.dispatched import dispatched_end
 from aerobee.spark.entry_plan import (
     QUEUES_PER_WINDOW,
     EntryPiece,
@@ -15,23 +15,18 @@ from aerobee.spark.entry_plan import (
     plan_ranges,
 )
 from aerobee.spark.errors import DataLost, OptionError
-from aerobee.spark.export_times import position_of
+from aerobee.spark.export_queues import RETENTION, QueuesFound, QueuesLook
 from aerobee.spark.export_walk import is_worthwhile
 from aerobee.spark.log_files import Segment
 from aerobee.spark.manifest import Gap, Manifest
 from aerobee.spark.offsets import Offsets, QueueKey, QueueRange
 from aerobee.spark.plan import Piece, piece_bytes
 from aerobee.spark.planner import log_pieces, within_time
-from aerobee.spark.queue_entries import QueueEntries
-from aerobee.spark.queue_hints import dispatched_end
-from aerobee.spark.queue_ranges import LOST_NAMED_MAX, StoreState, queue_dirs
+from aerobee.spark.queue_ranges import LOST_NAMED_MAX, StoreState
 from aerobee.spark.selection import Selection
-from aerobee.spark.stores import Store, find_stores
+from aerobee.spark.stores import Paths, Store, find_stores, has_queues
 
 log = logging.getLogger(__name__)
-
-RETENTION = "the broker's retention deleted them before they were exported"
-REWRITTEN = "exported before, but the store has other messages there now, or none"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +69,7 @@ class ExportPlan:
     stores: list[StorePlan]
     offsets: Offsets = field(default_factory=dict)
     positions: Offsets = field(default_factory=dict)
+    stamps: Offsets = field(default_factory=dict)
     gaps: tuple[Gap, ...] = ()
 
     @property
@@ -97,6 +93,11 @@ class ExportPlan:
         return tuple(store.store.label for store in self.stores if not store.numbered)
 
     @property
+    def queues_tell(self) -> bool:
+        """Whether no store has messages that are in no queue, of topics that may have none yet."""
+        return all(each.numbered and not each.undispatched_bytes for each in self.stores)
+
+    @property
     def moved(self) -> set[QueueKey]:
         """The queues of which the run exports, or gives up, messages."""
         return {each.key for each in self.ranges} | {gap.missing.key for gap in self.gaps}
@@ -110,14 +111,18 @@ class ExportPlan:
 
 
 def plan_export(
-    path: str, selection: Selection, base: Manifest | None, *, fail_on_data_loss: bool = True
+    path: Paths,
+    selection: Selection,
+    base: Manifest | None,
+    *,
+    fail_on_data_loss: bool = True,
 ) -> ExportPlan:
     """What to export of the stores that `path` names, after what `base` says is exported.
 
     Raises OptionError, StoreUnreadable; DataLost where messages went away unexported, unless
     told not to, in which case the plan has them as gaps.
     """
-    plan = ExportPlan(base, selection, [], {}, {})
+    plan = ExportPlan(base, selection, [])
     gaps: list[Gap] = []
     for store in find_stores(path):
         state = StoreState.look(store)
@@ -133,90 +138,25 @@ def plan_export(
             size = state.end - state.start
             plan.stores.append(StorePlan(state, segments, (), size, numbered=False))
             continue
-        plan.stores.append(_Queues(state, plan, gaps).plan())
+        found = QueuesLook(state, selection, base).look()
+        plan.stores.append(_of_queues(state, found))
+        plan.offsets.update(found.offsets)
+        plan.positions.update(found.positions)
+        plan.stamps.update(found.stamps)
+        gaps += found.gaps
     if gaps:
         _report(gaps, fail=fail_on_data_loss)
     return replace(plan, gaps=tuple(gaps))
 
 
-def has_queues(store: Store) -> bool:
-    """Whether a store has ConsumeQueues, all of the kind with an entry per message."""
-    if store.queues_dir is None:
-        return False
-    batches = Path(store.queues_dir).parent / "batchconsumequeue"
-    return not (batches.is_dir() and any(batches.iterdir()))
-
-
-class _Queues:
-    """The queues of one store, looked at one after the other."""
-
-    def __init__(self, state: StoreState, plan: ExportPlan, gaps: list[Gap]) -> None:
-        self._state = state
-        self._plan = plan
-        self._gaps = gaps
-        since_ms, until_ms = plan.selection.since_ms, plan.selection.until_ms
-        self._low = state.start if since_ms is None else position_of(state, since_ms)
-        self._high = state.end if until_ms is None else position_of(state, until_ms)
-
-    def plan(self) -> StorePlan:
-        """What to read of them; offsets and positions go into the export's plan."""
-        state, ranges = self._state, []
-        low, high = state.end, state.start
-        for key, folder in queue_dirs(state.store, self._plan.selection.choice):
-            with QueueEntries(folder) as entries:
-                wanted = self._range(key, entries)
-                self._plan.offsets[key] = wanted.end
-                if wanted.start < wanted.end:
-                    ranges.append(wanted)
-                    first, last = map(entries.position, (wanted.start, wanted.end - 1))
-                    self._plan.positions[key] = last
-                    low, high = min(low, first), max(high, last)
-        dispatched = dispatched_end(state.store.queues_dir, state.end)
-        left = 0 if dispatched is None else max(0, state.end - max(dispatched, state.start))
-        size = min(estimated_bytes(state.store, ranges), max(0, state.end - state.start))
-        segments = tuple(each for each in state.segments if each.end > low and each.base <= high)
-        return StorePlan(state, segments if ranges else (), tuple(ranges), size, left)
-
-    def _known(self, key: QueueKey) -> int | None:
-        return self._plan.base.offsets.get(key) if self._plan.base else None
-
-    def _range(self, key: QueueKey, entries: QueueEntries) -> QueueRange:
-        """What there is to export of a queue; what is gone goes into the gaps."""
-        earliest = entries.first_from(self._state.start)
-        latest = max(earliest, entries.first_from(self._state.end))
-        end = latest
-        if self._high < self._state.end:
-            end = max(earliest, entries.first_from(self._high))
-        known = self._known(key)
-        if known is None:
-            start = earliest
-            if self._low > self._state.start:
-                start = max(earliest, entries.first_from(self._low))
-            return QueueRange(key, start, max(start, end))
-        if known < earliest:
-            self._gaps.append(Gap(QueueRange(key, known, earliest), RETENTION))
-            return QueueRange(key, earliest, max(earliest, end))
-        if known > latest or self._rewritten(key, known, entries, earliest):
-            start = self._after_the_last(key, entries, earliest, latest)
-            low, high = min(start, known), max(start, known)
-            self._gaps.append(Gap(QueueRange(key, low, high), REWRITTEN))
-            self._plan.positions[key] = entries.position(start - 1)
-            return QueueRange(key, start, max(start, end))
-        return QueueRange(key, known, max(known, end))
-
-    def _rewritten(self, key: QueueKey, known: int, entries: QueueEntries, earliest: int) -> bool:
-        """Whether the last message exported is not the one that the queue has there."""
-        assert self._plan.base is not None
-        position = self._plan.base.positions.get(key, -1)
-        return position >= 0 and known > earliest and entries.position(known - 1) != position
-
-    def _after_the_last(
-        self, key: QueueKey, entries: QueueEntries, earliest: int, latest: int
-    ) -> int:
-        """The first message behind the last exported one in the log: certainly a new one."""
-        assert self._plan.base is not None
-        position = self._plan.base.positions.get(key, -1)
-        return min(max(earliest, entries.first_from(position + 1)), latest)
+def _of_queues(state: StoreState, found: QueuesFound) -> StorePlan:
+    """What is read of a store whose queues have been looked at."""
+    ranges = found.ranges
+    left = max(0, state.end - max(dispatched_end(state), state.start))
+    size = min(estimated_bytes(state.store, ranges), max(0, state.end - state.start))
+    low, high = found.low, found.high
+    segments = tuple(each for each in state.segments if each.end > low and each.base <= high)
+    return StorePlan(state, segments if ranges else (), tuple(ranges), size, left)
 
 
 def _check_unnumbered(state: StoreState, base: Manifest | None) -> None:

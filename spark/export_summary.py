@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 
+from aerobee.spark.export_lake import Lake
 from aerobee.spark.export_plan import ExportPlan
 from aerobee.spark.manifest import ExportedFile, Gap, Manifest
 
@@ -29,8 +29,9 @@ class ExportSummary:
     """What a run did: per topic, and about how much of the log it read (`log_bytes`).
 
     `version` is the lake's after it. `added` is false where there was nothing new, and the lake
-    stayed as it was. `gaps` are messages that were gone before they were exported;
-    `undispatched_bytes` stand at the log's end and in no queue yet.
+    stayed as it was. `gaps` are messages that were gone before they were exported, or damaged;
+    `undispatched_bytes` stand at the log's end and in no queue yet. `waiting` are versions that
+    count and could not be brought to where readers look.
     """
 
     store: str
@@ -42,6 +43,7 @@ class ExportSummary:
     added: bool = True
     gaps: tuple[Gap, ...] = ()
     undispatched_bytes: int = 0
+    waiting: tuple[str, ...] = ()
 
     @property
     def messages(self) -> int:
@@ -60,13 +62,13 @@ class ExportSummary:
 
 
 def summarize(
-    store: str, target: Path, plan: ExportPlan, manifest: Manifest | None, seconds: float
+    store: str, lake: Lake, plan: ExportPlan, manifest: Manifest | None, seconds: float
 ) -> ExportSummary:
     """The summary of a run that committed `manifest`, or found nothing new."""
     known = plan.base.version if plan.base else 0
     return ExportSummary(
         store,
-        str(target),
+        str(lake.root),
         by_topic(manifest.files if manifest else ()),
         plan.bytes,
         seconds,
@@ -74,6 +76,7 @@ def summarize(
         added=manifest is not None,
         gaps=manifest.gaps if manifest else (),
         undispatched_bytes=sum(each.undispatched_bytes for each in plan.stores),
+        waiting=tuple(lake.waiting.values()),
     )
 
 

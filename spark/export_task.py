@@ -6,7 +6,7 @@ import logging
 import shutil
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -14,16 +14,19 @@ import pyarrow as pa
 
 from aerobee.remoting.errors import AerobeeError, CorruptRecord
 from aerobee.spark.columns import USUAL, arrow_schema
+from aerobee.spark.damage import STRICT
 from aerobee.spark.decode import Decoder
 from aerobee.spark.entry_plan import QUEUES_PER_WINDOW, EntryPiece
 from aerobee.spark.errors import DataLost, ExportFailed
+from aerobee.spark.export_bodies import unpacked
+from aerobee.spark.export_damage import DAMAGE_HINT, LeftOut
 from aerobee.spark.export_disk import sync
 from aerobee.spark.export_files import PartitionedFiles
 from aerobee.spark.export_formats import Format
 from aerobee.spark.export_partitions import Partition, group
 from aerobee.spark.export_walk import find_walk
 from aerobee.spark.layout import Records
-from aerobee.spark.manifest import ExportedFile
+from aerobee.spark.manifest import ExportedFile, Gap
 from aerobee.spark.offsets import QueueKey
 from aerobee.spark.pieces import piece_records
 from aerobee.spark.plan import Piece
@@ -57,11 +60,15 @@ class ExportTask:
 
 @dataclass(frozen=True, slots=True)
 class TaskResult:
-    """What one attempt at a task wrote, and of which queues; or the error that stopped it."""
+    """What one attempt at a task wrote, and of which queues; or the error that stopped it.
+
+    `gaps` are damaged messages that it left out.
+    """
 
     files: list[ExportedFile]
     found: dict[QueueKey, Found]
     error: AerobeeError | None = None
+    gaps: list[Gap] = field(default_factory=list)
 
 
 def run_task(task: ExportTask) -> TaskResult:
@@ -76,6 +83,8 @@ def run_task(task: ExportTask) -> TaskResult:
         folder.mkdir()  # not its parents: a run that was given up must not come back
         walked = _walked(task, folder)
         return _by_entries(task, folder) if walked is None else walked
+    except CorruptRecord as error:
+        return TaskResult([], {}, CorruptRecord(f"{error}. {DAMAGE_HINT}"))
     except AerobeeError as error:
         return TaskResult([], {}, error)
     except OSError as error:
@@ -100,27 +109,55 @@ def _walked(task: ExportTask, folder: Path) -> TaskResult | None:
         log.info("%s: the log is not as its queues say; going by these", task.piece.log_dir)
     except (CorruptRecord, DataLost) as error:
         log.info("%s; going by the queues' entries", error)
-    shutil.rmtree(folder)
-    folder.mkdir()
+    _empty(folder)
     return None
 
 
-def _by_entries(task: ExportTask, folder: Path) -> TaskResult:
-    """What the entries of the queues point at, or all of the log where it has none."""
+def _by_entries(task: ExportTask, folder: Path, *, doubted: bool = False) -> TaskResult:
+    """What the entries of the queues point at, or all of the log where it has none.
+
+    With `doubted`, each record's offset is compared with its entry's.
+    """
     piece = task.piece
-    ordered = isinstance(piece, Piece) or len(piece.ranges) <= QUEUES_PER_WINDOW
-    tally = QueueTally(task.broker)
+    ranges = piece.ranges if isinstance(piece, EntryPiece) else None
+    ordered = ranges is None or len(ranges) <= QUEUES_PER_WINDOW
+    left_out = None if task.fail_on_data_loss else LeftOut()
+    # a damaged record may say that it is any queue's: where one may be left out, it is not believed
+    tally = QueueTally(task.broker, ranges if left_out else None)
     chunks = piece_records(
-        piece, task.queues_dir, task.selection, fail_on_data_loss=task.fail_on_data_loss
+        piece,
+        task.queues_dir,
+        task.selection,
+        left_out or STRICT,
+        fail_on_data_loss=task.fail_on_data_loss,
     )
-    files = _write(task, folder, chunks, tally, ordered=ordered)
-    return TaskResult(files, tally.found())
+    if left_out and doubted and isinstance(piece, EntryPiece):
+        chunks = left_out.believable(chunks, piece)
+    files = _write(task, folder, chunks, tally, left_out, ordered=ordered)
+    found = tally.found()
+    if left_out and not doubted and ranges and not all(each.ordered for each in found.values()):
+        _empty(folder)
+        return _by_entries(task, folder, doubted=True)
+    gaps = left_out.gaps(piece, task.broker) if left_out else []
+    return TaskResult(files, found, gaps=gaps)
+
+
+def _empty(folder: Path) -> None:
+    """Remove what an attempt has written, to begin it anew."""
+    shutil.rmtree(folder)
+    folder.mkdir()
 
 
 def _write(
-    task: ExportTask, folder: Path, chunks: Iterator[Records], tally: QueueTally, *, ordered: bool
+    task: ExportTask,
+    folder: Path,
+    chunks: Iterator[Records],
+    tally: QueueTally,
+    left_out: LeftOut | None = None,
+    *,
+    ordered: bool,
 ) -> list[ExportedFile]:
-    decoder = Decoder(arrow_schema(EXPORTED), decompress=task.decompress, broker=task.broker)
+    decoder = Decoder(arrow_schema(EXPORTED), broker=task.broker)
     files = PartitionedFiles(
         folder,
         decoder.schema,
@@ -130,8 +167,9 @@ def _write(
         file_bytes=task.file_bytes,
     )
     for records in chunks:
-        for partition, batch, times in _partitioned(records, decoder, tally):
-            files.add(partition, batch, times)
+        for partition, batch, times in _partitioned(records, decoder, tally, left_out):
+            for part in unpacked(batch) if task.decompress else (batch,):
+                files.add(partition, part, times)
     written = files.close()
     sync(folder)
     return written
@@ -146,10 +184,10 @@ def _attempt() -> int:
 
 
 def _partitioned(
-    records: Records, decoder: Decoder, tally: QueueTally
+    records: Records, decoder: Decoder, tally: QueueTally, left_out: LeftOut | None
 ) -> Iterator[tuple[Partition, pa.RecordBatch, tuple[int, int]]]:
     """The records by topic and day: brought into that order first, decoded once, then sliced."""
-    groups = list(group(records, tally))
+    groups = list(group(records, tally, left_out.note_strangers if left_out else None))
     if not groups:
         return
     order = np.concatenate([rows for _, rows in groups])

@@ -11,7 +11,7 @@ from aerobee.spark.layout import HEADERS, MAGIC_V1, MAGIC_V2
 from aerobee.spark.log_files import Segment, SegmentFile
 from aerobee.spark.queue_ranges import StoreState
 
-_HEAD = struct.Struct(">4xI28xi")
+_HEAD = struct.Struct(">4xI20xqi")
 
 
 def position_of(state: StoreState, moment_ms: int) -> int:
@@ -46,8 +46,8 @@ def store_time(file: SegmentFile, position: int) -> int | None:
     file.read_into(memoryview(head), position)
     if len(head) < HEADERS[0].itemsize:
         return None
-    magic, sys_flag = _HEAD.unpack_from(head)
-    if magic not in (MAGIC_V1, MAGIC_V2):
+    magic, own, sys_flag = _HEAD.unpack_from(head)
+    if magic not in (MAGIC_V1, MAGIC_V2) or own != position:
         return None
     _, at = HEADERS[(sys_flag >> 4) & 3].fields["store_timestamp"][:2]
     return int.from_bytes(head[at : at + 8], "big", signed=True)

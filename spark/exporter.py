@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import time
 import uuid
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -16,22 +17,30 @@ from aerobee.spark.export_commit import Rival, commit_run
 from aerobee.spark.export_counts import count_gaps
 from aerobee.spark.export_formats import Format
 from aerobee.spark.export_lake import DELTA, Lake
+from aerobee.spark.export_moments import milliseconds
 from aerobee.spark.export_owner import Heartbeat
 from aerobee.spark.export_plan import ExportPlan, plan_export
 from aerobee.spark.export_run import Progress, Runner, runner
 from aerobee.spark.export_summary import ExportSummary, summarize
 from aerobee.spark.export_task import ExportTask, TaskResult
+from aerobee.spark.export_topics import check_topics, topic_names
 from aerobee.spark.manifest import ExportedFile, Gap, Manifest
 from aerobee.spark.option_values import pattern
 from aerobee.spark.selection import EVERYTHING, Selection
+from aerobee.spark.stores import Paths
 from aerobee.spark.topics import TopicChoice
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+log = logging.getLogger(__name__)
+
 FILE_BYTES = 256 << 20
 FILE_BYTES_MIN = 64 << 10
 ROUNDS_MAX = 10  # of runs that were overtaken by others, each time
+
+
+Stores = str | Path | Sequence[str | Path]
 
 
 class Wanted(TypedDict, total=False):
@@ -51,7 +60,7 @@ class Wanted(TypedDict, total=False):
 class ExportOptions:
     """What is asked of an export, checked; the same for all that it may have to do again."""
 
-    path: str
+    path: Paths
     lake: Lake
     selection: Selection
     format: Format
@@ -63,7 +72,7 @@ class ExportOptions:
 
 
 def export(
-    store: str | Path,
+    store: Stores,
     out_dir: str | Path,
     *,
     format: str = "parquet",
@@ -76,14 +85,15 @@ def export(
 ) -> ExportSummary:
     """Write messages to `out_dir/topic=.../date=.../`, each exactly once, all of a run or nothing.
 
-    `store` names stores as the option `path` of the source does; `topics`, `topic_pattern`,
-    `system_topics` choose among theirs. `since` (included) and `until` (excluded) are store times:
-    datetimes without a zone are UTC, numbers ms since 1970. `incremental` goes on where the last
-    export to `out_dir` ended, whatever `since` says; else a folder with an export is refused,
-    unless `overwrite` replaces it. `fail_on_data_loss=False` notes what was gone before it could
-    be exported, and goes on. `compression` is snappy, zstd or none, for json gzip, zstd or none;
-    `file_bytes` about the largest file. `spark` is the session to use, else the active one, else
-    a local one, made when there is something to write.
+    `store` names stores as the option `path` of the source does, or several such. `topics`, one
+    or several, `topic_pattern` and `system_topics` choose among theirs. `since` (included) and
+    `until` (excluded) are store times: datetimes without a zone are UTC, numbers ms since 1970.
+    `incremental` goes on where the last export to `out_dir` ended, whatever `since` says; else a
+    folder with an export is refused, unless `overwrite` replaces it. `fail_on_data_loss=False`
+    notes what was gone before it could be exported, or is damaged, and goes on. `compression` is
+    snappy, zstd or none, for json gzip, zstd or none; `file_bytes` about the largest file. `spark`
+    is the session to use, else the active one, else a local one, made when there is something to
+    write.
 
     Raises OptionError, ExportRefused, StoreUnreadable, DataLost, CorruptRecord, ExportFailed,
     JavaMissing; nothing was added to `out_dir` then, unless the text says so.
@@ -99,36 +109,42 @@ def export(
         except Rival:
             continue  # another run exported some of the same meanwhile: see what it left
         seconds = time.monotonic() - began
-        return summarize(options.path, options.lake.root, plan, manifest, seconds)
+        for reason in options.lake.waiting.values():
+            log.warning("%s", reason)
+        named = options.path if isinstance(options.path, str) else ", ".join(options.path)
+        return summarize(named, options.lake, plan, manifest, seconds)
     raise ExportFailed(
         f"other runs were first {ROUNDS_MAX} times: too many of them write to {options.lake.root}"
     )
 
 
-def plan_to(store: str | Path, out_dir: str | Path, **wanted: Unpack[Wanted]) -> ExportPlan:
-    """What `export` with the same arguments would read; nothing is written."""
-    last = Lake(Path(out_dir)).log.last()
-    chosen = Format(last.format if last else "parquet", "none")  # nothing is written as either
-    return _plan(_checked(store, out_dir, chosen, wanted), settle=False)
+def plan_to(
+    store: Stores,
+    out_dir: str | Path,
+    *,
+    format: str = "parquet",
+    compression: str | None = None,
+    file_bytes: int = FILE_BYTES,
+    decompress: bool = False,
+    **wanted: Unpack[Wanted],
+) -> ExportPlan:
+    """What `export` with the same arguments would read; nothing is written.
 
-
-def milliseconds(moment: datetime | int | None) -> int | None:
-    """A point in time as ms since 1970; a datetime without a zone is UTC."""
-    if not isinstance(moment, datetime):
-        return moment
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    return round(moment.timestamp() * 1000)
+    What it would refuse is refused.
+    """
+    chosen = Format.choose(format, compression)
+    options = _checked(store, out_dir, chosen, wanted, file_bytes, decompress=decompress)
+    return _plan(options, settle=False)
 
 
 def _checked(
-    store: str | Path,
+    store: Stores,
     out_dir: str | Path,
     chosen: Format,
     wanted: Wanted,
-    file_bytes: int = FILE_BYTES,
+    file_bytes: int,
     *,
-    decompress: bool = False,
+    decompress: bool,
 ) -> ExportOptions:
     """The options of an export. Raises OptionError."""
     incremental, overwrite = wanted.get("incremental", False), wanted.get("overwrite", False)
@@ -137,7 +153,7 @@ def _checked(
     if file_bytes < FILE_BYTES_MIN:
         raise OptionError(f"file_bytes: {file_bytes} is less than {FILE_BYTES_MIN}")
     return ExportOptions(
-        str(store),
+        _paths(store),
         Lake(Path(out_dir)),
         _selection(wanted),
         chosen,
@@ -149,8 +165,16 @@ def _checked(
     )
 
 
+def _paths(store: Stores) -> Paths:
+    """The stores as they were named; one text may list several with commas, as the option does."""
+    if not isinstance(store, str | Path):
+        return tuple(map(str, store))
+    _, _, labelled = str(store).partition("=")
+    return (str(store),) if labelled and Path(labelled).is_dir() else str(store)
+
+
 def _selection(wanted: Wanted) -> Selection:
-    topics, by_pattern = wanted.get("topics"), wanted.get("topic_pattern")
+    topics, by_pattern = topic_names(wanted.get("topics")), wanted.get("topic_pattern")
     if topics and by_pattern is not None:
         raise OptionError("topics and a pattern of topics exclude each other: name one of them")
     if by_pattern is not None:
@@ -159,7 +183,7 @@ def _selection(wanted: Wanted) -> Selection:
     if since_ms is not None and until_ms is not None and until_ms <= since_ms:
         raise OptionError(f"until ({until_ms}) is not after since ({since_ms})")
     choice = TopicChoice(
-        frozenset(topics) if topics else None,
+        topics,
         by_pattern,
         system=wanted.get("system_topics", False),
     )
@@ -181,7 +205,7 @@ def _plan(options: ExportOptions, *, settle: bool = True) -> ExportPlan:
     lake.check()
     if settle:
         with _writing(lake):
-            lake.settle()
+            lake.settle(replacing=options.overwrite)
     last = lake.log.last()
     if last is not None:
         _check_goes_on(options, last)
@@ -189,6 +213,12 @@ def _plan(options: ExportOptions, *, settle: bool = True) -> ExportPlan:
     plan = plan_export(
         options.path, options.selection, base, fail_on_data_loss=options.fail_on_data_loss
     )
+    names = options.selection.choice.names
+    if names is not None and plan.queues_tell:
+        # what the lake has may have gone from the store with retention
+        known = {key.topic for key in (*plan.offsets, *(last.offsets if last else ()))}
+        if unknown := names - known:
+            check_topics(unknown, [each.store for each in plan.stores])
     return plan if options.incremental else replace(plan, base=last)
 
 
@@ -232,6 +262,8 @@ class _Export:
         if nothing and plan.base is not None and not options.overwrite:
             return None
         lake = options.lake
+        # refused before anything is read; the queues are those of its offsets
+        replace(self._manifest([], plan.gaps), positions={}, stamps={}).encode()
         folder = lake.begin(self._run)
         try:
             results: list[TaskResult] = []
@@ -282,6 +314,7 @@ class _Export:
             },
             offsets={**(base.offsets if base else {}), **plan.offsets},
             positions={**(base.positions if base else {}), **plan.positions},
+            stamps={**(base.stamps if base else {}), **plan.stamps},
             files=tuple(files),
             gaps=gaps,
             unnumbered=(*(base.unnumbered if base else ()), *plan.unnumbered),

@@ -9,15 +9,13 @@ body's CRC, its timestamp, topic and properties are all there.
 from __future__ import annotations
 
 import struct
-from bisect import bisect_left
 from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 from isal import isal_zlib
 
-from aerobee.remoting.errors import CorruptRecord
-from aerobee.spark.blocks import Block, scan_blocks
+from aerobee.spark.blocks import Block, scan_blocks, well_formed
 from aerobee.spark.boundaries import PREFIX_BYTES, Stop
 from aerobee.spark.cells import ragged
 from aerobee.spark.layout import MAGIC_BLANK, MAGIC_V1, MAGIC_V2, RECORD_BYTES_MIN, Records
@@ -149,7 +147,7 @@ def _first_torn(
 ) -> int | None:
     """The number of the block's first record that is not complete, None where all are."""
     asked = len(block.starts[:records_max])
-    count = _well_formed(block, asked)
+    count = well_formed(block, asked)
     records = Records(block.data, block.base, block.starts[:count], block.sizes[:count])
     data = memoryview(block.data)  # type: ignore[arg-type]
     ends = records.starts + records.sizes
@@ -192,18 +190,3 @@ def _all_whole(records: Records, good: npt.NDArray[np.bool_]) -> bool:
     found = np.array([isal_zlib.crc32(data[at:end]) for at, end in places], np.int64)
     stored = records.field("body_crc", np.int64)
     return not ((found ^ stored) & 0x7FFFFFFF).any()
-
-
-def _well_formed(block: Block, asked: int) -> int:
-    """How many of the first `asked` records have lengths that agree, up to the first that fails."""
-
-    def broken(count: int) -> bool:
-        try:
-            Records(block.data, block.base, block.starts[:count], block.sizes[:count])
-        except CorruptRecord:
-            return True
-        return False
-
-    if not broken(asked):
-        return asked
-    return bisect_left(range(1, asked + 1), True, key=broken)

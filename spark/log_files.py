@@ -19,6 +19,7 @@ from typing import Self
 from aerobee.spark.errors import DataLost, StoreUnreadable
 
 _NAME = re.compile(r"\d{20}")
+_SCHEME = re.compile(r"file:(?://)?(?=/)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,7 @@ class StorePath:
 
         Raises StoreUnreadable where neither is there.
         """
-        root = Path(path.removeprefix("file://"))
+        root = Path(local_path(path))
         log_dir = root / "commitlog"
         if not log_dir.is_dir():
             if not root.is_dir():
@@ -61,6 +62,12 @@ class StorePath:
             log_dir, root = root, root.parent
         queues_dir = root / "consumequeue"
         return cls(str(log_dir), str(queues_dir) if queues_dir.is_dir() else None)
+
+
+def local_path(path: str) -> str:
+    """A path without the scheme `file:` that Spark's users, and Spark, write before it."""
+    found = _SCHEME.match(path)
+    return path[found.end() :] if found else path
 
 
 def list_segments(log_dir: str) -> list[Segment]:

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import Any
 
-from aerobee.spark.errors import ExportRefused
+from aerobee.spark.errors import ExportFailed, ExportRefused
+from aerobee.spark.export_folders import NAME_BYTES_MAX, fitting
 from aerobee.spark.offsets import Offsets, QueueKey, QueueRange, format_offsets, parse_offsets
 
 LAYOUT = 1  # of the manifest's own JSON
+NO_QUEUE = -1  # in place of a queue's number, where only a log position is known
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,22 +39,40 @@ class ExportedFile:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Messages of one queue that a run was to export and did not find, and why."""
+    """Messages of one queue that a run was to export and did not find, and why.
+
+    Where a damaged log does not tell the queue, its number is NO_QUEUE, and the range one of log
+    positions. An empty range says that from there on the queue has other messages than before.
+    """
 
     missing: QueueRange
     reason: str
 
+    @classmethod
+    def of_log(cls, broker: str, start: int, end: int, reason: str) -> Gap:
+        """What stood in a stretch of a broker's log, whatever it was."""
+        return cls(QueueRange(QueueKey(broker, "", NO_QUEUE), start, end), reason)
+
+    @property
+    def lost(self) -> bool:
+        """Whether any message is missing."""
+        return self.missing.start < self.missing.end
+
     def __str__(self) -> str:
-        return f"{self.missing}: {self.reason}"
+        key, start, end = self.missing.key, self.missing.start, self.missing.end
+        if key.queue_id == NO_QUEUE:
+            return f"log positions [{start}, {end}) of {key.broker}: {self.reason}"
+        return f"{self.missing if self.lost else f'{key} from {start} on'}: {self.reason}"
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
     """What one run added, and how far the export had come with it.
 
-    `offsets` are the next ones to export, of every queue ever seen; `positions` the log positions
-    of the messages before them, by which a store that was made anew is told. `stores` are paths
-    by label, `unnumbered` those without ConsumeQueues, whose messages have no offsets here.
+    `offsets` are the next ones to export, of every queue ever seen; `positions` and `stamps` the
+    log positions and store timestamps (ms) of the messages before them, by which a store that was
+    made anew is told; -1 is unknown, and early versions have no stamps. `stores` are paths by
+    label, `unnumbered` those without ConsumeQueues, whose messages have no offsets here.
     """
 
     version: int
@@ -62,13 +82,26 @@ class Manifest:
     stores: dict[str, str]
     offsets: Offsets
     positions: Offsets = field(default_factory=dict)
+    stamps: Offsets = field(default_factory=dict)
     files: tuple[ExportedFile, ...] = ()
     gaps: tuple[Gap, ...] = ()
     unnumbered: tuple[str, ...] = ()
     replaces: bool = False
 
     def encode(self) -> bytes:
-        """The manifest as JSON."""
+        """The manifest as JSON. Raises ExportFailed for one that could not be read back."""
+        text = self._text()
+        try:
+            reason = "" if Manifest.decode(text, "it") == self else "it says something else"
+        except ExportRefused as error:
+            reason = str(error)
+        if reason:
+            raise ExportFailed(
+                f"the manifest cannot be read back, so nothing is exported: {reason}"
+            )
+        return text
+
+    def _text(self) -> bytes:
         values = {
             "aerobee_export": LAYOUT,
             "version": self.version,
@@ -80,6 +113,7 @@ class Manifest:
             "unnumbered": list(self.unnumbered),
             "offsets": json.loads(format_offsets(self.offsets)),
             "positions": json.loads(format_offsets(self.positions)),
+            "stamps": json.loads(format_offsets(self.stamps)),
             "gaps": [_gap_values(gap) for gap in self.gaps],
             "files": [asdict(file) for file in self.files],
         }
@@ -105,6 +139,7 @@ class Manifest:
                 unnumbered=tuple(map(str, values["unnumbered"])),
                 offsets=_offsets(values["offsets"]),
                 positions=_offsets(values["positions"]),
+                stamps=_offsets(values.get("stamps", {})),
                 gaps=tuple(_gap(each) for each in values["gaps"]),
                 files=tuple(map(_file, values["files"])),
             )
@@ -126,6 +161,13 @@ class Manifest:
 
 def _file(values: Mapping[str, Any]) -> ExportedFile:
     file = ExportedFile(**values)
+    if (
+        isinstance(file.path, str)
+        and len(file.path.encode(errors="surrogateescape")) > NAME_BYTES_MAX
+    ):
+        # an early version may name a folder that could not be made: it gets the place it has now
+        path = "/".join(map(fitting, file.path.split("/")))
+        file = replace(file, path=path)
     texts = (file.path, file.staged, file.topic, file.date)
     if not all(isinstance(text, str) for text in texts):
         raise TypeError(f"the names of {values} are no texts")

@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 
+from aerobee.spark.asked_names import check_chosen
 from aerobee.spark.entry_plan import messages, shared_out
 from aerobee.spark.network import Network
 from aerobee.spark.network_reads import NetworkPiece
@@ -13,7 +14,6 @@ from aerobee.spark.offsets import QueueRange
 from aerobee.spark.options import Options
 from aerobee.spark.plan import piece_bytes
 from aerobee.spark.queue_ranges import resolve_ranges
-from aerobee.spark.read_plan import check_chosen
 from aerobee.spark.selection import Selection
 
 
@@ -29,9 +29,9 @@ def plan_network(options: Options, selection: Selection) -> list[NetworkPiece]:
         selection = replace(selection, choice=options.choice(brokers))
         bounds = network.bounds(selection.choice)
         starting, ending = options.starting_offsets(brokers), options.ending_offsets(brokers)
-        for option, asked in (("startingOffsets", starting), ("endingOffsets", ending)):
-            check_chosen(option, asked, selection.choice, bounds)
         fail = options.fail_on_data_loss
+        for option, asked in (("startingOffsets", starting), ("endingOffsets", ending)):
+            check_chosen(option, asked, selection.choice, bounds, fail=fail)
         ranges = resolve_ranges(bounds, starting, ending, fail_on_data_loss=fail)
         ranges = narrowed(network, ranges, selection)
         return share_out(network, ranges, options)

@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 from aerobee.spark.errors import OptionError
 
 EARLIEST, LATEST = -2, -1
-_QUEUE = re.compile(r"(?:(.+):)?(\d{1,9})", re.DOTALL)
+QUEUE_ID_MAX = (1 << 31) - 1
+_QUEUE = re.compile(r"(?:(.+):)?(\d{1,10})", re.DOTALL)
 _EXAMPLE = '{"orders": {"broker-a:0": 23, "broker-a:1": -2}}'
 _ASSIGN_EXAMPLE = '{"orders": ["broker-a:0", "broker-a:1"]}'
 
@@ -131,7 +132,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _key(topic: str, name: Any, brokers: Collection[str], where: str, example: str) -> QueueKey:
     found = _QUEUE.fullmatch(str(name))
-    if found is None:
+    if found is None or int(found[2]) > QUEUE_ID_MAX:
         reason = f"{name!r} of {topic!r} is no queue (broker:number, or the number alone)"
         raise _refusal(where, reason, example)
     broker = found[1]

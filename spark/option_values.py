@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import json
 import re
 from collections.abc import Callable, Collection
 
@@ -13,6 +14,7 @@ _SIZE = re.compile(r"(\d+)\s*([kmg]?)b?", re.IGNORECASE)
 _SIZE_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 PARTITION_BYTES_MIN = 64 << 10
 PARTITIONS_MAX = 100_000
+NAMED_MAX = 50  # of what there is, where something was named wrongly
 _NAMESRV = "'10.0.0.5:9876', several with semicolons"
 
 
@@ -21,7 +23,9 @@ def near(name: str, allowed: Collection[str]) -> str:
     by_lower = {each.lower(): each for each in allowed}
     found = difflib.get_close_matches(name.lower(), by_lower, n=1)
     hint = f"; did you mean {by_lower[found[0]]}?" if found else ""
-    return f"{name!r}{hint} (there are: {', '.join(allowed)})"
+    shown = ", ".join(list(allowed)[:NAMED_MAX]) or "none"
+    more = f" and {len(allowed) - NAMED_MAX} more" if len(allowed) > NAMED_MAX else ""
+    return f"{name!r}{hint} (there are: {shown}{more})"
 
 
 def unknown_column(where: str, name: str) -> OptionError:
@@ -166,6 +170,17 @@ def group(option: str, value: str) -> str:
     except InvalidMessage as error:
         raise OptionError(f"option {option}: {error}") from None
     return value.strip()
+
+
+def paths(option: str, value: str) -> tuple[str, ...]:
+    """The list of paths that `load` was given, as Spark writes it."""
+    try:
+        found = json.loads(value)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, list) or not all(isinstance(path, str) for path in found):
+        raise OptionError(f"option {option}: {value!r} is no list of paths; write load([...])")
+    return tuple(path for path in found if path.strip())
 
 
 def text(option: str, value: str) -> str:

@@ -37,11 +37,12 @@ class Use(Enum):
 class Options:
     """What a query asks for, checked.
 
-    `starting`, `ending` and `assign` are kept as text: what they name can be judged only when
-    the stores, and so the brokers' names, are known.
+    `path` is one text, which may name several stores, or a path for each. `starting`, `ending` and
+    `assign` are kept as text: what they name can be judged only when the stores, and so the
+    brokers' names, are known.
     """
 
-    path: str = ""
+    path: str | tuple[str, ...] = ""
     columns: tuple[str, ...] = USUAL
     properties: str = "map"
     decompress: bool = False
@@ -111,7 +112,7 @@ def parse_options(given: Mapping[str, str], use: Use = Use.BATCH) -> Options:
     if ending == "earliest":
         raise OptionError("option endingOffsets: 'earliest' reads nothing; write latest, or JSON")
     return Options(
-        path=by_name.get("path", "").strip(),
+        path=_path(by_name, take),
         columns=columns,
         properties=take("properties", "map"),
         decompress=take("decompress", False),
@@ -131,6 +132,14 @@ def parse_options(given: Mapping[str, str], use: Use = Use.BATCH) -> Options:
     )
 
 
+def _path(given: Mapping[str, str], take: Callable[..., Any]) -> str | tuple[str, ...]:
+    """The stores; Spark hands `load([...])` on as the option paths."""
+    if "path" in given and "paths" in given:
+        raise OptionError("options path and paths (a list given to load) exclude each other")
+    found: str | tuple[str, ...] = take("paths") if "paths" in given else take("path", "")
+    return found
+
+
 def _choice(given: Mapping[str, str], take: Callable[..., Any]) -> TopicChoice:
     """Which topics are read, as far as it is known before the brokers are."""
     several = [name for name in _CHOICES if name.lower() in given]
@@ -147,7 +156,7 @@ def _choice(given: Mapping[str, str], take: Callable[..., Any]) -> TopicChoice:
 
 def _network(given: Mapping[str, str], take: Callable[..., Any]) -> NetworkAddress | None:
     """Which cluster is read over the network; None where stores are read."""
-    stored = bool(given.get("path", "").strip())
+    stored = bool(_path(given, take))
     if "namesrv" not in given:
         if not stored:
             raise OptionError(
@@ -213,6 +222,7 @@ _PARSERS: dict[str, tuple[str, Callable[[str, str], Any]]] = {
     spelling.lower(): (spelling, parse)
     for spelling, parse in (
         ("path", values.text),
+        ("paths", values.paths),
         ("namesrv", values.nameservers),
         ("group", values.group),
         *CONNECTING,

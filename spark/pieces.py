@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -15,9 +15,10 @@ from aerobee.spark.columns import FROM_QUEUES
 from aerobee.spark.damage import STRICT, Damage
 from aerobee.spark.decode import Decoder
 from aerobee.spark.entry_plan import EntryPiece
-from aerobee.spark.entry_reads import queue_batches
-from aerobee.spark.entry_records import entry_records
+from aerobee.spark.entry_reads import queue_batch, queue_slices
+from aerobee.spark.entry_records import entry_records, slice_records
 from aerobee.spark.errors import DataLost
+from aerobee.spark.known_topics import NO_TOPICS, KnownTopics
 from aerobee.spark.layout import Records
 from aerobee.spark.log_files import SegmentFile, check_reachable
 from aerobee.spark.plan import Piece
@@ -66,13 +67,14 @@ def _log_records(
     selection: Selection,
     damage: Damage,
 ) -> Iterator[Records]:
+    known = KnownTopics.of_piece(piece, queues_dir)
     for block in read_blocks(file, piece.start, piece.end, queues_dir, damage):
         for low in range(0, len(block.starts), BATCH_RECORDS):
             part = slice(low, low + BATCH_RECORDS)
             for chunk in damage.located(
                 block.data, block.base, block.starts[part], block.sizes[part]
             ):
-                wanted = selection.pick(chunk)
+                wanted = selection.pick(known.pick(chunk) if known is not None else chunk)
                 if len(wanted):
                     yield wanted
 
@@ -88,15 +90,22 @@ def piece_batches(
 ) -> Iterator[pa.RecordBatch]:
     """The wanted records of one piece as RecordBatches; those of `damage` among them."""
     check_reachable(piece.log_dir)
-    if isinstance(piece, EntryPiece) and queues_suffice(decoder.schema.names, selection):
-        yield from queue_batches(
-            piece, selection, decoder.schema, fail_on_data_loss=fail_on_data_loss
+    if isinstance(piece, EntryPiece) and queues_suffice(
+        decoder.schema.names, selection, verify_crc=decoder.verifies
+    ):
+        yield from _queue_batches(
+            piece, selection, decoder, damage, fail_on_data_loss=fail_on_data_loss
         )
         return
     if isinstance(piece, Piece) and bodies_suffice(decoder, selection):
         with _loss_told(fail_on_data_loss), SegmentFile(piece.segment) as file:
             done = yield from body_batches(
-                file, piece.start, piece.end, decoder.schema, selection.choice
+                file,
+                piece.start,
+                piece.end,
+                decoder.schema,
+                selection.choice,
+                KnownTopics.of_piece(piece, queues_dir) or NO_TOPICS,
             )
             rest = replace(piece, start=done)
             chunks = _log_records(file, rest, queues_dir, selection, damage)
@@ -108,6 +117,25 @@ def piece_batches(
     yield from _decoded(chunks, decoder, damage)
 
 
+def _queue_batches(
+    piece: EntryPiece,
+    selection: Selection,
+    decoder: Decoder,
+    damage: Damage,
+    *,
+    fail_on_data_loss: bool,
+) -> Iterator[pa.RecordBatch]:
+    """The piece's messages as the ConsumeQueues tell them; hashes they lack, the records tell."""
+    hashes = "tags_code" in decoder.schema.names
+    for each in piece.ranges:
+        for part in queue_slices(piece, each, selection, fail_on_data_loss=fail_on_data_loss):
+            if part.hashed or not hashes:
+                yield queue_batch(part, decoder.schema)
+                continue
+            chunks = slice_records(piece, part, damage, fail_on_data_loss=fail_on_data_loss)
+            yield from _decoded(chunks, decoder, damage)
+
+
 def _decoded(
     chunks: Iterator[Records], decoder: Decoder, damage: Damage
 ) -> Iterator[pa.RecordBatch]:
@@ -117,6 +145,8 @@ def _decoded(
     yield from damage.rows(decoder.schema)
 
 
-def queues_suffice(names: list[str], selection: Selection) -> bool:
+def queues_suffice(
+    names: Collection[str], selection: Selection, *, verify_crc: bool = False
+) -> bool:
     """Whether the ConsumeQueues alone tell these columns of the wanted records."""
-    return FROM_QUEUES.issuperset(names) and not selection.timed
+    return FROM_QUEUES.issuperset(names) and not selection.timed and not verify_crc

@@ -17,12 +17,14 @@ TASKS_PER_CORE = 2  # so that one slow task does not keep all others waiting
 class Piece:
     """The records of one file in the log positions [start, end), both record boundaries.
 
-    `end` may be the file's end, with unused bytes before it.
+    `end` may be the file's end, with unused bytes before it. Records before the log position
+    `dispatched` count only if their topic has queues.
     """
 
     segment: Segment
     start: int
     end: int
+    dispatched: int = 0
 
     @property
     def log_dir(self) -> str:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 
+from aerobee.spark.blocks import find_record, scan_blocks
 from aerobee.spark.errors import DataLost
 from aerobee.spark.layout import HEADERS, MAGIC_V1, MAGIC_V2
 from aerobee.spark.log_files import Segment, SegmentFile, StorePath
@@ -18,7 +19,8 @@ from aerobee.spark.queue_ranges import StoreState
 from aerobee.spark.selection import Selection
 from aerobee.spark.stores import Store
 
-CLOCK_STEP_MS = 600_000  # store timestamps may jump back this far between two files
+CLOCK_STEP_MS = 600_000  # store timestamps may jump back and forth so far within a file
+LAST_BYTES = 16 << 10  # before the log's end, in which a record is looked for at first
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,34 +69,60 @@ def within_time(
 ) -> list[Segment]:
     """The files before log position `end` that may hold records of the selection's time range.
 
-    Judged by their first records; what they leave out stands before the first, or behind the
-    last of them. A file that goes away meanwhile raises DataLost, or counts as wanted.
+    Judged by the records that they begin with, and the next file, or the log's end: a file is left
+    out where both are too old, or both too young, and only before the first or behind the last
+    that is wanted. A file that goes away meanwhile raises DataLost, or counts as wanted.
     """
     segments = [segment for segment in segments if segment.base < end]
     since_ms, until_ms = selection.since_ms, selection.until_ms
     if not selection.timed:
         return segments
-    first: list[int | None] = []
+    times: list[int | None] = []
     for segment in segments:
-        try:
-            first.append(_first_store_time(segment))
-        except DataLost:
-            if fail_on_data_loss:
-                raise
-            first.append(None)
+        times.append(_told(partial(_first_store_time, segment), fail=fail_on_data_loss))
+    if segments:
+        times.append(_told(partial(_last_store_time, segments[-1], end), fail=fail_on_data_loss))
     kept = []
-    for number, (low, high) in enumerate(pairwise([*first, None])):
-        too_old = since_ms is not None and high is not None and high < since_ms - CLOCK_STEP_MS
-        too_young = until_ms is not None and low is not None and low >= until_ms + CLOCK_STEP_MS
-        if not too_old and not too_young:
-            kept.append(number)
+    for number, (low, high) in enumerate(pairwise(times)):
+        if low is not None and high is not None:
+            if since_ms is not None and max(low, high) < since_ms - CLOCK_STEP_MS:
+                continue
+            if until_ms is not None and min(low, high) >= until_ms + CLOCK_STEP_MS:
+                continue
+        kept.append(number)
     return segments[kept[0] : kept[-1] + 1] if kept else []
+
+
+def _told(look: Callable[[], int | None], *, fail: bool) -> int | None:
+    """What a look at a file tells; None where the file is gone, if that does not fail the read."""
+    try:
+        return look()
+    except DataLost:
+        if fail:
+            raise
+        return None
 
 
 def _first_store_time(segment: Segment) -> int | None:
     """The store timestamp (ms) of a file's first record, None where there is no record."""
     with SegmentFile(segment) as file:
         return store_time(file, segment.base)
+
+
+def _last_store_time(segment: Segment, end: int) -> int | None:
+    """The store timestamp (ms) of the last record before the log's end at `end`."""
+    end = min(segment.end, end)
+    size = LAST_BYTES
+    with SegmentFile(segment) as file:
+        while True:
+            low = max(segment.base, end - size)
+            start = find_record(file, low, end)
+            if start < end:
+                starts = next(scan_blocks(file, start, end, block_bytes=size)).starts
+                return store_time(file, start + int(starts[-1])) if len(starts) else None
+            if low == segment.base:
+                return None
+            size *= 8
 
 
 def store_time(file: SegmentFile, position: int) -> int | None:

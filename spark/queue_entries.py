@@ -111,6 +111,13 @@ class QueueEntries:
         start = self.first_from(log_start)
         return start, max(start, self.first_from(log_end))
 
+    def end_before(self, log_end: int) -> int:
+        """The log position behind the last record that starts before `log_end`, 0 without one."""
+        at = self.first_from(log_end) - 1
+        if at < self.first or not 0 <= (position := self.position(at)) < log_end:
+            return 0
+        return position + int(self.read(at, at + 1)["size"][0])
+
     def between(self, low: int, high: int) -> Ints:
         """The log positions of all entries in [low, high)."""
         entries = self.read(self.first_from(low), self.first_from(high))

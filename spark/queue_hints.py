@@ -56,9 +56,7 @@ def dispatched_end(queues_dir: str | None, high: int) -> int | None:
     end = 0
     for queue_dir in folders:
         with QueueEntries(queue_dir) as queue:
-            at = queue.first_from(high) - 1
-            if at >= queue.first and 0 <= (position := queue.position(at)) < high:
-                end = max(end, position + int(queue.read(at, at + 1)["size"][0]))
+            end = max(end, queue.end_before(high))
     return end
 
 

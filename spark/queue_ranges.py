@@ -12,17 +12,26 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import TypeVar
 
 from aerobee.spark.errors import DataLost
 from aerobee.spark.log_end import find_end
 from aerobee.spark.log_files import Segment, list_segments
-from aerobee.spark.offsets import EARLIEST, LATEST, Offsets, QueueKey, QueueRange
+from aerobee.spark.offsets import (
+    EARLIEST,
+    LATEST,
+    QUEUE_ID_MAX,
+    Offsets,
+    QueueKey,
+    QueueRange,
+)
 from aerobee.spark.queue_entries import QueueEntries
 from aerobee.spark.stores import Store
 from aerobee.spark.topics import ALL_TOPICS, LIGHT_QUEUE_PREFIX, TopicChoice
 
 log = logging.getLogger(__name__)
 
+Found = TypeVar("Found")
 THREADS = 32  # that look at queues, and wait for the disk more than for each other
 QUEUES_AT_ONCE = 500  # of one thread
 LOST_NAMED_MAX = 10  # ranges that an error or a warning names one by one
@@ -50,34 +59,74 @@ class StoreState:
 
 def queue_bounds(state: StoreState, choice: TopicChoice = ALL_TOPICS) -> dict[QueueKey, QueueRange]:
     """Each wanted queue's messages: from its earliest offset up to its latest, the next to come."""
+    return {each.key: each for each in each_queue(state, _bounds, choice)}
 
-    def bounds(queues: Sequence[tuple[QueueKey, str]]) -> list[QueueRange]:
+
+def each_queue(
+    state: StoreState,
+    look: Callable[[QueueKey, QueueEntries, StoreState], Found],
+    choice: TopicChoice = ALL_TOPICS,
+) -> Iterator[Found]:
+    """What a look at each wanted queue's entries finds; several at once where there are many."""
+
+    def at_some(queues: Sequence[tuple[QueueKey, str]]) -> list[Found]:
         found = []
         for key, queue_dir in queues:
             with QueueEntries(queue_dir) as entries:
-                found.append(QueueRange(key, *entries.bounds(state.start, state.end)))
+                found.append(look(key, entries, state))
         return found
 
     queues = list(queue_dirs(state.store, choice))
     parts = [queues[at : at + QUEUES_AT_ONCE] for at in range(0, len(queues), QUEUES_AT_ONCE)]
     if len(parts) < 2:
-        return {each.key: each for part in parts for each in bounds(part)}
+        for part in parts:
+            yield from at_some(part)
+        return
     with ThreadPoolExecutor(THREADS) as pool:  # that wait for the disk at the same time
-        return {each.key: each for part in pool.map(bounds, parts) for each in part}
+        for found in pool.map(at_some, parts):
+            yield from found
+
+
+def _bounds(key: QueueKey, entries: QueueEntries, state: StoreState) -> QueueRange:
+    return QueueRange(key, *entries.bounds(state.start, state.end))
 
 
 def queue_dirs(store: Store, choice: TopicChoice = ALL_TOPICS) -> Iterator[tuple[QueueKey, str]]:
     """The wanted queues and their folders."""
-    for topic in _folders(store.queues_dir):
-        if topic.startswith(LIGHT_QUEUE_PREFIX) or not choice.wants(topic):
+    for topic in topic_folders(store):
+        if not choice.wants(topic):
             continue
         topic_dir = f"{store.queues_dir}/{topic}"
         for name in _folders(topic_dir):
-            if not name.isascii() or not name.isdigit():
+            if (number := queue_number(name)) is None:
                 continue
-            key = QueueKey(store.label, topic, int(name))
+            key = QueueKey(store.label, topic, number)
             if choice.wants_queue(key):
                 yield key, f"{topic_dir}/{name}"
+
+
+def topic_folders(store: Store) -> list[str]:
+    """The topics that have queues, or had some."""
+    return [name for name in _folders(store.queues_dir) if is_topic(name)]
+
+
+def is_topic(folder: str) -> bool:
+    """Whether a folder of that name holds a topic's queues: no light ones, and it is UTF-8."""
+    if folder.startswith(LIGHT_QUEUE_PREFIX):
+        return False
+    try:
+        folder.encode()
+    except UnicodeEncodeError:  # no name that a record can have
+        return False
+    return True
+
+
+def queue_number(folder: str) -> int | None:
+    """The queue whose folder has that name; None where a broker calls no queue's so."""
+    if not folder.isascii() or not folder.isdigit() or len(folder) > 10:
+        return None
+    number = int(folder)
+    return number if number <= QUEUE_ID_MAX and str(number) == folder else None
 
 
 def queue_dir(store: Store, key: QueueKey) -> str:

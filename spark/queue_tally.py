@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
@@ -24,16 +25,21 @@ _NAME_BYTES = 32  # room for their topics
 
 @dataclass(slots=True)
 class Found:
-    """How many messages of a queue there were, and from which to which offset."""
+    """How many messages of a queue there were, and from which to which offset.
+
+    `ordered` says whether these were each of the offsets between, one after the other.
+    """
 
     rows: int
     first: int
     last: int
+    ordered: bool = field(default=True, compare=False)
 
     def add(self, other: Found) -> None:
         """Count others of the same queue too."""
         self.rows += other.rows
         self.first, self.last = min(self.first, other.first), max(self.last, other.last)
+        self.ordered = self.ordered and other.ordered
 
 
 class QueueTally:
@@ -55,7 +61,7 @@ class QueueTally:
         self._seen = np.zeros((len(_NEW), _ROOM), np.int64)
         self._slots = np.full(4 * _ROOM, -1, np.int32)
         for each in wanted or ():
-            number = self._add(each.key.topic.encode(), each.key.queue_id)
+            number = self._add(os.fsencode(each.key.topic), each.key.queue_id)
             self._seen[:, number][[_LOW, _HIGH, _NEXT]] = each.start, each.end, each.start
 
     @property
@@ -74,12 +80,14 @@ class QueueTally:
         """What was met of each queue, if anything."""
         found: dict[QueueKey, Found] = {}
         for (name, queue_id), number in self._queues.items():
-            rows, first, last = self._seen[[_ROWS, _FIRST, _LAST], number].tolist()
+            rows, first, last, breaks = self._seen[[_ROWS, _FIRST, _LAST, _BREAKS], number].tolist()
             if not rows:
                 continue
             # names that are no UTF-8 may look alike
             key = QueueKey(self._broker, _decoded(name), queue_id)
-            found.setdefault(key, Found(0, first, last)).add(Found(rows, first, last))
+            # the first one met may follow none
+            met = Found(rows, first, last, breaks <= 1 and rows == last - first + 1)
+            found.setdefault(key, Found(0, first, last)).add(met)
         return found
 
     def topic_numbers(self, records: Records) -> Numbers:

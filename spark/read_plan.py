@@ -8,10 +8,12 @@ log is wanted.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
+from functools import cached_property
 
+from aerobee.spark.asked_names import check_assigned, check_chosen, check_topics
+from aerobee.spark.dispatched import dispatched_end
 from aerobee.spark.entry_plan import (
     EntryPiece,
     estimated_bytes,
@@ -20,16 +22,14 @@ from aerobee.spark.entry_plan import (
     plan_ranges,
 )
 from aerobee.spark.errors import OptionError
-from aerobee.spark.offsets import EARLIEST, LATEST, Offsets, QueueKey, QueueRange
+from aerobee.spark.offsets import EARLIEST, LATEST, Offsets, QueueRange
 from aerobee.spark.options import Options
 from aerobee.spark.pieces import queues_suffice
 from aerobee.spark.plan import Piece, piece_bytes
 from aerobee.spark.planner import log_pieces, within_time
-from aerobee.spark.queue_hints import dispatched_end
 from aerobee.spark.queue_ranges import StoreState, queue_bounds, resolve_ranges
 from aerobee.spark.selection import EVERYTHING, Selection
-from aerobee.spark.stores import Store, find_stores
-from aerobee.spark.topics import TopicChoice
+from aerobee.spark.stores import Store, find_stores, has_queues
 
 SMALL_SHARE = 0.25  # of the log; below it, jumping to records beats reading past the others
 QUEUES_TAIL_BYTES = 1 << 20  # of the log that is checked where only the queues are read
@@ -55,7 +55,9 @@ def plan_read(options: Options, names: Sequence[str], selection: Selection) -> l
     brokers = [store.label for store in stores]
     selection = replace(selection, choice=options.choice(brokers))
     starting, ending = options.starting_offsets(brokers), options.ending_offsets(brokers)
-    states = [_looked_at(store, names, selection) for store in stores]
+    alone = queues_suffice(names, selection, verify_crc=options.verify_crc)
+    states = [_looked_at(store, alone=alone) for store in stores]
+    check_topics(selection.choice, states, fail=options.fail_on_data_loss)
     planned: list[Share] = []
     total = sum(state.end - state.start for state in states)
     for state in states:
@@ -77,6 +79,7 @@ def plan_queues(
     The ranges lie within the stores' confirmed ends. Raises StoreUnreadable.
     """
     planned: list[Share] = []
+    alone = queues_suffice(names, EVERYTHING, verify_crc=options.verify_crc)
     total = sum(state.end - state.start for state in states)
     for state in states:
         store = state.store
@@ -85,15 +88,14 @@ def plan_queues(
             low, high = log_span(store, own)
             touched = [each for each in state.segments if each.end > low and each.base < high]
             planner = _StorePlan(replace(state, segments=touched), options, EVERYTHING, total)
-            pieces = planner.of_ranges(own, alone=queues_suffice(list(names), EVERYTHING))
+            pieces = planner.of_ranges(own, alone=alone)
             planned += [Share(piece, store.label, store.queues_dir) for piece in pieces]
     return planned
 
 
-def _looked_at(store: Store, names: Sequence[str], selection: Selection) -> StoreState:
+def _looked_at(store: Store, *, alone: bool) -> StoreState:
     """The state of a store: of its log little is read where the queues will answer alone."""
-    alone = has_queues(store) and queues_suffice(list(names), selection)
-    return StoreState.look(store, QUEUES_TAIL_BYTES if alone else None)
+    return StoreState.look(store, QUEUES_TAIL_BYTES if alone and has_queues(store) else None)
 
 
 class _StorePlan:
@@ -110,13 +112,20 @@ class _StorePlan:
             state.segments, state.end, selection, fail_on_data_loss=options.fail_on_data_loss
         )
 
+    @cached_property
+    def _dispatched(self) -> int:
+        """Before which log position all records are in the queues; looked at once."""
+        return dispatched_end(self._state)
+
     def along_the_log(self) -> list[Piece | EntryPiece]:
         """Pieces of the log's files."""
         cores = os.cpu_count() or 1
         target = self._options.partition_bytes or piece_bytes(
             self._total_bytes, cores, self._options.partitions_min
         )
-        return list(log_pieces(self._state, self._segments, self._selection, target))
+        pieces = log_pieces(self._state, self._segments, self._selection, target)
+        dispatched = self._dispatched if has_queues(self._state.store) else 0
+        return [replace(piece, dispatched=dispatched) for piece in pieces]
 
     def led(
         self, names: Sequence[str], starting: Offsets | int, ending: Offsets | int
@@ -133,14 +142,15 @@ class _StorePlan:
                     " use startingTimestamp, endingTimestamp and subscribe"
                 )
             return None
-        alone = queues_suffice(list(names), self._selection)
+        verify_crc = self._options.verify_crc
+        alone = queues_suffice(names, self._selection, verify_crc=verify_crc)
         narrow = choice.limited or self._selection.topics is not None
         hashed = self._selection.tag_hashes is not None
         if not (needed or alone or narrow or hashed):
             return None
         # looked at before the queues, which a broker fills meanwhile: what stands in the log from
         # there on is read there, whatever they say by then
-        tail_start = None if needed else dispatched_end(store.queues_dir, self._state.end)
+        tail_start = None if needed else self._dispatched
         ranges = self._ranges(starting, ending, tail_start)
         log_bytes = self._log_bytes()
         size = estimated_bytes(store, ranges)
@@ -176,12 +186,11 @@ class _StorePlan:
         if log_end is not None:  # which a damaged entry may put anywhere
             state = replace(state, end=min(state.end, log_end))
         bounds = queue_bounds(state, self._selection.choice)
-        check_assigned(self._selection.choice, self._state.store, bounds)
+        choice, fail = self._selection.choice, self._options.fail_on_data_loss
+        check_assigned(choice, state.store, bounds)
         for option, asked in (("startingOffsets", starting), ("endingOffsets", ending)):
-            check_chosen(option, asked, self._selection.choice, bounds)
-        ranges = resolve_ranges(
-            bounds, starting, ending, fail_on_data_loss=self._options.fail_on_data_loss
-        )
+            check_chosen(option, asked, choice, bounds, [state.store], fail=fail)
+        ranges = resolve_ranges(bounds, starting, ending, fail_on_data_loss=fail)
         return [
             each
             for each in ranges
@@ -211,35 +220,3 @@ def _of(asked: Offsets | int, store: Store) -> Offsets | int:
     if isinstance(asked, int):
         return asked
     return {key: offset for key, offset in asked.items() if key.broker == store.label}
-
-
-def check_assigned(
-    choice: TopicChoice, store: Store, bounds: Mapping[QueueKey, QueueRange]
-) -> None:
-    """Refuse queues that there are not."""
-    missing = sorted(
-        key for key in choice.queues or () if key.broker == store.label and key not in bounds
-    )
-    if missing:
-        raise OptionError(f"option assign: there is no queue {missing[0]} in {store.queues_dir}")
-
-
-def check_chosen(
-    option: str, asked: Offsets | int, choice: TopicChoice, bounds: Mapping[QueueKey, QueueRange]
-) -> None:
-    """Refuse offsets of queues that are not read."""
-    named: Collection[QueueKey] = asked if isinstance(asked, Mapping) else ()
-    for key in named:
-        if key not in bounds and not choice.wants_queue(key):
-            raise OptionError(
-                f"option {option}: queue {key} is not among those to read (subscribe,"
-                " subscribePattern, assign, includeSystemTopics, includeRetryTopics)"
-            )
-
-
-def has_queues(store: Store) -> bool:
-    """Whether the store's ConsumeQueues are all of the kind with an entry per message."""
-    if store.queues_dir is None:
-        return False
-    batches = Path(store.queues_dir).parent / "batchconsumequeue"
-    return not (batches.is_dir() and any(batches.iterdir()))

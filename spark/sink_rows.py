@@ -25,6 +25,7 @@ ROW_COLUMNS: Final[dict[str, tuple[str, ...]]] = {
     "sharding_key": ("string", "int", "bigint"),
     "delay_level": ("int",),
 }
+DELAY_LEVEL_MAX: Final = 18
 BODY_BYTES_MAX: Final = ProducerSettings().body_bytes_max
 # what brokers and clients write into properties themselves: a row that was read has them too
 RESERVED: Final = frozenset(
@@ -75,16 +76,32 @@ def rows_of(batch: pa.RecordBatch, topic: str | None) -> Iterator[Row]:
         for name in ROW_COLUMNS
     ]
     is_long = "sharding_key" in columns and str(columns["sharding_key"].type) == "int64"
+    own = {name for name in ("keys", "tags") if name in columns}
     for place, body, keys, tags, properties, sharding_key, delay in zip(*cells, strict=True):
         named = topic if topic is not None else place
         if named is None or body is None:
             raise InvalidMessage(f"a row's {'body' if named else 'topic'} is null")
-        message = _message(named, body, keys, tags, dict(properties or ()), delay)
+        found = dict(properties or ())
+        if "keys" not in own:
+            keys = found.get(Property.KEYS)
+        if "tags" not in own:
+            tags = found.get(Property.TAGS)
+        message = _message(named, body, keys, tags, found, _delay_level(delay))
         if sharding_key is not None:
             message.properties[Property.SHARDING_KEY] = str(sharding_key)
         check_name("topic", named, TOPIC_CHARACTERS_MAX)
         check_message(message, BODY_BYTES_MAX)
         yield Row(message, _long_hash(sharding_key) if is_long else sharding_key)
+
+
+def _delay_level(value: int | None) -> int:
+    """A broker would take a level that there is not for the last one, or for none at all."""
+    level = value or 0
+    if not 0 <= level <= DELAY_LEVEL_MAX:
+        raise InvalidMessage(
+            f"column delay_level: {level} is no level: 1 to {DELAY_LEVEL_MAX}, or 0 for at once"
+        )
+    return level
 
 
 def _long_hash(value: int | None) -> int | None:
@@ -101,23 +118,19 @@ def _message(
     keys: str | list[str | None] | None,
     tags: str | None,
     properties: dict[str, str | None],
-    delay: int | None,
+    delay_level: int,
 ) -> Message:
-    """A message; the columns keys and tags win over properties of these names."""
-    if keys is None:
-        keys = properties.get(Property.KEYS)
+    """A message; properties of RocketMQ's own names, and empty ones, are left out."""
     if isinstance(keys, list):
         keys = " ".join(key for key in keys if key)
     own = {
-        name: value
-        for name, value in properties.items()
-        if value is not None and name not in RESERVED
+        name: value for name, value in properties.items() if name and value and name not in RESERVED
     }
     return Message(
         topic,
         body.encode() if isinstance(body, str) else body,
-        tags=tags or properties.get(Property.TAGS) or None,
+        tags=tags or None,
         keys=keys or (),
-        delay_level=delay or 0,
+        delay_level=delay_level,
         properties=own,
     )

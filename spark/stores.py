@@ -7,13 +7,15 @@ pattern the name that its first wildcard stands in, or what is written before it
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 from aerobee.spark.errors import OptionError, StoreUnreadable
-from aerobee.spark.log_files import StorePath
+from aerobee.spark.log_files import StorePath, local_path
 
+Paths: TypeAlias = str | Sequence[str]
 _LABELLED = re.compile(r"([^=/*?\[\]]+)=(.+)", re.DOTALL)
 _WILDCARD = re.compile(r"[*?\[]")
 
@@ -27,10 +29,11 @@ class Store:
     queues_dir: str | None
 
 
-def find_stores(path: str) -> list[Store]:
-    """The stores that `path` names, by label.
+def find_stores(path: Paths) -> list[Store]:
+    """The stores that `path` names, by label: one text as in the option, or a sequence of paths.
 
-    Raises StoreUnreadable where there is none, OptionError where labels do not differ.
+    In a text commas part paths; in a sequence they belong to them. Raises StoreUnreadable where
+    there is no store, OptionError where labels do not differ.
     """
     stores: dict[str, Store] = {}
     for part in _parts(path):
@@ -50,14 +53,25 @@ def find_stores(path: str) -> list[Store]:
     return [stores[label] for label in sorted(stores)]
 
 
-def is_pattern(path: str) -> bool:
+def has_queues(store: Store) -> bool:
+    """Whether the store's ConsumeQueues are all of the kind with an entry per message."""
+    if store.queues_dir is None:
+        return False
+    batches = Path(store.queues_dir).parent / "batchconsumequeue"
+    return not (batches.is_dir() and any(batches.iterdir()))
+
+
+def is_pattern(path: Paths) -> bool:
     """Whether more stores may be found by the same `path` later on."""
-    return any(_WILDCARD.search(part) and not Path(part).is_dir() for part in _parts(path))
+    parts = map(local_path, _parts(path))
+    return any(_WILDCARD.search(part) and not Path(part).is_dir() for part in parts)
 
 
-def _parts(path: str) -> list[str]:
+def _parts(path: Paths) -> list[str]:
     """The paths in a list; a folder whose name has a comma in it stays one."""
-    if Path(path.strip()).is_dir():
+    if not isinstance(path, str):
+        return [part for part in path if part.strip()]
+    if Path(local_path(path.strip())).is_dir():
         return [path.strip()]
     return [part.strip() for part in path.split(",") if part.strip()]
 
@@ -65,7 +79,7 @@ def _parts(path: str) -> list[str]:
 def _named(part: str) -> Iterator[Store]:
     labelled = None if Path(part).is_dir() else _LABELLED.fullmatch(part)
     label, path = (labelled[1].strip(), labelled[2].strip()) if labelled else ("", part)
-    path = path.removeprefix("file://")
+    path = local_path(path)
     if Path(path).is_dir() or not _WILDCARD.search(path):
         yield _store(path, label)
         return

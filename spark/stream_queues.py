@@ -14,9 +14,9 @@ from dataclasses import dataclass
 
 from aerobee.spark.offsets import QueueKey, QueueRange
 from aerobee.spark.queue_entries import ENTRY_BYTES, QueueEntries
-from aerobee.spark.queue_ranges import StoreState
+from aerobee.spark.queue_ranges import StoreState, is_topic, queue_number
 from aerobee.spark.stream_tail import Folder
-from aerobee.spark.topics import LIGHT_QUEUE_PREFIX, TopicChoice
+from aerobee.spark.topics import TopicChoice
 
 LAG_NS = 2_000_000_000  # by when a broker usually has dispatched what its log has
 IDLE_NS = 1_000_000_000  # how often queues are looked at whose log does not grow
@@ -113,15 +113,15 @@ class QueueWatch:
             wanted = {
                 topic: self._folders.get(topic) or Folder(f"{store.queues_dir}/{topic}")
                 for topic in self._topics.names
-                if not topic.startswith(LIGHT_QUEUE_PREFIX) and self._choice.wants(topic)
+                if is_topic(topic) and self._choice.wants(topic)
             }
             self._folders = wanted
         found = []
         for topic, folder in self._folders.items():
             folder.changed()
             for name in folder.names:
-                if name.isascii() and name.isdigit():
-                    key = QueueKey(store.label, topic, int(name))
+                if (number := queue_number(name)) is not None:
+                    key = QueueKey(store.label, topic, number)
                     if self._choice.wants_queue(key):
                         found.append((key, f"{folder.path}/{name}"))
         return found

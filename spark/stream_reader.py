@@ -19,6 +19,7 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from aerobee.spark.asked_names import check_chosen
 from aerobee.spark.network_reader import NetworkPartition, read_piece
 from aerobee.spark.offsets import (
     LATEST,
@@ -31,7 +32,6 @@ from aerobee.spark.offsets import (
 )
 from aerobee.spark.options import Options
 from aerobee.spark.partitions import LogPartition, read_share
-from aerobee.spark.read_plan import check_chosen
 from aerobee.spark.selection import EVERYTHING
 from aerobee.spark.stream_feed import Feed, open_feed
 from aerobee.spark.stream_steps import NOTHING_MISSING, Missing, Steps, TriggerLimits
@@ -147,7 +147,8 @@ class QueueStreamReader(FromDriver, DataSourceStreamReader, SupportsTriggerAvail
         feed.check()
         asked: Any = self._options.starting_offsets(feed.brokers())
         if asked != LATEST:
-            check_chosen("startingOffsets", asked, self._options.choice(feed.brokers()), bounds)
+            choice = self._options.choice(feed.brokers())
+            check_chosen("startingOffsets", asked, choice, bounds, fail=False)
         offsets = self._steps.first(bounds, asked)
         if since is not None:
             found = feed.offsets_at(offsets, since)

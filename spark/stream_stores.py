@@ -8,6 +8,7 @@ from typing import Self
 
 import numpy as np
 
+from aerobee.spark.asked_names import check_assigned, check_topics
 from aerobee.spark.errors import DataLost, OptionError, StoreUnreadable
 from aerobee.spark.layout import Ints
 from aerobee.spark.log_files import SegmentFile
@@ -17,8 +18,8 @@ from aerobee.spark.partitions import LogPartition
 from aerobee.spark.planner import store_time
 from aerobee.spark.queue_entries import NOWHERE, QueueEntries
 from aerobee.spark.queue_ranges import StoreState, queue_dir
-from aerobee.spark.read_plan import check_assigned, has_queues, plan_queues
-from aerobee.spark.stores import Store, find_stores, is_pattern
+from aerobee.spark.read_plan import plan_queues
+from aerobee.spark.stores import Store, find_stores, has_queues, is_pattern
 from aerobee.spark.stream_queues import QueueWatch
 from aerobee.spark.stream_steps import Missing
 from aerobee.spark.stream_tail import LogTail
@@ -68,6 +69,8 @@ class StoreFeed:
                     f" {store.log_dir}), and there are none, or none with an entry per message"
                 )
             check_assigned(choice, store, self._bounds)
+        # topics may come while the query runs
+        check_topics(choice, [watched.state for watched in self._watched.values()], fail=False)
 
     def missing(self, keys: Collection[QueueKey]) -> Missing:
         """Queues whose folder is gone from a store that is there are deleted, others are lost.

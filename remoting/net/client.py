@@ -28,7 +28,7 @@ __all__ = ["ConnectionPool", "TlsClientSettings"]
 def _in_words(error: OSError) -> str:
     """Say why there is no connection; asyncio's own text repeats the address and adds numbers."""
     if isinstance(error, ssl.SSLError | socket.gaierror) or not error.errno:
-        return error.strerror or str(error)
+        return error.strerror or str(error) or type(error).__name__
     return os.strerror(error.errno)
 
 

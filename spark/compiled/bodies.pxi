@@ -44,11 +44,17 @@ def bodies(
     int32_t[::1] offsets,
     uint8_t[::1] out,
     Py_ssize_t row,
+    int64_t known_before,
+    const uint8_t[::1] names,
+    const int64_t[:, ::1] known,
+    const int32_t[::1] slots,
 ):
     """Copy the bodies of the records from `at` on behind those of `row` records before them.
 
     It is `walk`, `locate`, `place` and `copy` at once. `left_out` has pairs: a topic and True, or
-    how topics begin and False. Returns the end, how many rows there are then, and why no more.
+    how topics begin and False; before the log position `known_before` topics that are not known
+    (see `known_topics`) are left out too. Returns the end, how many rows there are then, and why
+    no more.
     """
     cdef const uint8_t* begin = &data[0] if data.shape[0] else NULL
     cdef const uint8_t* record
@@ -94,6 +100,10 @@ def bodies(
         if unwanted.first[begin[topic_at]] and has(&unwanted, begin + topic_at, topic):
             at = end
             continue
+        if base + at < known_before:
+            if not is_known(begin + topic_at, topic, &names[0], known, slots):
+                at = end
+                continue
         if body > min(out.shape[0], INT32_MAX) - filled:
             return at, row, FULL
         if body:

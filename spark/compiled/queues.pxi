@@ -28,6 +28,91 @@ cdef inline uint64_t queue_hash(const uint8_t* name, int64_t length, int32_t que
     return mixed
 
 
+cdef inline uint64_t topic_hash(
+    const uint8_t* name, int64_t length, int64_t* first, int64_t* last
+) noexcept nogil:
+    """The hash of a topic, and two words that together are all of one of up to 16 bytes."""
+    cdef uint32_t word
+    if length >= 8:
+        memcpy(first, name, 8)
+        memcpy(last, name + length - 8, 8)
+    elif length >= 4:
+        memcpy(&word, name, 4)
+        first[0] = word
+        memcpy(&word, name + length - 4, 4)
+        last[0] = word
+    else:
+        first[0] = last[0] = 0
+        if length > 0:
+            first[0] = name[0] | <int64_t>name[length >> 1] << 8
+            last[0] = name[length - 1]
+    cdef uint64_t mixed = <uint64_t>first[0] * <uint64_t>0x9E3779B97F4A7C15
+    mixed ^= <uint64_t>last[0] * <uint64_t>0xFF51AFD7ED558CCD + <uint64_t>length
+    return mixed ^ mixed >> 29 ^ mixed >> 47
+
+
+cdef inline bint is_known(
+    const uint8_t* name,
+    int64_t length,
+    const uint8_t* names,
+    const int64_t[:, ::1] known,
+    const int32_t[::1] slots,
+) noexcept nogil:
+    """Whether a topic is among those that `place_topic` has placed."""
+    cdef int64_t first, last
+    cdef uint64_t mask = slots.shape[0] - 1
+    cdef uint64_t slot = topic_hash(name, length, &first, &last) & mask
+    cdef int32_t number
+    while slots[slot] >= 0:
+        number = slots[slot]
+        if known[1, number] == length and known[2, number] == first and known[3, number] == last:
+            if length <= 16 or memcmp(names + known[0, number], name, length) == 0:
+                return True
+        slot = (slot + 1) & mask
+    return False
+
+
+def place_topic(
+    const uint8_t[::1] names, int64_t at, int64_t length, int64_t[:, ::1] known, int32_t number,
+    int32_t[::1] slots
+):
+    """Make a topic known, by a free slot that leads to its number; there must be one.
+
+    `known` has four rows: where in `names` each topic is, its length, and its two words.
+    """
+    cdef uint64_t mask = slots.shape[0] - 1
+    assert known.shape[0] == 4 and 0 <= number < known.shape[1] and within(names, at, length)
+    known[0, number], known[1, number] = at, length
+    cdef uint64_t slot = topic_hash(
+        &names[0] + at, length, &known[2, number], &known[3, number]
+    ) & mask
+    while slots[slot] >= 0:
+        slot = (slot + 1) & mask
+    slots[slot] = number
+
+
+def known_topics(
+    const uint8_t[::1] data,
+    const int64_t[::1] topic_at,
+    const int64_t[::1] topic_bytes,
+    const uint8_t[::1] names,
+    const int64_t[:, ::1] known,
+    const int32_t[::1] slots,
+    uint8_t[::1] found,
+):
+    """Note of each record whether its topic is a known one; return how many are not."""
+    cdef Py_ssize_t row, others = 0
+    assert topic_at.shape[0] == topic_bytes.shape[0] == found.shape[0], "an array for each column"
+    for row in range(topic_at.shape[0]):
+        found[row] = 0
+        if within(data, topic_at[row], topic_bytes[row]):
+            found[row] = is_known(
+                &data[0] + topic_at[row], topic_bytes[row], &names[0], known, slots
+            )
+        others += not found[row]
+    return others
+
+
 def number_queues(
     const uint8_t[::1] data,
     const int64_t[::1] starts,

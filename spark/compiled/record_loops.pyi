@@ -31,8 +31,26 @@ def bodies(
     offsets: Words,
     out: Bytes,
     row: int,
+    known_before: int,
+    names: Bytes,
+    known: Ints,
+    slots: Words,
 ) -> tuple[int, int, int]:
     """Copy the bodies of the records from `at` on; return the end, the rows, and why no more."""
+
+def place_topic(names: Bytes, at: int, length: int, known: Ints, number: int, slots: Words) -> None:
+    """Make a topic known, by a free slot that leads to its number."""
+
+def known_topics(
+    data: Bytes,
+    topic_at: Ints,
+    topic_bytes: Ints,
+    names: Bytes,
+    known: Ints,
+    slots: Words,
+    found: Bytes,
+) -> int:
+    """Note of each record whether its topic is a known one; return how many are not."""
 
 def number_queues(
     data: Bytes,

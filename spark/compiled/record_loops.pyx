@@ -2,9 +2,9 @@
 """The loops over records that decoding consists of, each one pass over a block's memory.
 
 What they do is defined in numpy where they are called from (boundaries.py, layout.py, cells.py,
-hosts.py, properties.py, queue_tally.py; for bodies.py by all of these), and is the same to the byte
-(tests/property/test_spark_loops.py). They know no Arrow and make no objects: arrays come in, and
-arrays that have room are filled.
+hosts.py, properties.py, queue_tally.py, known_topics.py; for bodies.py by all of these), and is
+the same to the byte (tests/property/test_spark_loops.py). They know no Arrow and make no objects:
+arrays come in, and arrays that have room are filled.
 
 The bytes may say anything. No length in them is used before it was compared with what is there;
 where one does not fit, a loop stops and says so, and the numpy code finds out what is wrong.
@@ -133,8 +133,8 @@ def locate(
     return seen
 
 
-include "bodies.pxi"
 include "queues.pxi"
+include "bodies.pxi"
 
 
 ctypedef fused Number:

@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from support.exports import grown
 from support.stores import Stored, StoreWriter, read_log
 
 from aerobee.spark import ExportRefused, export, exported_files, read_export
+from aerobee.spark.export_folders import cut_topic
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -90,6 +92,33 @@ def test_export_is_read_back_as_its_manifest_has_it(
     ]
     wanted = [row for row in expected(store) if row[0] in ("payments", "%RETRY%billing")]
     assert [(*row[:3], bytes(row[3]), row[4]) for row in found] == wanted
+
+
+@pytest.mark.parametrize("name", ["la[k]e", "la{k,e}", "la*", "la?e", "la\\ke", "la%25 e#"])
+def test_lake_of_any_name_is_read_back(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    """Signs of patterns stand for themselves, and others' files that they would find stay out."""
+    wanted = grown(tmp_path / "store", 10)
+    for folder in (name, "lake"):
+        export(wanted, tmp_path / folder, spark=spark)
+    shutil.copytree(tmp_path / name, tmp_path / "late", dirs_exist_ok=True)
+    assert read_export(spark, tmp_path / name).count() == 10
+
+
+@pytest.mark.parametrize("format", ["parquet", "json"])
+def test_topic_with_a_long_name_is_read_back(
+    spark: SparkSession, tmp_path: Path, format: str
+) -> None:
+    """By its manifest under its own name, by its folder under one that is cut."""
+    long = "%RETRY%" + "%" * 80 + "g" * 160
+    wanted = grown(tmp_path / "s", 10, lambda number: Stored(topic=[long, "orders"][number % 2]))
+    lake = tmp_path / "lake"
+    export(wanted, lake, format=format, spark=spark)
+    rows = read_export(spark, lake)
+    counted = {row["topic"]: row["count"] for row in rows.groupBy("topic").count().collect()}
+    assert counted == {long: 5, "orders": 5}
+    assert rows.where(rows["topic"] == long).count() == 5
+    plain = spark.read.format(format).load(str(lake)).select("topic").distinct().collect()
+    assert {row["topic"] for row in plain} == {cut_topic(long), "orders"}
 
 
 def test_failed_export_leaves_the_target_as_it_was(spark: SparkSession, tmp_path: Path) -> None:

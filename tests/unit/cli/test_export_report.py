@@ -7,6 +7,8 @@ import pytest
 
 from aerobee.cli.export_report import show_summary
 from aerobee.spark.export_summary import ExportSummary, TopicSummary
+from aerobee.spark.manifest import Gap
+from aerobee.spark.offsets import QueueKey, QueueRange
 
 
 class Terminal(io.StringIO):
@@ -42,3 +44,18 @@ def test_no_number_is_cut_where_the_terminal_is_narrow(monkeypatch: pytest.Monke
     assert row[0] == "ordersorde"
     assert row[1:5] == ["1,234,567,890", "31", "4,321", "9,876,543,210,123"]
     assert row[5:] == ["1970-01-01T00:00:00Z", "1970-01-01T00:00:01Z"]
+
+
+def test_what_is_lost_changed_or_waiting_is_told_apart(capsys: pytest.CaptureFixture[str]) -> None:
+    """On standard error, a line for each."""
+    queue = QueueKey("b", "orders", 0)
+    gaps = (
+        Gap(QueueRange(queue, 3, 5), "damaged"),
+        Gap(QueueRange(queue, 0, 0), "the store has others"),
+    )
+    show_summary(ExportSummary("s", "/lake", [], 0, 1.0, 2, gaps=gaps, waiting=("version 1 ...",)))
+    assert capsys.readouterr().err.splitlines() == [
+        "lost: orders b:0 [3, 5): damaged",
+        "changed: orders b:0 from 0 on: the store has others",
+        "waiting: version 1 ...",
+    ]

@@ -16,6 +16,7 @@ from aerobee.spark.bodies import bodies_suffice, body_batches
 from aerobee.spark.columns import arrow_schema
 from aerobee.spark.decode import Decoder
 from aerobee.spark.errors import DataLost
+from aerobee.spark.known_topics import NO_TOPICS
 from aerobee.spark.log_files import SegmentFile, list_segments
 from aerobee.spark.options import USERS_MESSAGES
 from aerobee.spark.pieces import piece_batches
@@ -134,5 +135,5 @@ def test_no_length_leads_out_of_the_data(length: int) -> None:
     loops = acceleration.loops
     assert loops is not None
     data, out, offsets = np.zeros(500, np.uint8), np.empty(9, np.uint8), np.zeros(3, np.int32)
-    found = loops.bodies(data, 0, length, 0, (), offsets, out, 0)
+    found = loops.bodies(data, 0, length, 0, (), offsets, out, 0, *NO_TOPICS.table)
     assert found == (0, 0, loops.MORE if length < 36 else loops.OTHER)

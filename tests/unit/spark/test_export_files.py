@@ -13,12 +13,12 @@ from support.stores import Stored, pack_record
 
 from aerobee.spark import export_files
 from aerobee.spark.export_files import PartitionedFiles
+from aerobee.spark.export_folders import escape_path
 from aerobee.spark.export_formats import Format
 from aerobee.spark.export_partitions import (
     DAY_MS,
     Partition,
     day_text,
-    escape_path,
     group,
     sorting_order,
 )

@@ -28,6 +28,7 @@ def manifest(version: int = 1, **more: Any) -> Manifest:
         "stores": {"broker-a": "/data/1"},
         "offsets": {KEY: 23},
         "positions": {KEY: 4711},
+        "stamps": {KEY: 1_760_000_000_000},
         "files": (FILE,),
         "gaps": (Gap(QueueRange(KEY, 3, 9), "gone"),),
         "unnumbered": ("old",),
@@ -47,6 +48,41 @@ def commit(root: Path, wanted: Manifest) -> bool:
 def test_manifest_survives_its_text() -> None:
     """Every value comes back, names with percent signs and colons too."""
     assert Manifest.decode(manifest().encode(), "m") == manifest()
+    of_log = manifest(gaps=(Gap.of_log("broker-a", 7, 99, "damaged"),))
+    assert Manifest.decode(of_log.encode(), "m") == of_log
+
+
+def test_manifests_of_early_versions_have_no_stamps() -> None:
+    """Nobody knows then of when their last messages are."""
+    values = json.loads(manifest().encode())
+    del values["stamps"]
+    assert Manifest.decode(json.dumps(values).encode(), "m") == manifest(stamps={})
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"offsets": {QueueKey("a", "t", 10**11): 1}},
+        {"offsets": {QueueKey("a", "t", 1): -5}},
+        {"files": (ExportedFile("../x", "0/1", "a", "2026-11-21", 5, 9, 1, 2),)},
+        {"files": (ExportedFile("x" * 300, "0/1", "a", "2026-11-21", 5, 9, 1, 2),)},
+    ],
+)
+def test_manifest_that_would_not_come_back_is_not_written(more: dict[str, Any]) -> None:
+    """The export fails while it can still fail for nothing."""
+    with pytest.raises(ExportFailed, match="cannot be read back, so nothing is exported"):
+        manifest(**more).encode()
+
+
+def test_gaps_say_what_is_known() -> None:
+    """Offsets of a queue, places of a log, or from where on a queue is another one."""
+    queue = QueueKey("b", "t", 0)
+    for gap, text, lost in (
+        (Gap(QueueRange(queue, 3, 9), "gone"), "t b:0 [3, 9): gone", True),
+        (Gap(QueueRange(queue, 3, 3), "made anew"), "t b:0 from 3 on: made anew", False),
+        (Gap.of_log("b", 10, 99, "bad"), "log positions [10, 99) of b: bad", True),
+    ):
+        assert (str(gap), gap.lost) == (text, lost)
 
 
 @pytest.mark.parametrize(

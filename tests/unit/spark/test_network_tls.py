@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 from collections.abc import Iterator
 
 import pyarrow as pa
@@ -22,6 +23,7 @@ from aerobee.spark.sink_options import parse_sink_options
 from aerobee.spark.sink_plan import plan_write
 from aerobee.spark.sink_task import write_rows
 from aerobee.spark.topics import TopicChoice
+from aerobee.testing import ClusterThread
 
 OWN = {"tlsCertPath": str(CERTS / "client.pem"), "tlsKeyPath": str(CERTS / "client.key")}
 TRUST = {"tlsTrustCertPath": str(CERTS / "ca.pem"), "tlsCheckHostname": "true"}
@@ -74,3 +76,16 @@ def test_password_is_not_shown() -> None:
     """In no text that names the cluster."""
     given = {"namesrv": "10.0.0.5:9876", "tls": "true", **OWN, "tlsKeyPassword": "s3cret"}
     assert "s3cret" not in f"{parse_options(given)!r}"
+
+
+def test_nameserver_that_speaks_no_tls_is_told() -> None:
+    """It ends the connection without a word; the text says so, and asks for the likely reason."""
+    with ClusterThread() as cluster:
+        given = {"namesrv": cluster.namesrv_addr, "tls": "true"}
+        address = parse_options(given).network
+        assert address is not None
+        with Network(address) as network, pytest.raises(ClusterUnreachable) as raised:
+            network.brokers()
+    text = str(raised.value)
+    assert given["namesrv"] in text
+    assert not re.search(r":\s*;", text)

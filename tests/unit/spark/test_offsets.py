@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from aerobee.spark.errors import OptionError
 from aerobee.spark.offsets import QueueKey, format_offsets, parse_assign, parse_offsets
 
-KEYS = st.builds(QueueKey, st.text(min_size=1), st.text(min_size=1), st.integers(0, 10**9 - 1))
+KEYS = st.builds(QueueKey, st.text(min_size=1), st.text(min_size=1), st.integers(0, 2**31 - 1))
 
 
 @given(st.dictionaries(KEYS, st.integers(-2, 2**63 - 1)))
@@ -37,6 +37,7 @@ def test_one_broker_need_not_be_named() -> None:
         ("[1]", "is no JSON object"),
         ('{"a": 3}', "'a' has 3 in place of its queues"),
         ('{"a": {"x:y": 3}}', "'x:y' of 'a' is no queue"),
+        ('{"a": {"b:2147483648": 3}}', "'b:2147483648' of 'a' is no queue"),
         ('{"a": {"b:0": -3}}', "-3 of a b:0 is no offset"),
         ('{"a": {"b:0": true}}', "True of a b:0 is no offset"),
         ('{"a": {"b:0": 1.5}}', "1.5 of a b:0 is no offset"),

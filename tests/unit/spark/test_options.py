@@ -17,6 +17,11 @@ def test_path_alone_is_enough() -> None:
     assert parse_options({"path": "/s"}) == Options("/s", USUAL)
 
 
+def test_list_of_paths_is_what_load_was_given() -> None:
+    """Spark hands it on as JSON, by another name."""
+    assert parse_options({"paths": '["/a,b", "x=/c"]'}).path == ("/a,b", "x=/c")
+
+
 def test_every_option_is_understood_in_any_case() -> None:
     """Spark hands option names over in lower case."""
     given = {
@@ -86,6 +91,7 @@ def test_permissive_mode_adds_its_column() -> None:
     ("given", "message"),
     [
         ({"path": ""}, "option path is missing"),
+        ({"path": "", "paths": "[]"}, "options path and paths .* exclude each other"),
         ({"colums": "a"}, "unknown option 'colums'; did you mean columns"),
         ({"columns": "boddy"}, "option columns: unknown column 'boddy'; did you mean body"),
         ({"columns": " , "}, "option columns: .* names no column"),
@@ -112,6 +118,21 @@ def test_wrong_options_are_named(given: dict[str, str], message: str) -> None:
     """Option, value, and what is allowed."""
     with pytest.raises(OptionError, match=message):
         parse_options({"path": "/s", **given})
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"paths": "[]"}, "option path is missing"),
+        ({"paths": "/a"}, "option paths: '/a' is no list of paths"),
+        ({"paths": "[1]"}, "option paths: .* is no list of paths"),
+        ({"paths": '["/a"]', "namesrv": "a:1"}, "options path and namesrv exclude each other"),
+    ],
+)
+def test_wrong_lists_of_paths_are_named(given: dict[str, str], message: str) -> None:
+    """Likewise."""
+    with pytest.raises(OptionError, match=message):
+        parse_options(given)
 
 
 def test_assigned_queues_are_read_whatever_their_topic_is() -> None:

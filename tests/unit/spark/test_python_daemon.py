@@ -7,7 +7,9 @@ import socket
 import struct
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,12 +17,19 @@ import pytest
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="Spark forks its workers here")
 
 
+@pytest.fixture
+def short_path() -> Iterator[Path]:
+    """A folder for a socket, whose whole path has at most 107 bytes."""
+    with tempfile.TemporaryDirectory(prefix="daemon-") as folder:
+        yield Path(folder)
+
+
 @pytest.mark.parametrize("module", ["aerobee.spark.python_daemon", "pyspark.daemon"])
-def test_a_worker_whose_java_is_gone_says_nothing(tmp_path: Path, module: str) -> None:
+def test_a_worker_whose_java_is_gone_says_nothing(short_path: Path, module: str) -> None:
     """PySpark's own prints a traceback on the terminal of whoever called."""
     settings = {
         "PYTHON_UNIX_DOMAIN_ENABLED": "true",
-        "PYTHON_WORKER_FACTORY_SOCK_DIR": str(tmp_path),
+        "PYTHON_WORKER_FACTORY_SOCK_DIR": str(short_path),
         "PYTHON_DAEMON_KILL_WORKER_ON_FLUSH_FAILURE": "1",  # as Spark sets it
         "SPARK_REUSE_WORKER": "1",
     }

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import os
+import shutil
 import struct
 from pathlib import Path
 
@@ -22,7 +24,8 @@ from aerobee.spark.queue_ranges import (
     resolve_ranges,
 )
 from aerobee.spark.stores import find_stores
-from aerobee.spark.topics import TopicChoice
+from aerobee.spark.stream_queues import QueueWatch
+from aerobee.spark.topics import ALL_TOPICS, TopicChoice
 
 A = QueueKey("s", "orders", 0)
 THERE = {A: QueueRange(A, 10, 20)}
@@ -162,3 +165,20 @@ def test_queue_folder_is_found_by_its_key(tmp_path: Path) -> None:
     writer.append(Stored())
     store = find_stores(str(writer.close()))[0]
     assert Path(queue_dir(store, A)).is_dir()
+
+
+def test_folders_that_no_broker_makes_are_passed_over(tmp_path: Path) -> None:
+    """Numbers that are written otherwise, or too large, and topics that are no UTF-8."""
+    writer = StoreWriter(tmp_path / "s", 1 << 16)
+    for queue_id in (0, 2**31 - 1):
+        writer.append(Stored(queue_id=queue_id))
+    root = writer.close()
+    queues = root / "consumequeue" / "orders"
+    for name in ("00", str(2**31), "x", "\u0663"):
+        shutil.copytree(queues / "0", queues / name)
+    strange = os.fsdecode(os.fsencode(root) + b"/consumequeue/b\xff")
+    shutil.copytree(queues / "0", f"{strange}/0")
+    found = queue_bounds(state_of(root))
+    assert [(key.topic, key.queue_id) for key in found] == [("orders", 0), ("orders", 2**31 - 1)]
+    watched = QueueWatch(ALL_TOPICS).look(state_of(root))
+    assert sorted(watched) == sorted(found)

@@ -75,8 +75,8 @@ def test_every_column_arrives(cluster: ClusterThread, topic: str) -> None:
         {
             "topic": [topic] * 3,
             "body": ["text", "größer", "x" * 9000],
-            "keys": [["a", None, "b"], None, []],
-            "tags": ["new", None, None],
+            "keys": [["a", None, "b"], ["k"], []],
+            "tags": ["new", "t", None],
             "properties": pa.array(
                 [{"region": "south"}, read, None], pa.map_(pa.string(), pa.string())
             ),

@@ -8,7 +8,7 @@ import pytest
 from support.stores import Stored, StoreWriter
 
 from aerobee.spark.errors import OptionError, StoreUnreadable
-from aerobee.spark.stores import find_stores
+from aerobee.spark.stores import Paths, find_stores, is_pattern
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def labels(path: str) -> dict[str, str]:
+def labels(path: Paths) -> dict[str, str]:
     """Label to log folder."""
     return {store.label: store.log_dir for store in find_stores(path)}
 
@@ -50,6 +50,29 @@ def test_folder_with_comma_and_equals_sign_is_one_store(tmp_path: Path) -> None:
     writer = StoreWriter(tmp_path / "a=b,c*", 4096)
     writer.append(Stored())
     assert list(labels(str(writer.close()))) == ["a=b,c*"]
+
+
+def test_sequence_of_paths_is_taken_as_it_is(tmp_path: Path) -> None:
+    """A comma belongs to a path, one with a name before it too."""
+    for name in ("a,b", "c"):
+        writer = StoreWriter(tmp_path / name, 4096)
+        writer.append(Stored())
+        writer.close()
+    logs = {name: str(tmp_path / name / "commitlog") for name in ("a,b", "c")}
+    assert labels([f"x={tmp_path}/a,b", f"{tmp_path}/c"]) == {"x": logs["a,b"], "c": logs["c"]}
+    assert labels((f"{tmp_path}/a,b",)) == {"a,b": logs["a,b"]}
+    assert labels([f"{tmp_path}/*"]) == logs
+    with pytest.raises(OptionError, match="option path is missing"):
+        find_stores([])
+
+
+@pytest.mark.parametrize("scheme", ["file:", "file://"])
+def test_scheme_of_local_paths_may_stand_before_them(root: Path, scheme: str) -> None:
+    """As Spark's users write it, of single stores, patterns, and behind a name."""
+    assert list(labels(f"{scheme}{root}/broker-*/store")) == ["broker-a", "broker-b"]
+    assert list(labels(f"{scheme}{root}/broker-a/store")) == ["store"]
+    assert list(labels([f"x={scheme}{root}/broker-a/store"])) == ["x"]
+    assert is_pattern(f"{scheme}{root}/broker-*/store")
 
 
 def test_wrong_paths_are_refused(root: Path) -> None:

@@ -1,0 +1,103 @@
+"""What an export leaves out of a damaged log, where it is told to go on, and how it is named."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+import numpy as np
+
+from aerobee.spark.blocks import find_record
+from aerobee.spark.damage import DROPMALFORMED, Damage
+from aerobee.spark.entry_plan import EntryPiece
+from aerobee.spark.layout import Ints, Records
+from aerobee.spark.log_files import SegmentFile
+from aerobee.spark.manifest import Gap
+from aerobee.spark.offsets import QueueRange
+from aerobee.spark.plan import Piece
+from aerobee.spark.queue_entries import QueueEntries
+from aerobee.spark.queue_ranges import queue_dir
+
+log = logging.getLogger(__name__)
+
+DAMAGE_HINT = "--no-fail-on-data-loss (fail_on_data_loss=False) leaves it out, and notes it"
+
+
+class LeftOut(Damage):
+    """The damage that a task has met, all of it passed over."""
+
+    def __init__(self) -> None:
+        super().__init__(DROPMALFORMED)
+        self._reasons: dict[int, str] = {}
+
+    def note(self, position: int, reason: str) -> None:
+        """Damage at a log position."""
+        log.warning("%s; left out", reason)
+        self._reasons.setdefault(position, reason)
+
+    def note_strangers(self, records: Records, rows: Ints) -> None:
+        """Records that are not what the queue entries that point at them promise."""
+        for row in rows.tolist():
+            position = records.position(row)
+            self.note(
+                position,
+                f"the record at log position {position} says another queue or offset than the"
+                " queue's entry that points at it",
+            )
+
+    def believable(self, chunks: Iterator[Records], piece: EntryPiece) -> Iterator[Records]:
+        """The records without those that say another place than the entry that points at them."""
+        positions, offsets, queue_ids = _entries(piece)
+        for records in chunks:
+            own = records.field("position", np.int64)
+            at = np.minimum(np.searchsorted(positions, own), len(positions) - 1)
+            good = offsets[at] == records.field("queue_offset", np.int64)
+            good &= queue_ids[at] == records.field("queue_id", np.int64)
+            if not good.all():
+                self.note_strangers(records, np.flatnonzero(~good))
+                records = records.take(np.flatnonzero(good))
+            if len(records):
+                yield records
+
+    def gaps(self, piece: EntryPiece | Piece, broker: str) -> list[Gap]:
+        """What was left out of a piece: offsets of its queues, or places of a log without."""
+        if not self._reasons:
+            return []
+        if isinstance(piece, Piece):
+            return [
+                Gap.of_log(broker, position, _next_record(piece, position), reason)
+                for position, reason in sorted(self._reasons.items())
+            ]
+        return list(self._queue_gaps(piece))
+
+    def _queue_gaps(self, piece: EntryPiece) -> Iterator[Gap]:
+        wanted = np.array(sorted(self._reasons), np.int64)
+        for each in piece.ranges:
+            with QueueEntries(queue_dir(piece.store, each.key)) as entries:
+                there = entries.read(each.start, each.end)["position"].astype(np.int64)
+            found = np.flatnonzero(np.isin(there, wanted))
+            for run in np.split(found, np.flatnonzero(np.diff(found) > 1) + 1):
+                if len(run):
+                    start, end = each.start + int(run[0]), each.start + int(run[-1]) + 1
+                    reason = self._reasons[int(there[run[0]])]
+                    yield Gap(QueueRange(each.key, start, end), reason)
+
+
+def _entries(piece: EntryPiece) -> tuple[Ints, Ints, Ints]:
+    """Where a piece's queues point at, in the log's order; these entries' offsets and queues."""
+    positions, offsets, queue_ids = [], [], []
+    for each in piece.ranges:
+        with QueueEntries(queue_dir(piece.store, each.key)) as entries:
+            there = entries.read(each.start, each.end)["position"].astype(np.int64)
+        positions.append(there)
+        offsets.append(np.arange(each.start, each.start + len(there), dtype=np.int64))
+        queue_ids.append(np.full(len(there), each.key.queue_id, np.int64))
+    joined = np.concatenate(positions)
+    order = np.argsort(joined, kind="stable")
+    return joined[order], np.concatenate(offsets)[order], np.concatenate(queue_ids)[order]
+
+
+def _next_record(piece: Piece, position: int) -> int:
+    """Where a piece of the log goes on behind damage."""
+    with SegmentFile(piece.segment) as file:
+        return find_record(file, position + 1, piece.end)

@@ -1,0 +1,61 @@
+"""When messages at known places of a log were stored: tells the same log from one made anew.
+
+A log position alone does not: a broker that gets messages of the same sizes after its disk was
+emptied has records at the same places. The time at which a message was stored never comes again.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping
+
+from aerobee.spark.errors import StoreUnreadable
+from aerobee.spark.export_times import store_time
+from aerobee.spark.log_files import SegmentFile
+from aerobee.spark.offsets import QueueKey
+from aerobee.spark.queue_ranges import StoreState
+
+UNKNOWN = -1
+
+
+class LogStamps:
+    """Looks at single records of one store's log, as many as are asked for."""
+
+    def __init__(self, state: StoreState) -> None:
+        self._state = state
+        self._bases = [segment.base for segment in state.segments]
+        self._file: SegmentFile | None = None
+
+    def at(self, position: int) -> int:
+        """The store timestamp (ms) of the record at a log position, UNKNOWN where none is."""
+        number = bisect_right(self._bases, position) - 1
+        if number < 0 or not 0 <= position < self._state.end:
+            return UNKNOWN
+        segment = self._state.segments[number]
+        try:
+            if self._file is None or self._file.segment != segment:
+                self.close()
+                self._file = SegmentFile(segment)
+            found = store_time(self._file, position) if position < segment.end else None
+        except StoreUnreadable:
+            return UNKNOWN  # its file was deleted meanwhile
+        return UNKNOWN if found is None or found < 0 else found
+
+    def verified(
+        self, positions: Iterable[tuple[QueueKey, int]], stamps: Mapping[QueueKey, int]
+    ) -> int:
+        """The farthest of the positions where the log has a record of that time; -1 for none.
+
+        A log only grows at its end: up to there it is the one that the stamps were taken of.
+        """
+        known = [(position, stamps.get(key, UNKNOWN)) for key, position in positions]
+        for position, stamp in sorted(known, reverse=True):
+            if stamp != UNKNOWN and self.at(position) == stamp:
+                return position
+        return -1
+
+    def close(self) -> None:
+        """Close the file that was looked at."""
+        if self._file is not None:
+            self._file.__exit__(None, None, None)
+            self._file = None
