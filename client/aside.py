@@ -1,4 +1,4 @@
-"""Calls that look and take nothing: on connections on which this client is no member."""
+"""Calls that take nothing: on connections on which this client is no member."""
 
 from aerobee.client.connections import Connections
 from aerobee.client.message import MessageQueue
@@ -13,20 +13,22 @@ class Aside:
     """Reaches brokers as a stranger to all groups, as tools do.
 
     A member that asks for the offset of a queue asks for the queue: the broker makes its owner give
-    it up. Who only wants to know asks from here.
+    it up. It also lets a member's pulls of a queue wait while that belongs to another. Who only
+    wants to know asks from here, and who reads queues without a share in them pulls and commits
+    from here: a member of the same group may use the instance, too, now or later.
     """
 
     def __init__(self, routes: RouteCache, settings: ClientSettings) -> None:
         self._routes = routes
-        self._connections = Connections(settings, refuse_requests)
+        self.connections = Connections(settings, refuse_requests)
 
     async def call_broker(
         self, queue: MessageQueue, code: int, header: Header, timeout_ms: int
     ) -> Command:
         """Call the master of the queue's broker; raises BrokerRefused, Unavailable."""
         address = await self._routes.broker_address(queue)
-        return await self._connections.request(address, code, header, timeout_ms=timeout_ms)
+        return await self.connections.request(address, code, header, timeout_ms=timeout_ms)
 
     async def close(self) -> None:
         """Close the connections."""
-        await self._connections.close()
+        await self.connections.close()

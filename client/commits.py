@@ -12,11 +12,17 @@ class EagerCommits:
 
     The worker goes on when the broker has it, so that after a crash only running handlers, and
     what was done behind the oldest of them, come again. Handlers that end while a commit of their
-    queue is on its way share the next one.
+    queue is on its way share the next one. Nothing is stored while `locked` says no: another
+    member may have the queue, and have got further.
     """
 
-    def __init__(self, commit: Callable[[MessageQueue, int], Awaitable[None]]) -> None:
+    def __init__(
+        self,
+        commit: Callable[[MessageQueue, int], Awaitable[None]],
+        locked: Callable[[MessageQueue], bool],
+    ) -> None:
         self._commit = commit
+        self._locked = locked
         self._queues: dict[ProcessQueue, tuple[MessageQueue, asyncio.Lock]] = {}
         self._committed: dict[ProcessQueue, int] = {}
 
@@ -38,6 +44,8 @@ class EagerCommits:
         queue, turn = entry
         async with turn:
             offset = process.committable
-            if offset > self._committed.get(process, offset) and not process.dropped:
+            if process.dropped or offset <= self._committed.get(process, offset):
+                return
+            if self._locked(queue):
                 self._committed[process] = offset
                 await self._commit(queue, offset)

@@ -49,16 +49,15 @@ class HandlerPool(Handling[Work]):
     def _waiting(self) -> int:
         return sum(len(work.messages) - work.at for work in self._ready)
 
-    async def _work(self) -> None:
+    async def _serve(self, running: Running) -> None:
         ready, clock = self._ready, self._clock
-        running = Running()
-        self.running.append(running)
-        self._waking = False
         running.since_s = clock()
         turn_ends = running.since_s + TURN_S
-        while True:
+        ignored = running.task.cancelling  # a handler may go on though its worker is to end
+        while not (self._closed or ignored()):
             if not ready:
-                await self._park()
+                if not await self._park():
+                    return
                 running.since_s = clock()
                 turn_ends = running.since_s + TURN_S
             work = ready[0]
@@ -93,9 +92,14 @@ class HandlerPool(Handling[Work]):
         for message in rest:
             if message not in again:
                 process.done(message)
-        if again and not process.dropped:
-            for message in again:
-                message.reconsume_times += 1
-            redelivery = Work(process, work.handler, work.counters, again)
+        for message in again:
+            message.reconsume_times += 1
+        return self._again(work, again)
+
+    def _again(self, work: Work, messages: list[ReceivedMessage]) -> int | None:
+        process = work.process
+        rest = [message for message in messages if process.holds(message)]
+        if rest and not process.dropped:
+            redelivery = Work(process, work.handler, work.counters, rest)
             self._add_later(redelivery, self._redeliver_delay_s)
         return None

@@ -194,20 +194,26 @@ class PushConsumer(GroupMember):
     async def close(self) -> None:
         """Leave the group: running handlers end, offsets are stored, the other members take over.
 
-        It waits for handlers up to `PushSettings.handover_timeout_ms`, then cancels them.
+        It waits for handlers up to `PushSettings.handover_timeout_ms`, then cancels them. A handler
+        that calls this is neither waited for nor cancelled; its message is not done. Cancelled, it
+        leaves at once.
         """
-        instance = self._instance
+        instance, consumption = self._instance, self._consumption
         if instance is None or self._leaving:
             return
         self._leaving = True
+        if consumption is not None:
+            consumption.spare_caller()
         try:
             await self._leave_group(instance)
         finally:
             self._instance, self._leaving = None, False
-            if self._consumption is not None:
-                await self._consumption.close()
-            self._threads.close()
-            await return_instance(instance, self.group)
+            try:
+                if consumption is not None:
+                    await consumption.close()
+            finally:
+                self._threads.close()
+                await return_instance(instance, self.group)
 
     def suspend(self) -> None:
         """Pull nothing more until `resume`; what is fetched is still handled."""

@@ -10,7 +10,6 @@ from aerobee.client.broadcasting import drop_failed, drop_spent
 from aerobee.client.commits import EagerCommits
 from aerobee.client.concurrently import HandlerPool
 from aerobee.client.consume_statistics import SAMPLE_INTERVAL_MS, ConsumeStatistics
-from aerobee.client.errors import BrokerRefused
 from aerobee.client.expiry import Expiry
 from aerobee.client.flow_control import FlowControl
 from aerobee.client.handlers import Handler, Later
@@ -18,7 +17,7 @@ from aerobee.client.handling import HandlerStatistics
 from aerobee.client.hooks import Hooks
 from aerobee.client.lock_keeper import LockKeeper
 from aerobee.client.message import MessageQueue
-from aerobee.client.offsets import OffsetStore
+from aerobee.client.offsets import GroupOffsets, OffsetStore
 from aerobee.client.orderly import OrderlyPool
 from aerobee.client.process_queue import ProcessQueue
 from aerobee.client.pull_loop import PullLoop
@@ -30,7 +29,6 @@ from aerobee.client.send_back import CONCURRENT_TIMES_MAX, ORDERLY_TIMES_MAX, Se
 from aerobee.client.settings import PushSettings
 from aerobee.client.subscriptions import Subscription
 from aerobee.remoting.clocks import wall_clock_ms
-from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.net.tasks import Tasks
 
 if TYPE_CHECKING:
@@ -78,7 +76,9 @@ class Consumption:
         self._tasks = Tasks()
         self._pulling: dict[MessageQueue, asyncio.Task[Any]] = {}
         self._owned: Counter[str] = Counter()  # queues of each topic
-        self._eager = EagerCommits(offsets.commit_or_log) if settings.commit == "each" else None
+        self._eager = (
+            EagerCommits(offsets.commit_or_log, self._locked) if settings.commit == "each" else None
+        )
         self._pool: HandlerPool | OrderlyPool = (
             self._orderly_pool() if ordered else self._concurrent_pool()
         )
@@ -139,9 +139,15 @@ class Consumption:
         }
 
     async def close(self) -> None:
-        """Stop at once what still runs."""
-        await self._pool.close()
-        await self._tasks.close()
+        """Stop at once what still runs, but for a handler that calls this."""
+        try:
+            await self._pool.close()
+        finally:
+            await self._tasks.close()
+
+    def spare_caller(self) -> None:
+        """Wait no longer for the handler that calls this, if any."""
+        self._pool.spare_caller()
 
     # --- one queue ---
 
@@ -201,6 +207,8 @@ class Consumption:
         pulling = self._pulling.pop(queue, None)
         if pulling is not None:
             pulling.cancel()
+        if self.locks is not None:
+            self.locks.end(queue)
         if not await process.wait_idle(self._settings.handover_timeout_ms / 1000):
             log.warning(
                 "handlers still run group=%s queue=%s running=%d",
@@ -212,7 +220,7 @@ class Consumption:
         process.released = True
         if self._eager is not None:
             self._eager.end(process)
-        self._pool.forget(process)
+        self._pool.forget(queue, process)
         if ours:  # else somebody has consumed it after us
             await self._offsets.commit_or_log(queue, process.committable)
         if self.locks is not None:
@@ -230,18 +238,15 @@ class Consumption:
     async def _regained(self, queue: MessageQueue) -> None:
         """Look whether another member has consumed a queue while its lock was not ours."""
         process = self.ownership.queues.get(queue)
-        elsewhere = False
-        try:
-            committed = await self._offsets.committed(queue)
-        except BrokerRefused as error:
-            if error.code != ResponseCode.HANDOVER_PENDING:
-                raise
-            committed, elsewhere = None, True
-        if process is not None and (elsewhere or (committed or 0) > process.committable):
-            log.warning(
-                "queue was consumed by another member group=%s queue=%s", self._group, queue
-            )
-            process.released = True
+        timeout_ms = self._instance.settings.offset_timeout_ms
+        # as a stranger: a member that asks takes the queue, with what it commits from then on
+        offsets = GroupOffsets(self._instance.aside, self._group, timeout_ms)
+        committed = await offsets.committed(queue)
+        if process is None or committed is None or committed <= process.committable:
+            return
+        log.warning("queue was consumed by another member group=%s queue=%s", self._group, queue)
+        process.released = True
+        if self.ownership.queues.get(queue) is process:
             await self.ownership.drop(queue)
             self._instance.rebalance_soon()
 

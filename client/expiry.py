@@ -22,7 +22,7 @@ class Expiry:
 
     One that has been in its handler's hands for more than the consume time-out goes back to the
     broker and counts as done here. Its handler is not stopped; what it answers in the end changes
-    nothing any more.
+    nothing any more, and waits while the message is on its way. Who gives the queue up waits, too.
     """
 
     def __init__(
@@ -36,23 +36,39 @@ class Expiry:
         """Give back up to ROUND_MESSAGES_MAX messages of each queue."""
         for process in list(queues.values()):
             for _ in range(ROUND_MESSAGES_MAX):
-                message = self._expired_head(process)
-                if message is None or await self._give_back([message], DELAY_LEVEL):
+                head = self._expired_head(process)
+                if head is None or not await self._expire(process, *head):
                     break
-                process.done(message)
-                log.warning(
-                    "handler takes too long, message given back queue=%s offset=%d message_id=%s",
-                    message.queue,
-                    message.queue_offset,
-                    message.message_id,
-                )
 
-    def _expired_head(self, process: ProcessQueue) -> ReceivedMessage | None:
+    async def _expire(
+        self, process: ProcessQueue, running: Running, message: ReceivedMessage
+    ) -> bool:
+        """Give a message back; False where no broker takes it."""
+        expiring = running.expiring = asyncio.get_running_loop().create_future()
+        process.running += 1
+        try:
+            if await self._give_back([message], DELAY_LEVEL):
+                return False
+            process.done(message)
+        finally:
+            expiring.set_result(None)
+            process.finished()
+        log.warning(
+            "handler takes too long, message given back queue=%s offset=%d message_id=%s",
+            message.queue,
+            message.queue_offset,
+            message.message_id,
+        )
+        return True
+
+    def _expired_head(self, process: ProcessQueue) -> tuple[Running, ReceivedMessage] | None:
         oldest = process.committable
         before = asyncio.get_running_loop().time() - self._timeout_s
         for running in self._running:
-            if running.process is process and not process.dropped and running.since_s < before:
+            if running.settling or running.process is not process or process.dropped:
+                continue
+            if running.since_s < before:
                 for message in running.messages:
                     if message.queue_offset == oldest:
-                        return message
+                        return running, message
         return None

@@ -1,4 +1,4 @@
-"""Batches that were fetched and wait to be polled, and the one that the user works on."""
+"""Batches that were fetched and wait to be polled, and those that the user works on."""
 
 import asyncio
 from collections import deque
@@ -11,14 +11,15 @@ class Fetched:
     """What a lite pull consumer holds between its pulls and its user.
 
     Batches are handed out in the order in which they came; those of dropped queues are left out.
-    What is handed out is done when the user says so, or asks for more.
+    What is handed out is done when the user says so, or asks for more. An offset that the user has
+    named counts for its queue until a message behind it is done.
     """
 
     def __init__(self) -> None:
         self.messages = 0  # waiting, all batches together
         self._batches: deque[tuple[ProcessQueue, list[ReceivedMessage]]] = deque()
-        self._handed: list[ReceivedMessage] = []
-        self._handed_of: ProcessQueue | None = None
+        self._handed: dict[ProcessQueue, list[ReceivedMessage]] = {}
+        self._named: dict[ProcessQueue, int] = {}
         self._waiters: list[asyncio.Future[None]] = []
         self._closed = False
 
@@ -61,34 +62,37 @@ class Fetched:
 
     def count_handed(self) -> None:
         """What was handed out may be committed as consumed."""
-        if self._handed_of is not None:
-            for message in self._handed:
-                self._handed_of.done(message)
-            self._handed = []
+        for process, messages in self._handed.items():
+            for message in messages:
+                self._done(process, message)
+            messages.clear()
 
     def all_done(self) -> None:
-        """What was handed out is consumed, and its queue may go to somebody else."""
+        """What was handed out is consumed, and its queues may go to somebody else."""
         self.count_handed()
-        self.forget_handed()
+        self.let_go()
+
+    def let_go(self) -> None:
+        """Nobody works any more on queues of which all that was handed out is consumed."""
+        for process in [each for each, messages in self._handed.items() if not messages]:
+            del self._handed[process]
+            process.finished()
 
     def done_before(self, process: ProcessQueue, offset: int) -> None:
         """What was handed out of one queue, up to `offset`, is consumed."""
-        if process is not self._handed_of:
+        messages = self._handed.get(process)
+        if messages is None:
             return
-        rest = []
-        for message in self._handed:
+        for message in messages:
             if message.queue_offset < offset:
-                process.done(message)
-            else:
-                rest.append(message)
-        self._handed = rest
-        if not rest:
-            self.all_done()
+                self._done(process, message)
+        messages[:] = [message for message in messages if message.queue_offset >= offset]
+        self.let_go()
 
     def forget_handed(self) -> None:
         """What was handed out is not consumed, and nobody works on it any more."""
-        process, self._handed, self._handed_of = self._handed_of, [], None
-        if process is not None:
+        handed, self._handed = self._handed, {}
+        for process in handed:
             process.finished()
 
     def close(self) -> None:
@@ -97,10 +101,36 @@ class Fetched:
         self.forget_handed()
         self._wake()
 
+    # --- how far a queue is ---
+
+    def name(self, process: ProcessQueue, offset: int) -> None:
+        """The user says how far a queue is, be that ahead of what was handed out or behind it."""
+        self._named[process] = offset
+
+    def forget_named(self, process: ProcessQueue) -> None:
+        """The queue is sought, or gone: what was said of it counts no longer."""
+        self._named.pop(process, None)
+
+    def committable(self, process: ProcessQueue) -> int:
+        """Return the offset to commit: the user's word, else all before it is consumed."""
+        return self._named.get(process, process.committable)
+
+    # --- within ---
+
     def _hand(self, process: ProcessQueue, messages: list[ReceivedMessage]) -> None:
         self.messages -= len(messages)
-        self._handed, self._handed_of = messages, process
-        process.running += 1
+        handed = self._handed.get(process)
+        if handed is None:
+            self._handed[process] = list(messages)
+            process.running += 1
+        else:  # the user works on several batches at a time
+            handed += messages
+
+    def _done(self, process: ProcessQueue, message: ReceivedMessage) -> None:
+        process.done(message)
+        named = self._named.get(process)
+        if named is not None and message.queue_offset >= named:
+            del self._named[process]
 
     async def _available(self, seconds: float | None) -> bool:
         self._leave_out_dropped()

@@ -26,12 +26,21 @@ class Later:
     `delay_level` says when the message comes again: 1-18 as in `Message.delay_level`, 0 lets the
     broker wait longer each time, -1 puts it to the dead letters. Of a batch the first `succeeded`
     messages count as consumed. `suspend_ms` is for orderly consumption: how long the queue rests
-    (10 to 30,000), None for `PushSettings.suspend_ms`.
+    (10 to 30,000), None for `PushSettings.suspend_ms`; there `delay_level` says nothing. Raises
+    InvalidUse for what is no whole number, and for a level below -1.
     """
 
     delay_level: int = 0
     succeeded: int = 0
     suspend_ms: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("delay_level", "succeeded", "suspend_ms"):
+            value = getattr(self, name)
+            if not isinstance(value, int) and (name, value) != ("suspend_ms", None):
+                raise InvalidUse(f"Later({name}={value!r}): it must be a whole number")
+        if not -1 <= self.delay_level < 2**31:
+            raise InvalidUse(f"Later(delay_level={self.delay_level}): allowed are -1, 0, 1 ...")
 
 
 Answer = ConsumeResult | Later | None
@@ -65,13 +74,21 @@ class HandlerThreads:
             self._pool = ThreadPoolExecutor(self._size, thread_name_prefix=self._name)
         context = contextvars.copy_context()
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._pool, context.run, function, given)
+        return await loop.run_in_executor(self._pool, context.run, _call, function, given)
 
     def close(self) -> None:
         """Let the threads end; a function that still runs is not stopped, nor waited for."""
         if self._pool is not None:
             self._pool.shutdown(wait=False, cancel_futures=True)
             self._pool = None
+
+
+def _call(function: Callable[[Any], object], given: Any) -> object:
+    """Call a function in its thread."""
+    try:
+        return function(given)
+    except StopIteration as error:  # no future takes it: who waits would wait for ever
+        raise RuntimeError("handler raised StopIteration") from error
 
 
 def as_handler(

@@ -1,14 +1,16 @@
 """What concurrent and orderly consumption share: the call of a handler, and what it counts."""
 
 import asyncio
+import contextvars
 import logging
 from abc import abstractmethod
 from collections.abc import Awaitable, Callable
-from typing import NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from aerobee.client.consume_statistics import TopicCounters
 from aerobee.client.handlers import Handler, Later, failure
 from aerobee.client.hooks import ConsumeContext, Hooks
+from aerobee.client.message import MessageQueue
 from aerobee.client.process_queue import ProcessQueue
 from aerobee.client.received import ReceivedMessage
 from aerobee.client.settings import PushSettings
@@ -19,6 +21,8 @@ log = logging.getLogger(__name__)
 W = TypeVar("W")
 Given = ReceivedMessage | list[ReceivedMessage]
 """What a handler gets: one message, or for a handler of batches a list."""
+_GIVEN: Final[contextvars.ContextVar[Given | None]] = contextvars.ContextVar("given", default=None)
+"""What the calling handler got; tasks and threads that it starts inherit it."""
 
 
 class HandlerStatistics(NamedTuple):
@@ -63,12 +67,15 @@ class Work:
 class Running:
     """What one worker is doing: what its handler got, and since when."""
 
-    __slots__ = ("given", "process", "since_s")
+    __slots__ = ("expiring", "given", "process", "settling", "since_s", "task")
 
-    def __init__(self) -> None:
-        self.process: ProcessQueue | None = None  # None: nothing
+    def __init__(self, task: asyncio.Task[Any]) -> None:
+        self.task = task
+        self.process: ProcessQueue | None = None  # None: nothing, or nobody waits for it
         self.given: Given = []
         self.since_s = 0.0
+        self.settling = False  # the handler has ended, and what it answered is seen to
+        self.expiring: asyncio.Future[None] | None = None  # one of the messages is being given back
 
     @property
     def messages(self) -> list[ReceivedMessage]:
@@ -103,14 +110,42 @@ class Handling(Workers[W]):
             self._succeeded, self._failed, running, self._waiting(), self._count
         )
 
-    async def _handle(self, work: Work, given: Given, running: Running) -> int | None:
-        """Call the handler and see to what it answers; return what `_settle` returns, or None.
+    def spare_caller(self) -> None:
+        """Wait no longer for the handler that calls this, if any: it waits for who would wait.
 
-        An error that it raises is logged and means later. `running.since_s`, when the call began,
-        moves on to when all that ended.
+        Nor does `close` cancel it: its worker ends with it. Its messages are not done.
+        """
+        for running in self.running:
+            if running.process is not None and running.given is _GIVEN.get():
+                running.process.finished()
+                running.process = None
+                self._spared.add(running.task)
+
+    async def _work(self) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        running = Running(task)
+        self.running.append(running)
+        self._waking = False
+        try:
+            await self._serve(running)
+        finally:
+            self.running.remove(running)
+
+    @abstractmethod
+    async def _serve(self, running: Running) -> None:
+        """Take what is ready, as `_work` says, and keep in `running` what is done."""
+
+    async def _handle(self, work: Work, given: Given, running: Running) -> int | None:
+        """Call the handler and see to what it answers; return for how many ms the queue rests.
+
+        An error that it raises is logged and means later; where it is this worker that is to end
+        the messages are left to another. `running.since_s`, when the call began, moves on to when
+        all that ended.
         """
         process, counters = work.process, work.counters
-        running.process, running.given = process, given
+        running.process, running.given, running.expiring = process, given, None
+        _GIVEN.set(given)
         process.running += 1
         rest_ms = None
         try:
@@ -120,8 +155,8 @@ class Handling(Workers[W]):
                     if self._hooks is None
                     else self._call_hooked(self._hooks, work.handler, running)
                 )
-            except (Exception, asyncio.CancelledError) as error:
-                if _cancels_worker(error):
+            except BaseException as error:
+                if _ends_worker(error):
                     raise
                 answer = self._raised(running.messages[0])
             now = self._clock()
@@ -133,17 +168,48 @@ class Handling(Workers[W]):
                 counters.succeeded += 1
                 process.done(given)  # type: ignore[arg-type]  # one message
             else:
-                rest_ms = await self._settle(work, running.messages, answer)
+                rest_ms = await self._see_to(work, running, answer)
                 running.since_s = self._clock()
             if self._settled is not None:
                 await self._settled(process)
-            return rest_ms
+        except Exception:
+            message = running.messages[0]
+            log.exception(
+                "settling what a handler answered failed group=%s queue=%s offset=%d message_id=%s",
+                self._group,
+                message.queue,
+                message.queue_offset,
+                message.message_id,
+            )
+            return self._again(work, running.messages)
+        except BaseException:
+            self._again(work, running.messages)
+            raise
         finally:
-            running.process = None
-            process.finished()
+            if running.process is process:  # else nobody waits for this handler
+                running.process = None
+                process.finished()
+        return rest_ms
 
-    def forget(self, process: ProcessQueue) -> None:
+    async def _see_to(self, work: Work, running: Running, answer: object) -> int | None:
+        """Settle what a handler answered, once and for all: what is expiring is gone first."""
+        running.settling = True
+        try:
+            if running.expiring is not None and failure(answer) is not None:
+                await asyncio.wait([running.expiring])
+            return await self._settle(work, running.messages, answer)
+        finally:
+            running.settling = False
+
+    def forget(self, queue: MessageQueue, process: ProcessQueue) -> None:
         """Let go of what is kept of a queue that is lost."""
+
+    @abstractmethod
+    def _again(self, work: Work, messages: list[ReceivedMessage]) -> int | None:
+        """Let those of the messages that are not done be handled again here.
+
+        Returns for how many ms the queue rests.
+        """
 
     @abstractmethod
     async def _settle(
@@ -186,7 +252,9 @@ class Handling(Workers[W]):
         return Later()
 
 
-def _cancels_worker(error: BaseException) -> bool:
-    """Whether it is this task that is cancelled, and not something within the user's handler."""
-    task = asyncio.current_task()
-    return isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling() > 0
+def _ends_worker(error: BaseException) -> bool:
+    """Whether an error ends this task or the process, and not only something within a handler."""
+    if isinstance(error, asyncio.CancelledError):
+        task = asyncio.current_task()
+        return task is not None and task.cancelling() > 0
+    return isinstance(error, (SystemExit, KeyboardInterrupt))

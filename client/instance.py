@@ -1,5 +1,6 @@
 """What all the clients of one process share: connections, routes, membership and timers."""
 
+import contextlib
 import logging
 
 from aerobee.client.address_server import AddressServer, is_address_server
@@ -74,10 +75,11 @@ class ClientInstance:
         self._tasks.start(self.rebalancing.run(), "rebalance")
 
     async def close(self) -> None:
-        """Stop the timers and close the connections."""
-        await self._tasks.close()
-        await self.aside.close()
-        await self.connections.close()
+        """Stop the timers and close the connections, all of them even when it is cancelled."""
+        async with contextlib.AsyncExitStack() as last:  # each of them, the last one first
+            last.push_async_callback(self.connections.close)
+            last.push_async_callback(self.aside.close)
+            last.push_async_callback(self._tasks.close)
 
     # --- who is here ---
 

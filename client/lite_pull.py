@@ -18,7 +18,6 @@ from aerobee.client.membership import GroupMember
 from aerobee.client.message import MessageQueue
 from aerobee.client.offsets import ConsumeFrom, GroupOffsets
 from aerobee.client.process_queue import QueueStatistics
-from aerobee.client.rebalance import Ownership
 from aerobee.client.received import ReceivedMessage
 from aerobee.client.running_info import describe
 from aerobee.client.settings import ClientSettings, LitePullSettings
@@ -105,7 +104,7 @@ class LitePullConsumer(GroupMember):
         if self.ownership is None:
             claim_group(instance, self.group)
             self._subscriptions[topic] = subscription
-            self.ownership = self._queues.ownership = self._share_queues(instance)
+            self._share_queues(instance)
         elif (known := self._subscriptions.get(topic)) is not None:
             if known.change(subscription):
                 self._queues.pull_anew(topic)
@@ -155,10 +154,12 @@ class LitePullConsumer(GroupMember):
         self._started_ms = wall_clock_ms()
         self._fetched = Fetched()
         self._tasks = Tasks()
+        timeout_ms = self._client.offset_timeout_ms
         if self._broadcasts:
             path = offsets_file(self.settings.offsets_folder, instance.client_id, self.group)
-            timeout_ms = self._client.offset_timeout_ms
             self._offsets = LocalOffsets(instance, self.group, timeout_ms, path)
+        else:  # until it shares queues
+            self._offsets = GroupOffsets(instance.aside, self.group, timeout_ms)
         self._queues = LiteQueues(
             instance,
             self.group,
@@ -172,7 +173,7 @@ class LitePullConsumer(GroupMember):
             interval_ms = self.settings.auto_commit_interval_ms
             self._tasks.every(interval_ms, self._queues.commit_all, "auto-commit")
         if self._subscriptions:
-            self.ownership = self._queues.ownership = self._share_queues(instance)
+            self._share_queues(instance)
         async with self._or_close():
             await self._watch.start(instance)
             if self.ownership is not None:
@@ -204,8 +205,9 @@ class LitePullConsumer(GroupMember):
     async def poll(self, timeout_ms: int | None = None) -> list[ReceivedMessage]:
         """Return the next batch, all of one queue; empty after `timeout_ms` (default 5,000).
 
-        The batch before it now counts as consumed. Messages of queues that were lost or sought
-        meanwhile are never handed out. Raises InvalidUse before the start.
+        The batch before it now counts as consumed. Polls at the same time get different batches,
+        and the next poll counts them all. Messages of queues that were lost or sought meanwhile are
+        never handed out. Raises InvalidUse before the start.
         """
         self._started()
         self._fetched.all_done()
@@ -271,8 +273,10 @@ class LitePullConsumer(GroupMember):
         """Store offsets in the brokers and wait for their answers.
 
         Without `offsets`: what was handed out counts as consumed, and every queue's offset is
-        stored. With: these (each the offset of the next message to consume), for assigned queues.
-        Raises InvalidUse, Unavailable, BrokerRefused.
+        stored. With: these (each the offset of the next message to consume), for assigned queues;
+        auto-commit leaves such an offset alone, be it ahead or behind, until a message at it or
+        past it counts as consumed, or the queue is sought. Raises InvalidUse, Unavailable,
+        BrokerRefused.
         """
         self._started()
         await self._queues.commit(offsets)
@@ -350,17 +354,18 @@ class LitePullConsumer(GroupMember):
     def _wanted_of(self, topic: str) -> Subscription:
         return self._subscriptions.get(topic) or self._given_topics[topic]
 
-    def _share_queues(self, instance: ClientInstance) -> Ownership:
+    def _share_queues(self, instance: ClientInstance) -> None:
+        """Read as a member from now on: brokers answer for a queue when its owner has let go."""
         queues, idle_max_ms = self._queues, self.settings.pull.idle_max_ms
-        return self._own(instance, queues.begin, queues.end, idle_max_ms)
+        if not self._broadcasts:
+            timeout_ms = self._client.offset_timeout_ms
+            self._offsets = queues.offsets = GroupOffsets(instance, self.group, timeout_ms)
+        self.ownership = queues.ownership = self._own(
+            instance, queues.begin, queues.end, idle_max_ms
+        )
 
     async def _assign(self, wanted: set[MessageQueue]) -> None:
-        instance = self._started()
-        given = self._queues.given
-        await self._queues.take_away([queue for queue in given if queue not in wanted])
-        for queue in sorted(wanted - given.keys()):
-            instance.keep_route(queue.topic)
-            self._queues.give(queue, await self._start.find(queue, self._offsets))
+        await self._queues.assign(wanted, lambda queue: self._start.find(queue, self._offsets))
 
     async def _leave(self) -> None:
         instance = self._instance

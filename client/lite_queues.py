@@ -1,7 +1,7 @@
 """The queues that a lite pull consumer reads: what is fetched of them, and how far they are."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from aerobee.client.errors import InvalidUse
@@ -39,21 +39,24 @@ class LiteQueues:
         subscription: Callable[[str], Subscription],
     ) -> None:
         self.ownership: Ownership | None = None
+        self.offsets = offsets
         self.given: dict[MessageQueue, ProcessQueue] = {}
         self.paused: set[MessageQueue] = set()
         self._instance = instance
         self._group = group
         self._settings = settings
-        self._offsets = offsets
         self._fetched = fetched
         self._hooks = hooks
         self._subscription = subscription
         self._pulling: dict[MessageQueue, asyncio.Task[Any]] = {}
         self._tasks = Tasks()
+        self._assigning = asyncio.Lock()
+        self._closed = False
 
     async def close(self) -> None:
         """End every given queue and stop what still runs."""
-        await self.take_away(list(self.given))
+        self._closed = True
+        await self._take_away(list(self.given))
         await self._tasks.close()
 
     # --- which ---
@@ -72,12 +75,21 @@ class LiteQueues:
             )
         return process
 
-    def give(self, queue: MessageQueue, offset: int) -> None:
-        """Read a queue from `offset` on, for as long as it is not taken away."""
-        self.given[queue] = ProcessQueue(offset)
-        self.begin(queue, self.given[queue])
+    async def assign(
+        self, wanted: set[MessageQueue], find_start: Callable[[MessageQueue], Awaitable[int]]
+    ) -> None:
+        """Read exactly these queues; the next change begins when this one is complete."""
+        async with self._assigning:
+            await self._take_away([queue for queue in self.given if queue not in wanted])
+            for queue in sorted(wanted - self.given.keys()):
+                self._instance.keep_route(queue.topic)
+                offset = await find_start(queue)
+                if self._closed:
+                    raise InvalidUse("the consumer was closed before its queues were assigned")
+                self.given[queue] = ProcessQueue(offset)
+                self.begin(queue, self.given[queue])
 
-    async def take_away(self, queues: Iterable[MessageQueue]) -> None:
+    async def _take_away(self, queues: Iterable[MessageQueue]) -> None:
         """Read these given queues no longer, and wait for the end of the batch at hand."""
         ended = {queue: self.given.pop(queue) for queue in queues}
         for process in ended.values():
@@ -93,7 +105,9 @@ class LiteQueues:
     def begin(self, queue: MessageQueue, process: ProcessQueue) -> None:
         """Fetch a queue until it is dropped."""
         pull = self._settings.pull
-        connections, routes = self._instance.connections, self._instance.routes
+        instance = self._instance
+        reach = instance if self.ownership is not None else instance.aside
+        connections, routes = reach.connections, instance.routes
         loop = PullLoop(
             queue,
             process,
@@ -115,8 +129,10 @@ class LiteQueues:
         self.paused.discard(queue)
         await process.wait_idle(self._settings.handover_timeout_ms / 1000)
         process.released = True
+        offset = self._fetched.committable(process)
+        self._fetched.forget_named(process)
         if self._settings.auto_commit:
-            await self._offsets.commit_or_log(queue, process.committable)
+            await self.offsets.commit_or_log(queue, offset)
 
     def restart(self, queue: MessageQueue, offset: int) -> None:
         """Read a queue from `offset` on, with nothing left of what was fetched before."""
@@ -127,6 +143,7 @@ class LiteQueues:
         process.drop()
         self._stop_pulling(queue)
         self._fetched.discard(process)
+        self._fetched.forget_named(process)
         queues[queue] = ProcessQueue(offset)
         self.begin(queue, queues[queue])
 
@@ -144,23 +161,26 @@ class LiteQueues:
         if offsets is None:
             self._fetched.count_handed()
             queues = {**self._lost(), **self.all()}
-            await self._store({queue: process.committable for queue, process in queues.items()})
-            self._fetched.all_done()
+            await self._store(self._committable(queues))
+            self._fetched.let_go()  # not of what was polled meanwhile
             return
         lost = self._lost()
         named = {queue: lost.get(queue) or self.of(queue) for queue in offsets}
+        for queue, process in named.items():  # before auto-commit can come between
+            self._fetched.name(process, offsets[queue])
         await self._store(offsets)
         for queue, process in named.items():
             self._fetched.done_before(process, offsets[queue])
 
     async def commit_all(self) -> None:
         """Store all offsets; failures are logged."""
-        await self._offsets.commit_all(
-            {queue: process.committable for queue, process in self.all().items()}
-        )
+        await self.offsets.commit_all(self._committable(self.all()))
+
+    def _committable(self, queues: Mapping[MessageQueue, ProcessQueue]) -> dict[MessageQueue, int]:
+        return {queue: self._fetched.committable(each) for queue, each in queues.items()}
 
     async def _store(self, offsets: Mapping[MessageQueue, int]) -> None:
-        await asyncio.gather(*(self._offsets.commit(*each) for each in offsets.items()))
+        await asyncio.gather(*(self.offsets.commit(*each) for each in offsets.items()))
 
     def _lost(self) -> dict[MessageQueue, ProcessQueue]:
         """The lost queues whose batch the user still works on."""
@@ -190,7 +210,7 @@ class LiteQueues:
         if process is None:
             return
         try:
-            oldest = await self._offsets.oldest(queue)
+            oldest = await self.offsets.oldest(queue)
         except AerobeeError:
             oldest = offset
         if self.all().get(queue) is not process:

@@ -28,7 +28,8 @@ class LockKeeper:
     brokers keep it for twice as long, so that nobody else has it while it is trusted here. One that
     could not be renewed is not trusted any more; it is asked for every `lock_retry_ms`. When it
     comes back, or was not renewed for so long that the broker forgot it, `regained` is awaited
-    first: somebody else may have gone on meanwhile. `clock` is in seconds.
+    first: somebody else may have gone on meanwhile. A queue that is given up keeps its lock while
+    its handlers end, but is not asked for again once that is lost. `clock` is in seconds.
     """
 
     def __init__(
@@ -47,6 +48,7 @@ class LockKeeper:
         self._taken: dict[MessageQueue, float] = {}  # and perhaps not begun
         self._since: dict[MessageQueue, float] = {}
         self._refused: set[MessageQueue] = set()
+        self._ending: set[MessageQueue] = set()
 
     async def take(self, queues: Iterable[MessageQueue]) -> set[MessageQueue]:
         """Lock queues that are about to become ours; return those that may be taken."""
@@ -68,10 +70,19 @@ class LockKeeper:
         """When the lock of a queue was asked for last, in the loop's time; None without lock."""
         return self._since.get(queue)
 
+    def end(self, queue: MessageQueue) -> None:
+        """Renew the lock of a queue that is given up until `forget`, unless it is lost before.
+
+        Where it is lost already another member may be at work: what we have done does not count.
+        """
+        self._refused.discard(queue)
+        self._ending.add(queue)
+
     def forget(self, queue: MessageQueue) -> None:
         """Renew the lock of a queue no more: it is not ours any longer."""
         self._since.pop(queue, None)
         self._refused.discard(queue)
+        self._ending.discard(queue)
 
     async def run(self) -> None:
         """Renew all locks, again and again."""
@@ -99,6 +110,9 @@ class LockKeeper:
                 self._since[queue] = asked
                 continue
             self._since.pop(queue, None)
+            if queue in self._ending:
+                log.warning("lock of a queue that is given up is lost queue=%s", queue)
+                continue
             self._refused.add(queue)
             if queue not in granted:
                 log.warning("lock not renewed queue=%s", queue)

@@ -40,7 +40,9 @@ class Message(msgspec.Struct):
     `body` is at most 4 MiB by default; `tags` is one tag (RocketMQ filters by it); `keys` are
     business keys by which tools find the message; `delay_level` 1-18 asks the broker to deliver it
     later (1 s, 5 s, 10 s, 30 s, 1 m ... 2 h by default), 0 at once; `properties` are the user's
-    own, with names that RocketMQ does not use.
+    own, and RocketMQ's as far as no other field says the same (TIMER_DELAY_SEC, __SHARDINGKEY ...):
+    without empty names or values, and without the id that the client gives every message
+    (UNIQ_KEY).
     """
 
     topic: str
@@ -54,8 +56,8 @@ class Message(msgspec.Struct):
     def wire_properties(self, unique_key: str) -> str:
         """Write all the properties as they travel; the message itself is left as it is.
 
-        Raises InvalidMessage if a name or value holds one of the two separator characters or half
-        a character, or where they are too long together.
+        Raises InvalidMessage if a name or value is empty, holds one of the two separator characters
+        or half a character, if a name would be there twice, or where they are too long together.
         """
         keys = self.keys
         if not isinstance(keys, str):
@@ -70,6 +72,7 @@ class Message(msgspec.Struct):
             text += f"TAGS\x01{self.tags}\x02"
         if self.properties or self.delay_level:
             more = dict(self.properties)
+            self._check_names(more, keys)
             if self.delay_level:
                 more[Property.DELAY] = str(self.delay_level)
             pairs += len(more)
@@ -84,6 +87,27 @@ class Message(msgspec.Struct):
                 f"the properties have {size} bytes, at most {PROPERTIES_BYTES_MAX}"
             )
         return text
+
+    def _check_names(self, properties: Mapping[str, str], keys: str) -> None:
+        """Raise InvalidMessage for what readers would leave out, or could read in two ways.
+
+        Java's client takes none of RocketMQ's names from users (Message.putUserProperty).
+        """
+        if "" in properties or not all(properties.values()):
+            name = next((name for name, value in properties.items() if not value), "")
+            raise InvalidMessage(f"property {name!r}: its name or value is empty")
+        said = {
+            Property.UNIQ_KEY: True,
+            Property.KEYS: keys,
+            Property.TAGS: self.tags,
+            Property.DELAY: self.delay_level,
+        }
+        for name, elsewhere in said.items():
+            if elsewhere and name in properties:
+                raise InvalidMessage(
+                    f"property {name!r} is said twice: the client says it, or another field of the "
+                    "message"
+                )
 
 
 def _utf8_size(text: str) -> int:

@@ -24,15 +24,17 @@ GiveUp = Callable[[ReceivedMessage], Awaitable[bool]]
 
 
 class Lane:
-    """One queue's messages in their order. At most one worker is in it at a time."""
+    """One queue's messages in their order. At most one worker is in it at a time.
 
-    __slots__ = ("process", "queue", "scheduled", "works")
+    A queue that is lost and comes back keeps its lane: what is fetched anew waits there for a
+    handler that has not ended yet (MessageQueueLock.java).
+    """
 
-    def __init__(self, queue: MessageQueue, process: ProcessQueue) -> None:
+    __slots__ = ("queue", "works")
+
+    def __init__(self, queue: MessageQueue) -> None:
         self.queue = queue
-        self.process = process
         self.works: deque[Work] = deque()
-        self.scheduled = False  # a worker is in it, or will come
 
 
 class OrderlyPool(Handling[Lane]):
@@ -60,7 +62,7 @@ class OrderlyPool(Handling[Lane]):
         self._locked = locked
         self._suspend_ms = settings.suspend_ms
         self._continuous_s = settings.continuous_ms_max / 1000
-        self._lanes: dict[ProcessQueue, Lane] = {}
+        self._lanes: dict[MessageQueue, Lane] = {}  # a worker is in them, or will come
 
     def submit(
         self,
@@ -69,40 +71,45 @@ class OrderlyPool(Handling[Lane]):
         counters: TopicCounters,
         messages: list[ReceivedMessage],
     ) -> None:
-        """Let `messages` be handled after those of `process` that came before."""
-        lane = self._lanes.get(process)
-        if lane is None:
-            lane = self._lanes[process] = Lane(messages[0].queue, process)
-        lane.works.append(Work(process, handler, counters, messages))
-        if not lane.scheduled:
-            lane.scheduled = True
-            self._add(lane)
+        """Let `messages` be handled after those of their queue that came before."""
+        work, queue = Work(process, handler, counters, messages), messages[0].queue
+        if (lane := self._lanes.get(queue)) is not None:
+            lane.works.append(work)
+            return
+        lane = self._lanes[queue] = Lane(queue)
+        lane.works.append(work)
+        self._add(lane)
 
-    def forget(self, process: ProcessQueue) -> None:
+    def forget(self, queue: MessageQueue, process: ProcessQueue) -> None:
         """Let go of a queue that is lost."""
-        self._lanes.pop(process, None)
+        if (lane := self._lanes.get(queue)) is not None:
+            lane.works = deque(work for work in lane.works if work.process is not process)
 
     def _waiting(self) -> int:
         return sum(
             len(work.messages) - work.at for lane in self._lanes.values() for work in lane.works
         )
 
-    async def _work(self) -> None:
+    async def _serve(self, running: Running) -> None:
         ready = self._ready
-        running = Running()
-        self.running.append(running)
-        self._waking = False
-        while True:
-            if not ready:
-                await self._park()
+        while not self._ends(running):
+            if not ready and not await self._park():
+                return
             lane = ready.popleft()
             if ready and not self._waking:
                 self._wake()  # this worker may be about to wait
-            rest_ms = await self._run(lane, running)
-            if rest_ms is None:
-                lane.scheduled = False
-            else:
-                self._add_later(lane, rest_ms / 1000)
+            rest_ms: int | None = self._suspend_ms  # where this worker ends in the lane
+            try:
+                rest_ms = await self._run(lane, running)
+            finally:
+                if rest_ms is None:
+                    del self._lanes[lane.queue]
+                else:
+                    self._add_later(lane, rest_ms / 1000)
+
+    def _ends(self, running: Running) -> bool:
+        """Whether a worker is to end, though its handler may not have minded."""
+        return self._closed or running.task.cancelling() > 0
 
     async def _run(self, lane: Lane, running: Running) -> int | None:
         """Handle a queue's messages; return after how many ms to go on, None if there are none."""
@@ -110,18 +117,16 @@ class OrderlyPool(Handling[Lane]):
         began = running.since_s = clock()
         turn_ends = began + TURN_S
         while lane.works:
-            if lane.process.dropped:
-                lane.works.clear()
-                break
+            work = lane.works[0]
+            if work.at == len(work.messages) or work.process.dropped:
+                lane.works.popleft()
+                continue
             if not self._locked(lane.queue):
                 return LOCK_LOOK_MS
-            if running.since_s - began > self._continuous_s:
+            if running.since_s - began > self._continuous_s or self._ends(running):
                 return SUSPEND_MS_MIN
-            work = lane.works[0]
             rest_ms = await self._handle(work, work.take(), running)
-            if work.at == len(work.messages):
-                lane.works.popleft()
-            if rest_ms is not None:
+            if rest_ms is not None and not work.process.dropped:
                 return min(max(rest_ms, SUSPEND_MS_MIN), SUSPEND_MS_MAX)
             if running.since_s > turn_ends:
                 await asyncio.sleep(0)
@@ -141,11 +146,20 @@ class OrderlyPool(Handling[Lane]):
             return None
         self._fail(work, failed)
         stay = await self._count_failures(work.process, failed)
-        work.at -= len(stay)
-        work.messages[work.at : work.at + len(stay)] = stay
+        self._put_back(work, stay)
         if not stay:
             return None
         return self._suspend_ms if later.suspend_ms is None else later.suspend_ms
+
+    def _again(self, work: Work, messages: list[ReceivedMessage]) -> int | None:
+        stay = [message for message in messages if work.process.holds(message)]
+        self._put_back(work, stay)
+        return self._suspend_ms if stay else None
+
+    def _put_back(self, work: Work, messages: list[ReceivedMessage]) -> None:
+        """Let messages that were taken last be the next ones again."""
+        work.at -= len(messages)
+        work.messages[work.at : work.at + len(messages)] = messages
 
     async def _count_failures(
         self, process: ProcessQueue, messages: list[ReceivedMessage]

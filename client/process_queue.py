@@ -84,8 +84,9 @@ class ProcessQueue:
         self.next_offset = next_offset
 
     def holds(self, message: ReceivedMessage) -> bool:
-        """Whether a message that is not done still belongs here; else it was expired, or moved."""
-        return bool(self._offsets) and message.queue_offset >= self._offsets[0]
+        """Whether a message waits here to be done; else it is, was expired, or moved."""
+        offset = message.queue_offset
+        return bool(self._offsets) and offset >= self._offsets[0] and offset not in self._done
 
     def done(self, message: ReceivedMessage) -> None:
         """Note that a message needs no more handling here; again, it changes nothing."""

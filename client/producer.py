@@ -100,14 +100,15 @@ class Producer(Lifetime):
         """Send one message and return where it went.
 
         The queues of the topic take turns, unless `queue` names one, `key` picks one (equal keys,
-        same queue) or `selector` does. Within `timeout_ms` (default 3,000 for all attempts) a
-        failed send is tried again up to `retries_max` times, at another broker first; not where
-        the queue was chosen. Raises InvalidMessage, RouteMissing, BrokerRefused for a refusal that
-        is final, SendFailed when the attempts or the time are used up.
+        same queue) or `selector` does. Within `timeout_ms` (default 3,000 for the topic's route and
+        all attempts) a failed send is tried again up to `retries_max` times, at another broker
+        first; not where the queue was chosen. Raises InvalidMessage, RouteMissing, BrokerRefused
+        for a refusal that is final, Unavailable where no nameserver tells the route or the chosen
+        queue's broker does not answer, SendFailed when the attempts or the time are used up.
         """
         check_message(message, self.settings.body_bytes_max)
         deadline_s = self._deadline_s(timeout_ms)
-        route = self._known_route(message.topic) or await self._route(message.topic)
+        route = self._known_route(message.topic) or await self._route(message.topic, deadline_s)
         outgoing = self._packer.pack(message)
         if queue is None and key is None and selector is None:
             tries_max = 1 + self.settings.retries_max
@@ -135,7 +136,7 @@ class Producer(Lifetime):
             check_message(message, self.settings.body_bytes_max)
         deadline_s = self._deadline_s(timeout_ms)
         outgoing = self._packer.pack_batch(messages)
-        route = self._known_route(outgoing.topic) or await self._route(outgoing.topic)
+        route = self._known_route(outgoing.topic) or await self._route(outgoing.topic, deadline_s)
         if queue is None and key is None and selector is None:
             tries_max = 1 + self.settings.retries_max
             return await self._deliver(
@@ -155,12 +156,13 @@ class Producer(Lifetime):
         """Send one message and do not wait: whether it was stored is never known.
 
         It waits only for the route and a connection. Raises InvalidMessage, RouteMissing,
-        Unavailable without connection.
+        Unavailable without them in time.
         """
         check_message(message, self.settings.body_bytes_max)
-        route = self._known_route(message.topic) or await self._route(message.topic)
+        deadline_s = self._deadline_s(None)
+        route = self._known_route(message.topic) or await self._route(message.topic, deadline_s)
         chosen = self._choose(route, message, queue, key, selector)
-        connection = self._open(chosen) or await self._connect(chosen, self._deadline_s(None))
+        connection = self._open(chosen) or await self._connect(chosen, deadline_s)
         outgoing = self._packer.pack(message)
         context = None
         if self._hooks:
@@ -254,12 +256,14 @@ class Producer(Lifetime):
     async def _connect(self, queue: MessageQueue, deadline_s: float) -> Connection:
         """Return the connection to the queue's master, made if need be; raises Unavailable."""
         instance = self._started()
-        address = await instance.routes.broker_address(queue)
         try:
             async with asyncio.timeout(deadline_s - monotonic()):
+                address = await instance.routes.broker_address(queue)
                 return await instance.connections.connect(address)
         except TimeoutError:
-            raise NotConnected(f"{address}: no connection before the send's time was up") from None
+            raise NotConnected(
+                f"{queue.broker_name}: no connection before the send's time was up"
+            ) from None
 
     def _choose(
         self,
@@ -289,12 +293,20 @@ class Producer(Lifetime):
         route = self._started().routes.routes.get(topic)
         return route if route is not None and topic in self._turns and route.write_queues else None
 
-    async def _route(self, topic: str) -> TopicRoute:
+    async def _route(self, topic: str, deadline_s: float | None = None) -> TopicRoute:
+        """Return the topic's route; a look-up goes on for others that wait when time is up here."""
         check_name("topic", topic, TOPIC_CHARACTERS_MAX)
         instance = self._started()
-        route = await instance.routes.for_sending(
-            topic, self.settings.create_topic_key, self.settings.default_topic_queues
-        )
+        left_s = None if deadline_s is None else deadline_s - monotonic()
+        try:
+            async with asyncio.timeout(left_s):
+                route = await instance.routes.for_sending(
+                    topic, self.settings.create_topic_key, self.settings.default_topic_queues
+                )
+        except TimeoutError:
+            raise NotConnected(
+                f"no nameserver told the route of topic {topic!r} before the send's time was up"
+            ) from None
         instance.keep_route(topic)
         self._turns.setdefault(topic, RoundRobin())
         return route

@@ -78,7 +78,7 @@ class PullConsumer(Lifetime):
         self._tasks = Tasks()
         instance = self._instance = share_instance(self._namesrv, self._client, group)
         timeout_ms = self._client.offset_timeout_ms
-        # through `aside`: others may own the queues, and looking at them takes nothing
+        # through `aside`, as pulls: others may own the queues, and looking at them takes nothing
         self._group_offsets = GroupOffsets(instance.aside, self.group, timeout_ms)
         if group is not None:
             registration = self._registration = Registration(instance, group, self._topics)
@@ -221,7 +221,7 @@ class PullConsumer(Lifetime):
         self, instance: ClientInstance, queue: MessageQueue, pull: PullSettings, *, suspends: bool
     ) -> Puller:
         return Puller(
-            instance.connections,
+            instance.aside.connections,
             instance.routes,
             self.group,
             queue,

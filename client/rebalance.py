@@ -116,15 +116,21 @@ class Ownership:
     # --- outside of the rounds ---
 
     async def release_all(self) -> None:
-        """Give up every queue, and wait for that: this member leaves."""
+        """Give up every queue, and wait for that: this member leaves.
+
+        Who cancels it leaves at once: what has not been given up is found out by the brokers.
+        """
         self._closed = True
         abandoned = sorted(self._taking - self.ending.keys())  # what ends is given up when it has
-        await self._gains.close()
-        for queue in list(self.queues):
-            self._lose(queue, give_up=True)
-        await self._give_up(abandoned)
-        if self._ends:
-            await asyncio.wait(self._ends)
+        try:
+            await self._gains.close()
+            for queue in list(self.queues):
+                self._lose(queue, give_up=True)
+            await self._give_up(abandoned)
+            if self._ends:
+                await asyncio.wait(self._ends)
+        finally:
+            await self._losses.close()
 
     async def drop(self, queue: MessageQueue) -> None:
         """End the work on one queue that is still ours; the next round takes it again."""
@@ -174,16 +180,19 @@ class Ownership:
 
     def _log(self, topic: str, share: Share) -> None:
         """Tell of a new result in the words by which RocketMQ's users find theirs."""
+        members = (
+            f", cidAllSize={len(share.client_ids)}" if share.client_ids else ""
+        )  # else unknown
         log.info(
-            "queues shared anew: allocateMessageQueueStrategyName=%s, group=%s, topic=%s,"
-            " clientId=%s, mqAllSize=%d, cidAllSize=%d, rebalanceResultSize=%d,"
-            " rebalanceResultSet=%s",
+            "%s rebalanced result changed. allocateMessageQueueStrategyName=%s, group=%s, topic=%s,"
+            " clientId=%s, mqAllSize=%d%s, rebalanceResultSize=%d, rebalanceResultSet=%s",
+            "client" if share.client_ids or self._sharing.broadcasting else "broker",
             self._sharing.strategy.name,
             self._group,
             topic,
             self._instance.client_id,
             len(share.queues),
-            len(share.client_ids),
+            members,
             len(share.mine),
             [f"{queue.broker_name}:{queue.queue_id}" for queue in sorted(share.mine)],
         )

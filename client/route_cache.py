@@ -11,7 +11,7 @@ from aerobee.client.errors import BrokerRefused, RouteMissing
 from aerobee.client.message import MessageQueue
 from aerobee.remoting.bodies import TopicRouteData, decode_body
 from aerobee.remoting.codes import Perm, RequestCode, ResponseCode
-from aerobee.remoting.errors import AerobeeError, CallTimedOut, Unavailable
+from aerobee.remoting.errors import AerobeeError, CallTimedOut, RequestError, Unavailable
 from aerobee.remoting.headers.route import RouteInfoRequest
 from aerobee.remoting.net.shared import Shared
 
@@ -183,10 +183,16 @@ class RouteCache:
                 reply = await self._connections.request(
                     namesrv[at], RequestCode.GET_ROUTEINFO_BY_TOPIC, header
                 )
+                data = decode_body(TopicRouteData, reply.body)
             except BrokerRefused as error:
                 if error.code == ResponseCode.TOPIC_NOT_EXIST:
                     self._first = at
                     return None
+                problem = error
+            except RequestError as error:  # the answer is no route; another one may have it
+                log.warning(
+                    "route not understood namesrv=%s topic=%s error=%s", namesrv[at], topic, error
+                )
                 problem = error
             except Unavailable as error:
                 problem = error
@@ -194,7 +200,7 @@ class RouteCache:
                     self._connections.drop(namesrv[at], str(error))
             else:
                 self._first = at
-                return decode_body(TopicRouteData, reply.body)
+                return data
         raise Unavailable(
             f"no nameserver of {';'.join(namesrv)} answered for topic {topic!r}: {problem}"
         ) from problem

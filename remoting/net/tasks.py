@@ -2,14 +2,14 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Collection, Coroutine
 from typing import Any
 
 log = logging.getLogger(__name__)
 
 
 class Tasks:
-    """The tasks of one owner: none is lost sight of, and none outlives `close`.
+    """The tasks of one owner: none is lost sight of, and none that can be ended outlives `close`.
 
     asyncio itself keeps only weak references to tasks, and tells of a failure when it is too late.
     """
@@ -46,15 +46,24 @@ class Tasks:
             await asyncio.wait(self._running, timeout=timeout_s)
         await self.close()
 
-    async def close(self) -> None:
-        """Cancel what runs and wait for its end; the calling task itself is spared."""
+    async def close(
+        self, *, spared: Collection[asyncio.Task[Any]] = (), timeout_s: float | None = None
+    ) -> None:
+        """Cancel what runs and wait for its end; the calling task and `spared` ones go on.
+
+        What has not ended after `timeout_s` seconds is logged and left alone: it runs code that
+        does not mind that it is cancelled.
+        """
         self._closed = True
         current = asyncio.current_task()
-        tasks = [task for task in self._running if task is not current]
+        tasks = [task for task in self._running if task is not current and task not in spared]
         for task in tasks:
             task.cancel()
-        if tasks:
-            await asyncio.wait(tasks)
+        if not tasks:
+            return
+        _, stubborn = await asyncio.wait(tasks, timeout=timeout_s)
+        for task in stubborn:
+            log.error("task does not end though it is cancelled name=%s", task.get_name())
 
     async def _repeat(
         self, interval_s: float, action: Callable[[], Coroutine[Any, Any, None]], name: str

@@ -5,6 +5,7 @@ import time
 import pytest
 from support.interop import peers
 from support.interop.cluster import Cluster
+from support.interop.meeting import Meeting
 from support.interop.peers import Consumer, Content, Peer
 from support.interop.raw_messages import create_topic, read_queue, send, wait_for_route
 from support.interop.raw_remoting import RawClient
@@ -35,24 +36,27 @@ def third_tag(peer: Peer) -> str:
     return "Prüfung" if peer.hashes_utf16 else "TagC"
 
 
-def test_tagged_messages_arrive_whole(server: Cluster, peer: Peer) -> None:
+@pytest.mark.parametrize("client", peers.ALL, ids=str)
+def test_tagged_messages_arrive_whole(meeting: Meeting, client: Peer) -> None:
     """A client sends three tags, and a consumer of two of them gets exactly those, unchanged."""
-    topic = topic_of("tags", peer)
-    create_topic(server.broker, topic, QUEUES)
-    wait_for_route(server.namesrv, topic)
-    messages = sample(peer)
-    sent = peer.produce(server.namesrv, topic, messages)
+    topic = meeting.topic("tags", client, QUEUES)
+    group = meeting.group(topic)
+    messages = sample(client)
+    sent = client.produce(meeting.cluster.namesrv, topic, messages)
     assert [report["status"] for report in sent] == ["SEND_OK"] * len(messages)
 
-    wanted = sorted(message for message in messages if message.tags != "TagB")
-    expression = f"TagA || {third_tag(peer)}"
-    with Consumer(peer, server.namesrv, topic, f"{topic}-group", expression) as consumer:
-        received = consumer.wait_for(len(wanted))
+    wanted = [message for message in messages if message.tags != "TagB"]
+    expression = f"TagA || {third_tag(client)}"
+    with meeting.session(client).open("push", group, topic, tags=expression) as consumer:
+        received = consumer.wait_for(len(wanted), settle_s=0.5)
 
-    assert sorted(message.content for message in received) == wanted
+    assert sorted(message.content for message in received) == sorted(wanted)
     assert {message.topic for message in received} == {topic}
-    places = {(message.queue_id, message.queue_offset) for message in received}
-    assert len(places) == len(wanted)
+    for queue in range(QUEUES):  # each holds what was sent to it in the order of the sends
+        placed = sorted((m.queue_offset, m.content) for m in received if m.queue_id == queue)
+        turns = [wanted.index(content) for _, content in placed]
+        assert turns == sorted(turns)
+        assert len({offset for offset, _ in placed}) == len(placed)
     ids = {report["msgId"] for report in sent}
     assert {message.msg_id for message in received} <= ids
 

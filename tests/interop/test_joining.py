@@ -26,6 +26,9 @@ QUEUES = 12
 SEND_GAP_S = 0.01
 SENDS_TO_EACH = 8  # messages to each queue that tell whose it is
 SHARED_S_MAX = 100.0  # some look at the group every 20 s only
+# RocketMQ lets a new owner begin before the one before it has stopped: some 400 messages of this
+# case come twice. Ours waits for foreign clients as long as it may: a tenth of that is its bar.
+TWICE_MAX = {"aerobee": 40, "rocketmq": None}
 FIRST = (peers.JAVA_5, peers.OURS)
 STEPS: tuple[tuple[str, Peer], ...] = (
     ("join", peers.GO),
@@ -40,7 +43,10 @@ STEPS: tuple[tuple[str, Peer], ...] = (
 
 
 def test_nothing_is_lost_while_members_of_six_kinds_come_and_go(meeting: Meeting) -> None:
-    """After each step every queue has one owner, each member some; all messages arrive."""
+    """After each step every queue has one owner, each member some; all messages arrive.
+
+    On ours hardly one comes twice, between clients that know nothing of its hand-over.
+    """
     topic = meeting.topic("joining", peers.OURS, QUEUES)
     group = meeting.group(topic)
     members: dict[Peer, Member] = {}
@@ -70,6 +76,11 @@ def test_nothing_is_lost_while_members_of_six_kinds_come_and_go(meeting: Meeting
             member.close()
     for member in everybody:
         assert member.received, f"{member.name} got nothing"
+    counts = arrived(everybody)
+    assert counts.keys() == set(sent), "nothing comes that was not sent"
+    twice_max = TWICE_MAX[meeting.cluster.name]
+    if twice_max is not None:
+        assert counts.total() - len(counts) <= twice_max, counts.most_common(twice_max)
 
 
 @contextmanager

@@ -55,7 +55,7 @@ async def test_commits_share_the_way_and_never_go_back() -> None:
     messages = [
         ReceivedMessage(QUEUE, b"", at, 0, 0, 0, 0, 0, 0, 0, b"", b"", b"") for at in range(10)
     ]
-    process, eager = ProcessQueue(0), EagerCommits(commit)
+    process, eager = ProcessQueue(0), EagerCommits(commit, lambda queue: True)
     eager.begin(QUEUE, process)
     process.put(messages, 10)
     waiting = []

@@ -124,6 +124,47 @@ async def test_what_is_given_up_is_asked_for_no_more() -> None:
     assert len(brokers.asked) == before
 
 
+async def test_what_ends_keeps_its_lock_but_gets_none_back() -> None:
+    """It is renewed while its handlers end; once it is lost somebody else may have gone on."""
+    brokers = Brokers()
+    keeper = brokers.keeper()
+    await begin(keeper, ONE, TWO)
+    keeper.end(ONE)
+    await keeper.renew()
+    assert brokers.asked[-1] == {ONE, TWO} and keeper.trusted(ONE)
+    brokers.granted = {TWO}
+    await keeper.renew()
+    brokers.granted = {ONE, TWO}
+    await keeper.renew()
+    assert brokers.asked[-1] == {TWO}
+    assert not keeper.trusted(ONE) and not brokers.regained
+    keeper.forget(ONE)
+    await begin(keeper, ONE)  # taken anew it is like any other
+    brokers.granted = {TWO}
+    await keeper.renew()
+    brokers.granted = {ONE, TWO}
+    await keeper.renew()
+    assert keeper.trusted(ONE) and brokers.regained == [ONE]
+
+
+async def test_what_ends_without_its_lock_is_not_asked_for() -> None:
+    """Also when that begins while somebody looks how far the queue got."""
+
+    async def end(queue: MessageQueue) -> None:
+        keeper.end(queue)
+
+    brokers = Brokers()
+    keeper = brokers.keeper(end)
+    await begin(keeper, ONE, TWO)
+    brokers.granted = set()
+    await keeper.renew()
+    keeper.end(TWO)
+    brokers.granted = {ONE, TWO}
+    await keeper.renew()
+    assert brokers.asked[-1] == {ONE}
+    assert not keeper.trusted(ONE) and not keeper.trusted(TWO)
+
+
 async def test_what_was_locked_and_not_begun_is_not_renewed() -> None:
     """The round after may have given it to another member."""
     brokers = Brokers()

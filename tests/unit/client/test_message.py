@@ -36,6 +36,35 @@ def test_separators_in_properties_are_refused(message: Message) -> None:
         message.wire_properties("ID")
 
 
+@pytest.mark.parametrize(
+    ("message", "name"),
+    [
+        (Message("t", b"x", properties={"UNIQ_KEY": "mine"}), "UNIQ_KEY"),
+        (Message("t", b"x", tags="a", properties={"TAGS": "b"}), "TAGS"),
+        (Message("t", b"x", keys=["a"], properties={"KEYS": "b"}), "KEYS"),
+        (Message("t", b"x", delay_level=1, properties={"DELAY": "2"}), "DELAY"),
+    ],
+)
+def test_no_property_is_said_twice(message: Message, name: str) -> None:
+    """A broker would filter by one of them, and its readers see the other."""
+    with pytest.raises(InvalidMessage, match=f"property '{name}' is said twice"):
+        message.wire_properties("ID")
+
+
+def test_rocketmqs_names_may_be_said_once() -> None:
+    """By properties alone, as tools do that send a message again."""
+    properties = {"TAGS": "a", "KEYS": "k", "DELAY": "2", "TIMER_DELAY_SEC": "5"}
+    wire = Message("t", b"x", properties=properties).wire_properties("ID")
+    assert parse_properties(wire) == properties | {"UNIQ_KEY": "ID"}
+
+
+@pytest.mark.parametrize("properties", [{"": "a"}, {"a": "b", "c": ""}])
+def test_empty_properties_are_refused(properties: dict[str, str]) -> None:
+    """Readers leave them out."""
+    with pytest.raises(InvalidMessage, match="its name or value is empty"):
+        Message("t", b"x", properties=properties).wire_properties("ID")
+
+
 def test_too_long_properties_are_refused() -> None:
     """Their length travels in two bytes."""
     with pytest.raises(InvalidMessage, match="40015 bytes, at most 32767"):

@@ -33,6 +33,20 @@ def test_the_oldest_message_holds_the_offset() -> None:
     assert (process.committable, process.count, process.bytes, process.span) == (15, 0, 0, 0)
 
 
+def test_what_is_done_twice_counts_once() -> None:
+    """Also behind an older message that is not done."""
+    process = ProcessQueue(10)
+    batch = [message(at) for at in range(10, 13)]
+    process.put(batch, 13)
+    process.done(batch[1])
+    assert [process.holds(each) for each in batch] == [True, False, True]
+    process.done(batch[1])
+    assert process.count == 2
+    process.done(batch[0])
+    process.done(batch[0])
+    assert (process.committable, process.count) == (12, 1)
+
+
 def test_what_was_filtered_out_counts_as_done() -> None:
     """With nothing left to do, the offset to commit is where the next pull begins."""
     process = ProcessQueue(10)

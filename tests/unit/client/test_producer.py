@@ -5,6 +5,7 @@ import time
 
 import pytest
 from support.fake_cluster import FakeBroker, FakeCluster
+from support.silent_server import SilentServer
 from support.waiting import until
 
 from aerobee.client import (
@@ -359,6 +360,27 @@ async def test_msgpack_is_spoken_where_it_is_offered(cluster: FakeCluster) -> No
         for broker in cluster.brokers
     ]
     assert good_byes == [[Codec.JSON], [Codec.MSGPACK]]
+
+
+async def test_a_silent_nameserver_costs_no_more_than_the_sends_time() -> None:
+    """The look-up goes on without the send: the next one may find its result."""
+    message = Message("t", b"x")
+    async with SilentServer() as one, SilentServer() as other:
+        addresses = [one.address, other.address]
+        async with Producer(namesrv=addresses) as producer:
+            began = time.monotonic()
+            for sending in (
+                producer.send(message, timeout_ms=100),
+                producer.send_many([message], timeout_ms=100),
+            ):
+                with pytest.raises(Unavailable, match="no nameserver told the route of topic 't'"):
+                    await sending
+            assert time.monotonic() - began < 2
+        settings = ProducerSettings(send_timeout_ms=100)
+        async with Producer(namesrv=addresses, settings=settings) as producer:
+            with pytest.raises(Unavailable, match="before the send's time was up"):
+                await producer.send_oneway(message)
+            assert time.monotonic() - began < 2
 
 
 async def test_nobody_there_is_unavailable(cluster: FakeCluster) -> None:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 from support.consumers import Seen, fill
@@ -11,6 +12,7 @@ from support.waiting import until
 from aerobee.client import (
     ClientSettings,
     ConsumeFrom,
+    MessageModel,
     MessageQueue,
     PullSettings,
     PushConsumer,
@@ -74,11 +76,34 @@ async def test_a_changed_result_is_one_line_in_known_words(
         client_id = only.client_id
     lines = [each for each in caplog.messages if "topic=t" in each and "rebalanceResult" in each]
     assert len(lines) == 1
-    assert (
+    assert lines[0].startswith(
+        "client rebalanced result changed. "
         "allocateMessageQueueStrategyName=AVG, group=g, topic=t, "
         f"clientId={client_id}, mqAllSize=2, cidAllSize=1, rebalanceResultSize=2, "
         "rebalanceResultSet=['broker-a:0', 'broker-b:0']"
-    ) in lines[0]
+    )
+
+
+async def test_who_broadcasts_knows_no_number_of_members(
+    cluster: FakeCluster, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    """The line says nothing of it."""
+    caplog.set_level("INFO")
+    cluster.create("t", 1)
+    settings = PushSettings(offsets_folder=str(tmp_path))
+    made = PushConsumer(
+        "g",
+        namesrv=cluster.namesrv,
+        settings=settings,
+        client=CLIENT,
+        model=MessageModel.BROADCASTING,
+    )
+    made.subscribe("t", Seen().handle)
+    async with made:
+        await until(lambda: len(made.queues()) == 2)
+    (line,) = [each for each in caplog.messages if "rebalanceResult" in each]
+    assert line.startswith("client rebalanced result changed. allocateMessageQueueStrategyName=AVG")
+    assert "mqAllSize=2, rebalanceResultSize=2, " in line
 
 
 async def test_read_and_write_queues_may_differ(cluster: FakeCluster) -> None:
@@ -205,8 +230,11 @@ def assigned(connection: Connection, command: Command) -> Reply:
     return Reply(body=encode_body(QueryAssignmentReply(message_queue_assignments=mine)))
 
 
-async def test_brokers_share_the_queues_if_told_to(cluster: FakeCluster) -> None:
+async def test_brokers_share_the_queues_if_told_to(
+    cluster: FakeCluster, caplog: pytest.LogCaptureFixture
+) -> None:
     """The group, the topic, the strategy's name and the client id go to one of them."""
+    caplog.set_level("INFO")
     cluster.create("t", 2)
     for broker in cluster.brokers:
         broker.script[RequestCode.QUERY_ASSIGNMENT].extend([assigned] * 100)
@@ -222,6 +250,9 @@ async def test_brokers_share_the_queues_if_told_to(cluster: FakeCluster) -> None
             topic="t", consumer_group="g", client_id=only.client_id, strategy_name="AVG"
         )
     assert not any(broker.requests(LIST) for broker in cluster.brokers)
+    (line,) = [each for each in caplog.messages if "topic=t" in each and "rebalanceRes" in each]
+    assert line.startswith("broker rebalanced result changed. allocateMessageQueueStrategyName=AVG")
+    assert "mqAllSize=4, rebalanceResultSize=1, rebalanceResultSet=['broker-a:1']" in line
 
 
 async def test_members_share_where_brokers_cannot(cluster: FakeCluster) -> None:

@@ -16,6 +16,7 @@ from aerobee.remoting.bodies import BrokerData, QueueData, TopicRouteData
 from aerobee.remoting.codes import RequestCode
 from aerobee.remoting.errors import Unavailable
 from aerobee.remoting.net.client import refuse_requests
+from aerobee.remoting.net.routes import Reply
 
 ROUTE = RequestCode.GET_ROUTEINFO_BY_TOPIC
 
@@ -125,6 +126,23 @@ async def test_a_nameserver_that_is_silent_is_asked_on_another_connection() -> N
                 await routes.get("t")
         assert server.connections == 2
         await connections.close()
+
+
+@pytest.mark.parametrize("body", [b"no JSON", b"null", b'{"brokerDatas": [{"brokerName": 1}]}'])
+async def test_a_damaged_answer_is_none(cluster: FakeCluster, body: bytes) -> None:
+    """The next nameserver is asked; where there is none, the error says what was wrong."""
+    cluster.create("t", 1)
+    damaged, sound = cluster.brokers
+    damaged.script[ROUTE].extend([lambda *_: Reply(body=body)] * 2)
+    connections = Connections(ClientSettings(), refuse_requests)
+    alone = RouteCache(connections, [damaged.address])
+    with pytest.raises(Unavailable, match="for topic 't': body is no TopicRouteData"):
+        await alone.get("t")
+    both = RouteCache(connections, [damaged.address, sound.address])
+    both._first = 0
+    assert await both.get("t")
+    assert both.namesrv[both._first] == sound.address
+    await connections.close()
 
 
 async def test_an_assumed_route_becomes_the_real_one(

@@ -67,6 +67,31 @@ async def test_close_cancels_waits_and_spares_the_caller() -> None:
     assert tasks.start(wait_forever()) is None
 
 
+async def test_close_leaves_alone_what_is_spared_and_what_does_not_end(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The first is not cancelled; the second is, does not mind, and is named in the log."""
+    tasks, gate, cancelled = Tasks(), asyncio.Event(), list[str]()
+
+    async def insist(name: str) -> None:
+        while not gate.is_set():
+            try:
+                await gate.wait()
+            except asyncio.CancelledError:
+                cancelled.append(name)
+
+    spared = tasks.start(insist("spared"), "spared")
+    stubborn = tasks.start(insist("stubborn"), "stubborn")
+    assert spared is not None and stubborn is not None
+    await asyncio.sleep(0)
+    await tasks.close(spared=[spared], timeout_s=0.01)
+    assert cancelled == ["stubborn"] and len(tasks) == 2
+    assert caplog.messages == ["task does not end though it is cancelled name=stubborn"]
+    gate.set()
+    await asyncio.wait([spared, stubborn])
+    assert not len(tasks)
+
+
 async def test_finish_waits_before_it_cancels() -> None:
     """What ends in time ends by itself."""
     tasks, gate, log = Tasks(), asyncio.Event(), list[str]()
