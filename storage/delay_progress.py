@@ -103,7 +103,7 @@ class DelayProgress:
                 log.error("delay_offset_corrected level=%d from=%d to=%d", level, offset, most)
                 self.offsets[level] = most
         if page is not None and not self._store.read_only:
-            self._open()  # an old note must not seem true when the log has grown again
+            self._renew(page, end)
         self.durable = dict(self.offsets)
         if waiting:
             log.info("delay_recovered from=%d to=%d offsets=%s", base.position, end, self.offsets)
@@ -137,6 +137,18 @@ class DelayProgress:
         sound = [note for note in decode_page(page) if note.position <= end]
         begin = self._store.commit_log.begin
         return max(sound, key=lambda note: note.position, default=Note(begin))
+
+    def _renew(self, page: bytes, end: int) -> None:
+        """Replace an old page, whose notes must not seem true when the log has grown again.
+
+        Without room on the disk what is there is served, and the next note tries again.
+        """
+        try:
+            self._open()
+        except OSError as error:
+            log.error("delay_note_not_renewed path=%s error=%s", self.path, error)
+            if any(note.position > end for note in decode_page(page)):
+                self._store.files.remove(self.path)
 
     def _open(self) -> None:
         """Begin a fresh page; the old one is replaced in one step."""

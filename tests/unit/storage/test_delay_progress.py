@@ -1,5 +1,7 @@
 """What was delivered is known after any kind of stop: nothing is lost, nothing comes twice."""
 
+import errno
+import os
 import random
 import shutil
 from collections import Counter
@@ -18,6 +20,7 @@ from aerobee.storage.delay_notes import (
     encode_note,
 )
 from aerobee.storage.dump import dump
+from aerobee.storage.files import Files
 from aerobee.storage.settings import SYNC_FLUSH
 
 COUNT = 20
@@ -119,6 +122,31 @@ async def test_a_note_ahead_of_the_log_is_gone_when_the_log_has_grown(tmp_path: 
     delays.begin()
     for _ in range(100):
         send(delays.store, "plain", body=bytes(100))
+    delays.die()
+    delays.begin()
+    delays.clock.advance(LEVELS_MS[0])
+    all_once(delays)
+    delays.store.close()
+
+
+async def test_a_full_disk_at_the_start_loses_and_repeats_nothing(tmp_path: Path) -> None:
+    """The old note stays, and the first one after that takes its place."""
+    delays = await half_delivered(tmp_path)
+    files = Files()
+    full = True
+
+    def write(fd: int, data: bytes | memoryview, at: int) -> None:
+        if full and Path(f"/proc/self/fd/{fd}").readlink().name == "aerobee.tmp":
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        Files.write(files, fd, data, at)
+
+    files.write = write  # type: ignore[method-assign]
+    delays.begin(files)
+    delays.die()
+    delays.begin(files)
+    full = False
+    delays.clock.advance(LEVELS_MS[0])
+    all_once(delays)
     delays.die()
     delays.begin()
     delays.clock.advance(LEVELS_MS[0])
