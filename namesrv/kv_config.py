@@ -36,7 +36,7 @@ class KvConfig:
         self.table: dict[str, dict[str, str]] = {}
         self._path = path
         self._bytes_max = bytes_max
-        self._bytes = 0  # of all namespaces, keys and values
+        self._bytes = 0  # of all namespaces, with and without keys, keys and values
         self._changes = 0
         self._written = 0  # how many changes the file holds
         self._writing = asyncio.Lock()
@@ -46,11 +46,11 @@ class KvConfig:
         stored = load_kept_file(self._path, lambda data: decode_body(KvFile, data))
         if stored is None:
             return
-        self.table = {name: values for name, values in stored.config_table.items() if values}
+        self.table = stored.config_table
         self._bytes = sum(
             entry_bytes(namespace, key, value)
             for namespace, values in self.table.items()
-            for key, value in values.items()
+            for key, value in (("", ""), *values.items())
         )
 
     def get(self, namespace: str, key: str) -> str | None:
@@ -71,6 +71,8 @@ class KvConfig:
         grown = entry_bytes(namespace, key, value)
         if before is not None:
             grown -= entry_bytes(namespace, key, before)
+        if namespace not in self.table:  # which stays when it is empty, and answers as RocketMQ's
+            grown += entry_bytes(namespace, "", "")
         if grown > 0 and self._bytes + grown > self._bytes_max:
             raise RequestError(
                 ResponseCode.SYSTEM_ERROR,
@@ -88,8 +90,6 @@ class KvConfig:
         if key not in values:
             return
         value = values.pop(key)
-        if not values:  # it counts no bytes, so nothing would limit how many stay
-            del self.table[namespace]
         self._bytes -= entry_bytes(namespace, key, value)
         log.info("kv delete namespace=%s key=%s value=%s", namespace, key, value)
         await self._persist()

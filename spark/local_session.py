@@ -114,10 +114,9 @@ def prepare_environment() -> None:
     """
     java = find_java_home() / "bin" / "java"
     os.environ["JAVA_HOME"] = str(wrap_java(java))
-    if "PYSPARK_PYTHON" not in os.environ:
-        script = python_script(Path(sys.executable), daemon="aerobee.spark.python_daemon")
-        os.environ["PYSPARK_PYTHON"] = str(script)
-    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    script = str(python_script(Path(sys.executable), daemon="aerobee.spark.python_daemon"))
+    os.environ.setdefault("PYSPARK_PYTHON", script)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", script)  # by which Java looks for sources
 
 
 def python_script(python: Path, *, daemon: str = "pyspark.daemon") -> Path:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from aerobee.spark.local_session import python_script
+from aerobee.spark.local_session import prepare_environment, python_script
 from aerobee.spark.scripts import cache_dir, write_script
 
 
@@ -45,6 +45,21 @@ def test_workers_python_leaves_out_only_the_zipped_pyspark(
         monkeypatch.setenv("PYTHONPATH", given)
         done = subprocess.run([script, "a b"], capture_output=True, text=True, check=True)
         assert done.stdout == f"{kept}|a b\n"
+
+
+def test_every_python_of_a_session_is_ours(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Workers', and the one by which Java looks for data sources; a user's own stays."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("JAVA_HOME", "")
+    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
+    monkeypatch.delenv("PYSPARK_DRIVER_PYTHON", raising=False)
+    prepare_environment()
+    workers, driver = (os.environ[f"PYSPARK_{each}PYTHON"] for each in ("", "DRIVER_"))
+    assert workers == driver
+    assert "-m aerobee.spark.python_daemon" in Path(workers).read_text()
+    monkeypatch.setenv("PYSPARK_PYTHON", "/usr/bin/mine")
+    prepare_environment()
+    assert os.environ["PYSPARK_PYTHON"] == "/usr/bin/mine"
 
 
 @pytest.mark.parametrize(("given", "found"), [(None, "10000"), ("0", "0")])
