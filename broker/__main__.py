@@ -44,7 +44,8 @@ def main() -> int:
             print(f"warning: {warning}", file=sys.stderr)
         return run(settings, given.config_file)
     except (AerobeeError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
+        for line in str(error).splitlines():
+            print(f"error: {line}", file=sys.stderr)
         return 1
 
 
