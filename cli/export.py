@@ -103,7 +103,6 @@ class Size(click.ParamType[int]):
 @click.option("--until", type=Moment(), help="Only messages stored before this time (UTC).")
 @click.option(
     "--format",
-    "file_format",
     type=click.Choice(["parquet", "delta", "json"]),
     default="parquet",
     show_default=True,
@@ -130,10 +129,6 @@ class Size(click.ParamType[int]):
 def export(
     stores: tuple[str, ...],
     target: Path,
-    file_format: str,
-    compression: str | None,
-    file_bytes: int,
-    decompress: bool,
     dry_run: bool,
     **wanted: Any,
 ) -> None:
@@ -155,28 +150,10 @@ def export(
     given: Wanted = wanted  # type: ignore[assignment]
     try:
         if dry_run:
-            plan = plan_to(
-                named,
-                target,
-                format=file_format,
-                compression=compression,
-                file_bytes=file_bytes,
-                decompress=decompress,
-                **given,
-            )
-            export_report.show_plan(plan, str(target))
+            export_report.show_plan(plan_to(named, target, **given), str(target))
             return
         with progress_bar("exporting", after_s=BAR_AFTER_S) as progress:
-            summary = run_export(
-                named,
-                target,
-                format=file_format,
-                compression=compression,
-                file_bytes=file_bytes,
-                decompress=decompress,
-                progress=progress,
-                **given,
-            )
+            summary = run_export(named, target, progress=progress, **given)
     except (ExportRefused, OptionError) as error:
         raise WrongSettings(str(error)) from None
     except DataLost as error:

@@ -44,8 +44,12 @@ Stores = str | Path | Sequence[str | Path]
 
 
 class Wanted(TypedDict, total=False):
-    """What `export` and `plan_to` both take."""
+    """What `export` and `plan_to` both take, beside the places; `export` tells of each."""
 
+    format: str
+    compression: str | None
+    file_bytes: int
+    decompress: bool
     topics: Collection[str] | None
     topic_pattern: str | None
     system_topics: bool
@@ -75,10 +79,6 @@ def export(
     store: Stores,
     out_dir: str | Path,
     *,
-    format: str = "parquet",
-    compression: str | None = None,
-    file_bytes: int = FILE_BYTES,
-    decompress: bool = False,
     spark: SparkSession | None = None,
     progress: Progress | None = None,
     **wanted: Unpack[Wanted],
@@ -90,16 +90,15 @@ def export(
     `until` (excluded) are store times: datetimes without a zone are UTC, numbers ms since 1970.
     `incremental` goes on where the last export to `out_dir` ended, whatever `since` says; else a
     folder with an export is refused, unless `overwrite` replaces it. `fail_on_data_loss=False`
-    notes what was gone before it could be exported, or is damaged, and goes on. `compression` is
-    snappy, zstd or none, for json gzip, zstd or none; `file_bytes` about the largest file. `spark`
-    is the session to use, else the active one, else a local one, made when there is something to
-    write.
+    notes what was gone before it could be exported, or is damaged, and goes on. `format` is
+    parquet (if not said), delta or json, `compression` snappy, zstd or none, for json gzip, zstd or
+    none; `file_bytes` about the largest file (256 MiB); `decompress` unpacks bodies. `spark` is the
+    session to use, else the active one, else a local one, made when there is something to write.
 
     Raises OptionError, ExportRefused, StoreUnreadable, DataLost, CorruptRecord, ExportFailed,
     JavaMissing; nothing was added to `out_dir` then, unless the text says so.
     """
-    chosen = Format.choose(format, compression)
-    options = _checked(store, out_dir, chosen, wanted, file_bytes, decompress=decompress)
+    options = _checked(store, out_dir, wanted)
     began = time.monotonic()
     for _ in range(ROUNDS_MAX):
         plan = _plan(options)
@@ -118,35 +117,18 @@ def export(
     )
 
 
-def plan_to(
-    store: Stores,
-    out_dir: str | Path,
-    *,
-    format: str = "parquet",
-    compression: str | None = None,
-    file_bytes: int = FILE_BYTES,
-    decompress: bool = False,
-    **wanted: Unpack[Wanted],
-) -> ExportPlan:
+def plan_to(store: Stores, out_dir: str | Path, **wanted: Unpack[Wanted]) -> ExportPlan:
     """What `export` with the same arguments would read; nothing is written.
 
     What it would refuse is refused.
     """
-    chosen = Format.choose(format, compression)
-    options = _checked(store, out_dir, chosen, wanted, file_bytes, decompress=decompress)
-    return _plan(options, settle=False)
+    return _plan(_checked(store, out_dir, wanted), settle=False)
 
 
-def _checked(
-    store: Stores,
-    out_dir: str | Path,
-    chosen: Format,
-    wanted: Wanted,
-    file_bytes: int,
-    *,
-    decompress: bool,
-) -> ExportOptions:
+def _checked(store: Stores, out_dir: str | Path, wanted: Wanted) -> ExportOptions:
     """The options of an export. Raises OptionError."""
+    chosen = Format.choose(wanted.get("format", "parquet"), wanted.get("compression"))
+    file_bytes = wanted.get("file_bytes", FILE_BYTES)
     incremental, overwrite = wanted.get("incremental", False), wanted.get("overwrite", False)
     if incremental and overwrite:
         raise OptionError("incremental adds to an export and overwrite replaces it: choose one")
@@ -160,7 +142,7 @@ def _checked(
         incremental,
         overwrite,
         file_bytes,
-        decompress,
+        wanted.get("decompress", False),
         wanted.get("fail_on_data_loss", True),
     )
 

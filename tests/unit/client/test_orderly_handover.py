@@ -1,13 +1,14 @@
 """An ordered queue that is lost: whose lock counts, what is committed, and who handles next."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 
 import pytest
 from support.fake_cluster import FakeBroker, FakeCluster
 from support.waiting import until
 
 from aerobee.client import (
+    ByConfig,
     ClientSettings,
     ConsumeFrom,
     MessageQueue,
@@ -28,23 +29,12 @@ OFFSET_OF_FIRST = "g", "t", 0
 Handle = Callable[[ReceivedMessage], Awaitable[None]]
 
 
-class Given:
-    """A strategy that gives what the test says."""
+class Given(ByConfig):
+    """Queues that may become others."""
 
-    name = "GIVEN"
-
-    def __init__(self, *queues: MessageQueue) -> None:
-        self.queues = list(queues)
-
-    def allocate(
-        self,
-        group: str,
-        client_id: str,
-        queues: Sequence[MessageQueue],
-        client_ids: Sequence[str],
-    ) -> list[MessageQueue]:
-        """Return the queues."""
-        return self.queues
+    def give(self, *queues: MessageQueue) -> None:
+        """Let the next round share out these."""
+        self._queues = list(queues)
 
 
 class Slow:
@@ -87,7 +77,7 @@ def ordered(
         namesrv=cluster.namesrv,
         settings=PushSettings(pull=pull, **given),  # type: ignore[arg-type]
         client=CLIENT,
-        strategy=strategy or Given(FIRST, SECOND),
+        strategy=strategy or Given((FIRST, SECOND)),
         consume_from=ConsumeFrom.FIRST,
         ordered=True,
     )
@@ -113,11 +103,11 @@ async def test_a_lost_lock_does_not_come_back_to_a_queue_that_is_given_up(
 ) -> None:
     """What its last handler did is not committed: the other member has got further."""
     broker = two_queues(cluster, 3)
-    slow, strategy = Slow(), Given(FIRST, SECOND)
+    slow, strategy = Slow(), Given((FIRST, SECOND))
     async with ordered(cluster, slow, strategy) as member:
         await until(lambda: slow.running == 1 and len(member.queues()) == 2)
         await lose_lock(broker)
-        strategy.queues = [SECOND]
+        strategy.give(SECOND)
         await until(lambda: member.queues() == [SECOND])
         commits = len(broker.requests(COMMIT))
         del broker.owners.locks[LOCK_OF_FIRST]
@@ -133,10 +123,10 @@ async def test_a_lost_lock_does_not_come_back_to_a_queue_that_is_given_up(
 async def test_the_lock_is_kept_while_the_last_handler_ends(cluster: FakeCluster) -> None:
     """It is renewed, so that nobody begins, and what is done counts."""
     broker = two_queues(cluster, 3)
-    slow, strategy = Slow(), Given(FIRST, SECOND)
+    slow, strategy = Slow(), Given((FIRST, SECOND))
     async with ordered(cluster, slow, strategy) as member:
         await until(lambda: slow.running == 1 and len(member.queues()) == 2)
-        strategy.queues = [SECOND]
+        strategy.give(SECOND)
         await until(lambda: member.queues() == [SECOND])
         await rounds(broker)
         body = bodies.decode_body(bodies.LockBatchBody, broker.requests(LOCK)[-1].body)

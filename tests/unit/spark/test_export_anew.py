@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow.dataset as ds
 import pytest
-from support.exports import FIRST_MS, Inline, go_on, grown
+from support.exports import FIRST_MS, go_on, grown
 from support.stores import Stored, StoreWriter
 
 from aerobee.spark.errors import DataLost
@@ -18,13 +18,9 @@ from aerobee.spark.export_lake import Lake
 from aerobee.spark.export_times import store_time
 from aerobee.spark.manifest import Gap
 
+pytestmark = pytest.mark.usefixtures("inline")
+
 LATER_MS = FIRST_MS + 10**10
-
-
-@pytest.fixture(autouse=True)
-def inline(monkeypatch: pytest.MonkeyPatch) -> Inline:
-    """Tasks run here, one after the other."""
-    return Inline().use(monkeypatch)
 
 
 def maker(word: bytes, first_ms: int, queues: int = 2) -> Callable[[int], Stored]:

@@ -9,29 +9,16 @@ from typing import Any
 
 import pyarrow.dataset as ds
 import pytest
-from support.exports import Inline, go_on, visible
+from support.exports import go_on, visible
 from support.stores import Stored, StoreWriter
 
 from aerobee.remoting.errors import CorruptRecord
-from aerobee.spark import acceleration, export, export_bodies
+from aerobee.spark import export, export_bodies
 from aerobee.spark.export_lake import Lake
 
+pytestmark = pytest.mark.usefixtures("inline", "loops")
+
 COUNT = 60
-
-
-@pytest.fixture(autouse=True)
-def inline(monkeypatch: pytest.MonkeyPatch) -> Inline:
-    """Tasks run here, one after the other."""
-    return Inline().use(monkeypatch)
-
-
-@pytest.fixture(params=["compiled", "numpy"], autouse=True)
-def loops(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the compiled loops and without them."""
-    if request.param == "numpy":
-        monkeypatch.setattr(acceleration, "loops", None)
-    elif acceleration.loops is None:
-        pytest.skip("built without a C compiler")
 
 
 def damaged(root: Path, damage: dict[int, tuple[int, bytes]]) -> tuple[Path, list[int]]:

@@ -19,11 +19,7 @@ from aerobee.spark.export_disk import DirectFile
 from aerobee.spark.export_owner import SILENT_S, Owner
 from aerobee.spark.manifest import ExportedFile
 
-
-@pytest.fixture(autouse=True)
-def inline(monkeypatch: pytest.MonkeyPatch) -> Inline:
-    """Tasks run here, one after the other."""
-    return Inline().use(monkeypatch)
+pytestmark = pytest.mark.usefixtures("inline")
 
 
 def refuse(code: int, *_: Any, **__: Any) -> Any:

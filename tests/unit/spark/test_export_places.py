@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.exports import Inline, go_on, grown, staged, stored, visible
+from support.exports import go_on, grown, staged, stored, visible
 from support.stores import Stored, StoreWriter
 
 from aerobee.spark import export, exported_files
@@ -24,13 +24,9 @@ from aerobee.spark.export_folders import (
 )
 from aerobee.spark.export_lake import Lake
 
+pytestmark = pytest.mark.usefixtures("inline")
+
 LONG = "%RETRY%" + "g" * 240
-
-
-@pytest.fixture(autouse=True)
-def inline(monkeypatch: pytest.MonkeyPatch) -> Inline:
-    """Tasks run here, one after the other."""
-    return Inline().use(monkeypatch)
 
 
 def long_store(root: Path, count: int = 5) -> Path:

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.exports import Inline, go_on, grown, message, stored, visible
+from support.exports import go_on, grown, message, stored, visible
 from support.stores import Stored, StoreWriter, pack_record
 
-from aerobee.spark import acceleration, export_task
+from aerobee.spark import export_task
 from aerobee.spark.entry_plan import EntryPiece
 from aerobee.spark.errors import ExportFailed
 from aerobee.spark.export_walk import Walk, find_walk
@@ -21,20 +21,7 @@ from aerobee.spark.layout import SLACK_BYTES, Records
 from aerobee.spark.offsets import QueueKey, QueueRange
 from aerobee.spark.queue_tally import Found, QueueTally
 
-
-@pytest.fixture(autouse=True)
-def inline(monkeypatch: pytest.MonkeyPatch) -> Inline:
-    """Tasks run here, one after the other."""
-    return Inline().use(monkeypatch)
-
-
-@pytest.fixture(params=["compiled", "numpy"], autouse=True)
-def loops(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the compiled loops and without them."""
-    if request.param == "numpy":
-        monkeypatch.setattr(acceleration, "loops", None)
-    elif acceleration.loops is None:
-        pytest.skip("built without a C compiler")
+pytestmark = pytest.mark.usefixtures("inline", "loops")
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from support.exports import Inline, go_on, grown, message, stored, visible
+from support.exports import go_on, grown, message, stored, visible
 from support.stores import Stored, StoreWriter
 
 from aerobee.cli.export import export as command
@@ -20,13 +20,9 @@ from aerobee.spark.errors import ExportRefused, OptionError
 from aerobee.spark.export_moments import milliseconds
 from aerobee.spark.exporter import plan_to
 
+pytestmark = pytest.mark.usefixtures("inline")
+
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
-
-
-@pytest.fixture(autouse=True)
-def inline(monkeypatch: pytest.MonkeyPatch) -> Inline:
-    """Tasks run here, one after the other."""
-    return Inline().use(monkeypatch)
 
 
 def call(*arguments: object) -> tuple[int, str]:

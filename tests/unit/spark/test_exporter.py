@@ -27,11 +27,7 @@ from aerobee.spark.errors import DataLost, ExportFailed, ExportRefused, OptionEr
 from aerobee.spark.export_lake import Lake
 from aerobee.spark.exporter import plan_to
 
-
-@pytest.fixture(autouse=True)
-def inline(monkeypatch: pytest.MonkeyPatch) -> Inline:
-    """Tasks run here, one after the other."""
-    return Inline().use(monkeypatch)
+pytestmark = pytest.mark.usefixtures("inline")
 
 
 def test_runs_go_on_where_the_last_one_ended(tmp_path: Path, inline: Inline) -> None:

@@ -9,7 +9,6 @@ import pytest
 from support.spark_rows import rows
 from support.stores import Stored, StoreWriter
 
-from aerobee.spark import acceleration
 from aerobee.spark.known_topics import KnownTopics
 from aerobee.spark.log_files import list_segments
 from aerobee.spark.plan import Piece
@@ -17,14 +16,10 @@ from aerobee.spark.plan import Piece
 LENGTHS = (1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 24, 40, 126, 127, 128, 200)
 
 
-@pytest.mark.parametrize("compiled", [True, False])
+@pytest.mark.usefixtures("loops")
 @pytest.mark.parametrize("deleted", [0, 1, 2])
-def test_names_that_differ_in_one_letter(
-    tmp_path: Path, compiled: bool, deleted: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_names_that_differ_in_one_letter(tmp_path: Path, deleted: int) -> None:
     """The first, a middle, or the last one: each of a kind is deleted in turn."""
-    if not compiled:
-        monkeypatch.setattr(acceleration, "loops", None)
     kinds: list[set[str]] = [set(), set(), set()]
     for length in LENGTHS:
         for kind, at in enumerate((0, length // 2, length - 1)):

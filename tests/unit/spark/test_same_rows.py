@@ -13,21 +13,11 @@ from support.spark_rows import rows
 from support.stores import Stored, StoreWriter, properties
 
 from aerobee.remoting.errors import CorruptRecord
-from aerobee.spark import acceleration, queue_hints
+from aerobee.spark import queue_hints
 from aerobee.spark.errors import OptionError
 
 QUEUES_ALONE = {"columns": "topic,queue_id,queue_offset,commit_log_offset"}
 TAGGED = properties({"TAGS": "a"})
-
-
-@pytest.fixture(params=["compiled", "numpy"])
-def loops(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """With and without compiled code."""
-    if request.param == "numpy":
-        monkeypatch.setattr(acceleration, "loops", None)
-    elif acceleration.loops is None:
-        pytest.skip("not compiled here")
-    return str(request.param)
 
 
 def offsets(found: list[dict[str, Any]]) -> list[int]:

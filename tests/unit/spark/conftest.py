@@ -1,0 +1,23 @@
+"""Exports without a Spark session, and each way of going through records."""
+
+from __future__ import annotations
+
+import pytest
+from support.exports import Inline
+
+from aerobee.spark import acceleration
+
+
+@pytest.fixture
+def inline(monkeypatch: pytest.MonkeyPatch) -> Inline:
+    """Tasks run here, one after the other."""
+    return Inline().use(monkeypatch)
+
+
+@pytest.fixture(params=["compiled", "numpy"])
+def loops(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the compiled loops and without them."""
+    if request.param == "numpy":
+        monkeypatch.setattr(acceleration, "loops", None)
+    elif acceleration.loops is None:
+        pytest.skip("built without a C compiler")
