@@ -8,7 +8,6 @@ and RocketMQ's answer alike. Nobody joins a group, and nothing is stored at a br
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from functools import partial
 from typing import Any, Final, Self, TypeVar
@@ -49,8 +48,6 @@ BUSY_CODES: Final = {  # another answer may come a moment later
     ResponseCode.SERVICE_NOT_AVAILABLE,
     ResponseCode.FLOW_CONTROL,
 }
-
-_SILENT: Final = re.compile(r":\s*(?=;|$)")  # where a reason should stand behind an address
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -262,18 +259,13 @@ class Network:
                 if final or turn + 1 == TRIES:
                     raise ClusterUnreachable(
                         f"option namesrv: the cluster of {self.address} was asked about {what}, and"
-                        f" did not tell: {self._why(error)}; see that the address is right, that"
-                        " nameserver and brokers run, and that this machine reaches the addresses"
-                        " which the brokers have registered (brokerIP1)"
+                        f" did not tell: {error}; see that the address is right, that nameserver"
+                        " and brokers run, with TLS where the option tls says so and only there,"
+                        " and that this machine reaches the addresses which the brokers have"
+                        " registered (brokerIP1)"
                     ) from error
             await asyncio.sleep(RETRY_DELAY_S * 2**turn)
         raise AssertionError("the last turn returns or raises")
-
-    def _why(self, error: Exception) -> str:
-        """What an error says, and something where it says nothing but an address."""
-        text = str(error).strip() or type(error).__name__
-        hint = "does it speak TLS?" if self.address.tls else "does it ask for TLS (option tls)?"
-        return _SILENT.sub(f": it ended the connection without a reason, {hint}", text)
 
     async def _close(self) -> None:
         await self._cluster.close()

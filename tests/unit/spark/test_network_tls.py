@@ -89,3 +89,4 @@ def test_nameserver_that_speaks_no_tls_is_told() -> None:
     text = str(raised.value)
     assert given["namesrv"] in text
     assert not re.search(r":\s*;", text)
+    assert "option tls" in text
