@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from aerobee.remoting.errors import CorruptRecord
-from aerobee.spark import queue_hints
 from aerobee.spark.blocks import find_record, scan_blocks
 from aerobee.spark.layout import Records
 from aerobee.spark.log_files import SegmentFile
 from aerobee.spark.offsets import QueueKey
 from aerobee.spark.queue_entries import QueueEntries
+from aerobee.spark.queue_hints import farthest_end
 from aerobee.spark.queue_ranges import StoreState, each_queue, queue_dir
 
 TAIL_BYTES = 1 << 20  # of the log, in which a record is looked for that has its entry
@@ -22,7 +22,7 @@ def dispatched_end(state: StoreState) -> int:
     Brokers write entries in the log's order, so what stands before one that is there has its own.
     It is the end of the farthest, or somewhat before that where there are very many queues.
     """
-    found = queue_hints.dispatched_end(state.store.queues_dir, state.end)
+    found = farthest_end(state.store.queues_dir, state.end)
     if found is None:  # too many queues to look at each of them, if the log's end tells as well
         found = _by_last_records(state)
     if found is None:

@@ -44,11 +44,10 @@ def last_starts(queues_dir: str | None, high: int) -> list[int]:
     return sorted(found, reverse=True)
 
 
-def dispatched_end(queues_dir: str | None, high: int) -> int | None:
-    """The log position up to which all records before `high` have their entries.
+def farthest_end(queues_dir: str | None, high: int) -> int | None:
+    """The end of the farthest record before position `high` that has an entry, 0 without any.
 
-    Brokers write entries in the log's order, so it is the end of the farthest. None where there
-    are too many queues to look at all of them.
+    None where there are too many queues to look at all of them.
     """
     folders = _queue_dirs(queues_dir)
     if not folders and not _few(queues_dir):
