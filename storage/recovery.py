@@ -112,15 +112,15 @@ class Recovery:
         written = evidence.written
         if (
             written is not None
-            and newest >= written >= (progress.position if progress is not None else begin)
-            and self._is_end_of_record(written)
+            and written >= (progress.position if progress is not None else begin)
+            and self._lead_to(written)
         ):
             return written, WRITTEN
         if progress is not None and begin <= progress.position <= self._segments.end:
             return progress.position, FLUSHED
         if newest == 0:
             return begin, "log begin (no queues)"
-        if not evidence.aborted and self._is_end_of_record(newest):
+        if not evidence.aborted and self._lead_to(newest):
             return newest, "dispatched"
         for segment in reversed(self._segments.items):
             record = next(iter(LogScan(self._segments, segment.base)), None)
@@ -165,18 +165,24 @@ class Recovery:
         total, _, _, _, _, _, own, _ = HEAD.unpack(data)
         return bool(total == size and own == position)
 
-    def _is_end_of_record(self, position: int) -> bool:
-        """Whether some queue's entry ends exactly there and the log agrees."""
-        if position > self._segments.end:
-            return False
+    def _lead_to(self, position: int) -> bool:
+        """Whether the queues know every record before `position`, and the log agrees.
+
+        The last record before it ends there, or is followed by nothing but the unused end of its
+        file; before the first record stands only the log's first byte.
+        """
+        last, size = self._segments.begin, 0
         for queue in self._queues:
             offset = queue.first_behind(position) - 1
-            if offset < queue.min_offset or offset < 0:
-                continue
-            begin, size, _ = queue.entry(offset)
-            if begin + size == position and self._is_record(begin, size):
-                return True
-        return False
+            if offset >= max(queue.min_offset, 0):
+                begin, length, _ = queue.entry(offset)
+                if length != BLANK_SIZE:
+                    last, size = max((last, size), (begin, length))
+        if size and not self._is_record(last, size):
+            return False
+        scan = LogScan(self._segments, last + size)
+        following = next(iter(scan), None)
+        return position == (scan.end if following is None else following.position)
 
     def _replay(self, begin: int) -> None:
         """Check every record from `begin` and bring the queues up to them."""
