@@ -25,6 +25,7 @@ from aerobee.spark.log_files import SegmentFile
 from aerobee.spark.queue_hints import hinted_starts
 
 BLOCK_BYTES = 8 << 20  # some thousand records: less pays for calls, more leaves the cache
+BLOCK_RECORDS = 16_000  # about, for the same reason
 READ_BYTES = 512 << 10  # of a block at a time
 WINDOW_BLOCKS = 32  # hints are fetched for so many blocks at a time
 AFTER_DAMAGE_BYTES = 16 << 10  # read first behind damage, then four times as much: more may follow
@@ -177,6 +178,8 @@ def scan_blocks(
         if stop is not Stop.PART or after >= end:
             return
         position, length, usual = after, size, min(usual * 4, most)
+        if count := len(chain.starts):
+            usual = min(usual, max(chain.end * BLOCK_RECORDS // count, READ_BYTES))
 
 
 def _read_walking(file: SegmentFile, buffer: Bytes, position: int, length: int) -> Chain:

@@ -6,6 +6,7 @@ Arrow copy all of them together in C++, at nearly the speed of a memory copy.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -68,6 +69,17 @@ def text(cells: pa.BinaryArray) -> pa.StringArray:
 def _ascii(data: pa.Buffer | None) -> bool:
     """Whether all bytes are ASCII, which is far quicker to tell than whether they are UTF-8."""
     return not data or not len(data) or int(np.frombuffer(data, np.uint8).max()) < 128
+
+
+def coded(schema: pa.Schema, names: Collection[str]) -> pa.Schema:
+    """The schema with these text columns as dictionaries."""
+    kind = pa.dictionary(pa.int32(), pa.string())
+    return pa.schema([each.with_type(kind) if each.name in names else each for each in schema])
+
+
+def one_code(word: str, count: int) -> pa.DictionaryArray:
+    """One text in every row, as a dictionary."""
+    return pa.DictionaryArray.from_arrays(pa.array(np.zeros(count, np.int32)), pa.array([word]))
 
 
 def payload(cells: pa.BinaryArray) -> tuple[Bytes, Ints]:

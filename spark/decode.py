@@ -11,8 +11,8 @@ from isal.isal_zlib import crc32
 
 from aerobee.remoting.errors import AerobeeError, CorruptRecord
 from aerobee.remoting.tags import java_string_hash
-from aerobee.spark.cells import ragged, text
-from aerobee.spark.hosts import host_column
+from aerobee.spark.cells import one_code, ragged, text
+from aerobee.spark.hosts import host_codes, host_column
 from aerobee.spark.layout import COMPRESSED, Records
 from aerobee.spark.properties import Properties
 from aerobee.spark.property_loops import find_compiled, take_apart
@@ -39,6 +39,7 @@ class Decoder:
 
     `decompress` asks for compressed bodies to be unpacked; else they stay as stored. `verify_crc`
     asks for the bodies' checksums to be compared. `broker` is what the column of that name says.
+    That and the hosts may be dictionaries in the schema (`cells.coded`).
     Raises CorruptRecord for a body that cannot be unpacked or has another checksum.
     """
 
@@ -140,7 +141,7 @@ def _reader(decoder: Decoder, name: str) -> Reader:
         "born_host": _host,
         "store_host": _host,
         "tags_code": _tags_code,
-        "broker": lambda chunk, field: repeated(decoder.broker, len(chunk.records)),
+        "broker": lambda chunk, field: _broker(decoder.broker, chunk, field),
         "_corrupt": lambda chunk, field: pa.nulls(len(chunk.records), field.type),
     }
     return readers[name]
@@ -176,7 +177,14 @@ def _properties(chunk: Chunk, field: pa.Field) -> pa.Array:
 
 
 def _host(chunk: Chunk, field: pa.Field) -> pa.Array:
+    if pa.types.is_dictionary(field.type):
+        return host_codes(chunk.records, field.name)
     return host_column(chunk.records, field.name)
+
+
+def _broker(name: str, chunk: Chunk, field: pa.Field) -> pa.Array:
+    repeat = one_code if pa.types.is_dictionary(field.type) else repeated
+    return repeat(name, len(chunk.records))
 
 
 def _tags_code(chunk: Chunk, field: pa.Field) -> pa.Array:

@@ -76,11 +76,13 @@ class PartitionedFiles:
         self._buffered_bytes = 0
         self._files = 0
 
-    def add(self, partition: Partition, batch: pa.RecordBatch, times: tuple[int, int]) -> None:
-        """Add a batch, whose store timestamps (ms) span `times`, to a partition."""
+    def add(
+        self, partition: Partition, batch: pa.RecordBatch, size: int, times: tuple[int, int]
+    ) -> None:
+        """Add a batch of `size` bytes, whose store timestamps (ms) span `times`, to a partition."""
         file = self._open.pop(partition, None) or self._start()
         self._open[partition] = file  # the last used one is last: the first makes room
-        size = batch.nbytes + BATCH_BYTES
+        size += BATCH_BYTES
         file.waiting.append(batch)
         file.waiting_bytes += size
         file.rows += len(batch)

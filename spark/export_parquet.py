@@ -41,6 +41,7 @@ class ParquetSink:
             column_encoding=dict.fromkeys(_among(_ASCENDING, schema), "DELTA_BINARY_PACKED"),
             write_statistics=_among(_PRUNING, schema),
             sorting_columns=_order(schema) if ordered else None,
+            store_schema=False,  # which would have readers make dictionaries of what is text
         )
 
     @property
@@ -50,7 +51,8 @@ class ParquetSink:
 
     def write(self, table: pa.Table) -> None:
         """Write a row group."""
-        self._writer.write_table(table, row_group_size=max(len(table), 1))
+        # with a second dictionary of a column a row group goes on without any
+        self._writer.write_table(table.unify_dictionaries(), row_group_size=max(len(table), 1))
         self._file.drain()
 
     def close(self) -> None:

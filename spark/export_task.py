@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from aerobee.remoting.errors import AerobeeError, CorruptRecord
+from aerobee.spark.cells import coded
 from aerobee.spark.columns import USUAL, arrow_schema
 from aerobee.spark.damage import STRICT
 from aerobee.spark.decode import Decoder
@@ -32,11 +33,13 @@ from aerobee.spark.pieces import piece_records
 from aerobee.spark.plan import Piece
 from aerobee.spark.queue_tally import Found, QueueTally
 from aerobee.spark.selection import Selection
+from aerobee.spark.worker_heap import settle_heap
 
 log = logging.getLogger(__name__)
 
 # the topic is in the folder's name
 EXPORTED = ("broker", *(name for name in USUAL if name != "topic"))
+CODED = ("broker", "born_host", "store_host")  # which repeat, and need not be compared to know
 _COPY_BELOW = 16  # a slice smaller than this part of its batch is copied, not to keep it whole
 
 
@@ -92,6 +95,8 @@ def run_task(task: ExportTask) -> TaskResult:
         if _attempt() < task.attempts_max:
             raise
         return TaskResult([], {}, ExportFailed(f"cannot write below {folder}: {error}"))
+    finally:
+        settle_heap()
 
 
 def _walked(task: ExportTask, folder: Path) -> TaskResult | None:
@@ -157,7 +162,7 @@ def _write(
     *,
     ordered: bool,
 ) -> list[ExportedFile]:
-    decoder = Decoder(arrow_schema(EXPORTED), broker=task.broker)
+    decoder = Decoder(coded(arrow_schema(EXPORTED), CODED), broker=task.broker)
     files = PartitionedFiles(
         folder,
         decoder.schema,
@@ -167,9 +172,12 @@ def _write(
         file_bytes=task.file_bytes,
     )
     for records in chunks:
-        for partition, batch, times in _partitioned(records, decoder, tally, left_out):
-            for part in unpacked(batch) if task.decompress else (batch,):
-                files.add(partition, part, times)
+        for partition, batch, size, times in _partitioned(records, decoder, tally, left_out):
+            if not task.decompress:
+                files.add(partition, batch, size, times)
+                continue
+            for part in unpacked(batch):
+                files.add(partition, part, part.nbytes, times)
     written = files.close()
     sync(folder)
     return written
@@ -185,8 +193,11 @@ def _attempt() -> int:
 
 def _partitioned(
     records: Records, decoder: Decoder, tally: QueueTally, left_out: LeftOut | None
-) -> Iterator[tuple[Partition, pa.RecordBatch, tuple[int, int]]]:
-    """The records by topic and day: brought into that order first, decoded once, then sliced."""
+) -> Iterator[tuple[Partition, pa.RecordBatch, int, tuple[int, int]]]:
+    """The records by topic and day: brought into that order first, decoded once, then sliced.
+
+    With each its bytes, about: its share of the batch's, which are slow to count.
+    """
     groups = list(group(records, tally, left_out.note_strangers if left_out else None))
     if not groups:
         return
@@ -195,11 +206,13 @@ def _partitioned(
         records = records.take(order)
     batch = decoder.decode(records)
     times = records.field("store_timestamp", np.int64)
+    bytes_per_byte = batch.nbytes / records.sizes.sum()
     low = 0
     for partition, rows in groups:
         high = low + len(rows)
         part = batch.slice(low, high - low)
         if (high - low) * _COPY_BELOW < len(batch):
             part = part.take(pa.array(np.arange(high - low)))
-        yield partition, part, (int(times[low:high].min()), int(times[low:high].max()))
+        size = int(records.sizes[low:high].sum() * bytes_per_byte)
+        yield partition, part, size, (int(times[low:high].min()), int(times[low:high].max()))
         low = high

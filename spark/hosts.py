@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from aerobee.spark import acceleration
+from aerobee.spark.cells import one_code
 from aerobee.spark.layout import FIELD_AT, Records
 
 _WORD = np.dtype(np.int64)
@@ -20,11 +21,18 @@ def host_column(records: Records, name: str) -> pa.StringArray:
     """`born_host` or `store_host` of every record: `10.0.0.7:40312` or `[2001:db8::7]:40312`."""
     if records.all_ipv4:
         return _written(records, int(FIELD_AT[name][0]))
-    parts = [_texts(shape.headers[name]) for shape in records.shapes]
+    parts = [_coded(shape.headers[name]).dictionary_decode() for shape in records.shapes]
     if len(parts) == 1:
         return parts[0]
     order = np.concatenate([shape.rows for shape in records.shapes])
     return pa.concat_arrays(parts).take(pa.array(np.argsort(order)))
+
+
+def host_codes(records: Records, name: str) -> pa.DictionaryArray:
+    """The same as a dictionary of those that there are."""
+    if records.all_ipv4:
+        return _coded(records.field(name, np.int64).astype(">i8").view("V8"))
+    return host_column(records, name).dictionary_encode()
 
 
 @lru_cache(maxsize=4096)
@@ -35,12 +43,12 @@ def host_text(packed: bytes) -> str:
     return f"{address}:{port}" if address.version == 4 else f"[{address}]:{port}"
 
 
-def _texts(cells: np.ndarray[Any, Any]) -> pa.StringArray:
+def _coded(cells: np.ndarray[Any, Any]) -> pa.DictionaryArray:
     packed = np.ascontiguousarray(cells)
     if packed.dtype.itemsize == _WORD.itemsize:  # IPv4: whole words, which compare at once
         words = packed.view(_WORD)
         if len(words) and (words == words[0]).all():  # the usual case of the store host
-            return pa.repeat(pa.scalar(host_text(packed[0].tobytes())), len(words))
+            return one_code(host_text(packed[0].tobytes()), len(words))
         column = pa.array(words)
     else:
         kind = pa.binary(packed.dtype.itemsize)
@@ -48,7 +56,7 @@ def _texts(cells: np.ndarray[Any, Any]) -> pa.StringArray:
     encoded = column.dictionary_encode()
     distinct = [_bytes(value) for value in encoded.dictionary.to_pylist()]
     texts = pa.array([host_text(value) for value in distinct], pa.string())
-    return texts.take(encoded.indices)
+    return pa.DictionaryArray.from_arrays(encoded.indices, texts)
 
 
 def _written(records: Records, at: int) -> pa.StringArray:

@@ -65,6 +65,7 @@ def read_piece(
 
     from aerobee.spark.decode import Decoder
     from aerobee.spark.network_reads import network_batches
+    from aerobee.spark.worker_heap import settle_heap
 
     columns = to_arrow_schema(schema, timezone="UTC")
 
@@ -78,3 +79,4 @@ def read_piece(
 
     fail = options.fail_on_data_loss
     yield from network_batches(piece, selection, decoder_of, fail_on_data_loss=fail)
+    settle_heap()

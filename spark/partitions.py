@@ -34,6 +34,7 @@ def read_share(
     from aerobee.spark.damage import Damage
     from aerobee.spark.decode import Decoder
     from aerobee.spark.pieces import piece_batches
+    from aerobee.spark.worker_heap import settle_heap
 
     decoder = Decoder(
         to_arrow_schema(schema, timezone="UTC"),
@@ -49,3 +50,4 @@ def read_share(
         Damage(options.mode),
         fail_on_data_loss=options.fail_on_data_loss,
     )
+    settle_heap()

@@ -26,7 +26,7 @@ from aerobee.spark.selection import Selection
 
 log = logging.getLogger(__name__)
 
-BATCH_RECORDS = 8192  # 4,000 to 10,000 per batch are fastest: larger ones leave the cache
+BATCH_RECORDS = 20_000  # a block of usual records as a whole
 
 
 def piece_records(

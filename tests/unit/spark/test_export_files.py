@@ -69,7 +69,7 @@ def test_rows_survive_every_limit(
         rows = list(range(number * 10, number * 10 + chance.randrange(1, 10)))
         expected.setdefault((partition.topic, day_text(partition.day)), []).extend(rows)
         batch = pa.RecordBatch.from_arrays([pa.array(rows)], schema=SCHEMA)
-        files.add(partition, batch, (rows[0], rows[-1]))
+        files.add(partition, batch, batch.nbytes, (rows[0], rows[-1]))
     written = files.close()
     found: dict[tuple[str, str], list[int]] = {}
     for file in written:
