@@ -11,12 +11,14 @@ import errno
 import fcntl
 import mmap
 import os
+from collections import deque
 from pathlib import Path
 from typing import Any
 
 BLOCK_BYTES = 1 << 20  # of a write
 ALIGNED_BYTES = 4096  # in memory and in the file, for all disks there are
 _DIRECT = getattr(os, "O_DIRECT", 0)
+_spare: deque[mmap.mmap] = deque(maxlen=1)  # a block, its pages at hand, for whoever writes next
 
 
 def sync(path: Path) -> None:
@@ -79,10 +81,11 @@ class DirectFile:
         return at
 
     def drain(self) -> None:
-        """Write what waits, but for an end that fills no page, and give the memory back."""
+        """Write what waits, but for an end that fills no page, and let others have the memory."""
         self._put(self._filled // ALIGNED_BYTES * ALIGNED_BYTES)
         if self._block is not None:
             self._rest = self._block[: self._filled]
+            _spare.append(self._block)
             self._block = None
 
     def close(self) -> None:
@@ -99,7 +102,10 @@ class DirectFile:
 
     def _ready_block(self) -> mmap.mmap:
         if self._block is None:
-            self._block = mmap.mmap(-1, BLOCK_BYTES)
+            try:
+                self._block = _spare.pop()
+            except IndexError:
+                self._block = mmap.mmap(-1, BLOCK_BYTES)
             self._block[: len(self._rest)] = self._rest
         return self._block
 
