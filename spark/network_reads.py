@@ -72,8 +72,13 @@ def network_records(
     pulls = Pulls(piece.address, piece.ranges, fail_on_data_loss=fail_on_data_loss)
     with LoopThread("aerobee-pulls") as loop:
         replies = pulls.replies()
+        blocks = _blocks(replies)
+
+        async def more() -> list[Pulled] | None:
+            return await anext(blocks, None)
+
         try:
-            for block in _blocks(loop, replies):
+            while (block := loop.run(more())) is not None:
                 try:
                     records = _records(block, buffer, fail=fail_on_data_loss)
                 except CorruptRecord as error:
@@ -86,20 +91,17 @@ def network_records(
                 if len(wanted):
                     yield BrokerRecords(block[0].key.broker, wanted)
         finally:
+            loop.run(blocks.aclose())
             loop.run(replies.aclose())
 
 
-def _blocks(
-    loop: LoopThread, replies: AsyncGenerator[list[Pulled], None]
-) -> Generator[list[Pulled], None, None]:
-    """Replies of one broker, some thousand records together."""
-
-    async def more() -> list[Pulled] | None:
-        return await anext(replies, None)
-
+async def _blocks(
+    replies: AsyncGenerator[list[Pulled], None],
+) -> AsyncGenerator[list[Pulled], None]:
+    """Replies of one broker, some thousand records together: threads change once for so many."""
     block: list[Pulled] = []
     records = size = 0
-    while (found := loop.run(more())) is not None:
+    async for found in replies:
         for each in found:
             full = records >= BLOCK_RECORDS or size >= BLOCK_BYTES
             if block and (full or each.key.broker != block[0].key.broker):
