@@ -104,8 +104,7 @@ def network_reads(bench: Bench) -> Iterator[Row]:
                 frame.option("columns", "body").load().selectExpr("sum(length(body))").collect()
 
             found, pulled = [], []
-            for _ in range(bench.warm_rounds):
-                read()
+            bench.warm(read)
             for _ in range(bench.rounds):
                 found.append(cost(read, apart))
                 pulled.append(consumed(cluster.namesrv, None))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -51,6 +52,7 @@ class Bench:
     stores: Sequence[Stored]
     rounds: int
     warm_rounds: int
+    warm_s: float
     make_session: Callable[[], SparkSession]
     _session: SparkSession | None = None
 
@@ -68,14 +70,20 @@ class Bench:
 
     def in_turn(self, *works: Callable[[], object]) -> list[list[Cost]]:
         """The cost of each work in each round, after some rounds that do not count."""
-        for _ in range(self.warm_rounds):
-            for work in works:
-                work()
+        self.warm(*works)
         found: list[list[Cost]] = [[] for _ in works]
         for _ in range(self.rounds):
             for number, work in enumerate(works):
                 found[number].append(cost(work))
         return found
+
+    def warm(self, *works: Callable[[], object]) -> None:
+        """Do each work in turn, some rounds and some time: Java compiles as long as that lasts."""
+        began, done = time.monotonic(), 0
+        while done < self.warm_rounds or time.monotonic() - began < self.warm_s:
+            for work in works:
+                work()
+            done += 1
 
     def read(self, store: Stored, columns: str, **options: str) -> DataFrame:
         """Our source over one of the stores."""

@@ -53,12 +53,13 @@ def main(words: Sequence[str] | None = None) -> int:
     """Measure, print, keep; return the exit status."""
     options = _parser().parse_args(words)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # and stop what was started
-    mib, rounds, warm = (64, 1, 1) if options.quick else (options.mib, options.rounds, 3)
+    mib, rounds = (64, 1) if options.quick else (options.mib, options.rounds)
+    warm_rounds, warm_s = (1, 0.0) if options.quick else (3, 20.0)
     load_before, stolen_before = machine.load_average(), machine.stolen_seconds()
     print(f"preparing stores of {mib} MiB", file=sys.stderr, flush=True)
     home = compiling.BUILD / "stores"
     stores = [stored(home, mib << 20, body_bytes) for body_bytes in BODIES]
-    bench = Bench(stores, rounds, warm, _session)
+    bench = Bench(stores, rounds, warm_rounds, warm_s, _session)
     rows: list[Row] = []
     try:
         for name in options.only or PATHS:
