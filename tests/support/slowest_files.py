@@ -7,13 +7,18 @@ import pytest
 
 TESTS: Final = Path(__file__).parents[1]
 
-# each starts Java of its own, or many servers one after the other; the slowest first
+# each starts Java of its own, many servers one after the other, or a build; the slowest first
 SLOWEST: Final = (
     "crash/test_kill_export.py",
     "spark/test_cluster.py",
     "crash/test_kill_streams.py",
     "spark/test_network.py",
     "spark/test_without_java.py",
+    "packaging/test_distributions.py",
+    "simulation/test_replay.py",
+    "crash/test_kill_broker.py",
+    "docs/test_readme.py",
+    "crash/test_kill_delays.py",
     "interop/test_consuming.py",
     "interop/test_stores.py",
     "interop/test_joining.py",
