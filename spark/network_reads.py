@@ -7,6 +7,7 @@ are joined to blocks of some thousand records first.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -71,8 +72,7 @@ def network_records(
     buffer = ReplyBuffer()
     pulls = Pulls(piece.address, piece.ranges, fail_on_data_loss=fail_on_data_loss)
     with LoopThread("aerobee-pulls") as loop:
-        replies = pulls.replies()
-        blocks = _blocks(replies)
+        blocks = _blocks(pulls.replies())
 
         async def more() -> list[Pulled] | None:
             return await anext(blocks, None)
@@ -92,7 +92,6 @@ def network_records(
                     yield BrokerRecords(block[0].key.broker, wanted)
         finally:
             loop.run(blocks.aclose())
-            loop.run(replies.aclose())
 
 
 async def _blocks(
@@ -101,17 +100,18 @@ async def _blocks(
     """Replies of one broker, some thousand records together: threads change once for so many."""
     block: list[Pulled] = []
     records = size = 0
-    async for found in replies:
-        for each in found:
-            full = records >= BLOCK_RECORDS or size >= BLOCK_BYTES
-            if block and (full or each.key.broker != block[0].key.broker):
-                yield block
-                block, records, size = [], 0, 0
-            block.append(each)
-            records += each.end - each.offset
-            size += len(each.body)
-    if block:
-        yield block
+    async with aclosing(replies):
+        async for found in replies:
+            for each in found:
+                full = records >= BLOCK_RECORDS or size >= BLOCK_BYTES
+                if block and (full or each.key.broker != block[0].key.broker):
+                    yield block
+                    block, records, size = [], 0, 0
+                block.append(each)
+                records += each.end - each.offset
+                size += len(each.body)
+        if block:
+            yield block
 
 
 def _records(block: list[Pulled], buffer: ReplyBuffer, *, fail: bool) -> Records:
