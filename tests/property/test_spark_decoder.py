@@ -112,6 +112,7 @@ def test_random_stores_decode_as_struct_reads_them(
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         patch.setattr(blocks, "BLOCK_BYTES", 3000)  # so that records straddle blocks
         patch.setattr(blocks, "READ_BYTES", 700)  # ... and what is read of them at a time
+        patch.setattr(blocks, "BLOCK_RECORDS", 3)  # so that blocks shrink, and grow again
         writer = StoreWriter(Path(folder), segment_bytes)
         for message, dispatched in messages:
             writer.append(message, dispatched=dispatched)

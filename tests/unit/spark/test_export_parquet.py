@@ -10,7 +10,7 @@ import pytest
 from support.exports import go_on, grown
 from support.stores import Stored
 
-from aerobee.spark import blocks
+from aerobee.spark import blocks, export_files
 
 HOSTS = ("10.0.0.7", "10.0.0.8", "2001:db8::7")
 
@@ -47,3 +47,28 @@ def test_hosts_are_texts_in_one_dictionary(
         assert columns[name].total_uncompressed_size < 1000, "no row holds a text of its own"
     assert rows["store_timestamp"].type == pa.timestamp("us", tz="UTC")
     assert file.metadata.num_row_groups == 1 and len(found) == 600
+
+
+@pytest.mark.usefixtures("inline")
+def test_row_groups_are_of_the_bytes_of_their_own_topic(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Records of two topics that come in one block count for each by what they take."""
+    monkeypatch.setattr(export_files, "ROW_GROUP_BYTES", 200_000)
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", 32 << 10)
+    monkeypatch.setattr(blocks, "READ_BYTES", 4 << 10)
+
+    def stored(number: int) -> Stored:
+        topic, size = ("large", 3_000) if number % 2 else ("small", 10)
+        return Stored(topic=topic, body=bytes(size))
+
+    go_on(grown(tmp_path / "store", 800, stored), tmp_path / "lake")
+    groups = {}
+    for path in (tmp_path / "lake").rglob("*.parquet"):
+        metadata = pq.ParquetFile(path).metadata
+        groups[path.parts[-3]] = [
+            metadata.row_group(at).total_byte_size for at in range(metadata.num_row_groups)
+        ]
+    large, small = groups["topic=large"], groups["topic=small"]
+    assert all(100_000 < size < 300_000 for size in large[:-1]) and len(large) > 3
+    assert len(small) <= 3
