@@ -118,6 +118,23 @@ def test_the_note_of_this_boot_holds_wherever_the_log_stopped(tmp_path: Path, co
     store.close()
 
 
+def test_the_note_of_this_boot_does_not_hold_for_another_log(tmp_path: Path) -> None:
+    """A log that does not have the last record that the queues know was exchanged for another."""
+    settings = small(tmp_path)
+    store = opened(settings)
+    send(store, body=b"first")
+    settle(store)
+    last = send(store, body=b"last")
+    store.abandon()
+    with (tmp_path / "commitlog" / f"{0:020d}").open("r+b") as file:
+        file.seek(last)
+        file.write(bytes(store.commit_log.position - last))
+    store = opened(settings)
+    assert (store.recovered.proof, store.recovered.position) == ("flushed", last)
+    assert bodies(store) == [b"first"]
+    store.close()
+
+
 def test_a_clean_store_is_not_walked(tmp_path: Path) -> None:
     """After a clean stop recovery begins where the newest queue entry ends."""
     java_store(tmp_path, clean=True)
