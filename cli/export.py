@@ -117,6 +117,13 @@ class Size(click.ParamType[int]):
     help="How files are compressed: snappy (usual), zstd or none; json: gzip (usual), zstd, none.",
 )
 @click.option(
+    "--properties",
+    type=click.Choice(["map", "binary"]),
+    default="map",
+    show_default=True,
+    help="A map, or the bytes that the log has: a quarter less CPU for small messages.",
+)
+@click.option(
     "--file-bytes", type=Size(), default="256m", show_default=True, help="About the largest file."
 )
 @click.option(

@@ -48,6 +48,7 @@ COLUMNS = (
     Column("_corrupt", ("string",), nullable=True, usual=False),
 )
 CORRUPT = "_corrupt"
+PROPERTIES = ("map", "binary")  # what that column may be; the first is the usual one
 # what the ConsumeQueues tell: a read of these alone does not touch the log
 FROM_QUEUES = frozenset(
     {
@@ -73,7 +74,7 @@ def arrow_types() -> dict[str, pa.DataType]:
     }
 
 
-def arrow_schema(names: Sequence[str], properties: str = "map") -> pa.Schema:
+def arrow_schema(names: Sequence[str], properties: str = PROPERTIES[0]) -> pa.Schema:
     """The Arrow schema of the named columns with their usual types.
 
     `properties` is `map` or `binary`.

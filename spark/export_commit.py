@@ -43,7 +43,8 @@ def _following(last: Manifest | None, manifest: Manifest, plan: ExportPlan) -> M
     """The manifest as the version after `last`, if that is not one that it contradicts."""
     if (last.version if last else 0) == manifest.version - 1:
         return manifest
-    if last is None or manifest.replaces or plan.unnumbered or last.format != manifest.format:
+    same = last and (last.format, last.properties) == (manifest.format, manifest.properties)
+    if last is None or not same or manifest.replaces or plan.unnumbered:
         raise Rival("the lake is another one by now")
     known = plan.base.offsets if plan.base else {}
     moved = plan.moved

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from aerobee.spark.columns import PROPERTIES
 from aerobee.spark.errors import OptionError
 from aerobee.spark.export_files import Sink
 
@@ -24,19 +25,26 @@ _JSON_ENDINGS = {"gzip": ".jsonl.gz", "zstd": ".jsonl.zst", "none": ".jsonl"}
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A format and its compression, checked; travels to the tasks."""
+    """A format, its compression and what its properties are, checked; travels to the tasks."""
 
     name: str
     compression: str
+    properties: str = PROPERTIES[0]
 
     @classmethod
-    def choose(cls, name: str, compression: str | None) -> Format:
+    def choose(cls, name: str, compression: str | None, properties: str = PROPERTIES[0]) -> Format:
         """The format of that name, with its usual compression if none is given.
 
         Raises OptionError.
         """
         if name not in FORMATS:
             raise OptionError(f"format {name!r} is not one of {', '.join(FORMATS)}{_near(name)}")
+        if properties not in PROPERTIES:
+            raise OptionError(f"properties {properties!r} is not one of {', '.join(PROPERTIES)}")
+        if name == "json" and properties != PROPERTIES[0]:
+            raise OptionError(
+                "format json has properties as an object: properties='binary' is for parquet, delta"
+            )
         allowed = _COMPRESSIONS[name]
         chosen = compression or allowed[0]
         if chosen not in allowed:
@@ -47,7 +55,7 @@ class Format:
             raise OptionError(
                 "format delta needs the package deltalake: pip install 'aerobee[spark,delta]'"
             )
-        return cls(name, chosen)
+        return cls(name, chosen, properties)
 
     @property
     def ending(self) -> str:

@@ -57,10 +57,13 @@ def _check_kept(lake: Lake, asked: int, last: int) -> None:
             )
 
 
-def exported_schema() -> pa.Schema:
-    """The columns of an exported table, those of the folders' names among them."""
+def exported_schema(properties: str) -> pa.Schema:
+    """The columns of an exported table, those of the folders' names among them.
+
+    `properties` is what that column is, `map` or `binary`.
+    """
     folders = [pa.field(name, kind, nullable=False) for name, kind in _PARTITIONS]
-    return pa.schema([*arrow_schema(EXPORTED), *folders])
+    return pa.schema([*arrow_schema(EXPORTED, properties), *folders])
 
 
 def read_export(spark: SparkSession, out_dir: str | Path) -> DataFrame:
@@ -77,7 +80,7 @@ def read_export(spark: SparkSession, out_dir: str | Path) -> DataFrame:
         raise ExportRefused(
             f"{root} is a Delta table: spark.read.format('delta').load(...) reads it"
         )
-    schema = exported_schema()
+    schema = exported_schema(manifest.properties)
     if manifest.format == "json":
         text = [pa.field(name, pa.string()) for name in ("body", "body_base64")]
         schema = pa.schema([*(field for field in schema if field.name != "body"), *text])

@@ -162,7 +162,9 @@ def _write(
     *,
     ordered: bool,
 ) -> list[ExportedFile]:
-    decoder = Decoder(coded(arrow_schema(EXPORTED), CODED), broker=task.broker)
+    decoder = Decoder(
+        coded(arrow_schema(EXPORTED, task.format.properties), CODED), broker=task.broker
+    )
     files = PartitionedFiles(
         folder,
         decoder.schema,

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
+from aerobee.spark.columns import PROPERTIES
 from aerobee.spark.errors import ExportFailed, ExportRefused, OptionError
 from aerobee.spark.export_commit import Rival, commit_run
 from aerobee.spark.export_counts import count_gaps
@@ -48,6 +49,7 @@ class Wanted(TypedDict, total=False):
 
     format: str
     compression: str | None
+    properties: str
     file_bytes: int
     decompress: bool
     topics: Collection[str] | None
@@ -92,7 +94,7 @@ def export(
     folder with an export is refused, unless `overwrite` replaces it. `fail_on_data_loss=False`
     notes what was gone before it could be exported, or is damaged, and goes on. `format` is
     parquet (if not said), delta or json, `compression` snappy, zstd or none, for json gzip, zstd or
-    none; `file_bytes` about the largest file (256 MiB); `decompress` unpacks bodies. `spark` is the
+    none; `properties` is map (if not said), or binary, as the log has them; `file_bytes` about the largest file (256 MiB); `decompress` unpacks bodies. `spark` is the
     session to use, else the active one, else a local one, made when there is something to write.
 
     Raises OptionError, ExportRefused, StoreUnreadable, DataLost, CorruptRecord, ExportFailed,
@@ -127,7 +129,11 @@ def plan_to(store: Stores, out_dir: str | Path, **wanted: Unpack[Wanted]) -> Exp
 
 def _checked(store: Stores, out_dir: str | Path, wanted: Wanted) -> ExportOptions:
     """The options of an export. Raises OptionError."""
-    chosen = Format.choose(wanted.get("format", "parquet"), wanted.get("compression"))
+    chosen = Format.choose(
+        wanted.get("format", "parquet"),
+        wanted.get("compression"),
+        wanted.get("properties", PROPERTIES[0]),
+    )
     file_bytes = wanted.get("file_bytes", FILE_BYTES)
     incremental, overwrite = wanted.get("incremental", False), wanted.get("overwrite", False)
     if incremental and overwrite:
@@ -211,6 +217,12 @@ def _check_goes_on(options: ExportOptions, last: Manifest) -> None:
             f"{options.lake.root} holds an export as {last.format}, whose readers a change to"
             f" {options.format.name} would mislead: name another folder"
         )
+    as_before = last.properties == options.format.properties
+    if last.format == DELTA and not as_before:
+        raise ExportRefused(
+            f"{options.lake.root} is a Delta table with properties as {last.properties}, whose type"
+            " stays: name that, or another folder"
+        )
     if options.overwrite:
         return
     if not options.incremental:
@@ -223,6 +235,11 @@ def _check_goes_on(options: ExportOptions, last: Manifest) -> None:
         raise ExportRefused(
             f"{options.lake.root} holds an export as {last.format}: name that format, or another"
             " folder"
+        )
+    if not as_before:
+        raise ExportRefused(
+            f"{options.lake.root} holds an export with properties as {last.properties}: name that,"
+            " or another folder"
         )
 
 
@@ -290,6 +307,7 @@ class _Export:
             run=self._run,
             made=datetime.now(UTC).isoformat(timespec="seconds"),
             format=options.format.name,
+            properties=options.format.properties,
             stores={
                 **(base.stores if base else {}),
                 **{store.store.label: store.store.log_dir for store in plan.stores},

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import Any
 
+from aerobee.spark.columns import PROPERTIES
 from aerobee.spark.errors import ExportFailed, ExportRefused
 from aerobee.spark.export_folders import NAME_BYTES_MAX, fitting
 from aerobee.spark.offsets import Offsets, QueueKey, QueueRange, format_offsets, parse_offsets
@@ -71,8 +72,8 @@ class Manifest:
 
     `offsets` are the next ones to export, of every queue ever seen; `positions` and `stamps` the
     log positions and store timestamps (ms) of the messages before them, by which a store that was
-    made anew is told; -1 is unknown, and early versions have no stamps. `stores` are paths by
-    label, `unnumbered` those without ConsumeQueues, whose messages have no offsets here.
+    made anew is told; -1 is unknown, and early versions have no stamps. `properties` is what that
+    column is, map (also of early versions, which do not say) or binary. `stores` are paths by label, `unnumbered` those without ConsumeQueues, whose messages have no offsets here.
     """
 
     version: int
@@ -86,6 +87,7 @@ class Manifest:
     files: tuple[ExportedFile, ...] = ()
     gaps: tuple[Gap, ...] = ()
     unnumbered: tuple[str, ...] = ()
+    properties: str = PROPERTIES[0]
     replaces: bool = False
 
     def encode(self) -> bytes:
@@ -108,6 +110,7 @@ class Manifest:
             "run": self.run,
             "made": self.made,
             "format": self.format,
+            "properties": self.properties,
             "replaces": self.replaces,
             "stores": self.stores,
             "unnumbered": list(self.unnumbered),
@@ -134,6 +137,7 @@ class Manifest:
                 run=str(values["run"]),
                 made=str(values["made"]),
                 format=str(values["format"]),
+                properties=_properties(values.get("properties", PROPERTIES[0])),
                 replaces=bool(values["replaces"]),
                 stores={str(label): str(path) for label, path in values["stores"].items()},
                 unnumbered=tuple(map(str, values["unnumbered"])),
@@ -175,6 +179,12 @@ def _file(values: Mapping[str, Any]) -> ExportedFile:
     if not all(isinstance(number, int) for number in numbers) or min(file.rows, file.bytes) < 0:
         raise TypeError(f"the numbers of {values} are none")
     return file
+
+
+def _properties(value: Any) -> str:
+    if value not in PROPERTIES:
+        raise ValueError(f"properties are {value!r}")
+    return str(value)
 
 
 def _outside(path: Any) -> bool:

@@ -8,7 +8,7 @@ from enum import Enum
 from typing import Any
 
 from aerobee.spark import option_values as values
-from aerobee.spark.columns import CORRUPT, USUAL
+from aerobee.spark.columns import CORRUPT, PROPERTIES, USUAL
 from aerobee.spark.damage import DROPMALFORMED, FAILFAST, PERMISSIVE
 from aerobee.spark.errors import OptionError
 from aerobee.spark.network_address import NetworkAddress
@@ -44,7 +44,7 @@ class Options:
 
     path: str | tuple[str, ...] = ""
     columns: tuple[str, ...] = USUAL
-    properties: str = "map"
+    properties: str = PROPERTIES[0]
     decompress: bool = False
     verify_crc: bool = False
     partition_bytes: int | None = None
@@ -227,7 +227,7 @@ _PARSERS: dict[str, tuple[str, Callable[[str, str], Any]]] = {
         ("group", values.group),
         *CONNECTING,
         ("columns", values.columns),
-        ("properties", values.choice("map", "binary")),
+        ("properties", values.choice(*PROPERTIES)),
         ("decompress", values.flag),
         ("verifyCrc", values.flag),
         ("partitionBytes", values.size),

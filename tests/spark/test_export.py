@@ -94,6 +94,20 @@ def test_export_is_read_back_as_its_manifest_has_it(
     assert [(*row[:3], bytes(row[3]), row[4]) for row in found] == wanted
 
 
+def test_binary_properties_become_maps_again(
+    spark: SparkSession, store: Path, tmp_path: Path
+) -> None:
+    """By Spark's own functions, of each message, whether its last property is closed or not."""
+    target = tmp_path / "lake"
+    export(store, target, properties="binary", spark=spark)
+    rows = read_export(spark, target)
+    assert dict(rows.dtypes)["properties"] == "binary"
+    text = r"trim(trailing '\u0002' from decode(properties, 'UTF-8'))"
+    as_map = rf"str_to_map({text}, '\u0002', '\u0001')"
+    found = rows.orderBy("commit_log_offset").selectExpr(as_map).collect()
+    assert [row[0] for row in found] == [row[-1] for row in expected(store)]
+
+
 @pytest.mark.parametrize("name", ["la[k]e", "la{k,e}", "la*", "la?e", "la\\ke", "la%25 e#"])
 def test_lake_of_any_name_is_read_back(spark: SparkSession, tmp_path: Path, name: str) -> None:
     """Signs of patterns stand for themselves, and others' files that they would find stay out."""

@@ -27,4 +27,5 @@ def test_examples_run(
         exec(compile(code, f"README block {number}", "exec"), names)  # noqa: S102
     printed = capsys.readouterr().out
     assert "10.0.0.7:7" in printed, "the search by key finds its message"
+    assert re.search(r"\| +\d+\|order-\d+ k\|", printed), "binary properties tell their keys"
     assert "1400" in printed, "the export's summary counts the topic's messages"
