@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from aerobee.spark.cells import one_code, ragged, text
 from aerobee.spark.hosts import host_codes, host_column
 from aerobee.spark.layout import COMPRESSED, Records
 from aerobee.spark.properties import Properties
-from aerobee.spark.property_loops import find_compiled, take_apart
+from aerobee.spark.property_loops import Marked, find_marked, take_apart
 
 BODY_BYTES_MAX = 256 << 20  # what one compressed body may grow to; guards against zip bombs
 _TIMESTAMP_MS_MAX = (2**63 - 1) // 1000
@@ -108,14 +109,19 @@ class Chunk:
         return self._cells
 
     def find(self, name: bytes) -> pa.StringArray:
-        """The value of one property (whose name has 4 bytes) per record, null without it."""
-        found = self._apart.find(name) if self._apart else find_compiled(self.records, name)
-        return self._taken_apart().find(name) if found is None else found
+        """The value of TAGS or of KEYS per record, null without it."""
+        marked = self._marked
+        return self._taken_apart().find(name) if marked is None else marked.find(name)
 
     def as_map(self, kind: pa.MapType) -> pa.MapArray:
         """All properties as one map per record."""
         found = self._apart.as_map(kind) if self._apart else None
         return self._taken_apart().as_map(kind) if found is None else found
+
+    @cached_property
+    def _marked(self) -> Marked | None:
+        """Where TAGS and KEYS are, where compiled code can tell."""
+        return self._apart.marked if self._apart else find_marked(self.records)
 
     def _taken_apart(self) -> Properties:
         """The properties taken apart, once for all columns that need them."""

@@ -94,8 +94,9 @@ def export(
     folder with an export is refused, unless `overwrite` replaces it. `fail_on_data_loss=False`
     notes what was gone before it could be exported, or is damaged, and goes on. `format` is
     parquet (if not said), delta or json, `compression` snappy, zstd or none, for json gzip, zstd or
-    none; `properties` is map (if not said), or binary, as the log has them; `file_bytes` about the largest file (256 MiB); `decompress` unpacks bodies. `spark` is the
-    session to use, else the active one, else a local one, made when there is something to write.
+    none; `properties` is map (if not said), or binary, as the log has them; `file_bytes` about the
+    largest file (256 MiB); `decompress` unpacks bodies. `spark` is the session to use, else the
+    active one, else a local one, made when there is something to write.
 
     Raises OptionError, ExportRefused, StoreUnreadable, DataLost, CorruptRecord, ExportFailed,
     JavaMissing; nothing was added to `out_dir` then, unless the text says so.

@@ -73,7 +73,8 @@ class Manifest:
     `offsets` are the next ones to export, of every queue ever seen; `positions` and `stamps` the
     log positions and store timestamps (ms) of the messages before them, by which a store that was
     made anew is told; -1 is unknown, and early versions have no stamps. `properties` is what that
-    column is, map (also of early versions, which do not say) or binary. `stores` are paths by label, `unnumbered` those without ConsumeQueues, whose messages have no offsets here.
+    column is, map (also of early versions, which do not say) or binary. `stores` are paths by
+    label, `unnumbered` those without ConsumeQueues, whose messages have no offsets here.
     """
 
     version: int

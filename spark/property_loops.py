@@ -21,16 +21,32 @@ _MARKED = (b"TAGS", b"KEYS")
 Offsets = npt.NDArray[np.int32]
 
 
-def find_compiled(records: Records, name: bytes) -> pa.StringArray | None:
-    """The value of one property per record, null where a record does not have it."""
-    loops, count = acceleration.loops, len(records)
+@dataclass(frozen=True, slots=True)
+class Marked:
+    """Where in some records the values of TAGS and KEYS are, each with its length."""
+
+    records: Records
+    places: Ints
+
+    def find(self, name: bytes) -> pa.StringArray:
+        """The value of one of them per record, null without it."""
+        at, lengths = self.places[2 * _MARKED.index(name) :][:2]
+        data, missing = self.records.data, lengths < 0
+        if not missing.any():
+            return text(ragged(data, at, lengths))
+        return with_nulls(text(ragged(data, at, np.maximum(lengths, 0))), missing)
+
+
+def find_marked(records: Records) -> Marked | None:
+    """Where the values of TAGS and KEYS are, found in one pass."""
+    loops = acceleration.loops
     if loops is None:
         return None
-    at, lengths = np.empty(count, np.int64), np.empty(count, np.int64)
-    starts, sizes = records.properties_at, records.properties_bytes
-    if loops.find(records.data, starts, sizes, name, at, lengths) < 0:
+    places = np.empty((2 * len(_MARKED), len(records)), np.int64)
+    starts, lengths = records.properties_at, records.properties_bytes
+    if not loops.mark(records.data, starts, lengths, b"".join(_MARKED), places):
         return None
-    return _values(records, at, lengths)
+    return Marked(records, places)
 
 
 def take_apart(records: Records) -> TakenApart | None:
@@ -58,28 +74,17 @@ def take_apart(records: Records) -> TakenApart | None:
     if count < 0:
         return None
     cells = _cells(name_offsets[: count + 1], names), _cells(value_offsets[: count + 1], values)
-    return TakenApart(records, first, *cells, marked)
+    return TakenApart(first, *cells, Marked(records, marked))
 
 
 @dataclass(frozen=True, slots=True)
 class TakenApart:
-    """The names and values of records' properties; `first` is the number of each record's first.
+    """The names and values of records' properties; `first` is the number of each record's first."""
 
-    `marked` says where in the records the values of TAGS and KEYS are, each with its length.
-    """
-
-    records: Records
     first: Offsets
     names: pa.BinaryArray
     values: pa.BinaryArray
-    marked: Ints
-
-    def find(self, name: bytes) -> pa.StringArray | None:
-        """The value of TAGS or KEYS per record, null without one; None for other names."""
-        if name not in _MARKED:
-            return None
-        at, lengths = self.marked[2 * _MARKED.index(name) :][:2]
-        return _values(self.records, at, lengths)
+    marked: Marked
 
     def as_map(self, kind: pa.MapType) -> pa.MapArray | None:
         """All properties as one map<string, string> per record."""
@@ -87,14 +92,6 @@ class TakenApart:
         if keys.buffers()[2].address != self.names.buffers()[2].address:
             return None  # some names were no UTF-8, and may look alike now that they are text
         return pa.MapArray.from_arrays(pa.array(self.first), keys, text(self.values), type=kind)
-
-
-def _values(records: Records, at: Ints, lengths: Ints) -> pa.StringArray:
-    """The cells at these places; null where the length is negative."""
-    missing = lengths < 0
-    if not missing.any():
-        return text(ragged(records.data, at, lengths))
-    return with_nulls(text(ragged(records.data, at, np.maximum(lengths, 0))), missing)
 
 
 def _cells(offsets: Offsets, data: pa.Buffer) -> pa.BinaryArray:

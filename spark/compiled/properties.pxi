@@ -4,6 +4,8 @@ cdef enum:
     NAME_END = 1
     PIECE_END = 2
     NAMES_MAX = 64  # of one record that are compared with each other here
+    NAME_BYTES = 4  # of those that are marked
+    MARKED_MAX = 8
     WORD_BYTES = 8
     MOVED_BYTES = 32
 
@@ -18,45 +20,50 @@ cdef inline void move(
         memcpy(to, at, length)
 
 
-def find(
+def mark(
     const uint8_t[::1] data,
     const int64_t[::1] starts,
     const int64_t[::1] lengths,
-    bytes name,
-    int64_t[::1] value_at,
-    int64_t[::1] value_bytes,
+    bytes names,
+    int64_t[:, ::1] marked,
 ):
-    """Find the last value of one property in each record's; length -1 where there is none.
+    """Find the last value of some properties in each record's; False if one is not in the data.
 
-    Returns how many there are none of, -1 where a record's properties are not in the data.
+    Each name has 4 bytes; `marked` gets two rows for each, where the values are and their
+    lengths, -1 without one.
     """
     cdef const uint8_t* begin = &data[0] if data.shape[0] else NULL
     cdef const uint8_t* piece
     cdef const uint8_t* piece_end
     cdef const uint8_t* end
-    cdef const char* wanted = name
-    cdef Py_ssize_t row, name_bytes = len(name), missing = 0
+    cdef const char* listed = names
+    cdef uint32_t words[MARKED_MAX]
+    cdef uint32_t word
+    cdef Py_ssize_t row, which, count = len(names) // NAME_BYTES
+    assert count <= MARKED_MAX and len(names) == count * NAME_BYTES, "names of 4 bytes"
+    assert marked.shape[0] == 2 * count and marked.shape[1] == starts.shape[0], "rows for each"
+    assert lengths.shape[0] == starts.shape[0], "an array for each column"
+    memcpy(words, listed, len(names))
     for row in range(starts.shape[0]):
-        value_at[row] = 0
-        value_bytes[row] = -1
+        for which in range(count):
+            marked[2 * which, row] = 0
+            marked[2 * which + 1, row] = -1
         if not within(data, starts[row], lengths[row]):
-            return -1
+            return False
         piece = begin + starts[row]
         end = piece + lengths[row]
         while piece < end:
             piece_end = <const uint8_t*>memchr(piece, PIECE_END, end - piece)
             if piece_end == NULL:
                 piece_end = end
-            if (
-                piece_end - piece > name_bytes + 1
-                and piece[name_bytes] == NAME_END
-                and memcmp(piece, wanted, name_bytes) == 0
-            ):
-                value_at[row] = piece + name_bytes + 1 - begin
-                value_bytes[row] = piece_end - piece - name_bytes - 1
+            if piece_end - piece > NAME_BYTES + 1 and piece[NAME_BYTES] == NAME_END:
+                memcpy(&word, piece, NAME_BYTES)
+                for which in range(count):
+                    if word == words[which]:
+                        marked[2 * which, row] = piece + NAME_BYTES + 1 - begin
+                        marked[2 * which + 1, row] = piece_end - piece - NAME_BYTES - 1
             piece = piece_end + 1
-        missing += value_bytes[row] < 0
-    return missing
+    return True
 
 
 cdef struct Habit:

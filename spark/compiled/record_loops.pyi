@@ -83,10 +83,8 @@ def copy(data: Bytes, starts: Ints, lengths: Ints, out: Bytes) -> bool:
 def host_texts(data: Bytes, starts: Ints, at: int, offsets: Words, out: Bytes) -> int:
     """Write `ip:port` of the IPv4 hosts at `at` in each record; return the bytes."""
 
-def find(
-    data: Bytes, starts: Ints, lengths: Ints, name: bytes, value_at: Ints, value_bytes: Ints
-) -> int:
-    """Find the last value of a property in each record; return how many do not have it."""
+def mark(data: Bytes, starts: Ints, lengths: Ints, names: bytes, marked: Ints) -> bool:
+    """Find the last values of properties in each record; return False if one is not in the data."""
 
 def take_apart(
     data: Bytes,

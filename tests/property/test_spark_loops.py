@@ -250,10 +250,10 @@ def test_no_number_leads_out_of_the_data(start: int, length: int) -> None:
     starts, lengths = np.array([start], np.int64), np.array([length], np.int64)
     within = 0 <= start <= 500 and 0 <= length <= 500 - start
     assert loops.copy(data, starts, lengths, np.empty(500, np.uint8)) is within
-    ints, words = np.empty(2, np.int64), np.empty(2, np.int32)
-    assert (loops.find(data, starts, lengths, b"TAGS", ints, ints.copy()) == 1) is within
-    room = np.empty(500, np.uint8)
-    texts, marked = (words.copy(), room, words.copy(), room), np.empty((4, 1), np.int64)
+    words = np.empty(2, np.int32)
+    room, marked = np.empty(500, np.uint8), np.empty((4, 1), np.int64)
+    assert loops.mark(data, starts, lengths, b"TAGSKEYS", marked) is within
+    texts = words.copy(), room, words.copy(), room
     parts = loops.take_apart(data, starts, lengths, words, *texts, marked)
     assert (parts == 0) is within
     kinds, places = np.empty(1, np.uint8), np.empty((6, 1), np.int64)

@@ -143,5 +143,5 @@ def test_early_manifests_say_nothing_of_properties(tmp_path: Path) -> None:
     grown(store, 30)
     assert go_on(store, lake).messages == 10
     text = json.dumps(values | {"properties": "text"}).encode()
-    with pytest.raises(ExportRefused, match="it is damaged .*properties are 'text'"):
+    with pytest.raises(ExportRefused, match=r"it is damaged .*properties are 'text'"):
         Manifest.decode(text, "it")
