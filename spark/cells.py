@@ -7,6 +7,7 @@ Arrow copy all of them together in C++, at nearly the speed of a memory copy.
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -79,6 +80,11 @@ def coded(schema: pa.Schema, names: Collection[str]) -> pa.Schema:
 
 def one_code(word: str, count: int) -> pa.DictionaryArray:
     """One text in every row, as a dictionary."""
+    return _one_code(word, 1 << max(count - 1, 0).bit_length()).slice(0, count)
+
+
+@lru_cache(maxsize=16)
+def _one_code(word: str, count: int) -> pa.DictionaryArray:
     return pa.DictionaryArray.from_arrays(pa.array(np.zeros(count, np.int32)), pa.array([word]))
 
 

@@ -52,11 +52,12 @@ def group(
 ) -> Iterator[tuple[Partition, Ints]]:
     """The partitions among the wanted records and the rows of each, in the log's order."""
     codes = tally.topic_numbers(records)
-    days = records.field("store_timestamp", np.int64) // DAY_MS
-    if days[0] == days.min() == days.max():  # as nearly always
+    times = records.field("store_timestamp", np.int64)
+    days = np.array([times.min(), times.max()]) // DAY_MS
+    if days[0] == days[1]:  # as nearly always
         days = days[:1]
     else:
-        days, day_codes = np.unique(days, return_inverse=True)
+        days, day_codes = np.unique(times // DAY_MS, return_inverse=True)
         codes = codes.astype(np.int64) * len(days) + day_codes
     order = sorting_order(codes)
     codes = codes[order]

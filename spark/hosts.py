@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ipaddress
-import sys
 from functools import lru_cache
 from typing import Any
 
@@ -12,9 +11,9 @@ import pyarrow as pa
 
 from aerobee.spark import acceleration
 from aerobee.spark.cells import one_code
-from aerobee.spark.layout import FIELD_AT, Records
+from aerobee.spark.layout import FIELD_AT, Ints, Records
 
-_WORD = np.dtype(np.int64)
+IPV4_BYTES = 8  # of an address and its port
 
 
 def host_column(records: Records, name: str) -> pa.StringArray:
@@ -31,7 +30,7 @@ def host_column(records: Records, name: str) -> pa.StringArray:
 def host_codes(records: Records, name: str) -> pa.DictionaryArray:
     """The same as a dictionary of those that there are."""
     if records.all_ipv4:
-        return _coded(records.field(name, np.int64).astype(">i8").view("V8"))
+        return _coded_words(records.field(name, np.int64))
     return host_column(records, name).dictionary_encode()
 
 
@@ -45,18 +44,22 @@ def host_text(packed: bytes) -> str:
 
 def _coded(cells: np.ndarray[Any, Any]) -> pa.DictionaryArray:
     packed = np.ascontiguousarray(cells)
-    if packed.dtype.itemsize == _WORD.itemsize:  # IPv4: whole words, which compare at once
-        words = packed.view(_WORD)
-        if len(words) and (words == words[0]).all():  # the usual case of the store host
-            return one_code(host_text(packed[0].tobytes()), len(words))
-        column = pa.array(words)
-    else:
-        kind = pa.binary(packed.dtype.itemsize)
-        column = pa.Array.from_buffers(kind, len(packed), [None, pa.py_buffer(packed)])
+    size = packed.dtype.itemsize
+    if size == IPV4_BYTES:
+        return _coded_words(packed.view(">i8").astype(np.int64))
+    column = pa.Array.from_buffers(pa.binary(size), len(packed), [None, pa.py_buffer(packed)])
     encoded = column.dictionary_encode()
-    distinct = [_bytes(value) for value in encoded.dictionary.to_pylist()]
-    texts = pa.array([host_text(value) for value in distinct], pa.string())
-    return pa.DictionaryArray.from_arrays(encoded.indices, texts)
+    texts = [host_text(value) for value in encoded.dictionary.to_pylist()]
+    return pa.DictionaryArray.from_arrays(encoded.indices, pa.array(texts, pa.string()))
+
+
+def _coded_words(words: Ints) -> pa.DictionaryArray:
+    """IPv4 hosts, each as the number that its 8 bytes are: numbers compare at once."""
+    if len(words) and (words == words[0]).all():  # the usual case of the store host
+        return one_code(_word_text(int(words[0])), len(words))
+    encoded = pa.array(words).dictionary_encode()
+    texts = [_word_text(word) for word in encoded.dictionary.to_pylist()]
+    return pa.DictionaryArray.from_arrays(encoded.indices, pa.array(texts, pa.string()))
 
 
 def _written(records: Records, at: int) -> pa.StringArray:
@@ -70,7 +73,5 @@ def _written(records: Records, at: int) -> pa.StringArray:
     return pa.Array.from_buffers(pa.string(), count, buffers)
 
 
-def _bytes(value: int | bytes) -> bytes:
-    if isinstance(value, bytes):
-        return value
-    return value.to_bytes(_WORD.itemsize, sys.byteorder, signed=True)
+def _word_text(word: int) -> str:
+    return host_text(word.to_bytes(IPV4_BYTES, "big", signed=True))

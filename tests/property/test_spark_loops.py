@@ -101,6 +101,7 @@ def test_damaged_records_decode_alike(
     assert compiled == defined
 
 
+NAMED = ("tags", "keys", "properties")
 PIECES = st.sampled_from(  # names as long as a word, longer ones that begin alike, and no property
     [
         *(b"TAGS\x01a", b"KEYS\x01k 1", b"UNIQ_KEY\x0142", b"UNIQ_KEY2\x01x", b"A\x01\x01"),
@@ -126,7 +127,8 @@ def test_properties_that_come_again_and_again_are_taken_apart_alike(
 
     def work() -> Any:
         records = Records(damaged(raw, []), 0, places, sizes)
-        return Decoder(arrow_schema(["tags", "keys", "properties"])).decode(records).to_pylist()
+        schemas = arrow_schema(NAMED), arrow_schema(NAMED, "binary"), arrow_schema(["keys"])
+        return [Decoder(schema).decode(records).to_pylist() for schema in schemas]
 
     compiled, defined = both(work)
     assert compiled == defined
