@@ -72,7 +72,7 @@ interop: $(READY) ## real RocketMQ clients and servers against ours
 	$(BIN)/python -m pytest -n $(WORKERS) $(BY_FILE) -m interop tests/interop $(ARGS)
 
 soak: $(READY) ## the long runs: ROUNDS kills of brokers, exports and streams, SEEDS simulated clusters
-	KILL_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest --timeout 7200 tests/crash tests/spark/test_network.py $(ARGS)
+	KILL_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest --timeout 7200 tests/crash tests/spark/test_kill_sink.py $(ARGS)
 	SIMULATION_SEEDS=$(SEEDS) $(BIN)/python -m pytest -n $(WORKERS) tests/simulation $(ARGS)
 
 lock: ## choose newer versions and write them down

@@ -39,7 +39,7 @@ def stream(
 def main() -> None:
     """Stream in a session of this process."""
     namesrv, topic, checkpoint, rows, batches = sys.argv[1:]
-    spark = session("local[2]", conf={"spark.driver.memory": "512m"})
+    spark = session("local[2,4]", conf={"spark.driver.memory": "512m"})
     stream(spark, namesrv, topic, checkpoint, int(rows), int(batches))
     spark.stop()
 

@@ -12,7 +12,7 @@ SLOWEST: Final = (
     "crash/test_kill_export.py",
     "spark/test_cluster.py",
     "crash/test_kill_streams.py",
-    "spark/test_network.py",
+    "spark/test_kill_sink.py",
     "spark/test_without_java.py",
     "packaging/test_distributions.py",
     "simulation/test_replay.py",
