@@ -25,7 +25,7 @@ def publish_delta(root: Path, manifest: Manifest) -> None:
 
     Raises ExportFailed where the table cannot be written, or other writers never cease.
     """
-    from deltalake import DeltaTable, Schema
+    from deltalake import DeltaTable
     from deltalake.exceptions import CommitFailedError, DeltaError
     from deltalake.transaction import (
         AddAction,
@@ -50,7 +50,6 @@ def publish_delta(root: Path, manifest: Manifest) -> None:
         max_commit_retries=0,  # a retry of our own looks first whether it is still needed
         app_transactions=[Transaction(APPLICATION, manifest.version)],
     )
-    schema = Schema.from_arrow(exported_schema(manifest.properties))
     mode = "overwrite" if manifest.replaces else "append"
     failure: Exception | None = None
     for _ in range(TRIES_MAX):
@@ -58,7 +57,7 @@ def publish_delta(root: Path, manifest: Manifest) -> None:
             if not DeltaTable.is_deltatable(str(root)):
                 create_table_with_add_actions(
                     str(root),
-                    schema,
+                    _schema(manifest),
                     actions,
                     partition_by=_PARTITIONED,
                     commit_properties=properties,
@@ -68,7 +67,7 @@ def publish_delta(root: Path, manifest: Manifest) -> None:
             if (table.transaction_version(APPLICATION) or 0) >= manifest.version:
                 return
             table.create_write_transaction(
-                actions, mode, schema, _PARTITIONED, commit_properties=properties
+                actions, mode, _schema(manifest), _PARTITIONED, commit_properties=properties
             )
             return
         except CommitFailedError as error:
@@ -81,6 +80,12 @@ def publish_delta(root: Path, manifest: Manifest) -> None:
         f"version {manifest.version} of the export is complete, but {root} as a Delta table could"
         f" not take it in: {failure}; the next run tries again"
     ) from failure
+
+
+def _schema(manifest: Manifest) -> Any:
+    from deltalake import Schema
+
+    return Schema.from_arrow(exported_schema(manifest.properties))
 
 
 def _stats(file: ExportedFile) -> str:
