@@ -57,7 +57,7 @@ class QueueTally:
         self._topic_of = np.empty(_ROOM, np.int32)
         self._names = np.zeros(_ROOM * _NAME_BYTES, np.uint8)
         self._names_bytes = 0
-        self._known = np.zeros((3, _ROOM), np.int64)
+        self._known = np.zeros((5, _ROOM), np.int64)  # as number_queues has them
         self._seen = np.zeros((len(_NEW), _ROOM), np.int64)
         self._slots = np.full(4 * _ROOM, -1, np.int32)
         for each in wanted or ():
@@ -173,12 +173,12 @@ class QueueTally:
         if self._names_bytes > len(self._names):
             self._names = np.resize(self._names, 2 * self._names_bytes)
         self._names[at : self._names_bytes] = np.frombuffer(name, np.uint8)
-        self._known[:, number] = at, len(name), queue_id
+        self._known[:3, number] = at, len(name), queue_id
         self._topic_of[number] = topic
         self._seen[:, number] = _NEW
         self._queues[name, queue_id] = number
         if acceleration.loops is not None:
-            acceleration.loops.place_queue(name, queue_id, number, self._slots)
+            acceleration.loops.place_queue(name, queue_id, number, self._known, self._slots)
         return number
 
     def _grow(self) -> None:
@@ -189,7 +189,7 @@ class QueueTally:
         self._slots = np.full(4 * room, -1, np.int32)
         if acceleration.loops is not None:
             for (name, queue_id), number in self._queues.items():
-                acceleration.loops.place_queue(name, queue_id, number, self._slots)
+                acceleration.loops.place_queue(name, queue_id, number, self._known, self._slots)
 
 
 def _decoded(name: bytes) -> str:

@@ -11,23 +11,6 @@ cdef enum:  # the rows of `seen`
     SEEN_ROWS = 7
 
 
-cdef inline uint64_t queue_hash(const uint8_t* name, int64_t length, int32_t queue) noexcept nogil:
-    cdef uint64_t mixed = <uint64_t><uint32_t>queue * <uint64_t>0x9E3779B97F4A7C15 + length
-    cdef uint64_t word
-    while length >= 8:
-        memcpy(&word, name, 8)
-        mixed = (mixed ^ word) * <uint64_t>0xFF51AFD7ED558CCD
-        mixed ^= mixed >> 32
-        name += 8
-        length -= 8
-    if length:
-        word = 0
-        memcpy(&word, name, length)
-        mixed = (mixed ^ word) * <uint64_t>0xFF51AFD7ED558CCD
-        mixed ^= mixed >> 32
-    return mixed
-
-
 cdef inline uint64_t topic_hash(
     const uint8_t* name, int64_t length, int64_t* first, int64_t* last
 ) noexcept nogil:
@@ -48,7 +31,21 @@ cdef inline uint64_t topic_hash(
             last[0] = name[length - 1]
     cdef uint64_t mixed = <uint64_t>first[0] * <uint64_t>0x9E3779B97F4A7C15
     mixed ^= <uint64_t>last[0] * <uint64_t>0xFF51AFD7ED558CCD + <uint64_t>length
+    cdef uint64_t inner
+    while length > 16:  # names may begin and end alike, and differ between
+        memcpy(&inner, name + length - 16, 8)
+        mixed = (mixed ^ inner ^ mixed >> 32) * <uint64_t>0x9E3779B97F4A7C15
+        length -= 8
     return mixed ^ mixed >> 29 ^ mixed >> 47
+
+
+cdef inline uint64_t queue_hash(
+    const uint8_t* name, int64_t length, int32_t queue, int64_t* first, int64_t* last
+) noexcept nogil:
+    """The same of one of the topic's queues."""
+    cdef uint64_t mixed = topic_hash(name, length, first, last)
+    mixed ^= <uint64_t><uint32_t>queue * <uint64_t>0x9E3779B97F4A7C15
+    return mixed ^ mixed >> 32
 
 
 cdef inline bint is_known(
@@ -131,8 +128,8 @@ def number_queues(
 
     If `closed`, those of unknown queues have the number -1 instead.
 
-    `known` has three rows: where in `names` the topic of each known queue is, how long it is, and
-    the queue's id. `slots`, as many as a power of two, lead to them by hash, and are at most half
+    `known` has five rows: where in `names` the topic of each known queue is, how long it is, the
+    queue's id, and the topic's two words, of `place_queue`. `slots`, as many as a power of two, lead to them by hash, and are at most half
     full; -1 is a free one. An offset outside of its queue's limits has the number -1 too.
     """
     cdef const uint8_t* begin = &data[0] if data.shape[0] else NULL
@@ -140,10 +137,10 @@ def number_queues(
     cdef const uint8_t* name
     cdef Py_ssize_t records = starts.shape[0]
     cdef uint64_t mask = slots.shape[0] - 1, slot
-    cdef int64_t length, offset
+    cdef int64_t length, offset, first, last
     cdef int32_t queue, number
     assert topic_at.shape[0] == topic_bytes.shape[0] == numbers.shape[0] == records
-    assert known.shape[0] == 3 and seen.shape[0] == SEEN_ROWS, "a row for each number"
+    assert known.shape[0] == 5 and seen.shape[0] == SEEN_ROWS, "a row for each number"
     assert count <= known.shape[1] and count <= seen.shape[1] and count * 2 <= slots.shape[0]
     while row < records:
         if not within(data, starts[row], RECORD_BYTES_MIN):
@@ -154,7 +151,7 @@ def number_queues(
         name = begin + topic_at[row]
         length = topic_bytes[row]
         queue = <int32_t>big32(record + 12)
-        slot = queue_hash(name, length, queue) & mask
+        slot = queue_hash(name, length, queue, &first, &last) & mask
         while True:
             number = slots[slot]
             if number < 0 or number >= count:
@@ -163,7 +160,9 @@ def number_queues(
             if (
                 known[2, number] == queue
                 and known[1, number] == length
-                and memcmp(&names[known[0, number]], name, length) == 0
+                and known[3, number] == first
+                and known[4, number] == last
+                and (length <= 16 or memcmp(&names[known[0, number]], name, length) == 0)
             ):
                 break
             slot = (slot + 1) & mask
@@ -183,11 +182,18 @@ def number_queues(
 
 
 def place_queue(
-    const uint8_t[::1] name, int32_t queue, int32_t number, int32_t[::1] slots
+    const uint8_t[::1] name,
+    int32_t queue,
+    int32_t number,
+    int64_t[:, ::1] known,
+    int32_t[::1] slots,
 ):
-    """Make a free slot lead to a queue; there must be one."""
+    """Make a free slot lead to a queue, there must be one; `known` gets its topic's two words."""
     cdef uint64_t mask = slots.shape[0] - 1
-    cdef uint64_t slot = queue_hash(&name[0], name.shape[0], queue) & mask
+    assert known.shape[0] == 5 and 0 <= number < known.shape[1], "a row for each number"
+    cdef uint64_t slot = queue_hash(
+        &name[0], name.shape[0], queue, &known[3, number], &known[4, number]
+    ) & mask
     while slots[slot] >= 0:
         slot = (slot + 1) & mask
     slots[slot] = number

@@ -68,8 +68,8 @@ def number_queues(
 ) -> int:
     """Number the queues of the records from `row` on; return the first one of an unknown queue."""
 
-def place_queue(name: bytes, queue: int, number: int, slots: Words) -> None:
-    """Make a free slot lead to a queue."""
+def place_queue(name: bytes, queue: int, number: int, known: Ints, slots: Words) -> None:
+    """Make a free slot lead to a queue, of whose topic `known` gets two words."""
 
 def gather(data: Bytes, starts: Ints, kinds: Bytes, offsets: Ints, out: Words | Ints) -> None:
     """Read a field of each record, as long as those of `out`."""

@@ -104,6 +104,18 @@ def test_offsets_of_all_kinds_are_tallied() -> None:
     assert tally.found() == {QueueKey("b", "orders", 0): Found(4, -(2**63), 5)}
 
 
+def test_topics_are_told_apart_wherever_they_differ() -> None:
+    """At each of their bytes, short or long; by their lengths, and their queues."""
+    names = [f"{'a' * at}b{'a' * (size - at - 1)}" for size in range(1, 41) for at in range(size)]
+    sent = [(Stored(topic=name, queue_id=queue), 0) for name in names for queue in (0, 1)]
+    tally = QueueTally("b")
+    for records in chunks(sent * 2, iter([len(sent)] * 2)):
+        expected = [number for number in range(len(names)) for _ in range(2)]
+        assert tally.topic_numbers(records).tolist() == expected
+    assert tally.topics == names
+    assert {found.rows for found in tally.found().values()} == {2}
+
+
 @pytest.mark.parametrize("queue_id", [0, 1])
 def test_a_record_that_no_queue_points_at_is_left_to_the_entries(
     tmp_path: Path, ways: list[str], queue_id: int
