@@ -129,8 +129,9 @@ def number_queues(
     If `closed`, those of unknown queues have the number -1 instead.
 
     `known` has five rows: where in `names` the topic of each known queue is, how long it is, the
-    queue's id, and the topic's two words, of `place_queue`. `slots`, as many as a power of two, lead to them by hash, and are at most half
-    full; -1 is a free one. An offset outside of its queue's limits has the number -1 too.
+    queue's id, and the topic's two words, of `place_queue`. `slots`, as many as a power of two,
+    lead to them by hash, and are at most half full; -1 is a free one. An offset outside of its
+    queue's limits has the number -1 too.
     """
     cdef const uint8_t* begin = &data[0] if data.shape[0] else NULL
     cdef const uint8_t* record
