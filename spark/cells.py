@@ -80,6 +80,7 @@ def coded(schema: pa.Schema, names: Collection[str]) -> pa.Schema:
 
 def one_code(word: str, count: int) -> pa.DictionaryArray:
     """One text in every row, as a dictionary."""
+    # of few lengths, so that batches share it
     return _one_code(word, 1 << max(count - 1, 0).bit_length()).slice(0, count)
 
 

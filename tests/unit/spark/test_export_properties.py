@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import zlib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -51,13 +53,17 @@ def test_binary_properties_are_the_bytes_of_the_log(tmp_path: Path) -> None:
     assert found["keys"].to_pylist() == [None, "k1", None, None, None] * 6
 
 
+@pytest.mark.parametrize("decompress", [False, True])
 @pytest.mark.usefixtures("inline")
-def test_all_other_columns_are_as_with_a_map(tmp_path: Path) -> None:
+def test_all_other_columns_are_as_with_a_map(tmp_path: Path, decompress: bool) -> None:
     """Bodies unpacked or not; through the command as well."""
-    store = grown(tmp_path / "store", 30)
-    go_on(store, tmp_path / "map")
+    packed = zlib.compress(b"packed")
+    store = grown(
+        tmp_path / "store", 30, lambda number: replace(message(number), body=packed, sys_flag=1)
+    )
+    go_on(store, tmp_path / "map", decompress=decompress)
     words = ["--store", str(store), "--to", str(tmp_path / "binary"), "--properties", "binary"]
-    done = CliRunner().invoke(command, words)
+    done = CliRunner().invoke(command, [*words, *(["--decompress"] if decompress else [])])
     assert done.exit_code == 0, done.output
     ours, theirs = (
         ds.dataset(tmp_path / name, format="parquet", partitioning="hive").to_table()
@@ -65,6 +71,7 @@ def test_all_other_columns_are_as_with_a_map(tmp_path: Path) -> None:
     )
     others = [name for name in theirs.schema.names if name != "properties"]
     key = [("commit_log_offset", "ascending")]
+    assert set(theirs["body"].to_pylist()) == {b"packed" if decompress else packed}
     assert ours.select(others).sort_by(key) == theirs.select(others).sort_by(key)
 
 
