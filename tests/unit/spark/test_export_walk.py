@@ -107,6 +107,7 @@ def test_offsets_of_all_kinds_are_tallied() -> None:
 def test_topics_are_told_apart_wherever_they_differ() -> None:
     """At each of their bytes, short or long; by their lengths, and their queues."""
     names = [f"{'a' * at}b{'a' * (size - at - 1)}" for size in range(1, 41) for at in range(size)]
+    names += [f"tenants-{number:04}-received" for number in range(1000)]  # many in one place
     sent = [(Stored(topic=name, queue_id=queue), 0) for name in names for queue in (0, 1)]
     tally = QueueTally("b")
     for records in chunks(sent * 2, iter([len(sent)] * 2)):
