@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import re
 from datetime import datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -93,7 +92,7 @@ class Size(click.ParamType[int]):
     "--to",
     "target",
     required=True,
-    type=click.Path(path_type=Path),
+    type=click.Path(),
     help="Folder to write: one that does not exist or is empty, or an earlier export's.",
 )
 @click.option("--topic", "topics", multiple=True, help="Only this topic; may be repeated.")
@@ -135,7 +134,7 @@ class Size(click.ParamType[int]):
 @click.option("--dry-run", is_flag=True, help="Only tell what would be read.")
 def export(
     stores: tuple[str, ...],
-    target: Path,
+    target: str,
     dry_run: bool,
     **wanted: Any,
 ) -> None:
@@ -157,7 +156,7 @@ def export(
     given: Wanted = wanted  # type: ignore[assignment]
     try:
         if dry_run:
-            export_report.show_plan(plan_to(named, target, **given), str(target))
+            export_report.show_plan(plan_to(named, target, **given), target)
             return
         with progress_bar("exporting", after_s=BAR_AFTER_S) as progress:
             summary = run_export(named, target, progress=progress, **given)

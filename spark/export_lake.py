@@ -16,12 +16,8 @@ from aerobee.spark.errors import ExportFailed, ExportRefused
 from aerobee.spark.export_disk import sync, write_synced
 from aerobee.spark.export_owner import CLOCK, is_dead, write_owner
 from aerobee.spark.manifest import ExportedFile, Manifest
-from aerobee.spark.manifest_log import (
-    FOLDER,
-    ManifestLog,
-    manifest_name,
-    version_of,
-)
+from aerobee.spark.manifest_log import FOLDER, ManifestLog, manifest_name, version_of
+from aerobee.spark.places import lake_path
 
 STAGING = "staging"
 DELTA = "delta"
@@ -35,11 +31,12 @@ class Lake:
     their files stay where they were staged, for whoever tries next.
     """
 
-    def __init__(self, root: Path) -> None:
-        self.root = root
+    def __init__(self, place: str | Path) -> None:
+        """`place` is a folder's path, with `file:` before it or not. Raises OptionError."""
+        self.root = Path(lake_path(str(place)))
         self.waiting: dict[int, str] = {}
-        self.log = ManifestLog(root)
-        self.staging = root / FOLDER / STAGING
+        self.log = ManifestLog(self.root)
+        self.staging = self.root / FOLDER / STAGING
 
     def check(self) -> None:
         """Refuse a folder with anything in it that no export has written."""

@@ -29,7 +29,7 @@ def exported_files(out_dir: str | Path, version: int | None = None) -> list[Expo
     ExportRefused where there is no export, no such version, or it was replaced; ExportFailed where
     files of it cannot be brought to their places.
     """
-    lake = Lake(Path(out_dir))
+    lake = Lake(out_dir)
     last = _last(lake)
     asked = last.version if version is None else version
     if not 1 <= asked <= last.version:
@@ -74,7 +74,7 @@ def read_export(spark: SparkSession, out_dir: str | Path) -> DataFrame:
     """
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    root = Path(out_dir).absolute()
+    root = Lake(out_dir).root.absolute()
     manifest = _last(Lake(root))
     if manifest.format == DELTA:
         raise ExportRefused(

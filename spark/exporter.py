@@ -143,7 +143,7 @@ def _checked(store: Stores, out_dir: str | Path, wanted: Wanted) -> ExportOption
         raise OptionError(f"file_bytes: {file_bytes} is less than {FILE_BYTES_MIN}")
     return ExportOptions(
         _paths(store),
-        Lake(Path(out_dir)),
+        Lake(out_dir),
         _selection(wanted),
         chosen,
         incremental,

@@ -17,9 +17,9 @@ from types import TracebackType
 from typing import Self
 
 from aerobee.spark.errors import DataLost, StoreUnreadable
+from aerobee.spark.places import store_path
 
 _NAME = re.compile(r"\d{20}")
-_SCHEME = re.compile(r"file:(?://)?(?=/)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class StorePath:
 
         Raises StoreUnreadable where neither is there.
         """
-        root = Path(local_path(path))
+        root = Path(store_path(path))
         log_dir = root / "commitlog"
         if not log_dir.is_dir():
             if not root.is_dir():
@@ -62,12 +62,6 @@ class StorePath:
             log_dir, root = root, root.parent
         queues_dir = root / "consumequeue"
         return cls(str(log_dir), str(queues_dir) if queues_dir.is_dir() else None)
-
-
-def local_path(path: str) -> str:
-    """A path without the scheme `file:` that Spark's users, and Spark, write before it."""
-    found = _SCHEME.match(path)
-    return path[found.end() :] if found else path
 
 
 def list_segments(log_dir: str) -> list[Segment]:

@@ -14,6 +14,7 @@ from aerobee.spark import option_values as values
 from aerobee.spark.errors import OptionError
 from aerobee.spark.network_address import NetworkAddress
 from aerobee.spark.network_options import CONNECTING, network_address
+from aerobee.spark.places import spelled_once
 
 _CHECKPOINT: Final = "checkpointLocation"  # Spark's own, which it hands on to sources
 
@@ -68,7 +69,7 @@ def _sink(given: str | None, options: Mapping[str, str], *, stream: bool) -> str
             "writeStream: name the sink by the option sinkId, or give checkpointLocation as an"
             " option of the query: a restarted query finds by it what it has written before"
         )
-    return "checkpoint-" + hashlib.sha256(checkpoint.encode()).hexdigest()[:24]
+    return "checkpoint-" + hashlib.sha256(spelled_once(checkpoint).encode()).hexdigest()[:24]
 
 
 def _topic(option: str, value: str) -> str:

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import TypeAlias
 
 from aerobee.spark.errors import OptionError, StoreUnreadable
-from aerobee.spark.log_files import StorePath, local_path
+from aerobee.spark.log_files import StorePath
+from aerobee.spark.places import store_path
 
 Paths: TypeAlias = str | Sequence[str]
 _LABELLED = re.compile(r"([^=/*?\[\]]+)=(.+)", re.DOTALL)
@@ -63,7 +64,7 @@ def has_queues(store: Store) -> bool:
 
 def is_pattern(path: Paths) -> bool:
     """Whether more stores may be found by the same `path` later on."""
-    parts = map(local_path, _parts(path))
+    parts = map(store_path, _parts(path))
     return any(_WILDCARD.search(part) and not Path(part).is_dir() for part in parts)
 
 
@@ -71,7 +72,7 @@ def _parts(path: Paths) -> list[str]:
     """The paths in a list; a folder whose name has a comma in it stays one."""
     if not isinstance(path, str):
         return [part for part in path if part.strip()]
-    if Path(local_path(path.strip())).is_dir():
+    if Path(store_path(path.strip())).is_dir():
         return [path.strip()]
     return [part.strip() for part in path.split(",") if part.strip()]
 
@@ -79,7 +80,7 @@ def _parts(path: Paths) -> list[str]:
 def _named(part: str) -> Iterator[Store]:
     labelled = None if Path(part).is_dir() else _LABELLED.fullmatch(part)
     label, path = (labelled[1].strip(), labelled[2].strip()) if labelled else ("", part)
-    path = local_path(path)
+    path = store_path(path)
     if Path(path).is_dir() or not _WILDCARD.search(path):
         yield _store(path, label)
         return
@@ -93,7 +94,7 @@ def _named(part: str) -> Iterator[Store]:
     varying = next(at for at, name in enumerate(parts) if _WILDCARD.search(name))
     for match in sorted(Path(*parts[:varying]).glob("/".join(parts[varying:]))):
         try:
-            store = _store(str(match), match.parts[varying])
+            store = _store(str(match.absolute()), match.parts[varying])
         except StoreUnreadable:
             continue  # a pattern also finds what is no store
         found += 1

@@ -76,7 +76,7 @@ class Inline:
         return self
 
 
-def go_on(store: Path | str, lake: Path, **more: Any) -> ExportSummary:
+def go_on(store: Path | str, lake: Path | str, **more: Any) -> ExportSummary:
     """One incremental run."""
     return export(store, lake, **{"incremental": True, **more})
 
