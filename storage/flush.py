@@ -121,14 +121,10 @@ class Flusher:
         begin, end = self._log.flushed_position, self._log.committed
         if self._log_under_way or begin >= end or self._log_failed:
             return
-        fds = [segment.fd for segment in self._log.dirty_segments(begin, end)]
+        syncs = [(segment.fd, LOG_ROUND) for segment in self._log.dirty_segments(begin, end)]
         self._log_target = end
-        try:
-            self._backend.submit(fds, LOG_ROUND)
-        except OSError as error:
-            self._fail(error.errno or 5)
-            return
-        self._log_under_way = len(fds)
+        self._log_under_way = len(syncs)
+        self._backend.submit(syncs, log=True)
 
     def flush_queues(self) -> None:
         """Begin to sync every queue that has changed, unless that is under way."""
@@ -227,11 +223,7 @@ class Flusher:
             return
         round_.to_close += fds
         round_.under_way = len(fds)
-        try:
-            self._backend.submit(fds, QUEUE_ROUND)
-        except OSError as error:
-            round_.under_way = 1
-            self._queue_synced(error.errno or 5)
+        self._backend.submit([(fd, QUEUE_ROUND) for fd in fds])
 
     def _open_files(self, batch: Offsets, round_: QueueRound) -> list[int]:
         """Open the files of some queues; where that fails the round has failed."""

@@ -1,10 +1,13 @@
 """One thread for file work that may take its time; it starts with its first job."""
 
 import errno
+import logging
 import queue
 import threading
 from collections.abc import Callable
 from typing import Protocol
+
+log = logging.getLogger(__name__)
 
 Job = Callable[[], object]
 """Work that touches files only; an OSError of it is reported as its number."""
@@ -30,10 +33,17 @@ class Worker:
         self._thread: threading.Thread | None = None
 
     def put(self, job: Job, token: int) -> None:
-        """Have a job done; its token comes back with the outcome."""
+        """Have a job done, here and now where no thread can be had; its token comes back."""
         if self._thread is None:
-            self._thread = threading.Thread(target=self._work, name="store-files", daemon=True)
-            self._thread.start()
+            thread = threading.Thread(target=self._work, name="store-files", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError as error:  # the next job tries again
+                log.warning("store_thread_failed error=%s", error)
+                self._results.put((token, outcome(job)))
+                self._bell.set()
+                return
+            self._thread = thread
         self._jobs.put((job, token))
 
     def results(self) -> list[Completion]:
@@ -63,4 +73,7 @@ def outcome(job: Job) -> int:
         job()
     except OSError as error:
         return error.errno or errno.EIO
+    except Exception:  # somebody waits for the outcome: a thread must not die of it in silence
+        log.exception("store_job_failed")
+        return errno.EIO
     return 0

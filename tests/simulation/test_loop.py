@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from aerobee.storage.sync_backends import Signal
+from aerobee.storage.signals import Signal
 from simulation.loop import DISK_S, THREAD_S, Stuck, VirtualLoop
 from simulation.process import Process, ProcessDied
 

@@ -3,25 +3,27 @@
 import errno
 import os
 import select
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 from support.logs import ForgetfulFiles
 
+from aerobee.storage.aio import Bell, Kernel, LinuxKernel
 from aerobee.storage.files import Files
+from aerobee.storage.signals import Signal
 from aerobee.storage.sync_backends import (
     AioBackend,
     DirectBackend,
-    Signal,
     SyncBackend,
     ThreadBackend,
     best_backend,
 )
-from aerobee.storage.worker import Completion
+from aerobee.storage.worker import Completion, Worker
 
 MAKERS: dict[str, Callable[[], SyncBackend]] = {
-    "aio": AioBackend,
+    "aio": lambda: AioBackend(Files(), LinuxKernel()),
     "thread": lambda: ThreadBackend(Files()),
     "thread with a pipe": lambda: ThreadBackend(Files(), eventfd=False),
     "direct": lambda: DirectBackend(Files()),
@@ -47,8 +49,8 @@ def test_each_file_completes_with_its_token(maker: str, tmp_path: Path) -> None:
     for _ in range(3):
         for fd in fds:
             os.write(fd, b"data")
-        backend.submit(fds[:15], 7)
-        backend.submit(fds[15:], 8)
+        backend.submit([(fd, 7) for fd in fds[:15]])
+        backend.submit([(fd, 8) for fd in fds[15:]], log=True)
         assert sorted(collect(backend, 20)) == [(7, 0)] * 15 + [(8, 0)] * 5
         assert backend.completed() == []
     backend.close()
@@ -61,7 +63,7 @@ def test_an_error_comes_back_as_its_number(maker: str) -> None:
     """A file number that cannot be synced."""
     backend = MAKERS[maker]()
     read_end, write_end = os.pipe()
-    backend.submit([read_end], 3)
+    backend.submit([(read_end, 3)])
     assert collect(backend, 1) == [(3, errno.EINVAL)]
     backend.close()
     os.close(read_end)
@@ -70,32 +72,155 @@ def test_an_error_comes_back_as_its_number(maker: str) -> None:
 
 @pytest.mark.parametrize("maker", MAKERS)
 def test_other_work_is_done_one_after_the_other(maker: str) -> None:
-    """Jobs report their tokens, an OSError its number; closing waits for them."""
+    """Jobs report their tokens, an OSError its number, all else EIO; closing waits for them."""
     backend = MAKERS[maker]()
     done: list[int] = []
 
     def fails() -> None:
         raise OSError(errno.ENOSPC, "no space")
 
+    def is_wrong() -> None:
+        raise MemoryError
+
     backend.run(lambda: done.append(1), 4)
     backend.run(fails, 5)
-    assert collect(backend, 2) == [(4, 0), (5, errno.ENOSPC)]
+    backend.run(is_wrong, 5)
+    assert collect(backend, 3) == [(4, 0), (5, errno.ENOSPC), (5, errno.EIO)]
     backend.run(lambda: done.append(2), 6)
     backend.close()
     assert done == [1, 2]
 
 
-def test_aio_refuses_what_it_cannot_sync(tmp_path: Path) -> None:
-    """A pipe at once; more than the kernel's queue holds as well."""
-    backend = AioBackend()
+def test_work_is_done_where_no_thread_can_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At the limit of threads a job takes the loop's time, but it is done and told of."""
+
+    def refuses(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuses)
+    backend = ThreadBackend(Files())
+    backend.run(lambda: None, 6)
+    assert backend.completed() == [(6, 0)]
+    backend.close()
+
+
+@pytest.mark.skipif(os.uname().sysname != "Linux", reason="AIO is Linux's")
+def test_aio_tells_of_what_it_cannot_sync() -> None:
+    """A pipe is no file: its completion says so, and so does the probe."""
+    backend = AioBackend(Files(), LinuxKernel())
     read_end, write_end = os.pipe()
     with pytest.raises(OSError):
         backend.probe(read_end)
-    with pytest.raises(OSError):
-        backend.submit([write_end] * 300, 1)
+    backend.submit([(write_end, 5)])
+    assert collect(backend, 1) == [(5, errno.EINVAL)]
     backend.close()
     os.close(read_end)
     os.close(write_end)
+
+
+@pytest.mark.skipif(os.uname().sysname != "Linux", reason="AIO is Linux's")
+def test_more_files_than_slots_are_synced_later(tmp_path: Path) -> None:
+    """A full queue of the kernel's context is no error of the disk."""
+    backend = AioBackend(Files(), LinuxKernel())
+    fd = os.open(tmp_path / "file", os.O_RDWR | os.O_CREAT)
+    backend.submit([(fd, token) for token in range(1, 1001)])
+    assert sorted(collect(backend, 1000)) == [(token, 0) for token in range(1, 1001)]
+    backend.close()
+    os.close(fd)
+
+
+class InventedKernel:
+    """Takes syncs as it is told, and completes them when it is told."""
+
+    def __init__(self) -> None:
+        self.answers: list[int | OSError] = []  # to the next calls of submit; then all is taken
+        self.begun: list[tuple[int, int]] = []
+        self.done: list[Completion] = []
+
+    def bell(self) -> Signal:
+        """A real one."""
+        return Signal()
+
+    def jobs(self, bell: Bell) -> Worker:
+        """A real one."""
+        return Worker(bell)
+
+    def setup(self, slots: int) -> int:
+        """One context for all."""
+        return slots
+
+    def submit(self, context: int, syncs: Sequence[tuple[int, int]], bell: Bell) -> int:
+        """Take as many as was said, or raise what was said."""
+        answer = self.answers.pop(0) if self.answers else len(syncs)
+        if isinstance(answer, OSError):
+            raise answer
+        accepted = min(answer, len(syncs))
+        self.begun += syncs[:accepted]
+        assert len(self.begun) <= context, "more than the context has slots"
+        return accepted
+
+    def complete(self, count: int) -> None:
+        """Let some of what has begun end well."""
+        self.done += [(token, 0) for _, token in self.begun[:count]]
+        del self.begun[:count]
+
+    def events(self, context: int) -> list[Completion]:
+        """What was completed."""
+        done, self.done = self.done, []
+        return done
+
+    def destroy(self, context: int) -> None:
+        """Nothing is left of it."""
+
+
+def test_a_submission_that_is_taken_in_part_completes_in_full() -> None:
+    """The kernel may take a few, then refuse one: each token comes back once, as it ended."""
+    kernel = InventedKernel()
+    backend = AioBackend(Files(), kernel)
+    kernel.answers = [2, OSError(errno.EBADF, "closed"), 1, OSError(errno.EAGAIN, "no room")]
+    backend.submit([(9, token) for token in range(1, 7)])
+    assert [token for _, token in kernel.begun] == [1, 2, 4]
+    assert backend.completed() == [(3, errno.EBADF)]
+    kernel.complete(3)
+    assert backend.completed() == [(1, 0), (2, 0), (4, 0)]
+    assert [token for _, token in kernel.begun] == [5, 6], "what waited has begun"
+    kernel.complete(2)
+    assert backend.completed() == [(5, 0), (6, 0)]
+    backend.close()
+
+
+def test_the_log_has_slots_however_many_queues_are_synced() -> None:
+    """Its files pass those of queues that wait, and find room where queues do not."""
+    kernel = InventedKernel()
+    backend = AioBackend(Files(), kernel)
+    backend.submit([(9, 1)] * 500)
+    backend.submit([(9, 2)] * 10, log=True)
+    assert [token for _, token in kernel.begun].count(2) == 10
+    backend.submit([(9, 3)] * 40, log=True)
+    kernel.complete(100)
+    backend.completed()
+    assert [token for _, token in kernel.begun].count(3) == 40
+    backend.close()
+
+
+def test_a_kernel_without_room_at_all_leaves_the_sync_to_the_thread(tmp_path: Path) -> None:
+    """Nothing is under way whose end would remind us, so the thread does it."""
+    kernel = InventedKernel()
+    backend = AioBackend(Files(), kernel)
+    kernel.answers = [OSError(errno.EAGAIN, "no room")]
+    fd = os.open(tmp_path / "file", os.O_RDWR | os.O_CREAT)
+    backend.submit([(fd, 4)])
+    assert collect(backend, 1) == [(4, 0)]
+    backend.close()
+    os.close(fd)
+
+
+class DoorWithKernel(ForgetfulFiles):
+    """A test's door that wants the production's backend above its kernel."""
+
+    def kernel(self) -> Kernel:
+        """The machine's own will do."""
+        return LinuxKernel()
 
 
 def test_the_best_backend_falls_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,8 +232,10 @@ def test_the_best_backend_falls_back(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("platform.system", lambda: "Darwin")
     backends.append(best_backend(Files(), fd))
     backends.append(best_backend(ForgetfulFiles(), fd))
+    monkeypatch.undo()
+    backends.append(best_backend(DoorWithKernel(), fd))
     assert [type(backend) for backend in backends] == [
-        AioBackend, ThreadBackend, ThreadBackend, DirectBackend,
+        AioBackend, ThreadBackend, ThreadBackend, DirectBackend, AioBackend,
     ]  # fmt: skip
     for backend in backends:
         backend.close()
