@@ -20,7 +20,7 @@ from aerobee.broker.fast_sends import FastSends
 from aerobee.broker.filters import load_parser
 from aerobee.broker.hold import SWEEP_INTERVAL_MS, Holds
 from aerobee.broker.hooks import Hooks
-from aerobee.broker.live_settings import LiveSettings
+from aerobee.broker.live import Live
 from aerobee.broker.member_parts import follow_members
 from aerobee.broker.metrics import SAMPLE_INTERVAL_S, Metrics
 from aerobee.broker.pulling import NoPulls, Pull, Pulls
@@ -28,6 +28,7 @@ from aerobee.broker.registration import Registration
 from aerobee.broker.request_modes import RequestModeTable
 from aerobee.broker.routes import FAMILIES
 from aerobee.broker.settings import BrokerSettings
+from aerobee.broker.settings_changes import SettingsChanges
 from aerobee.broker.tables import Tables
 from aerobee.broker.tick import Tick
 from aerobee.broker.topic_queues import AckStyle, TopicQueues
@@ -65,7 +66,7 @@ class Broker:
     """
 
     def __init__(self, settings: BrokerSettings, config_file: Path | None = None) -> None:
-        self.settings = settings
+        self.live = Live(settings)
         self._config_file = config_file  # where settings that are changed at run time are kept
         self.port = settings.listen_port
         self.context: Context
@@ -79,6 +80,11 @@ class Broker:
         self._fast_traffic: Traffic
         self._pulls: Pulls
         self._tables: Tables
+
+    @property
+    def settings(self) -> BrokerSettings:
+        """The settings in force at this moment."""
+        return self.live.current
 
     @property
     def hooks(self) -> Hooks:
@@ -111,9 +117,9 @@ class Broker:
         start(self._every(SAMPLE_INTERVAL_S, self._sample), "samples")
         flush_interval_s = self.store.settings.flush_interval_ms / 1000
         start(self._every(flush_interval_s * EARLY, self.store.tick), "flush")
-        tables, settings = self._tables, lambda: self.settings
-        start(tables.save(settings), "tables")
-        start(tables.save_delay_offsets(settings, self.context.delays), "delay offsets")
+        tables = self._tables
+        start(tables.save(self.live), "tables")
+        start(tables.save_delay_offsets(self.live, self.context.delays), "delay offsets")
         start(self._start_http(), "http")
         self.context.delays.start()
         gc.collect()
@@ -140,15 +146,10 @@ class Broker:
             raise unsaved
 
     def _apply(self, settings: BrokerSettings) -> None:
-        """Take settings that were changed at run time; those that need a restart wait for it."""
+        """Make anew what was made from settings, after the parts that it is made of."""
         context = self.context
-        if settings.enable_property_filter and not self.settings.enable_property_filter:
+        if settings.enable_property_filter:
             self._tasks.start(load_parser(), "parser of filters")
-        self.settings = context.settings = settings
-        self.store.apply(settings.store)
-        context.topics.apply(settings)
-        context.groups.apply(settings)
-        context.queues.forget_checks()
         for traffic in (self._traffic, self._fast_traffic):
             traffic.sends = FastSends(context)
         self._traffic.pulls = self._pulls = Pulls(context)
@@ -193,8 +194,9 @@ class Broker:
 
     def _build(self, loop: asyncio.AbstractEventLoop, port: int) -> None:
         """Make every part of the broker and connect them."""
-        settings, store = self.settings, self.store
-        self._tables = tables = Tables.load(settings)
+        settings, store, live = self.settings, self.store, self.live
+        live.on_change(lambda changed: store.apply(changed.store))
+        self._tables = tables = Tables.load(live)
         topics, groups, offsets = tables.topics, tables.groups, tables.offsets
         self._pool = ConnectionPool()
         host = (settings.broker_ip1, port)
@@ -202,6 +204,7 @@ class Broker:
         tick = Tick(loop, store)
         style = AckStyle(settings.region_id, settings.trace_on, store_host.hex().upper())
         queues = TopicQueues(store, style)
+        live.on_change(queues.apply)
         appender = Appender(store, tick)
         delays = DelayService(
             store, queues, appender, tick, wall_clock_ms, loop.call_later, settings.delay_levels_ms
@@ -214,11 +217,9 @@ class Broker:
             settings.held_pulls_per_connection_max,
             loop.call_soon,
         )
-        parts = follow_members(
-            loop, lambda: self.settings, tables, queues, holds, self._tasks.start
-        )
+        parts = follow_members(loop, live, tables, queues, holds, self._tasks.start)
         self.context = Context(
-            settings=settings,
+            live=live,
             store=store,
             topics=topics,
             groups=groups,
@@ -226,7 +227,7 @@ class Broker:
             members=parts.members,
             locks=parts.locks,
             handovers=parts.handovers,
-            routes=TopicRoutes(lambda: self.settings, topics, self._pool, steady_clock_ms),
+            routes=TopicRoutes(live, topics, self._pool, steady_clock_ms),
             request_modes=RequestModeTable(settings.config_dir),
             broadcasts=BroadcastOffsets(parts.members, offsets, store, wall_clock_ms),
             queues=queues,
@@ -234,12 +235,10 @@ class Broker:
             appender=appender,
             holds=holds,
             hooks=Hooks(queues.forget_checks),
-            registration=Registration(
-                lambda: self.settings, topics, self._pool, f"{host[0]}:{host[1]}"
-            ),
+            registration=Registration(live, topics, self._pool, f"{host[0]}:{host[1]}"),
             metrics=Metrics(),
             now_ms=wall_clock_ms,
-            live=LiveSettings(settings, self._config_file, wall_clock_ms, self._apply),
+            changes=SettingsChanges(live, self._config_file, wall_clock_ms),
             delays=delays,
             delay_offsets=tables.delay_offsets,
             announcing={},
@@ -260,15 +259,12 @@ class Broker:
             sends=FastSends(context),
             pulls=self._pulls,
             tick=context.tick,
-            stalls=Stalls(
-                loop,
-                store.allocator.when_progress,
-                settings.wait_time_mills_in_send_queue / 1000,
-            ),
+            stalls=Stalls(loop, store.allocator.when_progress, self.live),
             store_host=context.store_host,
             now_ms=wall_clock_ms,
         )
         self._fast_traffic = replace(self._traffic, pulls=NoPulls())
+        self.live.on_change(self._apply)
 
     def _serve_again(self, pull: Pull, expired: bool) -> bool:
         return self._pulls.serve_again(pull, expired)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from aerobee.broker.handover import Handovers
     from aerobee.broker.hold import Holds
     from aerobee.broker.hooks import Hooks
-    from aerobee.broker.live_settings import LiveSettings
+    from aerobee.broker.live import Live
     from aerobee.broker.members import Members
     from aerobee.broker.metrics import Metrics
     from aerobee.broker.offsets import OffsetTable
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from aerobee.broker.registration import Registration
     from aerobee.broker.request_modes import RequestModeTable
     from aerobee.broker.settings import BrokerSettings
+    from aerobee.broker.settings_changes import SettingsChanges
     from aerobee.broker.tick import Tick
     from aerobee.broker.topic_queues import TopicQueues
     from aerobee.broker.topic_routes import TopicRoutes
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 class Context:
     """Built once by `Broker`; only the event loop's thread touches what is in it."""
 
-    settings: "BrokerSettings"
+    live: "Live"
     store: "MessageStore"
     topics: "TopicTable"
     groups: "GroupTable"
@@ -53,9 +54,14 @@ class Context:
     registration: "Registration"
     metrics: "Metrics"
     now_ms: Callable[[], int]
-    live: "LiveSettings"
+    changes: "SettingsChanges"
     delays: "DelayService"
     delay_offsets: "DelayOffsetTable"
     announcing: "dict[str, asyncio.Future[None]]"  # topics on their way to disk and nameservers
     host: tuple[str, int]  # under which clients reach this broker
     store_host: bytes  # ip and port as records carry it: 8 or 20 bytes
+
+    @property
+    def settings(self) -> "BrokerSettings":
+        """The settings in force at this moment; not to be kept."""
+        return self.live.current

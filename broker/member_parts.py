@@ -8,10 +8,10 @@ from typing import Any
 from aerobee.broker.change_notices import ChangeNotices
 from aerobee.broker.handover import Handovers
 from aerobee.broker.hold import Holds
+from aerobee.broker.live import Live
 from aerobee.broker.member_limits import MemberLimits
 from aerobee.broker.members import Members
 from aerobee.broker.queue_locks import QueueLocks
-from aerobee.broker.settings import BrokerSettings
 from aerobee.broker.surroundings import BrokerSurroundings
 from aerobee.broker.tables import Tables
 from aerobee.broker.topic_queues import TopicQueues
@@ -30,7 +30,7 @@ class MemberParts:
 
 def follow_members(
     loop: asyncio.AbstractEventLoop,
-    settings: Callable[[], BrokerSettings],
+    live: Live,
     tables: Tables,
     queues: TopicQueues,
     holds: Holds,
@@ -38,10 +38,12 @@ def follow_members(
 ) -> MemberParts:
     """Make the registries of members, locks and owners.
 
-    `settings` returns the present ones, `start` runs what has to wait for a member's answer.
+    `start` runs what has to wait for a member's answer.
     """
-    first = settings()
-    notices = ChangeNotices(loop.call_later, lambda: settings().notify_consumer_ids_changed_enable)
+    first = live.current
+    notices = ChangeNotices(
+        loop.call_later, lambda: live.current.notify_consumer_ids_changed_enable
+    )
     limits = MemberLimits(first.memberships_max, first.subscription_bytes_max)
     members = Members(
         lambda group, told: handovers.notify(group, told),
@@ -65,9 +67,9 @@ def follow_members(
         around,
         clock_ms=steady_clock_ms,
         later=loop.call_later,
-        wait_ms=lambda: settings().handover_wait_millis,
+        wait_ms=lambda: live.current.handover_wait_millis,
         queues_max=first.owned_queues_max,
-        drain_ms=lambda: settings().handover_drain_millis,
+        drain_ms=lambda: live.current.handover_drain_millis,
         notify=notices,
     )
     members.watchers.append(handovers)

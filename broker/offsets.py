@@ -15,6 +15,7 @@ from typing import Final
 import msgspec
 
 from aerobee.broker.json_files import TableFile, decode_table
+from aerobee.broker.settings import BrokerSettings
 from aerobee.remoting.bodies import ConsumerOffsets, DataVersion
 
 log = logging.getLogger(__name__)
@@ -56,6 +57,11 @@ class OffsetTable:
         self.data_version = DataVersion(timestamp=now_ms())
         self.file = TableFile(folder / "consumerOffset.json", self.encode)
         self.file.mark()
+
+    def apply(self, settings: BrokerSettings) -> None:
+        """Take settings that were changed at run time; what is there already stays."""
+        self._version_step = settings.consumer_offset_update_version_step
+        self._offsets_max = settings.offsets_max
 
     def load(self) -> None:
         """Read consumerOffset.json, if there is one."""

@@ -10,11 +10,12 @@ the topics are on this broker's disk and every nameserver that answers has them,
 import asyncio
 import logging
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any, Final, Protocol
 
 import msgspec
 
+from aerobee.broker.live import Live
 from aerobee.broker.settings import BrokerSettings
 from aerobee.broker.topics import TopicTable
 from aerobee.remoting.bodies import DataVersion, KVTable, TopicConfig, decode_body, encode_body
@@ -90,16 +91,17 @@ class Registration:
 
     def __init__(
         self,
-        settings: Callable[[], BrokerSettings],
+        live: Live,
         topics: TopicTable,
         caller: Caller,
         address: str,
     ) -> None:
-        self._settings = settings
+        self._live = live
         self._topics = topics
         self._caller = caller
         self.address = address
-        self.nameservers = [Nameserver(server) for server in settings().nameservers]
+        self.nameservers = [Nameserver(server) for server in live.current.nameservers]
+        live.on_change(self._follow)
         self._tasks = Tasks()
         self._closing = False
 
@@ -124,7 +126,7 @@ class Registration:
             for server in self.nameservers:
                 if server.worker is not None:
                     continue
-                if everybody and server.knows_us and not self._settings().force_register:
+                if everybody and server.knows_us and not self._live.current.force_register:
                     self._tasks.start(self._refresh(server), f"refresh {server.address}")
                 elif everybody or not server.knows_us:
                     self._tell(server, None)
@@ -139,6 +141,30 @@ class Registration:
     async def announce_all(self) -> None:
         """Tell every nameserver everything: a permission of the whole broker has changed."""
         await asyncio.gather(self._topics.file.flush(), self._tell_all(None))
+
+    def _follow(self, settings: BrokerSettings) -> None:
+        """Take leave of nameservers that are no longer named, and register with new ones."""
+        known = {server.address: server for server in self.nameservers}
+        if self._closing or list(known) == list(settings.nameservers):
+            return
+        new = [address for address in settings.nameservers if address not in known]
+        gone = [server for address, server in known.items() if address not in settings.nameservers]
+        self.nameservers = [
+            known.get(address) or Nameserver(address) for address in settings.nameservers
+        ]
+        log.info("nameservers changed new=%s gone=%s", new, [server.address for server in gone])
+        for server in self.nameservers:
+            if server.address in new:
+                self._tell(server, None)
+        for server in gone:
+            self._tasks.start(self._leave(server), f"leave {server.address}")
+
+    async def _leave(self, server: Nameserver) -> None:
+        """Take leave of one nameserver, after what it is being told."""
+        while server.batch is not None:
+            await server.batch
+        if server.address not in (each.address for each in self.nameservers):
+            await self._unregister(server)
 
     async def stop(self) -> None:
         """Take leave of every nameserver; bounded by `UNREGISTER_TIMEOUT_S`."""
@@ -159,7 +185,7 @@ class Registration:
                 awaited[batch] = server
         if not awaited:
             return
-        timeout_s = self._settings().announce_timeout_ms / 1000
+        timeout_s = self._live.current.announce_timeout_ms / 1000
         _, late = await asyncio.wait(awaited, timeout=timeout_s)
         for batch in late:
             server = awaited[batch]
@@ -225,7 +251,7 @@ class Registration:
             self._tell(server, None)
 
     async def _is_behind(self, server: Nameserver) -> bool:
-        settings = self._settings()
+        settings = self._live.current
         header = QueryDataVersionRequest(
             broker_name=settings.broker_name,
             broker_addr=self.address,
@@ -247,7 +273,7 @@ class Registration:
             return True
 
     async def _unregister(self, server: Nameserver) -> None:
-        settings = self._settings()
+        settings = self._live.current
         header = UnregisterBrokerRequest(
             broker_name=settings.broker_name,
             broker_addr=self.address,
@@ -264,7 +290,7 @@ class Registration:
     ) -> Command | None:
         """Return the reply, or None (and a log line when that is news) where none came."""
         if timeout_s is None:
-            timeout_s = self._settings().register_broker_timeout_mills / 1000
+            timeout_s = self._live.current.register_broker_timeout_mills / 1000
         try:
             reply = await self._caller.call(server.address, command, timeout_s)
         except (AerobeeError, OSError, TimeoutError) as error:
@@ -279,7 +305,7 @@ class Registration:
         return reply
 
     def _registration(self, configs: Iterable[TopicConfig]) -> Command:
-        settings = self._settings()
+        settings = self._live.current
         permission = settings.broker_permission
         table = {}
         for config in configs:
@@ -305,7 +331,7 @@ class Registration:
         )
 
     def _period_s(self) -> float:
-        period_ms = self._settings().register_name_server_period
+        period_ms = self._live.current.register_name_server_period
         return min(max(period_ms, PERIOD_MS_MIN), PERIOD_MS_MAX) / 1000
 
 

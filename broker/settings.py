@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator
 
 from aerobee.remoting.net.settings import NetSettings
-from aerobee.remoting.settings import GivenPath
+from aerobee.remoting.settings import AtStart, GivenPath, Guarded
 from aerobee.storage.settings import StoreSettings
 
 _MILLISECONDS_MAX: Final = 7 * 24 * 3600 * 1000
@@ -60,45 +60,53 @@ Ratio = Annotated[int, AfterValidator(_nearest_ratio), Field(ge=_RATIO_MIN, le=_
 
 
 class BrokerSettings(NetSettings):
-    """Settings of one broker process; frozen, a change at run time makes a new value."""
+    """Settings of one broker process; frozen, a change at run time makes a new value.
+
+    What is not marked `AtStart` works at once when it is changed by code 25; who keeps a copy of it
+    follows `Live.on_change`. What is `Guarded` is taken from `adminAllowedNetworks` alone.
+    """
 
     # Who and where
-    broker_cluster_name: str = Field(default="DefaultCluster", min_length=1)
-    broker_name: str = Field(default="broker-a", min_length=1)  # RocketMQ: the host's name
-    broker_id: int = Field(default=0, ge=0)  # 0 is the master
-    broker_role: Literal["ASYNC_MASTER", "SYNC_MASTER", "SLAVE"] = "ASYNC_MASTER"
-    broker_ip1: str = Field(
+    broker_cluster_name: AtStart[Guarded[str]] = Field(default="DefaultCluster", min_length=1)
+    # RocketMQ: the host's name
+    broker_name: AtStart[Guarded[str]] = Field(default="broker-a", min_length=1)
+    broker_id: AtStart[Guarded[int]] = Field(default=0, ge=0)  # 0 is the master
+    broker_role: AtStart[Guarded[Literal["ASYNC_MASTER", "SYNC_MASTER", "SLAVE"]]] = "ASYNC_MASTER"
+    # what clients are told to dial
+    broker_ip1: AtStart[Guarded[str]] = Field(
         default_factory=local_address, min_length=1, validation_alias="brokerIP1"
-    )  # what clients are told to dial
-    broker_ip2: str = Field(default="", validation_alias="brokerIP2")  # "" is brokerIP1
-    listen_port: int = Field(default=10911, ge=0, le=65535)  # 0 takes a free one; not 1 and 2
-    ha_listen_port: int = Field(default=10912, ge=0, le=65535)
-    namesrv_addr: str = ""  # "host:port;host:port"; "" serves without a nameserver
+    )
+    # "" is brokerIP1
+    broker_ip2: AtStart[Guarded[str]] = Field(default="", validation_alias="brokerIP2")
+    # 0 takes a free one; not 1 and 2
+    listen_port: AtStart[Guarded[int]] = Field(default=10911, ge=0, le=65535)
+    ha_listen_port: AtStart[Guarded[int]] = Field(default=10912, ge=0, le=65535)
+    namesrv_addr: Guarded[str] = ""  # "host:port;host:port"; "" serves without a nameserver
     broker_permission: int = Field(default=6, ge=0, le=7)
 
     # one read of 256 KiB holds 180 messages of 1 KiB, 500 of 128 bytes: each read is one turn
-    frames_per_turn_max: int = Field(default=1024, ge=1)
+    frames_per_turn_max: AtStart[int] = Field(default=1024, ge=1)
 
     # Topics and groups
     auto_create_topic_enable: bool = True
-    default_topic_queue_nums: Queues = 8
-    cluster_topic_enable: bool = True
-    broker_topic_enable: bool = True
+    default_topic_queue_nums: AtStart[Queues] = 8
+    cluster_topic_enable: AtStart[bool] = True
+    broker_topic_enable: AtStart[bool] = True
     auto_create_subscription_group: bool = True
     enable_create_sys_group: bool = True
     enable_mixed_message_type: bool = False
     validate_system_topic_when_update_topic: bool = True
     clear_retry_topic_when_delete_topic: bool = True
-    trace_topic_enable: bool = False
-    msg_trace_topic_name: str = "RMQ_SYS_TRACE_TOPIC"
-    revive_queue_num: Queues = 8
-    timer_wheel_enable: bool = True
+    trace_topic_enable: AtStart[bool] = False
+    msg_trace_topic_name: AtStart[str] = "RMQ_SYS_TRACE_TOPIC"
+    revive_queue_num: AtStart[Queues] = 8
+    timer_wheel_enable: AtStart[bool] = True
     topics_max: int = Field(default=200_000, ge=100)  # ours: what clients may make one by one
     groups_max: int = Field(default=200_000, ge=100)  # ours
     offsets_max: int = Field(default=2_000_000, ge=100)  # ours: committed, of all groups' queues
 
     # Sending
-    max_message_size: int = Field(default=4 << 20, ge=1, le=1 << 30)  # bytes of a body
+    max_message_size: AtStart[int] = Field(default=4 << 20, ge=1, le=1 << 30)  # bytes of a body
     start_accept_send_request_time_stamp: int = Field(default=0, ge=0)
     region_id: str = "DefaultRegion"
     trace_on: bool = True
@@ -115,8 +123,9 @@ class BrokerSettings(NetSettings):
     max_transfer_count_on_message_in_disk: int = Field(default=8, ge=1)
     access_message_in_memory_max_ratio: int = Field(default=40, ge=1, le=100)
     max_filter_message_size: int = Field(default=16_000, ge=20)
-    held_pulls_max: int = Field(default=200_000, ge=1)  # ours: pulls that wait for a message
-    held_pulls_per_connection_max: int = Field(default=20_000, ge=1)  # ours
+    # ours: pulls that wait for a message
+    held_pulls_max: AtStart[int] = Field(default=200_000, ge=1)
+    held_pulls_per_connection_max: AtStart[int] = Field(default=20_000, ge=1)  # ours
     reject_pull_consumer_enable: bool = False
     enable_property_filter: bool = False  # SQL92
     slave_read_enable: bool = False
@@ -128,13 +137,16 @@ class BrokerSettings(NetSettings):
     groups_per_heartbeat_max: int = Field(default=1000, ge=1)  # ours
     subscriptions_per_group_max: int = Field(default=1000, ge=1)  # ours
     client_id_chars_max: int = Field(default=1024, ge=1)  # ours
-    memberships_max: int = Field(default=1_000_000, ge=1)  # ours: clients in groups, all together
-    subscription_bytes_max: int = Field(default=256 << 20, ge=1 << 10)  # ours: of all clients
+    # ours: clients in groups, all together
+    memberships_max: AtStart[int] = Field(default=1_000_000, ge=1)
+    # ours: of all clients
+    subscription_bytes_max: AtStart[int] = Field(default=256 << 20, ge=1 << 10)
     handover_wait_millis: int = Field(default=2000, ge=0, le=60_000)  # ours: 0 holds nothing
     handover_drain_millis: int = Field(
         default=10_000, ge=0, le=60_000
     )  # ours: 0 lets nobody finish
-    owned_queues_max: int = Field(default=500_000, ge=1)  # ours: of all groups; locks likewise
+    # ours: of all groups; locks likewise
+    owned_queues_max: AtStart[int] = Field(default=500_000, ge=1)
     default_message_request_mode: str = "PULL"
     server_load_balancer_enable: bool = True  # false: who asks for its share gets all queues
     use_server_side_reset_offset: bool = True  # false: consumers are told (220), and must be online
@@ -149,37 +161,45 @@ class BrokerSettings(NetSettings):
     announce_timeout_ms: Milliseconds = 1000  # ours: how long a new topic waits for nameservers
 
     # Store
-    store_path_root_dir: GivenPath = Field(default_factory=lambda: Path.home() / "store")
-    store_path_commit_log: Annotated[Path | None, BeforeValidator(_path_or_none)] = (
-        None  # None is commitlog/ under the root
+    store_path_root_dir: AtStart[Guarded[GivenPath]] = Field(
+        default_factory=lambda: Path.home() / "store"
     )
-    mapped_file_size_commit_log: int = Field(default=1 << 30, ge=64 << 10, le=(1 << 31) - 1)
-    mapped_file_size_consume_queue: int = Field(default=6_000_000, ge=20, le=(1 << 31) - 1)
-    flush_disk_type: Literal["ASYNC_FLUSH", "SYNC_FLUSH"] = "ASYNC_FLUSH"
-    flush_interval_commit_log: Milliseconds = 500
-    flush_interval_consume_queue: Milliseconds = 1000
-    prepared_bytes: int = Field(default=64 << 20, ge=4 << 10)  # ours: zeroed ahead of the log's end
-    helper_process: bool = True  # ours: whether another process prepares them
-    sync_flush_timeout: Milliseconds = 5000
-    file_reserved_time: int = Field(default=72, ge=1)  # hours
-    delete_when: str = Field(
+    store_path_commit_log: AtStart[
+        Guarded[Annotated[Path | None, BeforeValidator(_path_or_none)]]
+    ] = None  # None is commitlog/ under the root
+    mapped_file_size_commit_log: AtStart[Guarded[int]] = Field(
+        default=1 << 30, ge=64 << 10, le=(1 << 31) - 1
+    )
+    mapped_file_size_consume_queue: AtStart[Guarded[int]] = Field(
+        default=6_000_000, ge=20, le=(1 << 31) - 1
+    )
+    flush_disk_type: AtStart[Guarded[Literal["ASYNC_FLUSH", "SYNC_FLUSH"]]] = "ASYNC_FLUSH"
+    flush_interval_commit_log: AtStart[Milliseconds] = 500
+    flush_interval_consume_queue: AtStart[Milliseconds] = 1000
+    # ours: zeroed ahead of the log's end
+    prepared_bytes: AtStart[int] = Field(default=64 << 20, ge=4 << 10)
+    helper_process: AtStart[bool] = True  # ours: whether another process prepares them
+    sync_flush_timeout: AtStart[Milliseconds] = 5000
+    file_reserved_time: Guarded[int] = Field(default=72, ge=1)  # hours
+    delete_when: Guarded[str] = Field(
         default="04", pattern=r"^\s*0*(1?[0-9]|2[0-3])(\s*;\s*0*(1?[0-9]|2[0-3]))*[\s;]*$"
     )  # hours of the day, as Integer.parseInt reads them
-    disk_max_used_space_ratio: Ratio = 75
-    disk_space_clean_forcibly_ratio: Ratio = 85
-    disk_space_warning_level_ratio: Ratio = 90
-    message_delay_level: str = Field(
+    disk_max_used_space_ratio: Guarded[Ratio] = 75
+    disk_space_clean_forcibly_ratio: Guarded[Ratio] = 85
+    disk_space_warning_level_ratio: Guarded[Ratio] = 90
+    message_delay_level: AtStart[str] = Field(
         default="1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h",
         pattern=r"^\s*\d{1,9}[smhd](\s+\d{1,9}[smhd]){0,127}\s*$",
     )
     flush_delay_offset_interval: Milliseconds = 10_000
 
     # Operation
-    http_host: str = "127.0.0.1"
-    http_port: Annotated[int | None, BeforeValidator(_port_or_off)] = Field(
+    http_host: AtStart[Guarded[str]] = "127.0.0.1"
+    # None is listenPort + 2, -1 or "off" none, 0 a free one
+    http_port: AtStart[Guarded[Annotated[int | None, BeforeValidator(_port_or_off)]]] = Field(
         default=None, ge=-1, le=65535
-    )  # None is listenPort + 2, -1 or "off" none, 0 a free one
-    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
+    )
+    log_level: AtStart[Literal["DEBUG", "INFO", "WARNING", "ERROR"]] = "INFO"
     config_black_list: str = "configBlackList;brokerConfigPath"
 
     @field_validator("broker_name", "broker_cluster_name")
@@ -282,18 +302,3 @@ class BrokerSettings(NetSettings):
         if self.http_port is None:
             return self.listen_port + 2 if 0 < self.listen_port < 65534 else 0
         return None if self.http_port < 0 else self.http_port
-
-
-NEEDS_RESTART: Final = frozenset(NetSettings.model_fields) | {
-    "broker_cluster_name", "broker_name", "broker_id", "broker_role", "broker_ip1", "broker_ip2",
-    "listen_port", "ha_listen_port", "held_pulls_max",
-    "held_pulls_per_connection_max", "memberships_max", "subscription_bytes_max",
-    "owned_queues_max", "cluster_topic_enable",
-    "broker_topic_enable", "trace_topic_enable", "msg_trace_topic_name", "revive_queue_num",
-    "timer_wheel_enable", "store_path_root_dir", "store_path_commit_log",
-    "mapped_file_size_commit_log", "mapped_file_size_consume_queue", "flush_disk_type",
-    "flush_interval_commit_log", "flush_interval_consume_queue", "prepared_bytes",
-    "helper_process", "sync_flush_timeout", "max_message_size", "message_delay_level",
-    "http_host", "http_port", "log_level",
-}  # fmt: skip
-"""Attributes whose change is kept but takes effect at the next start."""

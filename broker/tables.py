@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Self
 
 from aerobee.broker.delay_offsets import DelayOffsetTable
@@ -15,7 +15,7 @@ from aerobee.remoting.clocks import wall_clock_ms
 if TYPE_CHECKING:
     from aerobee.broker.delay import DelayService
     from aerobee.broker.json_files import TableFile
-    from aerobee.broker.settings import BrokerSettings
+    from aerobee.broker.live import Live
 
 log = logging.getLogger(__name__)
 
@@ -39,8 +39,9 @@ class Tables:
         self.delay_offsets = delay_offsets
 
     @classmethod
-    def load(cls, settings: "BrokerSettings") -> Self:
+    def load(cls, live: "Live") -> Self:
         """Read what earlier runs have kept; delay offsets are read by who recovers from them."""
+        settings = live.current
         folder = settings.config_dir
         topics = TopicTable(
             system_topics(settings),
@@ -65,24 +66,24 @@ class Tables:
         topics.load()
         groups.load()
         offsets.load()
+        for table in (topics, groups, offsets):
+            live.on_change(table.apply)
         return cls(topics, groups, offsets, DelayOffsetTable(wall_clock_ms, folder))
 
-    async def save(self, settings: "Callable[[], BrokerSettings]") -> None:
+    async def save(self, live: "Live") -> None:
         """Write what has changed, every `flushConsumerOffsetInterval`."""
         while True:
-            await asyncio.sleep(settings().flush_consumer_offset_interval / 1000)
+            await asyncio.sleep(live.current.flush_consumer_offset_interval / 1000)
             for flush in (self.topics.file.flush, self.groups.file.flush, self.offsets.flush):
                 try:
                     await flush()
                 except OSError as error:  # of one file: the others are written all the same
                     log.error("table_not_saved error=%s", error)
 
-    async def save_delay_offsets(
-        self, settings: "Callable[[], BrokerSettings]", delays: "DelayService"
-    ) -> None:
+    async def save_delay_offsets(self, live: "Live", delays: "DelayService") -> None:
         """Write how far delayed messages were delivered, as far as the disk has them."""
         while True:
-            await asyncio.sleep(settings().flush_delay_offset_interval / 1000)
+            await asyncio.sleep(live.current.flush_delay_offset_interval / 1000)
             self.delay_offsets.update(delays.settled())
             try:
                 await self.delay_offsets.file.flush()

@@ -1,11 +1,12 @@
 """What the broker keeps for each queue: who waits on it, how to answer, what arrived."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from aerobee.broker.settings import BrokerSettings
 from aerobee.remoting.codes import Perm
 from aerobee.remoting.command import VERSION
 from aerobee.storage.consume_queue import ConsumeQueue
@@ -59,6 +60,12 @@ class TopicQueue:
         self.arrived_bytes = 0
         self.lane: object = None  # what compiled code keeps of this queue
         self.holds: dict[HeldPull, None] = {}  # in the order they came
+        self.ack = self.batch_ack = b""
+        self.answer_in(style)
+
+    def answer_in(self, style: AckStyle) -> None:
+        """Let acknowledgements be of this style from now on."""
+        queue_id, self.lane = self.queue_id, None  # it has a copy
         trace = "true" if style.trace_on else "false"
         region = in_template(style.region)
         text = ACK % (region, trace, style.store_host_hex, queue_id, VERSION)
@@ -111,6 +118,15 @@ class TopicQueues:
     def forget_checks(self) -> None:
         """Empty the short list: a topic, a permission or a setting has changed."""
         self.fast.clear()
+
+    def apply(self, settings: BrokerSettings) -> None:
+        """Take settings that were changed at run time."""
+        self.forget_checks()
+        style = replace(self._style, region=settings.region_id, trace_on=settings.trace_on)
+        if style != self._style:
+            self._style = style
+            for queue in self._queues.values():
+                queue.answer_in(style)
 
     def drop_topic(self, topic: str, release: Callable[["TopicQueue"], None]) -> None:
         """Forget a deleted topic; `release` answers those who wait on its queues."""

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from aerobee.broker.settings import BrokerSettings
+from aerobee.broker.live import Live
 from aerobee.broker.topics import TopicTable
 from aerobee.remoting.bodies import MessageQueue, TopicRouteData, decode_body
 from aerobee.remoting.codes import Perm, RequestCode, ResponseCode
@@ -35,12 +35,12 @@ class TopicRoutes:
 
     def __init__(
         self,
-        settings: Callable[[], BrokerSettings],
+        live: Live,
         topics: TopicTable,
         caller: Caller,
         now_ms: Callable[[], int],
     ) -> None:
-        self._settings = settings
+        self._live = live
         self._topics = topics
         self._caller = caller
         self._now_ms = now_ms
@@ -62,7 +62,7 @@ class TopicRoutes:
     async def _ask(self, topic: str) -> list[MessageQueue] | None:
         header = RouteInfoRequest(topic=topic, accept_standard_json_only=True)
         request = Command(RequestCode.GET_ROUTEINFO_BY_TOPIC, encode_header(header))
-        for address in self._settings().nameservers:
+        for address in self._live.current.nameservers:
             try:
                 reply = await self._caller.call(address, request, TIMEOUT_S)
                 if reply.code == ResponseCode.TOPIC_NOT_EXIST:
@@ -74,7 +74,7 @@ class TopicRoutes:
         config = self._topics.get(topic)
         if config is None or not config.perm & Perm.READ:
             return None
-        return _of_broker(topic, self._settings().broker_name, config.read_queue_nums)
+        return _of_broker(topic, self._live.current.broker_name, config.read_queue_nums)
 
 
 def _readable(topic: str, route: TopicRouteData) -> list[MessageQueue]:

@@ -15,7 +15,7 @@ import msgspec
 from aerobee.broker.attributes import apply_edits
 from aerobee.broker.json_files import TableFile, decode_table
 from aerobee.broker.settings import BrokerSettings
-from aerobee.broker.system_topics import AUTO_CREATE_TOPIC
+from aerobee.broker.system_topics import AUTO_CREATE_TOPIC, system_topics
 from aerobee.remoting.bodies import DataVersion, TopicConfig, TopicConfigSerializeWrapper
 from aerobee.remoting.codes import Perm, ResponseCode
 from aerobee.remoting.errors import RequestError
@@ -58,6 +58,10 @@ class TopicTable:
         """Take settings that were changed at run time."""
         self.auto_create = settings.auto_create_topic_enable
         self.topics_max = settings.topics_max
+        if self.auto_create and AUTO_CREATE_TOPIC not in self._table:
+            for config in system_topics(settings):  # the broker was started without the model
+                if config.topic_name == AUTO_CREATE_TOPIC:
+                    self._put(config)
 
     def get(self, name: str) -> TopicConfig | None:
         """Return a topic's configuration."""

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from aerobee.broker.live import Live
 from aerobee.remoting.net.connection import Handler
 from aerobee.remoting.net.limits import NetLimits
 
@@ -18,22 +19,26 @@ if TYPE_CHECKING:
 class Stalls:
     """Connections that are not read from because the log has no prepared space.
 
-    Each goes on as soon as there is room; after `wait_s` its requests are refused one by one
-    instead (waitTimeMillsInSendQueue), which the client takes as "try another broker".
+    Each goes on as soon as there is room; after `waitTimeMillsInSendQueue` its requests are refused
+    one by one instead, which the client takes as "try another broker".
     """
 
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
         when_progress: Callable[[Callable[[], None]], None],
-        wait_s: float,
+        live: Live,
     ) -> None:
         self._loop = loop
         self._when_progress = when_progress
-        self._wait_s = wait_s
+        self._live = live
         self._deadlines: dict[BrokerConnection, float] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._asked = False  # when_progress calls once
+
+    @property
+    def _wait_s(self) -> float:
+        return self._live.current.wait_time_mills_in_send_queue / 1000
 
     def add(self, connection: "BrokerConnection") -> None:
         """Come back to this connection when there may be room."""

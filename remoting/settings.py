@@ -10,6 +10,9 @@ not:
             default=1 << 30, gt=0, validation_alias="mappedFileSizeCommitLog"
         )
 
+`AtStart[int]` marks a field whose change works after a restart only, `Guarded[int]` one that could
+destroy or expose, which not everybody may change from afar.
+
 Values come from, the stronger first: options, `AEROBEE_` variables, the file, the defaults. A key
 is recognised in any spelling that differs only in case, dots, dashes and underscores: `listenPort`,
 `listen-port` and `AEROBEE_LISTEN_PORT` are one.
@@ -18,8 +21,20 @@ is recognised in any spelling that differs only in case, dots, dashes and unders
 import difflib
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from enum import Enum
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, NamedTuple, Self, get_args, get_origin
+from typing import (
+    Annotated,
+    Any,
+    Final,
+    Literal,
+    NamedTuple,
+    Self,
+    TypeAlias,
+    TypeVar,
+    get_args,
+    get_origin,
+)  # fmt: skip
 
 from pydantic import AliasChoices, BeforeValidator, ValidationError
 from pydantic.alias_generators import to_camel
@@ -30,7 +45,8 @@ from aerobee.remoting.errors import AerobeeError
 from aerobee.remoting.java_properties import parse_java_properties
 
 ENV_PREFIX: Final = "AEROBEE_"
-SECRET: Final = "password"  # in a key says that its value is one
+SECRETS: Final = ("password", "secret", "credential", "token", "accesskey")
+"""A key that holds one of these words has a value that is nobody's business."""
 HIDDEN: Final = "******"
 FILE_BYTES_MAX: Final = 1 << 20  # a settings file is typed by hand; anything larger is a mistake
 
@@ -52,6 +68,17 @@ def _named(value: Any) -> Any:
         raise ValueError("allowed: a path, or no such line for the default")
     return value
 
+
+class Trait(Enum):
+    """What a field says of its key beside type and limits."""
+
+    AT_START = "a change works after a restart"
+    GUARDED = "a change could destroy or expose"
+
+
+T = TypeVar("T")
+AtStart: TypeAlias = Annotated[T, Trait.AT_START]
+Guarded: TypeAlias = Annotated[T, Trait.GUARDED]
 
 GivenPath = Annotated[Path, BeforeValidator(_named)]
 
@@ -138,6 +165,11 @@ class ServerSettings(BaseSettings):
             return type(self)(**values)
         except ValidationError as error:
             raise SettingsError("\n".join(self._problems(error, given))) from None
+
+    @classmethod
+    def having(cls, trait: Trait) -> frozenset[str]:
+        """Name the attributes whose fields are marked with a trait."""
+        return frozenset(name for name, info in cls.model_fields.items() if trait in info.metadata)
 
     @classmethod
     def keys(cls) -> dict[str, str]:
@@ -228,7 +260,8 @@ def plain_key(key: str) -> str:
 def without_secrets(values: Mapping[str, str]) -> dict[str, str]:
     """Return settings as they may be shown to whoever asks: passwords become asterisks."""
     return {
-        key: HIDDEN if value and SECRET in key.lower() else value for key, value in values.items()
+        key: HIDDEN if value and any(word in plain_key(key) for word in SECRETS) else value
+        for key, value in values.items()
     }
 
 

@@ -246,6 +246,7 @@ class MessageStore:
 
     def apply(self, settings: StoreSettings) -> None:
         """Take changed limits of retention, of the disk and of single reads; nothing else."""
+        self.settings = settings
         self.retention.apply(settings)
         self.reader.apply(settings)
 

@@ -20,7 +20,7 @@ async def update_broker_config(ctx: Context, request: Request[NoHeader]) -> Outc
     except ValueError as error:
         raise RequestError(ResponseCode.SYSTEM_ERROR, f"string2Properties error: {error}") from None
     permission = ctx.settings.broker_permission
-    remark = await ctx.live.update(properties)
+    remark = await ctx.changes.update(properties)
     if ctx.settings.broker_permission != permission:
         ctx.topics.next_version()
         await ctx.registration.announce_all()
@@ -30,8 +30,8 @@ async def update_broker_config(ctx: Context, request: Request[NoHeader]) -> Outc
 @routes.on(RequestCode.GET_BROKER_CONFIG)
 def get_broker_config(ctx: Context, request: Request[NoHeader]) -> Outcome:
     """Return every setting as a properties file."""
-    version = encode_body(ctx.live.data_version).decode()
-    return Reply(BrokerConfigReply(version=version), body=ctx.live.text().encode())
+    version = encode_body(ctx.changes.data_version).decode()
+    return Reply(BrokerConfigReply(version=version), body=ctx.changes.text().encode())
 
 
 @routes.on(RequestCode.GET_BROKER_RUNTIME_INFO)

@@ -7,57 +7,75 @@ from pydantic import Field, model_validator
 
 from aerobee.remoting.net.limits import KIB, MIB, NetLimits
 from aerobee.remoting.net.tls import ClientAuth, TlsMode, TlsSettings
-from aerobee.remoting.settings import ServerSettings
+from aerobee.remoting.settings import AtStart, Guarded, ServerSettings
 
 _NAMES: Final = tuple(each.name for each in fields(NetLimits))
 _Milliseconds = Annotated[int, Field(gt=0, le=7 * 24 * 3600 * 1000)]
+_LIMITS: Final = NetLimits()  # the defaults
+
+
+def _ms(seconds: float) -> int:
+    return round(seconds * 1000)
 
 
 class NetSettings(ServerSettings):
     """Where to listen, what peers may take, and how they may encrypt.
 
     `NetLimits` says what each limit means, under the same name; a time that it has in seconds is
-    set in milliseconds, but for the idle time-out. The `tls.*` keys are RocketMQ's.
+    set in milliseconds, but for the idle time-out; it has the defaults, too. The `tls.*` keys are
+    RocketMQ's.
     """
 
-    bind_address: str = "0.0.0.0"
-    connections_max: int = Field(default=20_000, ge=1)
-    accepts_per_turn_max: int = Field(default=128, ge=1)
-    accept_pause_ms: _Milliseconds = 500
-    frame_bytes_max: int = Field(
-        default=16 * MIB, ge=KIB, le=1024 * MIB, validation_alias="frameMaxLength"
+    bind_address: AtStart[Guarded[str]] = "0.0.0.0"
+    connections_max: AtStart[int] = Field(default=_LIMITS.connections_max, ge=1)
+    accepts_per_turn_max: AtStart[int] = Field(default=_LIMITS.accepts_per_turn_max, ge=1)
+    accept_pause_ms: AtStart[_Milliseconds] = _ms(_LIMITS.accept_pause_s)
+    frame_bytes_max: AtStart[int] = Field(
+        default=_LIMITS.frame_bytes_max, ge=KIB, le=1024 * MIB, validation_alias="frameMaxLength"
     )
-    frame_timeout_ms: _Milliseconds = 60_000
-    frames_per_turn_max: int = Field(default=128, ge=1)
-    partial_bytes_max: int = Field(default=256 * MIB, ge=KIB)
-    write_pause_bytes: int = Field(default=256 * KIB, ge=KIB)
-    write_resume_bytes: int = Field(default=64 * KIB, ge=0)
-    write_bytes_max: int = Field(default=64 * MIB, ge=256 * KIB)
-    write_timeout_ms: _Milliseconds = 60_000
-    unsent_bytes_max: int = Field(default=512 * MIB, ge=256 * KIB)
-    reply_bytes_per_turn_max: int = Field(default=1 * MIB, ge=KIB)
-    waiting_requests_max: int = Field(default=1024, ge=1)
-    waiting_bytes_max: int = Field(default=32 * MIB, ge=KIB)
-    waiting_total_bytes_max: int = Field(default=256 * MIB, ge=KIB)
-    calls_max: int = Field(default=65_536, ge=1)
-    connect_timeout_ms: _Milliseconds = Field(
-        default=3_000, validation_alias="connectTimeoutMillis"
+    frame_timeout_ms: AtStart[_Milliseconds] = _ms(_LIMITS.frame_timeout_s)
+    frames_per_turn_max: AtStart[int] = Field(default=_LIMITS.frames_per_turn_max, ge=1)
+    partial_bytes_max: AtStart[int] = Field(default=_LIMITS.partial_bytes_max, ge=KIB)
+    write_pause_bytes: AtStart[int] = Field(default=_LIMITS.write_pause_bytes, ge=KIB)
+    write_resume_bytes: AtStart[int] = Field(default=_LIMITS.write_resume_bytes, ge=0)
+    write_bytes_max: AtStart[int] = Field(default=_LIMITS.write_bytes_max, ge=256 * KIB)
+    write_timeout_ms: AtStart[_Milliseconds] = _ms(_LIMITS.write_timeout_s)
+    unsent_bytes_max: AtStart[int] = Field(default=_LIMITS.unsent_bytes_max, ge=256 * KIB)
+    reply_bytes_per_turn_max: AtStart[int] = Field(default=_LIMITS.reply_bytes_per_turn_max, ge=KIB)
+    waiting_requests_max: AtStart[int] = Field(default=_LIMITS.waiting_requests_max, ge=1)
+    waiting_bytes_max: AtStart[int] = Field(default=_LIMITS.waiting_bytes_max, ge=KIB)
+    waiting_total_bytes_max: AtStart[int] = Field(default=_LIMITS.waiting_total_bytes_max, ge=KIB)
+    calls_max: AtStart[int] = Field(default=_LIMITS.calls_max, ge=1)
+    connect_timeout_ms: AtStart[_Milliseconds] = Field(
+        default=_ms(_LIMITS.connect_timeout_s), validation_alias="connectTimeoutMillis"
     )
-    close_timeout_ms: _Milliseconds = 5_000
-    idle_timeout_s: int = Field(
-        default=120, ge=1, validation_alias="serverChannelMaxIdleTimeSeconds"
+    close_timeout_ms: AtStart[_Milliseconds] = _ms(_LIMITS.close_timeout_s)
+    idle_timeout_s: AtStart[int] = Field(
+        default=int(_LIMITS.idle_timeout_s),
+        ge=1,
+        validation_alias="serverChannelMaxIdleTimeSeconds",
     )
-    sweep_interval_ms: _Milliseconds = 1_000
-    handshake_timeout_ms: _Milliseconds = 10_000
-    tls_server_mode: Literal["disabled", "permissive", "enforcing"] = Field(
+    sweep_interval_ms: AtStart[_Milliseconds] = _ms(_LIMITS.sweep_interval_s)
+    handshake_timeout_ms: AtStart[_Milliseconds] = _ms(_LIMITS.handshake_timeout_s)
+    tls_server_mode: AtStart[Guarded[Literal["disabled", "permissive", "enforcing"]]] = Field(
         default="permissive", validation_alias="tls.server.mode"
     )  # without a certificate permissive is disabled
-    tls_server_cert_path: str = Field(default="", validation_alias="tls.server.certPath")
-    tls_server_key_path: str = Field(default="", validation_alias="tls.server.keyPath")
-    tls_server_key_password: str = Field(default="", validation_alias="tls.server.keyPassword")
-    tls_server_trust_cert_path: str = Field(default="", validation_alias="tls.server.trustCertPath")
-    tls_server_auth_client: bool = Field(default=False, validation_alias="tls.server.authClient")
-    tls_server_need_client_auth: Literal["none", "optional", "require"] = Field(
+    tls_server_cert_path: AtStart[Guarded[str]] = Field(
+        default="", validation_alias="tls.server.certPath"
+    )
+    tls_server_key_path: AtStart[Guarded[str]] = Field(
+        default="", validation_alias="tls.server.keyPath"
+    )
+    tls_server_key_password: AtStart[Guarded[str]] = Field(
+        default="", validation_alias="tls.server.keyPassword"
+    )
+    tls_server_trust_cert_path: AtStart[Guarded[str]] = Field(
+        default="", validation_alias="tls.server.trustCertPath"
+    )
+    tls_server_auth_client: AtStart[Guarded[bool]] = Field(
+        default=False, validation_alias="tls.server.authClient"
+    )
+    tls_server_need_client_auth: AtStart[Guarded[Literal["none", "optional", "require"]]] = Field(
         default="none", validation_alias="tls.server.need.client.auth"
     )
 

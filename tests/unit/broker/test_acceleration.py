@@ -48,7 +48,7 @@ async def test_compiled_code_serves_sends_unless_it_is_not_wanted(tmp_path: Path
         await make_topic(broker)
         queue = broker.context.queues.get("T", 0)
         for wanted in (True, False, True):
-            broker._apply(broker.settings.model_copy(update={"compiled_fast_path": wanted}))
+            broker.live.change(broker.settings.model_copy(update={"compiled_fast_path": wanted}))
             assert (broker._traffic.sends.serve_run is not None) is wanted
             connection, wire = connect(broker)
             before = queue.stored.max_offset

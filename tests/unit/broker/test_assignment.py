@@ -8,6 +8,7 @@ from support.live_broker import LiveBroker, live_broker
 from support.members import RawMember
 from support.virtual_time import VirtualTime
 
+from aerobee.broker.live import Live
 from aerobee.broker.queue_locks import LEASE_MS, QueueLocks
 from aerobee.broker.request_modes import RequestModeTable
 from aerobee.broker.settings import BrokerSettings
@@ -145,7 +146,7 @@ async def test_routes_are_asked_of_nameservers(tmp_path: Path) -> None:
     settings = BrokerSettings(namesrv_addr="one:1;two:2", broker_name="broker-a")
     topics = TopicTable({}, time.clock_ms, tmp_path)
     topics.update(TopicConfig(topic_name="T", read_queue_nums=1, write_queue_nums=1))
-    routes = TopicRoutes(lambda: settings, topics, servers, time.clock_ms)
+    routes = TopicRoutes(Live(settings), topics, servers, time.clock_ms)
     expected = [queue(0, "broker-b"), queue(0), queue(1)]
     servers.silent.add("one:1")
     assert await routes.queues("T") == expected

@@ -136,7 +136,7 @@ async def main(folder, switched):
     async with running_broker(folder, **options) as broker:
         if switched:
             assert "lark" not in sys.modules
-            await broker.context.live.update({"enablePropertyFilter": "true"})
+            await broker.context.changes.update({"enablePropertyFilter": "true"})
             while "aerobee.broker.sql92.expression" not in sys.modules:
                 await asyncio.sleep(0.01)
         print("lark" in sys.modules)

@@ -271,7 +271,7 @@ async def test_settings_are_shown_and_changed(live: LiveBroker) -> None:
     said = await live.ask(update, body=b"traceOn=false")
     assert (said.code, said.remark) == (
         ResponseCode.SUCCESS,
-        "traceOn: in force until the broker stops; start it with -c FILE to have changes kept",
+        "works now until the broker stops (start it with -c FILE to have changes kept): traceOn",
     )
     lost = await live.ask(update, body=b"listenPort=10999")
     assert lost.code == ResponseCode.INVALID_PARAMETER

@@ -124,14 +124,14 @@ async def test_msgpack_is_offered_to_those_who_ask(live: LiveBroker) -> None:
 
 async def test_oversized_and_broken_heartbeats_are_refused(live: LiveBroker) -> None:
     """Each with a reason; the connection stays."""
-    live.broker.context.settings = live.broker.settings.changed({"groupsPerHeartbeatMax": "1"})
+    live.broker.live.change(live.broker.settings.changed({"groupsPerHeartbeatMax": "1"}))
     many = HeartbeatData(
         client_id="c1", producer_data_set=[ProducerData(group_name=f"p{n}") for n in range(2)]
     )
     reply = await live.ask(RequestCode.HEART_BEAT, body=many)
     assert reply.code == ResponseCode.INVALID_PARAMETER
     assert reply.remark == "a heartbeat with 2 groups, groupsPerHeartbeatMax is 1"
-    live.broker.context.settings = live.broker.settings.changed({"subscriptionsPerGroupMax": "1"})
+    live.broker.live.change(live.broker.settings.changed({"subscriptionsPerGroupMax": "1"}))
     reply = await live.ask(RequestCode.HEART_BEAT, body=heartbeat("c1", "g", "t", "u"))
     assert reply.code == ResponseCode.INVALID_PARAMETER
     reply = await live.ask(RequestCode.HEART_BEAT, body=b"{broken")
@@ -141,9 +141,7 @@ async def test_oversized_and_broken_heartbeats_are_refused(live: LiveBroker) -> 
 
 async def test_pull_consumers_can_be_rejected(live: LiveBroker) -> None:
     """rejectPullConsumerEnable passes over groups that pull on their own."""
-    live.broker.context.settings = live.broker.settings.changed(
-        {"rejectPullConsumerEnable": "true"}
-    )
+    live.broker.live.change(live.broker.settings.changed({"rejectPullConsumerEnable": "true"}))
     data = HeartbeatData(
         client_id="c1",
         consumer_data_set=[ConsumerData(group_name="g", consume_type="CONSUME_ACTIVELY")],

@@ -328,7 +328,7 @@ async def test_who_shares_unasked_waits_until_foreign_members_have_finished(
 
 async def test_members_of_ours_and_tools_are_told_at_once_who_is_there(live: LiveBroker) -> None:
     """Ours finish what they lose, and tools share nothing."""
-    live.broker.settings = live.broker.settings.changed({"handoverDrainMillis": "10000"})
+    live.broker.live.change(live.broker.settings.changed({"handoverDrainMillis": "10000"}))
     async with await begun(live, "c1") as old, await joined(live, "c2", 10_000) as ours:
         tool = RawMember(live.broker.port, "tool")
         async with tool:
@@ -345,13 +345,13 @@ async def test_members_of_ours_and_tools_are_told_at_once_who_is_there(live: Liv
 async def test_members_that_do_not_finish_hear_of_a_change_all_the_same(live: LiveBroker) -> None:
     """After handoverDrainMillis; at once where that is 0."""
     change = live.broker.settings.changed
-    live.broker.settings = change({"handoverDrainMillis": "100"})
+    live.broker.live.change(change({"handoverDrainMillis": "100"}))
     async with await begun(live, "c1") as old, await joined(live, "c2"):
         assert not old.told
         await until(lambda: [told.code for told in old.told] == [40])
         await old.members()
         await until(lambda: live.broker.context.handovers.may_pull(*owned_by(live)))
-    live.broker.settings = change({"handoverDrainMillis": "0"})
+    live.broker.live.change(change({"handoverDrainMillis": "0"}))
     async with await begun(live, "c3") as old, await joined(live, "c4"):
         await until(lambda: [told.code for told in old.told] == [40])
 
@@ -366,7 +366,7 @@ def owned_by(live: LiveBroker) -> tuple[Connection, QueueKey]:
 
 async def test_who_does_not_pull_again_has_dropped_the_queue(live: LiveBroker) -> None:
     """Go commits one of the queues that it drops; of the others its pulls are the only sign."""
-    live.broker.settings = live.broker.settings.changed({"handoverWaitMillis": "5000"})
+    live.broker.live.change(live.broker.settings.changed({"handoverWaitMillis": "5000"}))
     old, new = await joined(live, "c1"), await joined(live, "c2")
     async with old, new:
         for queue_id in (0, 1):

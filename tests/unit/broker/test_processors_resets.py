@@ -37,7 +37,7 @@ async def live(tmp_path: Path) -> AsyncIterator[LiveBroker]:
 
 def change(live: LiveBroker, key: str, value: str) -> None:
     """Change a setting of the running broker."""
-    live.broker.context.settings = live.broker.settings.changed({key: value})
+    live.broker.live.change(live.broker.settings.changed({key: value}))
 
 
 async def test_the_next_pull_is_sent_where_the_group_was_reset_to(live: LiveBroker) -> None:

@@ -207,7 +207,7 @@ async def test_those_who_share_no_queues_come_back_as_they_like(
 
 async def test_where_nothing_is_held_everybody_commits(live: LiveBroker) -> None:
     """With handoverWaitMillis=0 nobody is a former owner, and nobody comes late."""
-    live.broker.settings = live.broker.settings.changed({"handoverWaitMillis": "0"})
+    live.broker.live.change(live.broker.settings.changed({"handoverWaitMillis": "0"}))
     one, two = await joined(live, "c1"), await joined(live, "c2")
     async with one, two:
         await one.commit(3)

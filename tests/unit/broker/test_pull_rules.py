@@ -97,7 +97,7 @@ async def test_a_slow_group_is_sent_to_the_slave(
             reply = await peer.request(pull_command(offset))
             suggested.append(reply.ext["suggestWhichBrokerId"])
         assert suggested == ["0", "0", "3", "0"]
-        await broker.context.live.update({"slaveReadEnable": "false"})
+        await broker.context.changes.update({"slaveReadEnable": "false"})
         reply = await peer.request(pull_command(0))
         assert reply.ext["suggestWhichBrokerId"] == "0"
 

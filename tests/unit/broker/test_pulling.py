@@ -259,7 +259,7 @@ async def test_closed_groups_topics_and_brokers_are_not_read(
     assert (await consumer.request(pull_command())).code == ResponseCode.NO_PERMISSION
     context.topics.update(topic)
     assert (await consumer.request(pull_command())).code == ResponseCode.SUCCESS
-    await context.live.update({"brokerPermission": "2"})
+    await context.changes.update({"brokerPermission": "2"})
     reply = await consumer.request(pull_command())
     assert reply.remark == "the broker[127.0.0.1] pulling message is forbidden"
 

@@ -13,6 +13,7 @@ from support.fake_connection import FakeConnection
 from support.waiting import until
 
 from aerobee.broker import registration as module
+from aerobee.broker.live import Live
 from aerobee.broker.registration import Registration
 from aerobee.broker.settings import BrokerSettings
 from aerobee.broker.system_topics import system_topics
@@ -91,7 +92,7 @@ class World:
         )
         self.nameservers = Nameservers()
         self.registration = Registration(
-            lambda: self.settings, self.topics, self.nameservers, "10.1.1.1:10911"
+            Live(self.settings), self.topics, self.nameservers, "10.1.1.1:10911"
         )
 
     def make(self, name: str) -> TopicConfig:

@@ -6,6 +6,7 @@ from pathlib import Path
 from support.brokers import running_broker
 from support.waiting import until
 
+from aerobee.broker.live import Live
 from aerobee.broker.tables import Tables
 
 
@@ -19,7 +20,7 @@ async def test_a_table_that_cannot_be_written_keeps_no_other_from_it(tmp_path: P
         context.offsets.commit("G", "T", 0, 7)
         often = settings.model_copy(update={"flush_consumer_offset_interval": 10})
         tables = Tables(context.topics, context.groups, context.offsets, context.delay_offsets)
-        saving = asyncio.create_task(tables.save(lambda: often))
+        saving = asyncio.create_task(tables.save(Live(often)))
         await until(lambda: not context.offsets.file.dirty, what="the offsets are written")
         assert b'"T@G":{0:7}' in context.offsets.file.path.read_bytes()
         assert context.topics.file.dirty

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from aerobee.broker.live_settings import LiveSettings
-from aerobee.broker.settings import NEEDS_RESTART, BrokerSettings
+from aerobee.broker.live import Live
+from aerobee.broker.settings import BrokerSettings
+from aerobee.broker.settings_changes import SettingsChanges
 from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.errors import RequestError
 from aerobee.remoting.java_properties import parse_java_properties
@@ -29,21 +30,23 @@ class World:
         settings = BrokerSettings(broker_ip1="127.0.0.1")
         if file is not None:
             settings, _ = BrokerSettings.load(file, {"brokerIP1": "127.0.0.1"}, {})
-        self.live = LiveSettings(settings, file, lambda: 5, self.applied.append)
+        self.live = Live(settings)
+        self.live.on_change(self.applied.append)
+        self.changes = SettingsChanges(self.live, file, lambda: 5)
 
 
 async def test_a_change_is_applied_and_shown() -> None:
     """What does not need a restart works at once; the version says that something changed."""
     world = World()
-    said = await world.live.update({"autoCreateTopicEnable": "false", "nonsense": "1"})
+    said = await world.changes.update({"autoCreateTopicEnable": "false", "nonsense": "1"})
     assert said == (
-        "autoCreateTopicEnable: in force until the broker stops;"
-        " start it with -c FILE to have changes kept"
+        "works now until the broker stops (start it with -c FILE to have changes kept):"
+        " autoCreateTopicEnable; means nothing here: nonsense"
     )
     assert world.applied == [world.live.current]
     assert world.live.current.auto_create_topic_enable is False
-    assert parse_java_properties(world.live.text())["autoCreateTopicEnable"] == "false"
-    assert world.live.data_version.counter == 1
+    assert parse_java_properties(world.changes.text())["autoCreateTopicEnable"] == "false"
+    assert world.changes.data_version.counter == 1
 
 
 async def test_what_needs_a_restart_is_kept_for_it(tmp_path: Path) -> None:
@@ -51,11 +54,11 @@ async def test_what_needs_a_restart_is_kept_for_it(tmp_path: Path) -> None:
     file = tmp_path / "broker.conf"
     file.write_text(CONF)
     world = World(file)
-    said = await world.live.update({"listenPort": "12345", "traceOn": "false"})
-    assert said == "kept for the next start: listenPort"
-    assert await world.live.update({"traceOn": "true"}) is None
+    said = await world.changes.update({"listenPort": "12345", "traceOn": "false"})
+    assert said == "works now: traceOn; works after a restart: listenPort"
+    assert await world.changes.update({"traceOn": "true"}) == "works now: traceOn"
     assert world.live.current.listen_port == 10911
-    assert parse_java_properties(world.live.text())["listenPort"] == "12345"
+    assert parse_java_properties(world.changes.text())["listenPort"] == "12345"
     assert BrokerSettings.load(file, {}, {})[0].listen_port == 12345
 
 
@@ -63,7 +66,7 @@ async def test_what_needs_a_restart_is_refused_where_nothing_keeps_it() -> None:
     """Without a file a promise for the next start would be broken; values that stay are fine."""
     world = World()
     with pytest.raises(RequestError) as refused:
-        await world.live.update(
+        await world.changes.update(
             {"flushDiskType": "SYNC_FLUSH", "listenPort": "12345", "traceOn": "false"}
         )
     assert refused.value.code == ResponseCode.INVALID_PARAMETER
@@ -72,10 +75,11 @@ async def test_what_needs_a_restart_is_refused_where_nothing_keeps_it() -> None:
         " without -c FILE, where the change could be kept"
     )
     assert not world.applied and world.live.current.trace_on
-    assert parse_java_properties(world.live.text())["flushDiskType"] == "ASYNC_FLUSH"
-    said = await world.live.update({"flushDiskType": "ASYNC_FLUSH", "traceOn": "false"})
-    assert said is not None and said.startswith("traceOn: in force until the broker stops")
-    assert await world.live.update({"nonsense": "1"}) is None
+    assert parse_java_properties(world.changes.text())["flushDiskType"] == "ASYNC_FLUSH"
+    said = await world.changes.update({"flushDiskType": "ASYNC_FLUSH", "traceOn": "false"})
+    assert said.startswith("works now until the broker stops")
+    assert said.endswith(": traceOn; works already, as they are: flushDiskType")
+    assert await world.changes.update({"nonsense": "1"}) == "means nothing here: nonsense"
 
 
 @pytest.mark.parametrize(
@@ -87,7 +91,7 @@ async def test_blacklisted_keys_change_nothing(key: str) -> None:
     world = World()
     world.live.current = BrokerSettings(config_black_list="messageDelayLevel")
     with pytest.raises(RequestError) as refused:
-        await world.live.update({"traceOn": "false", key: "$(touch /tmp/x)"})
+        await world.changes.update({"traceOn": "false", key: "$(touch /tmp/x)"})
     assert refused.value.code == ResponseCode.NO_PERMISSION
     assert refused.value.remark == "Can not update config in black list."
     assert not world.applied and world.live.current.trace_on
@@ -97,7 +101,7 @@ async def test_a_bad_value_changes_nothing() -> None:
     """The refusal names the key, the value and what is allowed."""
     world = World()
     with pytest.raises(RequestError) as refused:
-        await world.live.update({"traceOn": "false", "brokerPermission": "77"})
+        await world.changes.update({"traceOn": "false", "brokerPermission": "77"})
     assert refused.value.code == ResponseCode.INVALID_PARAMETER
     assert "brokerPermission cannot be '77'" in refused.value.remark
     assert "a whole number from 0 to 7" in refused.value.remark
@@ -109,7 +113,7 @@ async def test_the_file_keeps_its_other_lines(tmp_path: Path) -> None:
     file = tmp_path / "broker.conf"
     file.write_text(CONF)
     world = World(file)
-    await world.live.update({"namesrvAddr": "10.0.0.3:9876", "fileReservedTime": "12"})
+    await world.changes.update({"namesrvAddr": "10.0.0.3:9876", "fileReservedTime": "12"})
     text = file.read_text()
     assert "# kept by hand\nbrokerName=broker-x\n! another comment\ndeleteWhen=04\n" in text
     assert "10.0.0.1" not in text and "10.0.0.2" not in text
@@ -124,7 +128,7 @@ async def test_text_of_an_attacker_stays_a_value(tmp_path: Path) -> None:
     file = tmp_path / "broker.conf"
     file.write_text(CONF)
     world = World(file)
-    await world.live.update({"regionId": "x\nrocketmqHome=/evil"})
+    await world.changes.update({"regionId": "x\nrocketmqHome=/evil"})
     assert "rocketmqHome" not in parse_java_properties(file.read_text())
 
 
@@ -136,7 +140,7 @@ async def test_a_file_that_cannot_be_written_refuses_the_change(tmp_path: Path) 
     file.unlink()
     file.mkdir()
     with pytest.raises(RequestError) as refused:
-        await world.live.update({"traceOn": "false"})
+        await world.changes.update({"traceOn": "false"})
     assert refused.value.code == ResponseCode.SYSTEM_ERROR
     assert not world.applied
 
@@ -145,10 +149,5 @@ async def test_secrets_are_not_shown() -> None:
     """Code 26 answers anybody who can connect."""
     world = World()
     world.live.current = BrokerSettings(tls_server_key_password="geheim")
-    assert "geheim" not in world.live.text()
-    assert parse_java_properties(world.live.text())["tls.server.keyPassword"] == HIDDEN
-
-
-def test_keys_that_need_a_restart_exist() -> None:
-    """The list of attributes cannot go stale."""
-    assert set(BrokerSettings.model_fields) >= NEEDS_RESTART
+    assert "geheim" not in world.changes.text()
+    assert parse_java_properties(world.changes.text())["tls.server.keyPassword"] == HIDDEN

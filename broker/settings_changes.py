@@ -14,80 +14,88 @@ from typing import Final
 
 import msgspec
 
-from aerobee.broker.settings import NEEDS_RESTART, BrokerSettings
+from aerobee.broker.live import Live
+from aerobee.broker.settings import BrokerSettings
 from aerobee.remoting.bodies import DataVersion
 from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.errors import RequestError
 from aerobee.remoting.java_properties import format_java_properties, parse_java_properties
 from aerobee.remoting.kept_files import replace_file
-from aerobee.remoting.settings import SettingsError, plain_key, without_secrets
+from aerobee.remoting.settings import SettingsError, Trait, plain_key, without_secrets
 
 log = logging.getLogger(__name__)
 
+_NO_FILE: Final = "start it with -c FILE to have changes kept"
 NEVER_CHANGED: Final = ("brokerConfigPath", "rocketmqHome", "configBlackList")
-_NOT_KEPT: Final = "in force until the broker stops; start it with -c FILE to have changes kept"
+_AT_START: Final = BrokerSettings.having(Trait.AT_START)
 
 
-class LiveSettings:
-    """The settings in force, those kept for the next start, and the file of both."""
+class SettingsChanges:
+    """Changes settings as an operator asks from afar, and keeps them in the broker's file.
 
-    def __init__(
-        self,
-        settings: BrokerSettings,
-        file: Path | None,
-        now_ms: Callable[[], int],
-        apply: Callable[[BrokerSettings], None],
-    ) -> None:
-        self.current = settings
+    Who holds `live` has a change when `update` returns; what works after a restart is in `kept`.
+    """
+
+    def __init__(self, live: Live, file: Path | None, now_ms: Callable[[], int]) -> None:
+        self._live = live
         self.kept: dict[str, str] = {}  # RocketMQ key to the value of the next start
         self.data_version = DataVersion(timestamp=now_ms())
         self._file = file
         self._now_ms = now_ms
-        self._apply = apply
         self._turn = asyncio.Lock()
 
-    async def update(self, properties: Mapping[str, str]) -> str | None:
-        """Change settings; say what does not work at once, or not after a restart.
+    async def update(self, properties: Mapping[str, str]) -> str:
+        """Change settings; return which keys work at once, and which after a restart.
 
         Raises RequestError, and changes nothing: NO_PERMISSION for a key that may not be changed,
         INVALID_PARAMETER for a value that is not allowed or a key that needs a restart where there
         is no file to keep it, SYSTEM_ERROR when the file cannot be written.
         """
-        forbidden = {
-            plain_key(key) for key in (*NEVER_CHANGED, *self.current.config_black_list.split(";"))
-        }
-        if any(plain_key(key) in forbidden for key in properties):
-            raise RequestError(ResponseCode.NO_PERMISSION, "Can not update config in black list.")
-        names = {plain_key(key): (name, key) for name, key in self.current.keys().items()}
-        known = {
-            names[plain_key(key)]: value
-            for key, value in properties.items()
-            if plain_key(key) in names
-        }
-        later = {key: value for (name, key), value in known.items() if name in NEEDS_RESTART}
+        self._check_allowed(properties)
         async with self._turn:
+            settings = self._live.current
+            names = {plain_key(key): (name, key) for name, key in settings.keys().items()}
+            known = {
+                names[plain_key(key)]: value
+                for key, value in properties.items()
+                if plain_key(key) in names
+            }
+            later = {key: value for (name, key), value in known.items() if name in _AT_START}
+            now = {key: value for (_, key), value in known.items() if key not in later}
             try:
-                wanted = self.current.changed(properties)
-                changed = self.current.changed(
-                    {key: value for (_, key), value in known.items() if key not in later}
-                )
+                wanted, changed = settings.changed(properties), settings.changed(now)
             except SettingsError as error:
                 raise RequestError(ResponseCode.INVALID_PARAMETER, str(error)) from None
             if self._file is None:
                 self._check_unkept(wanted, changed)
             elif known:
-                await self._write(self._file, {key: value for (_, key), value in known.items()})
+                await self._write(self._file, now | later)
                 self.kept.update(later)
-            self.current = changed
-        self.data_version = msgspec.structs.replace(
-            self.data_version, timestamp=self._now_ms(), counter=self.data_version.counter + 1
+            self.data_version = msgspec.structs.replace(
+                self.data_version, timestamp=self._now_ms(), counter=self.data_version.counter + 1
+            )
+            log.info("settings_changed keys=%s at_next_start=%s", sorted(now), sorted(later))
+            self._live.change(changed)
+        unknown = [key for key in properties if plain_key(key) not in names]
+        return self._told(sorted(now), sorted(later), sorted(unknown))
+
+    def _check_allowed(self, properties: Mapping[str, str]) -> None:
+        """Refuse the whole change for one key that nobody may change from afar."""
+        listed = self._live.current.config_black_list.split(";")
+        forbidden = {plain_key(key) for key in (*NEVER_CHANGED, *listed)}
+        if any(plain_key(key) in forbidden for key in properties):
+            raise RequestError(ResponseCode.NO_PERMISSION, "Can not update config in black list.")
+
+    def _told(self, now: list[str], later: list[str], unknown: list[str]) -> str:
+        """Say of each key what became of it."""
+        until = "" if self._file else f" until the broker stops ({_NO_FILE})"
+        again = " after a restart" if self._file else " already, as they are"
+        parts = (
+            (f"works now{until}", now),
+            (f"works{again}", later),
+            ("means nothing here", unknown),
         )
-        log.info("settings_changed keys=%s at_next_start=%s", sorted(properties), sorted(later))
-        self._apply(changed)
-        if self._file is None:
-            at_once = sorted(key for _, key in known if key not in later)
-            return f"{', '.join(at_once)}: {_NOT_KEPT}" if at_once else None
-        return f"kept for the next start: {', '.join(sorted(later))}" if later else None
+        return "; ".join(f"{what}: {', '.join(keys)}" for what, keys in parts if keys)
 
     @staticmethod
     def _check_unkept(wanted: BrokerSettings, changed: BrokerSettings) -> None:
@@ -103,7 +111,7 @@ class LiveSettings:
 
     def text(self) -> str:
         """Return all settings as a properties file, the kept ones included, secrets hidden."""
-        return format_java_properties(without_secrets(dict(self.current.items()) | self.kept))
+        return format_java_properties(without_secrets(dict(self._live.current.items()) | self.kept))
 
     async def _write(self, file: Path, changes: Mapping[str, str]) -> None:
         try:
