@@ -10,7 +10,7 @@ from aerobee.namesrv.kv_config import KvConfig
 from aerobee.namesrv.processors import FAMILIES
 from aerobee.namesrv.route_table import RouteTable
 from aerobee.namesrv.settings import NamesrvSettings
-from aerobee.remoting.clocks import wall_clock_ms
+from aerobee.remoting.clocks import steady_clock_ms
 from aerobee.remoting.net.connection import Connection
 from aerobee.remoting.net.routes import Dispatcher
 from aerobee.remoting.net.server import Server, ServerStatistics
@@ -22,21 +22,24 @@ STOP_TIMEOUT_S: Final = 5.0
 
 
 class NameServer:
-    """One nameserver in the running event loop; it knows of no other nameserver."""
+    """One nameserver in the running event loop; it knows of no other nameserver.
+
+    `clock_ms` counts milliseconds and never goes back, whatever is done to the machine's time.
+    """
 
     def __init__(
-        self, settings: NamesrvSettings, now_ms: Callable[[], int] = wall_clock_ms
+        self, settings: NamesrvSettings, clock_ms: Callable[[], int] = steady_clock_ms
     ) -> None:
         self.settings = settings
         self.table = RouteTable(
-            now_ms,
+            clock_ms,
             brokers_max=settings.brokers_max,
             topics_max=settings.topics_max,
             delete_missing_topics=settings.delete_topic_with_broker_registration,
         )
         self.kv = KvConfig(settings.kv_config_path, settings.kv_bytes_max)
-        self._now_ms = now_ms
-        self._expiry = Expiry(self.table, settings.scan_interval_ms)
+        self._clock_ms = clock_ms
+        self._expiry = Expiry(self.table, settings.scan_interval_ms, clock_ms)
         self._tasks = Tasks()
         self._server: Server | None = None
 
@@ -57,7 +60,7 @@ class NameServer:
         Raises KeptFileDamaged, TlsError, or OSError naming the address that cannot be had.
         """
         self.kv.load()
-        context = Context(self.settings, self.table, self.kv, self._now_ms, self._now_ms())
+        context = Context(self.settings, self.table, self.kv, self._clock_ms, self._clock_ms())
         dispatch = Dispatcher(context, FAMILIES, self._tasks.start)
         limits = self.settings.net_limits
         self._server = await Server.start(

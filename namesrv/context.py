@@ -10,12 +10,12 @@ from aerobee.namesrv.settings import NamesrvSettings
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """One nameserver's tables and settings; `now_ms` is milliseconds since 1970."""
+    """One nameserver's tables and settings; `clock_ms` never goes back."""
 
     settings: NamesrvSettings
     table: RouteTable
     kv: KvConfig
-    now_ms: Callable[[], int]
+    clock_ms: Callable[[], int]
     started_ms: int
 
     @property
@@ -23,5 +23,5 @@ class Context:
         """Whether routes may be answered: brokers had time to register (needWaitForService)."""
         if not self.settings.need_wait_for_service:
             return True
-        waited_ms = self.now_ms() - self.started_ms
+        waited_ms = self.clock_ms() - self.started_ms
         return waited_ms >= self.settings.wait_for_service_s * 1000

@@ -19,13 +19,20 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from aerobee.remoting.bodies import DataVersion, QueueData, TopicConfig, TopicConfigSerializeWrapper
+from aerobee.namesrv.registered import (
+    MASTER_ID,
+    BrokerGroup,
+    LiveBroker,
+    MasterAddress,
+    queue_data,
+)
+from aerobee.remoting.bodies import DataVersion, QueueData, TopicConfigSerializeWrapper
 from aerobee.remoting.codes import Perm, ResponseCode
 from aerobee.remoting.errors import RequestError
 
 log = logging.getLogger(__name__)
 
-MASTER_ID: Final = 0  # MixAll.MASTER_ID
+SELF_TEST_TOPIC: Final = "SELF_TEST_TOPIC"  # TopicValidator
 DEFAULT_TIMEOUT_MS: Final = 120_000  # RouteInfoManager.DEFAULT_BROKER_CHANNEL_EXPIRED_TIME
 
 Place = tuple[str, str]  # (cluster name, "ip:port"): one process
@@ -52,41 +59,20 @@ class Registration:
     filter_servers: list[str] | None = None
     channel: Hashable = None
 
-
-@dataclass(slots=True)
-class BrokerGroup:
-    """All processes of one broker name: a master and its slaves."""
-
-    cluster: str
-    addresses: dict[int, str] = field(default_factory=dict)  # by broker id
-    zone: str | None = None
-    acting_master: bool = False
-    topics: set[str] = field(default_factory=set)
+    @property
+    def topic_names(self) -> set[str]:
+        """The topics under the names by which they become routes."""
+        table = self.topics.topic_config_table
+        return {config.topic_name or key for key, config in table.items()}
 
     @property
-    def has_master(self) -> bool:
-        """Whether id 0 is registered."""
-        return MASTER_ID in self.addresses
+    def is_full(self) -> bool:
+        """Whether these are all of a broker's topics, not only those that changed.
 
-
-@dataclass(slots=True)
-class LiveBroker:
-    """One process that registered and has to go on doing so."""
-
-    name: str
-    data_version: DataVersion
-    last_heard_ms: int
-    timeout_ms: int
-    channel: Hashable
-    ha_address: str
-
-
-@dataclass(frozen=True, slots=True)
-class MasterAddress:
-    """What a slave is told; None where there is no master."""
-
-    ha_address: str | None = None
-    address: str | None = None
+        Every broker has topics named after itself and its cluster, and one to test itself; nobody
+        changes all three at once (TopicConfigManager.java).
+        """
+        return {self.name, self.cluster, SELF_TEST_TOPIC} <= self.topic_names
 
 
 class RouteTable:
@@ -94,7 +80,7 @@ class RouteTable:
 
     def __init__(
         self,
-        now_ms: Callable[[], int],
+        clock_ms: Callable[[], int],
         *,
         brokers_max: int = 10_000,
         topics_max: int = 1_000_000,
@@ -106,7 +92,7 @@ class RouteTable:
         self.live: dict[Place, LiveBroker] = {}
         self.filter_servers: dict[Place, list[str]] = {}
         self.mappings: dict[str, dict[str, Any]] = {}  # static topics: topic -> broker name -> info
-        self._now_ms = now_ms
+        self._clock_ms = clock_ms
         self._brokers_max = brokers_max
         self._topics_max = topics_max
         self._delete_missing_topics = delete_missing_topics
@@ -122,8 +108,7 @@ class RouteTable:
         it = registration
         group = self.brokers.get(it.name)
         if group is not None and self._is_outdated(it, group):
-            self._leave_ids(group, it.address, keep=it.broker_id)
-            self._forget_process((it.cluster, it.address))
+            self._leave_group(it.name, group, it.address)
             return MasterAddress()
         configs = it.topics.topic_config_table
         if len(configs) == 1 and (group is None or it.broker_id not in group.addresses):
@@ -143,7 +128,7 @@ class RouteTable:
         self.live[place] = LiveBroker(
             name=it.name,
             data_version=it.topics.data_version,
-            last_heard_ms=self._now_ms(),
+            last_heard_ms=self._clock_ms(),
             timeout_ms=it.timeout_ms if it.timeout_ms and it.timeout_ms > 0 else DEFAULT_TIMEOUT_MS,
             channel=it.channel,
             ha_address=it.ha_address,
@@ -159,9 +144,7 @@ class RouteTable:
         holder = group.addresses.get(it.broker_id)
         if holder is None or holder == it.address:
             return False
-        live = self.live.get((it.cluster, holder))
-        if live is None:
-            return False
+        live = self.live[group.clusters[holder], holder]
         held, wanted = live.data_version.state_version, it.topics.data_version.state_version
         if held > wanted:
             log.warning(
@@ -175,8 +158,7 @@ class RouteTable:
             raise RequestError(
                 ResponseCode.SYSTEM_ERROR, f"{len(self.live)} brokers are registered (brokersMax)"
             )
-        known = self.topics.keys()
-        count = len(known) + sum(name not in known for name in it.topics.topic_config_table)
+        count = len(self.topics) + len(it.topic_names - self.topics.keys())
         if count > self._topics_max:
             raise RequestError(
                 ResponseCode.SYSTEM_ERROR, f"{count} topics would be registered (topicsMax)"
@@ -188,12 +170,12 @@ class RouteTable:
         if former is not None and former.name != it.name:
             self.unregister(it.cluster, former.name, it.address)
         group = self.brokers.setdefault(it.name, BrokerGroup(it.cluster))
-        if group.cluster != it.cluster:
-            self._forget_process((group.cluster, it.address))
-            if set(group.addresses.values()) <= {it.address}:
-                self._leave_cluster(it.name, group.cluster)
-                group.cluster = it.cluster
+        known = group.clusters.get(it.address, it.cluster)
+        group.clusters[it.address] = it.cluster
         self.clusters.setdefault(it.cluster, set()).add(it.name)
+        if known != it.cluster:
+            self._forget_process((known, it.address))
+            self._look_at_cluster(it.name, group, known)
         group.acting_master = bool(it.acting_master)
         group.zone = it.zone
         return group
@@ -203,7 +185,7 @@ class RouteTable:
         self._leave_ids(group, it.address, keep=it.broker_id)  # a slave may become master
         before = group.addresses.get(it.broker_id)
         if before is not None and before != it.address:
-            self._forget_process((it.cluster, before))
+            self._leave_group(it.name, group, before)
         group.addresses[it.broker_id] = it.address
         return before is None
 
@@ -215,8 +197,8 @@ class RouteTable:
 
     def _update_topics(self, it: Registration, group: BrokerGroup, changed: bool) -> None:
         configs, mappings = it.topics.topic_config_table, it.topics.topic_queue_mapping_info_map
-        if self._delete_missing_topics and not mappings:
-            for topic in group.topics - {each.topic_name or key for key, each in configs.items()}:
+        if self._delete_missing_topics and not mappings and it.is_full:
+            for topic in group.topics - it.topic_names:
                 self._remove_topic_of(topic, it.name)
         read_only = it.broker_id != MASTER_ID and group.acting_master
         for key, config in configs.items():
@@ -251,8 +233,8 @@ class RouteTable:
         master = group.addresses.get(MASTER_ID)
         if it.broker_id == MASTER_ID or master is None:
             return MasterAddress()
-        live = self.live.get((it.cluster, master))
-        return MasterAddress(live.ha_address, master) if live else MasterAddress()
+        live = self.live[group.clusters[master], master]
+        return MasterAddress(live.ha_address, master)
 
     # --- brokers are heard ---
 
@@ -261,21 +243,30 @@ class RouteTable:
         live = self.live.get((cluster, address))
         return live.data_version if live else None
 
-    def touch(self, cluster: str, address: str) -> None:
-        """Note that a process has been heard."""
+    def touch(self, cluster: str, address: str, channel: Hashable) -> bool:
+        """Note that a process has been heard on a connection; it now stays as long as that does.
+
+        Return whether the process is known.
+        """
         live = self.live.get((cluster, address))
-        if live is not None:
-            live.last_heard_ms = self._now_ms()
+        if live is None:
+            return False
+        live.last_heard_ms = self._clock_ms()
+        live.channel = channel
+        return True
 
     # --- brokers go ---
 
     def unregister(self, cluster: str, name: str, address: str) -> None:
-        """Forget a process; with the last one of its name, the name and its topics."""
-        self._forget_process((cluster, address))
-        group = self.brokers.get(name)
-        if group is None:
+        """Forget a process; with the last one of its name, the name and its topics.
+
+        Nothing happens where it is not known under this name.
+        """
+        live = self.live.get((cluster, address))
+        if live is None or live.name != name:
             return
-        self._leave_ids(group, address)
+        group = self.brokers[name]
+        self._leave_group(name, group, address)
         if not group.addresses:
             self._forget_group(name, group)
         elif group.acting_master and not group.has_master:
@@ -283,14 +274,14 @@ class RouteTable:
         log.info("broker unregistered name=%s at=%s", name, address)
 
     def channel_closed(self, channel: Hashable) -> None:
-        """Unregister every process that registered last on this connection."""
+        """Unregister every process that was heard last on this connection."""
         gone = [(place, live) for place, live in self.live.items() if live.channel is channel]
         for (cluster, address), live in gone:
             self.unregister(cluster, live.name, address)
 
     def expire(self) -> list[Hashable]:
         """Unregister processes silent beyond their own time-out; return their channels."""
-        now_ms = self._now_ms()
+        now_ms = self._clock_ms()
         gone = [
             (place, live)
             for place, live in self.live.items()
@@ -305,12 +296,26 @@ class RouteTable:
         self.live.pop(place, None)
         self.filter_servers.pop(place, None)
 
+    def _leave_group(self, name: str, group: BrokerGroup, address: str) -> None:
+        """Forget a process of a group, in whichever cluster it is."""
+        self._leave_ids(group, address)
+        cluster = group.clusters.pop(address, None)
+        if cluster is not None:
+            self._forget_process((cluster, address))
+            self._look_at_cluster(name, group, cluster)
+
+    def _look_at_cluster(self, name: str, group: BrokerGroup, cluster: str) -> None:
+        """Take a group out of a cluster where it has no process any more."""
+        if cluster in group.clusters.values():
+            return
+        self._leave_cluster(name, cluster)
+        if group.cluster == cluster:
+            group.cluster = next(iter(group.clusters.values()), cluster)
+
     def _forget_group(self, name: str, group: BrokerGroup) -> None:
         for topic in list(group.topics):
             self._remove_topic_of(topic, name)
         del self.brokers[name]
-        for cluster in list(self.clusters):
-            self._leave_cluster(name, cluster)
 
     def _leave_cluster(self, name: str, cluster: str) -> None:
         names = self.clusters.get(cluster, set())
@@ -374,14 +379,3 @@ class RouteTable:
             self.mappings.pop(topic, None)
         if name in self.brokers:
             self.brokers[name].topics.discard(topic)
-
-
-def queue_data(name: str, config: TopicConfig, read_only: bool) -> QueueData:
-    """Make a route's entry from a topic's configuration."""
-    return QueueData(
-        broker_name=name,
-        read_queue_nums=config.read_queue_nums,
-        write_queue_nums=config.write_queue_nums,
-        perm=config.perm & ~Perm.WRITE if read_only else config.perm,
-        topic_sys_flag=config.topic_sys_flag,
-    )

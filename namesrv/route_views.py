@@ -4,7 +4,8 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from aerobee.namesrv.route_table import MASTER_ID, BrokerGroup, RouteTable
+from aerobee.namesrv.registered import MASTER_ID, BrokerGroup
+from aerobee.namesrv.route_table import RouteTable
 from aerobee.remoting.bodies import (
     BrokerData,
     BrokerMemberGroup,

@@ -1,12 +1,14 @@
 """Brokers come, are heard and go: 103, 322, 904, 104 and 217 (DefaultRequestProcessor.java)."""
 
+import logging
 from typing import Final
 
 from aerobee.namesrv.context import Context
 from aerobee.namesrv.kv_config import ORDER_TOPIC_CONFIG
 from aerobee.namesrv.route_table import Registration
 from aerobee.remoting.bodies import DataVersion, TopicRouteData, decode_body, encode_body
-from aerobee.remoting.codes import RequestCode
+from aerobee.remoting.codes import RequestCode, ResponseCode
+from aerobee.remoting.errors import RequestError
 from aerobee.remoting.headers.namesrv import BrokerHeartbeatRequest
 from aerobee.remoting.headers.registration import (
     QueryDataVersionReply,
@@ -16,8 +18,12 @@ from aerobee.remoting.headers.registration import (
     RegisterTopicRequest,
     UnregisterBrokerRequest,
 )
+from aerobee.remoting.net.addresses import BadAddress, check_address
+from aerobee.remoting.net.connection import Connection
 from aerobee.remoting.net.routes import Reply, Request, Routes
 from aerobee.remoting.registration_body import decode_register_body
+
+log = logging.getLogger(__name__)
 
 ZONE_NAME: Final = "__ZONE_NAME"  # MixAll.ZONE_NAME, beside the header's own fields
 
@@ -28,6 +34,7 @@ routes: Routes[Context] = Routes("registration")
 def register_broker(ctx: Context, request: Request[RegisterBrokerRequest]) -> Reply:
     """Take in a broker and its topics; answer a slave with its master, all with the order table."""
     header, command, connection = request.header, request.command, request.connection
+    _check_reachable(header.broker_name, header.broker_addr)
     body = decode_register_body(header, command.version, command.body)
     master = ctx.table.register(
         Registration(
@@ -44,8 +51,7 @@ def register_broker(ctx: Context, request: Request[RegisterBrokerRequest]) -> Re
             channel=connection,
         )
     )
-    if ctx.table.channel_closed not in connection.on_closed:
-        connection.on_closed.append(ctx.table.channel_closed)
+    _follow(ctx, connection)
     order_table = None
     if ctx.settings.return_order_topic_config_to_broker:
         order_table = ctx.kv.namespace(ORDER_TOPIC_CONFIG)
@@ -57,11 +63,15 @@ def register_broker(ctx: Context, request: Request[RegisterBrokerRequest]) -> Re
 
 @routes.on(RequestCode.QUERY_DATA_VERSION, QueryDataVersionRequest)
 def query_data_version(ctx: Context, request: Request[QueryDataVersionRequest]) -> Reply:
-    """Tell a broker whether its topics changed since it registered, and count it as heard."""
+    """Tell a broker whether its topics changed since it registered, and count it as heard.
+
+    It stays as long as the connection on which it was heard last: one that came back and has
+    nothing new does not register again, and goes not with its old connection.
+    """
     cluster, address = request.header.cluster_name, request.header.broker_addr
     known = ctx.table.data_version(cluster, address)
     changed = known is None or known != decode_body(DataVersion, request.command.body)
-    ctx.table.touch(cluster, address)
+    _heard(ctx, cluster, address, request.connection)
     body = b"" if known is None else encode_body(known)
     return Reply(QueryDataVersionReply(changed=changed), body=body)
 
@@ -69,7 +79,8 @@ def query_data_version(ctx: Context, request: Request[QueryDataVersionRequest]) 
 @routes.on(RequestCode.BROKER_HEARTBEAT, BrokerHeartbeatRequest)
 def broker_heartbeat(ctx: Context, request: Request[BrokerHeartbeatRequest]) -> Reply:
     """Count a broker as heard."""
-    ctx.table.touch(request.header.cluster_name, request.header.broker_addr)
+    header = request.header
+    _heard(ctx, header.cluster_name, header.broker_addr, request.connection)
     return Reply()
 
 
@@ -89,3 +100,24 @@ def register_topic(ctx: Context, request: Request[RegisterTopicRequest]) -> Repl
         if route.queue_datas:
             ctx.table.register_topic(request.header.topic, route.queue_datas)
     return Reply()
+
+
+def _heard(ctx: Context, cluster: str, address: str, connection: Connection) -> None:
+    if ctx.table.touch(cluster, address, connection):
+        _follow(ctx, connection)
+
+
+def _follow(ctx: Context, connection: Connection) -> None:
+    """Have the table told when the connection ends."""
+    if ctx.table.channel_closed not in connection.on_closed:
+        connection.on_closed.append(ctx.table.channel_closed)
+
+
+def _check_reachable(name: str, address: str) -> None:
+    """Refuse an address that no client could connect to: it would stand in every route."""
+    try:
+        check_address(address)
+    except BadAddress as error:
+        log.warning("broker refused name=%s address=%.300r error=%s", name, address, error)
+        remark = f"broker {name} cannot be reached by clients: {error}; see its brokerIP1"
+        raise RequestError(ResponseCode.SYSTEM_ERROR, remark) from None

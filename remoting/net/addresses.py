@@ -1,11 +1,15 @@
 """Socket addresses as RocketMQ writes them: "ip:port" as text, ip and int32 port as bytes."""
 
+import re
 import socket
-from typing import Any
+from ipaddress import IPv6Address
+from typing import Any, Final
 
 from aerobee.remoting.errors import AerobeeError
 
-_MAPPED = "::ffff:"  # an IPv4 peer on a socket that serves both families
+_MAPPED: Final = "::ffff:"  # an IPv4 peer on a socket that serves both families
+_LABEL: Final = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?")
+_NAME_CHARS_MAX: Final = 253  # RFC 1035, without a dot at the end
 
 
 class BadAddress(AerobeeError):
@@ -36,6 +40,27 @@ def parse_address(address: str) -> tuple[str, int]:
     if not 0 < int(port) < 65536:
         raise BadAddress(f"address {address!r}: a port is 1 to 65535")
     return host, int(port)
+
+
+def check_address(address: str) -> None:
+    """Raise BadAddress, which says why, where no resolver could find the host of "host:port"."""
+    host, _ = parse_address(address)
+    if ":" in host:
+        try:
+            IPv6Address(host)
+        except ValueError:
+            raise BadAddress(f"address {address!r}: {host!r} is no IPv6 address") from None
+        return
+    try:
+        name = host.removesuffix(".").encode("idna").decode()
+    except UnicodeError:  # an empty label, or one that is too long
+        name = ""
+    wrong = [label for label in name.split(".") if not _LABEL.fullmatch(label)]
+    if wrong or len(name) > _NAME_CHARS_MAX:
+        raise BadAddress(
+            f"address {address[:300]!r}: the host is neither an IP address nor a name of labels of"
+            " 1 to 63 letters, digits and hyphens"
+        )
 
 
 def pack_address(ip: str, port: int) -> bytes:

@@ -23,10 +23,15 @@ from aerobee.remoting.command import Command
 
 
 @asynccontextmanager
-async def nameserver(folder: Path, port: int = 0) -> AsyncIterator[NameServer]:
+async def nameserver(
+    folder: Path, port: int = 0, *, delete_missing: bool = False
+) -> AsyncIterator[NameServer]:
     """Run a nameserver on a port, by default a free one."""
     settings = NamesrvSettings(
-        listen_port=port, bind_address="127.0.0.1", kv_config_path=folder / "kvConfig.json"
+        listen_port=port,
+        bind_address="127.0.0.1",
+        kv_config_path=folder / "kvConfig.json",
+        delete_topic_with_broker_registration=delete_missing,
     )
     server = NameServer(settings)
     await server.start()
@@ -89,6 +94,23 @@ async def test_topics_are_found_before_their_maker_is_answered(
                 found = await route(live, server, topic)
                 assert found is not None and found.queue_datas[0].write_queue_nums == queues
                 assert found.broker_datas[0].broker_addrs == {0: live.address}
+
+
+async def test_a_new_topic_leaves_the_others_known(tmp_path: Path) -> None:
+    """Also where topics go that a registration lacks (deleteTopicWithBrokerRegistration)."""
+    async with AsyncExitStack() as stack:
+        server = await stack.enter_async_context(nameserver(tmp_path, delete_missing=True))
+        live = await stack.enter_async_context(
+            live_broker(tmp_path, namesrv_addr=f"127.0.0.1:{server.port}")
+        )
+        before = set(server.table.topics)
+        for topic in ("t", "u", "v"):
+            await live.ask(RequestCode.SEND_MESSAGE_V2, SEND | {"b": topic}, b"first")
+            assert await route(live, server, topic) is not None
+        assert set(server.table.topics) == before | {"t", "u", "v"}
+        await live.ask(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": "u"})
+        await live.broker.context.registration.announce_all()
+        assert set(server.table.topics) == before | {"t", "v"}
 
 
 async def test_a_restarted_nameserver_soon_knows_everything(tmp_path: Path) -> None:

@@ -149,6 +149,43 @@ async def test_a_bad_registration_is_refused(
     assert (await asker.register()).code == 0
 
 
+@pytest.mark.parametrize(
+    "address",
+    [
+        "broker..local:10911",
+        f"{'x' * 64}.local:10911",
+        f"{'x.' * 200}local:10911",
+        "broker local:10911",
+        "-broker:10911",
+        "broker",
+        "broker:0",
+        "broker:99999",
+        "broker:-1",
+        ":10911",
+        "[::g]:10911",
+        "",
+    ],
+)
+async def test_an_address_that_nobody_can_reach_is_refused(asker: Asker, address: str) -> None:
+    """By name: in a route it would trouble every client of the topic, not this broker alone."""
+    reply = await asker.register({"brokerAddr": address})
+    assert reply.code == 1
+    assert "broker broker-a cannot be reached" in (reply.remark or "")
+    assert "brokerIP1" in (reply.remark or "")
+    assert (await asker.route()).code == 17
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["10.0.0.1:10911", "[::1]:10911", "fe80::1:10911", "a_b-c.example.:1", "bücher.example:65535"],
+)
+async def test_every_address_that_can_be_reached_is_taken(asker: Asker, address: str) -> None:
+    """IP addresses of both kinds and names, also those of containers and other alphabets."""
+    assert (await asker.register({"brokerAddr": address})).code == 0
+    broker = content(await asker.route())["brokerDatas"][0]
+    assert broker["brokerAddrs"] == {"0": address}
+
+
 async def test_a_slave_is_told_its_master(asker: Asker) -> None:
     """In the reply's header fields."""
     await asker.register()

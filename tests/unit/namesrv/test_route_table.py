@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from aerobee.namesrv.route_table import MasterAddress, Registration, RouteTable
+from aerobee.namesrv.registered import MasterAddress
+from aerobee.namesrv.route_table import Registration, RouteTable
 from aerobee.remoting.bodies import (
     DataVersion,
     QueueData,
@@ -111,18 +112,6 @@ def test_topics_change_with_the_version_only(table: RouteTable) -> None:
     assert perms(table) == {6}
 
 
-def test_missing_topics_stay_unless_told(clock: Clock, table: RouteTable) -> None:
-    """A topic that is not registered again stays, but for deleteTopicWithBrokerRegistration."""
-    less = replace(MASTER, topics=topics("t", "w", counter=2))
-    table.register(MASTER)
-    table.register(less)
-    assert set(table.topics) == {"t", "u", "w"}
-    strict = RouteTable(clock, delete_missing_topics=True)
-    strict.register(MASTER)
-    strict.register(less)
-    assert set(strict.topics) == {"t", "w"}
-
-
 def test_a_broker_that_moved_leaves_its_old_address(table: RouteTable) -> None:
     """The same id from elsewhere takes the place; the old connection's end changes nothing."""
     table.register(replace(MASTER, channel="old"))
@@ -214,7 +203,7 @@ def test_each_broker_expires_by_its_own_time_out(table: RouteTable, clock: Clock
     assert table.expire() == ["fast"]
     assert set(table.brokers) == {"b"}
     clock.now += 100_000
-    table.touch("c", "h:5")
+    table.touch("c", "h:5", "slow")
     clock.now += 120_000
     assert table.expire() == []
     clock.now += 1
@@ -365,3 +354,18 @@ def test_numbers_of_brokers_and_topics_are_limited(clock: Clock) -> None:
     table.register_topic("v", [QueueData(broker_name="a")])
     with pytest.raises(RequestError, match="topicsMax"):
         table.register_topic("w", [QueueData(broker_name="a")])
+
+
+def test_a_name_in_two_clusters_is_where_its_processes_are(table: RouteTable) -> None:
+    """Who takes a place over from another cluster leaves nothing behind there."""
+    table.register(MASTER)
+    table.register(replace(MASTER, cluster="d", address="h:5"))
+    assert set(table.live) == {("d", "h:5")}
+    assert table.data_version("c", "h:1") is None
+    assert (table.clusters, table.brokers["a"].cluster) == ({"d": {"a"}}, "d")
+    table.register(replace(SLAVE, cluster="c"))
+    assert table.clusters == {"d": {"a"}, "c": {"a"}}
+    table.unregister("d", "a", "h:5")
+    assert (table.clusters, table.brokers["a"].cluster) == ({"c": {"a"}}, "c")
+    table.unregister("c", "a", "s:1")
+    assert (table.clusters, table.brokers, table.topics) == ({}, {}, {})

@@ -10,6 +10,7 @@ from aerobee.namesrv.route_table import Registration, RouteTable
 from aerobee.remoting.bodies import DataVersion, TopicConfig, TopicConfigSerializeWrapper
 
 ADDRESSES = [f"h:{number}" for number in range(1, 6)]
+CLUSTERS = ["c", "d"]
 NAMES = ["a", "b", "c"]
 TOPICS = ["t1", "t2", "t3", "t4"]
 
@@ -18,6 +19,7 @@ TOPICS = ["t1", "t2", "t3", "t4"]
 class Process:
     """One registered process of the model."""
 
+    address: str
     name: str
     broker_id: int
     version: int
@@ -28,14 +30,14 @@ class Process:
 
 @dataclass
 class Model:
-    """Processes by address, and the queues of each name's topics."""
+    """Processes by cluster and address, and the queues of each name's topics."""
 
-    processes: dict[str, Process] = field(default_factory=dict)
+    processes: dict[tuple[str, str], Process] = field(default_factory=dict)
     queues: dict[str, dict[str, int]] = field(default_factory=dict)
 
-    def remove(self, address: str) -> None:
+    def remove(self, place: tuple[str, str]) -> None:
         """One process goes; the last of its name takes the topics along."""
-        process = self.processes.pop(address, None)
+        process = self.processes.pop(place, None)
         if process and all(each.name != process.name for each in self.processes.values()):
             self.queues.pop(process.name, None)
 
@@ -50,6 +52,7 @@ class BrokersComeAndGo(RuleBasedStateMachine):
         self.model = Model()
 
     @rule(
+        cluster=st.sampled_from(CLUSTERS),
         address=st.sampled_from(ADDRESSES),
         name=st.sampled_from(NAMES),
         broker_id=st.integers(0, 2),
@@ -60,6 +63,7 @@ class BrokersComeAndGo(RuleBasedStateMachine):
     )
     def register(
         self,
+        cluster: str,
         address: str,
         name: str,
         broker_id: int,
@@ -68,7 +72,7 @@ class BrokersComeAndGo(RuleBasedStateMachine):
         timeout_ms: int,
         channel: int,
     ) -> None:
-        """A process registers, perhaps with another name, id or version than before."""
+        """A process registers, perhaps with another name, cluster or id than before."""
         configs = {
             topic: TopicConfig(topic_name=topic, read_queue_nums=count)
             for topic, count in topics.items()
@@ -78,25 +82,29 @@ class BrokersComeAndGo(RuleBasedStateMachine):
         )
         self.table.register(
             Registration(
-                cluster="c", name=name, broker_id=broker_id, address=address,
+                cluster=cluster, name=name, broker_id=broker_id, address=address,
                 timeout_ms=timeout_ms, topics=wrapper, channel=channel,
             )
         )  # fmt: skip
 
-        before = self.model.processes.get(address)
+        place = cluster, address
+        before = self.model.processes.get(place)
         if before and before.name != name:
-            self.model.remove(address)
+            self.model.remove(place)
             before = None
+        same_name = {key: each for key, each in self.model.processes.items() if each.name == name}
         holders = [
-            other
-            for other, each in self.model.processes.items()
-            if (each.name, each.broker_id) == (name, broker_id)
+            key
+            for key, each in same_name.items()
+            if each.broker_id == broker_id and each.address != address
         ]
-        for other in holders:
-            del self.model.processes[other]
-        changed = not holders or before is None or before.version != version
-        self.model.processes[address] = Process(
-            name, broker_id, version, self.now_ms, timeout_ms, channel
+        for key, each in same_name.items():
+            if key in holders or (each.address == address and key != place):
+                del self.model.processes[key]
+        held = [each for each in same_name.values() if each.broker_id == broker_id]
+        changed = not held or before is None or before.version != version
+        self.model.processes[place] = Process(
+            address, name, broker_id, version, self.now_ms, timeout_ms, channel
         )
         queues = self.model.queues.setdefault(name, {})
         if broker_id == 0:
@@ -104,27 +112,38 @@ class BrokersComeAndGo(RuleBasedStateMachine):
                 if changed or topic not in queues:
                     queues[topic] = count
 
-    @rule(address=st.sampled_from(ADDRESSES))
-    def unregister(self, address: str) -> None:
-        """A process says that it goes."""
-        process = self.model.processes.get(address)
-        self.table.unregister("c", process.name if process else "nobody", address)
-        self.model.remove(address)
+    @rule(
+        cluster=st.sampled_from(CLUSTERS),
+        address=st.sampled_from(ADDRESSES),
+        name=st.sampled_from(NAMES),
+    )
+    def unregister(self, cluster: str, address: str, name: str) -> None:
+        """A process says that it goes; only its own name counts."""
+        self.table.unregister(cluster, name, address)
+        process = self.model.processes.get((cluster, address))
+        if process is not None and process.name == name:
+            self.model.remove((cluster, address))
 
     @rule(channel=st.integers(0, 3))
     def close(self, channel: int) -> None:
         """A connection ends."""
         self.table.channel_closed(channel)
-        for address, each in list(self.model.processes.items()):
+        for place, each in list(self.model.processes.items()):
             if each.channel == channel:
-                self.model.remove(address)
+                self.model.remove(place)
 
-    @rule(address=st.sampled_from(ADDRESSES))
-    def heard(self, address: str) -> None:
-        """A process is heard without registering."""
-        self.table.touch("c", address)
-        if address in self.model.processes:
-            self.model.processes[address].heard_ms = self.now_ms
+    @rule(
+        cluster=st.sampled_from(CLUSTERS),
+        address=st.sampled_from(ADDRESSES),
+        channel=st.integers(0, 3),
+    )
+    def heard(self, cluster: str, address: str, channel: int) -> None:
+        """A process is heard without registering, perhaps on another connection."""
+        known = self.table.touch(cluster, address, channel)
+        process = self.model.processes.get((cluster, address))
+        assert known is (process is not None)
+        if process is not None:
+            process.heard_ms, process.channel = self.now_ms, channel
 
     @rule(passed_ms=st.integers(0, 60))
     def wait(self, passed_ms: int) -> None:
@@ -136,20 +155,23 @@ class BrokersComeAndGo(RuleBasedStateMachine):
     def expire(self) -> None:
         """The table looks for silent processes."""
         self.table.expire()
-        for address, each in list(self.model.processes.items()):
+        for place, each in list(self.model.processes.items()):
             if each.heard_ms + each.timeout_ms < self.now_ms:
-                self.model.remove(address)
+                self.model.remove(place)
 
     @invariant()
     def both_say_the_same(self) -> None:
         """Processes, addresses and queues agree, and nothing else is left in the table."""
         model, table = self.model, self.table
-        assert {address for _, address in table.live} == set(model.processes)
+        assert set(table.live) == set(model.processes)
         addresses: dict[str, dict[int, str]] = {}
-        for address, each in model.processes.items():
+        clusters: dict[str, set[str]] = {}
+        for (cluster, address), each in model.processes.items():
             addresses.setdefault(each.name, {})[each.broker_id] = address
+            clusters.setdefault(cluster, set()).add(each.name)
         assert {name: group.addresses for name, group in table.brokers.items()} == addresses
-        assert table.clusters == ({"c": set(addresses)} if addresses else {})
+        assert table.clusters == clusters
+        assert all(name in clusters[group.cluster] for name, group in table.brokers.items())
         seen = {
             name: {
                 topic: by_broker[name].read_queue_nums
