@@ -17,6 +17,7 @@ from aerobee.broker.connection import BrokerConnection
 from aerobee.broker.context import Context
 from aerobee.broker.delay import DelayService
 from aerobee.broker.fast_sends import FastSends
+from aerobee.broker.faults import kept_running
 from aerobee.broker.filters import load_parser
 from aerobee.broker.hold import SWEEP_INTERVAL_MS, Holds
 from aerobee.broker.hooks import Hooks
@@ -111,7 +112,8 @@ class Broker:
         self._watch_store(loop)
         await self.context.registration.start()
         start = self._tasks.start
-        start(self.context.registration.run(), "registration")
+        faults = self.context.metrics.faults
+        start(kept_running(self.context.registration.run, "registration", faults), "registration")
         start(self._every(SWEEP_INTERVAL_MS / 1000, self.context.holds.sweep), "held pulls")
         start(self._every(EXPIRY_INTERVAL_S, self._expire), "expiry")
         start(self._every(SAMPLE_INTERVAL_S, self._sample), "samples")
@@ -201,7 +203,8 @@ class Broker:
         self._pool = ConnectionPool()
         host = (settings.broker_ip1, port)
         store_host = host_bytes(*record_host(*host))
-        tick = Tick(loop, store)
+        metrics = Metrics()
+        tick = Tick(loop, store, metrics.faults)
         style = AckStyle(settings.region_id, settings.trace_on, store_host.hex().upper())
         queues = TopicQueues(store, style)
         live.on_change(queues.apply)
@@ -216,6 +219,7 @@ class Broker:
             settings.held_pulls_max,
             settings.held_pulls_per_connection_max,
             loop.call_soon,
+            lambda pull, error: self._pulls.failed(pull, error),
         )
         parts = follow_members(loop, live, tables, queues, holds, self._tasks.start)
         self.context = Context(
@@ -236,7 +240,7 @@ class Broker:
             holds=holds,
             hooks=Hooks(queues.forget_checks),
             registration=Registration(live, topics, self._pool, f"{host[0]}:{host[1]}"),
-            metrics=Metrics(),
+            metrics=metrics,
             now_ms=wall_clock_ms,
             changes=SettingsChanges(live, self._config_file, wall_clock_ms),
             delays=delays,
@@ -259,7 +263,9 @@ class Broker:
             sends=FastSends(context),
             pulls=self._pulls,
             tick=context.tick,
-            stalls=Stalls(loop, store.allocator.when_progress, self.live),
+            stalls=Stalls(
+                loop, store.allocator.when_progress, self.live, context.metrics.faults
+            ),
             store_host=context.store_host,
             now_ms=wall_clock_ms,
         )
@@ -290,8 +296,9 @@ class Broker:
             await asyncio.sleep(interval_s)
             try:
                 work()
-            except Exception:
-                log.exception("periodic work failed work=%s", getattr(work, "__qualname__", work))
+            except Exception as error:  # noqa: BLE001  the next round comes all the same
+                name = getattr(work, "__qualname__", str(work))
+                self.context.metrics.faults.caught("periodic work", error, work=name)
 
     async def _start_http(self) -> None:
         """Start the HTTP side after the ports are bound: its imports take a quarter second."""

@@ -1,11 +1,14 @@
 """NOTIFY_CONSUMER_IDS_CHANGED: tells the members of a group that they have to share queues anew."""
 
+import logging
 from collections.abc import Callable
 from typing import Final
 
 from aerobee.remoting.codes import RequestCode
 from aerobee.remoting.command import Command
 from aerobee.remoting.net.connection import Connection
+
+log = logging.getLogger(__name__)
 
 QUIET_S: Final = 0.02
 
@@ -52,6 +55,11 @@ class ChangeNotices:
             return
         notice = Command(code=RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, ext={"consumerGroup": group})
         for connection in members:
-            if not connection.closed:
+            if connection.closed:
+                continue
+            try:
                 connection.oneway(notice)
+            except Exception:  # of this member alone
+                log.exception("notice_not_sent group=%s remote=%s", group, connection.remote)
+            else:
                 self.sent += 1

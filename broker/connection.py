@@ -173,6 +173,8 @@ class BrokerConnection(Connection):
             frames = self.traffic.pulls.serve(pull)
         except RequestError as error:
             frames = refusal(pull, error)
+        except Exception as error:  # noqa: BLE001  of this pull alone
+            frames = self.traffic.pulls.fault(pull, error)
         if frames is not None:
             replies += frames
             self.reply_bytes += sum(map(len, frames))

@@ -152,7 +152,11 @@ class DelayService:
     def _wake(self) -> None:
         """Deliver one slice and wait for what comes next."""
         self._timer = None
-        wait_ms = self._deliver()
+        wait_ms: int | None = REFUSED_WAIT_MS
+        try:
+            wait_ms = self._deliver()
+        except Exception:  # no memory, say: what was not delivered is looked at again
+            log.exception("delayed_deliveries_failed")
         if wait_ms is not None:
             self._schedule(wait_ms)
 

@@ -32,7 +32,8 @@ class Holds:
     `serve_again(pull, expired)` runs the pull once more and answers it; False means that it still
     found nothing that its filter wants and waits on. `clock_ms` must never go back. `held_max`
     pulls may wait in all, `held_per_connection_max` of one connection. At most SERVED_PER_TURN_MAX
-    are served at once; `call_soon` brings the others their turn.
+    are served at once; `call_soon` brings the others their turn. A pull whose serving raises is
+    handed to `failed`, which answers it and raises nothing: the others are served all the same.
 
     Invariant: a held pull is in its connection's table, and in either its queue's or `_ready`.
     """
@@ -44,12 +45,14 @@ class Holds:
         held_max: int,
         held_per_connection_max: int,
         call_soon: Callable[[Callable[[], None]], object],
+        failed: "Callable[[Pull, Exception], None]",
     ) -> None:
         self._serve_again = serve_again
         self._clock_ms = clock_ms
         self._held_max = held_max
         self._held_per_connection_max = held_per_connection_max
         self._call_soon = call_soon
+        self._failed = failed
         self._sweeps: dict[int, dict[HeldPull, None]] = {}  # in the order in which they came
         self._next_sweep = clock_ms() // SWEEP_INTERVAL_MS
         self._of: dict[Connection, dict[HeldPull, None]] = {}
@@ -136,7 +139,12 @@ class Holds:
     def _serve(self, held: HeldPull) -> None:
         """Answer a pull, or let it wait on; it is in no queue's table."""
         connection = held.pull.connection
-        if connection.closed or self._serve_again(held.pull, held.expired):
+        try:
+            over = connection.closed or self._serve_again(held.pull, held.expired)
+        except Exception as error:  # noqa: BLE001  of this pull alone
+            over = True
+            self._failed(held.pull, error)
+        if over:
             of_connection = self._of.get(connection)
             if of_connection is not None:
                 of_connection.pop(held, None)

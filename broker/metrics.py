@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Final
 
+from aerobee.broker.faults import Faults
 from aerobee.broker.recent_rates import RecentRates
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ NAMES: Final = {
     "aerobee_disk_used_ratio": "How full the disk of the store is, from 0 to 1",
     "aerobee_store_writable": "Whether messages are taken, 1 or 0",
     "aerobee_nameservers_registered": "Nameservers that know this broker",
+    "aerobee_faults_total": "Errors inside the broker that nobody foresaw, by place",
 }
 """Every metric with its help sentence: RocketMQ's names (BrokerMetricsConstant), then our own."""
 
@@ -78,6 +80,7 @@ class Metrics:
     def __init__(self, clock_s: Callable[[], float] = time.monotonic) -> None:
         self._clock_s = clock_s
         self.started_ms = int(time.time() * 1000)
+        self.faults = Faults(clock_s)
         self.outgoing: dict[tuple[str, str], Outgoing] = {}
         self.dead_letters: Counter[tuple[str, str]] = Counter()  # by topic and group
         self.found = 0

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from aerobee.broker.acceleration import gather
 from aerobee.broker.broadcast_offsets import FROM_PROXY, BroadcastOffsets
+from aerobee.broker.faults import as_refusal
 from aerobee.broker.filters import MessageFilter, SqlFilter
 from aerobee.broker.hooks import PullEvent
 from aerobee.broker.owned_queue import QueueKey
@@ -76,6 +77,9 @@ class PullServer(Protocol):
     def serve(self, pull: Pull) -> list[bytes | memoryview] | None:
         """Answer a pull that has just arrived; None when it is held."""
 
+    def fault(self, pull: Pull, error: Exception) -> list[bytes | memoryview]:
+        """Take note of what went wrong with a pull, and say what its client is told."""
+
 
 class NoPulls:
     """Refuses pulls, as RocketMQ does on its fast port."""
@@ -86,6 +90,10 @@ class NoPulls:
             ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
             f" request type {pull.request_code} not supported",
         )
+
+    def fault(self, pull: Pull, error: Exception) -> list[bytes | memoryview]:
+        """Answer like any other request."""
+        return refusal(pull, as_refusal(error))
 
 
 class Pulls:
@@ -99,6 +107,7 @@ class Pulls:
         self._read_store = context.store.read
         self._gather = gather(context)  # the records of a reply, where that is compiled
         self._count_pull = context.metrics.pulled
+        self._faults = context.metrics.faults
         self._hooks = context.hooks
         settings = context.settings
         self._check = PullChecks(context).check
@@ -185,6 +194,23 @@ class Pulls:
             frames = refusal(pull, error)
         pull.connection.write(b"".join(frames))
         return True
+
+    def fault(self, pull: Pull, error: Exception) -> list[bytes | memoryview]:
+        """Take note of an error that no check foresaw; the client is told SYSTEM_ERROR."""
+        header = pull.header
+        self._faults.caught(
+            "pull", error, remote=pull.connection.remote, group=header.consumer_group,
+            topic=header.topic, queue=header.queue_id, offset=pull.offset,
+        )  # fmt: skip
+        return refusal(pull, as_refusal(error))
+
+    def failed(self, pull: Pull, error: Exception) -> None:
+        """Answer a held pull whose serving raised; raises nothing, others wait to be served."""
+        try:
+            pull.connection.write(b"".join(self.fault(pull, error)))
+        except Exception as another:  # noqa: BLE001  no memory even for this
+            self._faults.caught("refusal", another)
+            pull.connection.abort("internal error")
 
     def _sent_on(
         self, pull: Pull, queue: TopicQueue, broadcasts: BroadcastOffsets

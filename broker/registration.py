@@ -215,6 +215,8 @@ class Registration:
                 server.everything = False
                 try:
                     await self._register(server, None if full else list(pending.values()))
+                except Exception:  # those that came meanwhile wait for a round of their own
+                    log.exception("registration failed nameserver=%s", server.address)
                 finally:
                     batch.set_result(None)
         finally:

@@ -79,16 +79,20 @@ class Tables:
                     await flush()
                 except OSError as error:  # of one file: the others are written all the same
                     log.error("table_not_saved error=%s", error)
+                except Exception:  # and none of them is given up
+                    log.exception("table_not_saved")
 
     async def save_delay_offsets(self, live: "Live", delays: "DelayService") -> None:
         """Write how far delayed messages were delivered, as far as the disk has them."""
         while True:
             await asyncio.sleep(live.current.flush_delay_offset_interval / 1000)
-            self.delay_offsets.update(delays.settled())
             try:
+                self.delay_offsets.update(delays.settled())
                 await self.delay_offsets.file.flush()
             except OSError as error:
                 log.error("delay_offsets_not_saved error=%s", error)
+            except Exception:  # the next round tries again
+                log.exception("delay_offsets_not_saved")
 
     def save_now(self) -> OSError | None:
         """Write all but the delay offsets; what could not be written is no reason to stop."""

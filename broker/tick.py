@@ -2,11 +2,12 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from aerobee.broker.faults import Faults
 from aerobee.broker.topic_queues import TopicQueue
 from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.frame import FrameReader, encode_frame
@@ -21,17 +22,22 @@ log = logging.getLogger(__name__)
 
 Acks = list[bytes]
 Frames = list[bytes | memoryview]
+Replies = Sequence[tuple[Connection, Sequence[bytes | memoryview]]]
 
 
 class Tick:
     """Collects what one turn of the loop appends and answers; `commit` runs at the end of the turn.
 
     Cost is per turn and per connection, not per message: one store write, one socket write. With
-    SYNC_FLUSH the acknowledgements wait for the disk, everything else leaves at once.
+    SYNC_FLUSH the acknowledgements wait for the disk, everything else leaves at once. A connection
+    that cannot be written to is cut off, and the others get what is theirs.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, store: MessageStore) -> None:
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, store: MessageStore, faults: Faults | None = None
+    ) -> None:
         self._loop = loop
+        self._faults = faults or Faults()
         self._store = store
         self._log = store.commit_log
         self.sync = store.settings.flush_mode == "SYNC_FLUSH"
@@ -68,6 +74,9 @@ class Tick:
         except StoreError as error:
             log.error("commit failed error=%s", error)
             return False
+        except Exception as error:  # noqa: BLE001  no memory, say: the next commit tries again
+            self._faults.caught("commit", error)
+            return False
         return True
 
     def commit(self) -> None:
@@ -75,17 +84,15 @@ class Tick:
         self._scheduled = False
         acks, self._acks = self._acks, []
         answers, self._answers = self._answers, []
-        self.commit_log()
-        if self._log.losses != self._losses_told:  # here, or for a pull or a new file before
+        written = self.commit_log()
+        if not written or self._log.losses != self._losses_told:  # here, or for a pull or a file
             self._losses_told = self._log.losses
-            refuse_acks(acks)
-            acks = []
-        if acks and self.sync:
-            self._store.flusher.request(self._log.position, lambda ok: write_acks(acks, ok))
+            self._write(acks, ResponseCode.SERVICE_NOT_AVAILABLE)
+        elif acks and self.sync:
+            self._store.flusher.request(self._log.position, lambda ok: self._flushed(acks, ok))
         else:
-            write_acks(acks, True)
-        for connection, frames in answers:
-            connection.write_now(frames)
+            self._write(acks)
+        self._write(answers)
         if self.woken and self.holds is not None:
             woken, self.woken = self.woken, []
             self.holds.wake(woken)
@@ -101,22 +108,21 @@ class Tick:
         else:
             done(True)
 
+    def _flushed(self, acks: Replies, ok: bool) -> None:
+        """Send acknowledgements; with FLUSH_DISK_TIMEOUT where the disk was too slow."""
+        self._write(acks, 0 if ok else ResponseCode.FLUSH_DISK_TIMEOUT)
 
-def write_acks(acks: list[tuple[Connection, Acks]], flushed: bool) -> None:
-    """Send acknowledgements; with FLUSH_DISK_TIMEOUT where the disk was too slow."""
-    for connection, frames in acks:
-        connection.write_now(
-            frames if flushed else recoded(frames, ResponseCode.FLUSH_DISK_TIMEOUT)
-        )
+    def _write(self, replies: Replies, code: int = 0) -> None:
+        """Send what is for each connection, with another code than it says where one is given."""
+        for connection, frames in replies:
+            try:
+                connection.write_now(recoded(frames, code) if code else frames)
+            except Exception as error:  # noqa: BLE001  of this connection alone
+                self._faults.caught("write", error, remote=connection.remote)
+                connection.abort("internal error")
 
 
-def refuse_acks(acks: list[tuple[Connection, Acks]]) -> None:
-    """Tell the senders of this turn that the log could not be written."""
-    for connection, frames in acks:
-        connection.write_now(recoded(frames, ResponseCode.SERVICE_NOT_AVAILABLE))
-
-
-def recoded(frames: Acks, code: int) -> Acks:
+def recoded(frames: Sequence[bytes | memoryview], code: int) -> Acks:
     """Give acknowledgements another code."""
     reader = FrameReader()
     reader.feed(b"".join(frames))

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from aerobee.broker.faults import Faults
 from aerobee.broker.live import Live
 from aerobee.remoting.net.connection import Handler
 from aerobee.remoting.net.limits import NetLimits
@@ -28,7 +29,9 @@ class Stalls:
         loop: asyncio.AbstractEventLoop,
         when_progress: Callable[[Callable[[], None]], None],
         live: Live,
+        faults: Faults,
     ) -> None:
+        self._faults = faults
         self._loop = loop
         self._when_progress = when_progress
         self._live = live
@@ -54,7 +57,11 @@ class Stalls:
         now = self._loop.time()
         for connection, deadline in list(self._deadlines.items()):
             connection.overdue = now >= deadline
-            connection.go_on()
+            try:
+                connection.go_on()
+            except Exception as error:  # noqa: BLE001  of this connection alone
+                self._faults.caught("stalled connection", error, remote=connection.remote)
+                connection.abort("internal error")
             connection.overdue = False
             if connection.closed or not connection.backlog:
                 del self._deadlines[connection]

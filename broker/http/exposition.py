@@ -105,6 +105,8 @@ def _broker(ctx: Context, snapshot: Snapshot) -> None:
     add("aerobee_differing_groups_total", mismatches.warned)
     known = sum(server.knows_us for server in ctx.registration.nameservers)
     add("aerobee_nameservers_registered", known)
+    for where, count in ctx.metrics.faults.counts.items():
+        add("aerobee_faults_total", count, where=where.replace(" ", "_"))
 
 
 def _many(ctx: Context, snapshot: Snapshot) -> Iterator[None]:

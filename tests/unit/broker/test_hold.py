@@ -36,6 +36,11 @@ class Desk:
         return False
 
 
+def no_failure(pull: Pull, error: Exception) -> None:
+    """Nothing goes wrong in most of these tests."""
+    raise error
+
+
 def make_pull(name: str) -> Pull:
     """Return as much of a pull as holding looks at."""
     return cast(Pull, SimpleNamespace(name=name, connection=FakeConnection()))
@@ -61,7 +66,7 @@ def desk() -> Desk:
 @pytest.fixture
 def holds(clock: Clock, desk: Desk, soon: list[Callable[[], None]]) -> Holds:
     """Room for three waiting pulls."""
-    return Holds(desk.serve_again, clock, 3, 3, soon.append)
+    return Holds(desk.serve_again, clock, 3, 3, soon.append, no_failure)
 
 
 @pytest.fixture
@@ -176,7 +181,7 @@ def test_a_closed_connection_makes_room_at_once(holds: Holds, desk: Desk, clock:
 
 def test_one_connection_cannot_take_all_the_room(clock: Clock, desk: Desk) -> None:
     """Its further pulls are not held, those of others are."""
-    holds = Holds(desk.serve_again, clock, 10, 2, lambda work: None)
+    holds = Holds(desk.serve_again, clock, 10, 2, lambda work: None, no_failure)
     queue, greedy = make_queue(), make_pull("greedy")
     assert [holds.hold(greedy, queue, 1_000) for _ in range(3)] == [True, True, False]
     assert holds.hold(make_pull("modest"), queue, 1_000)
@@ -187,7 +192,7 @@ def test_a_crowd_is_served_in_several_turns(clock: Clock, desk: Desk, by: str) -
     """So that nobody else has to wait for all of them; each is answered once all the same."""
     soon: list[Callable[[], None]] = []
     count = SERVED_PER_TURN_MAX * 3
-    holds = Holds(desk.serve_again, clock, count, count, soon.append)
+    holds = Holds(desk.serve_again, clock, count, count, soon.append, no_failure)
     queue, few = make_queue(), make_queue()
     names = [str(n) for n in range(count)]
     assert all(holds.hold(make_pull(name), queue, 1_000) for name in names[1:])
@@ -207,3 +212,44 @@ def test_a_crowd_is_served_in_several_turns(clock: Clock, desk: Desk, by: str) -
         soon.pop(0)()
     assert sorted(name for name, _ in desk.served) == sorted(names)
     assert holds.count == 0
+
+
+@pytest.mark.parametrize("by", ["arrival", "deadline", "release", "turns"])
+def test_a_pull_that_fails_harms_nobody_else(clock: Clock, by: str) -> None:
+    """Whatever goes wrong in serving one, the others are served and no room is lost."""
+    served: list[str] = []
+    failed: list[tuple[str, str]] = []
+    soon: list[Callable[[], None]] = []
+
+    def serve_again(pull: Pull, expired: bool) -> bool:
+        name = cast(Any, pull).name
+        if int(name) % 5 == 1:
+            raise OSError(5, f"no map for {name}")
+        served.append(name)
+        return True
+
+    count = SERVED_PER_TURN_MAX * 2 if by == "turns" else 5
+    holds = Holds(
+        serve_again, clock, count, count, soon.append,
+        lambda pull, error: failed.append((cast(Any, pull).name, str(error))),
+    )  # fmt: skip
+    queue = make_queue()
+    names = [str(n) for n in range(count)]
+    assert all(holds.hold(make_pull(name), queue, 1_000) for name in names)
+    if by == "deadline":
+        clock.ms += 2_000
+        holds.sweep()
+    elif by == "release":
+        holds.release(queue)
+    else:
+        holds.wake([queue])
+    while soon:
+        soon.pop(0)()
+    assert served == [name for name in names if int(name) % 5 != 1]
+    assert failed == [
+        (name, f"[Errno 5] no map for {name}") for name in names if int(name) % 5 == 1
+    ]
+    assert holds.count == 0
+    clock.ms += 10_000
+    holds.sweep()
+    assert len(served) + len(failed) == count, "one request gets one reply"
