@@ -263,9 +263,7 @@ class Broker:
             sends=FastSends(context),
             pulls=self._pulls,
             tick=context.tick,
-            stalls=Stalls(
-                loop, store.allocator.when_progress, self.live, context.metrics.faults
-            ),
+            stalls=Stalls(loop, store.allocator.when_progress, self.live, context.metrics.faults),
             store_host=context.store_host,
             now_ms=wall_clock_ms,
         )
