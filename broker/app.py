@@ -282,7 +282,8 @@ class Broker:
                 self._closing.append(partial(loop.remove_reader, fd))
 
     def _expire(self) -> None:
-        for connection in self.context.members.expire(self.settings.channel_expired_timeout):
+        expired_ms = self.settings.channel_expired_timeout
+        for connection in self.context.members.expire(expired_ms, int(EXPIRY_INTERVAL_S * 1000)):
             connection.close("no heartbeat")
 
     def _sample(self) -> None:

@@ -35,7 +35,8 @@ class Member:
     """One client in one group.
 
     `wishes` are its own, by topic, where those of its group are whatever the latest heartbeat of
-    any member said. `handover_timeout_ms` is None for a client that is not ours.
+    any member said. `handover_timeout_ms` is None for a client that is not ours. `heard_ms` is
+    a time of the steady clock; `Members.silent_ms` says how long ago that is.
     """
 
     client: Client

@@ -16,7 +16,7 @@ from aerobee.broker.surroundings import BrokerSurroundings
 from aerobee.broker.tables import Tables
 from aerobee.broker.topic_queues import TopicQueues
 from aerobee.remoting.bodies import TopicConfig
-from aerobee.remoting.clocks import steady_clock_ms, wall_clock_ms
+from aerobee.remoting.clocks import steady_clock_ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ def follow_members(
     limits = MemberLimits(first.memberships_max, first.subscription_bytes_max)
     members = Members(
         lambda group, told: handovers.notify(group, told),
-        wall_clock_ms,
+        steady_clock_ms,
         tables.groups.is_read_forbidden,
         limits,
     )

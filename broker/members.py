@@ -22,7 +22,9 @@ from aerobee.broker.filters import (
 from aerobee.broker.member_limits import MemberLimits
 from aerobee.broker.mismatches import Mismatches
 from aerobee.broker.remarks import Forbidden, further_details
+from aerobee.broker.waiting_joins import WaitingJoins
 from aerobee.remoting.bodies import ConsumerData, SubscriptionData, SubscriptionGroupConfig
+from aerobee.remoting.clocks import Lateness
 from aerobee.remoting.codes import PullSysFlag, ResponseCode
 from aerobee.remoting.errors import RequestError
 from aerobee.remoting.headers.pull import PullMessageRequest
@@ -53,22 +55,24 @@ class Members:
     """The registries of consumers and producers; sync, clock and sending injected.
 
     `notify(group, connections)` sends NOTIFY_CONSUMER_IDS_CHANGED. `is_forbidden(group, topic)`
-    tells whether an administrator has closed a topic to a group.
+    tells whether an administrator has closed a topic to a group. `clock_ms` never goes back.
     """
 
     def __init__(
         self,
         notify: Callable[[str, list[Connection]], None],
-        now_ms: Callable[[], int],
+        clock_ms: Callable[[], int],
         is_forbidden: Callable[[str, str], bool] = lambda group, topic: False,
         limits: MemberLimits | None = None,
     ) -> None:
         self._notify = notify
-        self._now_ms = now_ms
+        self._clock_ms = clock_ms
         self._is_forbidden = is_forbidden
         self.limits = limits or MemberLimits()
         self.watchers: list[Watcher] = []
         self.mismatches = Mismatches()
+        self.waiting = WaitingJoins()
+        self._lateness = Lateness(clock_ms)
         self.sql_filters = SqlFilters()  # what pulls bring, not heartbeats
         self._consumers: dict[str, ConsumerGroup] = {}
         self._producers: dict[str, dict[Connection, Member]] = {}
@@ -140,11 +144,11 @@ class Members:
         if member is None:
             self.limits.join()
             members = self._producers.setdefault(group_name, {})
-            members[client.connection] = Member(client, self._now_ms())
+            members[client.connection] = Member(client, self._clock_ms())
             self._producer_groups_of.setdefault(client.connection, set()).add(group_name)
         else:
             member.client = client
-            member.heard_ms = self._now_ms()
+            member.heard_ms = self._clock_ms()
 
     def unregister_producer(self, connection: Connection, group_name: str) -> None:
         """A client stops producing for one group."""
@@ -167,9 +171,18 @@ class Members:
         for group_name in list(self._producer_groups_of.get(connection, ())):
             self.unregister_producer(connection, group_name)
 
-    def expire(self, expired_ms: int = EXPIRED_MS) -> list[Connection]:
-        """Remove members without a heartbeat for `expired_ms`; return connections to be closed."""
-        limit = self._now_ms() - expired_ms
+    def silent_ms(self, member: Member) -> int:
+        """Return how long ago a member's last heartbeat was."""
+        return self._clock_ms() - member.heard_ms
+
+    def expire(self, expired_ms: int = EXPIRED_MS, interval_ms: int = 0) -> list[Connection]:
+        """Remove members without a heartbeat for `expired_ms`; return connections to be closed.
+
+        With `interval_ms`, how often this is called, a call that comes late removes nobody.
+        """
+        if interval_ms and self._lateness.is_late(interval_ms, "members"):
+            return []
+        limit = self._clock_ms() - expired_ms
         silent: dict[Connection, None] = {}
         for group in list(self._consumers.values()):
             gone = [each for each, member in group.members.items() if member.heard_ms < limit]
@@ -276,9 +289,9 @@ class Members:
                     client.client_id,
                 )
             member.client = client
-            member.heard_ms = self._now_ms()
+            member.heard_ms = self._clock_ms()
             return False
-        group.members[client.connection] = member = Member(client, self._now_ms())
+        group.members[client.connection] = member = Member(client, self._clock_ms())
         group.count(member)
         self._groups_of.setdefault(client.connection, set()).add(group.name)
         log.info(

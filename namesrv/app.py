@@ -10,7 +10,7 @@ from aerobee.namesrv.kv_config import KvConfig
 from aerobee.namesrv.processors import FAMILIES
 from aerobee.namesrv.route_table import RouteTable
 from aerobee.namesrv.settings import NamesrvSettings
-from aerobee.remoting.clocks import steady_clock_ms
+from aerobee.remoting.clocks import Lateness, steady_clock_ms
 from aerobee.remoting.net.connection import Connection
 from aerobee.remoting.net.routes import Dispatcher
 from aerobee.remoting.net.server import Server, ServerStatistics
@@ -39,7 +39,7 @@ class NameServer:
         )
         self.kv = KvConfig(settings.kv_config_path, settings.kv_bytes_max)
         self._clock_ms = clock_ms
-        self._expiry = Expiry(self.table, settings.scan_interval_ms, clock_ms)
+        self._expiry = Expiry(self.table, settings.scan_interval_ms, Lateness(clock_ms))
         self._tasks = Tasks()
         self._server: Server | None = None
 

@@ -102,7 +102,7 @@ def group(ctx: Context, name: str) -> dict[str, Any] | None:
                 "address": connection.remote,
                 "language": language_name(member.client.language),
                 "version": member.client.version,
-                "heardMs": member.heard_ms,
+                "heardMs": ctx.now_ms() - ctx.members.silent_ms(member),
             }
             for connection, member in online.members.items()
         ]

@@ -11,6 +11,7 @@ from aerobee.broker.consumer_group import Client
 from aerobee.broker.context import Context
 from aerobee.broker.filters import check_property_filter, is_tag_type
 from aerobee.broker.names import retry_topic
+from aerobee.broker.waiting_joins import WaitingJoin
 from aerobee.remoting.bodies import (
     CheckClientConfig,
     ConsumerData,
@@ -56,13 +57,18 @@ def heart_beat(ctx: Context, request: Request[NoHeader]) -> Outcome | Coroutine[
     follows must not overtake the answer by much: a Java 5.x client that shares out queues while
     its heartbeat is under way raises its subscription's version and cannot tell the broker. With
     SQL92 it gets SUBSCRIPTION_NOT_LATEST for its pulls until the next heartbeat, 30 s later.
+    What comes behind a heartbeat that waits holds against it, as `WaitingJoins` says.
     """
     data = decode_body(HeartbeatData, request.command.body)
     _check_size(ctx, data)
     made = _make_groups(ctx, data)
     if made or ctx.groups.file.dirty:
-        return _join_when_kept(ctx, request, data, announce(ctx, *made) if made else None)
-    return _join(ctx, request, data)
+        join = ctx.members.waiting.begin(request.connection, data)
+        announcement = announce(ctx, *made) if made else None
+        return _join_when_kept(ctx, request, data, announcement, join)
+    newer = WaitingJoin(data)
+    ctx.members.waiting.overtaken(request.connection, newer.consumers, newer.producers)
+    return _join(ctx, request, data, newer)
 
 
 def _make_groups(ctx: Context, data: HeartbeatData) -> list[TopicConfig]:
@@ -86,14 +92,18 @@ def _accepted(ctx: Context, data: HeartbeatData) -> list[ConsumerData]:
     ]
 
 
-def _join(ctx: Context, request: Request[NoHeader], data: HeartbeatData) -> Reply:
-    """Enter the client into the registries and answer."""
+def _join(
+    ctx: Context, request: Request[NoHeader], data: HeartbeatData, groups: WaitingJoin
+) -> Reply:
+    """Enter the client into the registries, as far as its groups are still its own; answer."""
     command = request.command
     client = Client(request.connection, data.client_id, command.language, command.version)
     version_2 = data.heartbeat_fingerprint != 0
     without_sub = version_2 and data.without_sub
     changed = not version_2  # V1 has no fingerprint to compare: every heartbeat may be a change
     for consumer in _accepted(ctx, data):
+        if consumer.group_name not in groups.consumers:
+            continue
         changed |= ctx.members.note_fingerprint(
             consumer.group_name, data.heartbeat_fingerprint, without_sub=without_sub
         )
@@ -106,7 +116,8 @@ def _join(ctx: Context, request: Request[NoHeader], data: HeartbeatData) -> Repl
                 without_sub=without_sub,
             )
     for producer in data.producer_data_set:
-        ctx.members.register_producer(client, producer.group_name)
+        if producer.group_name in groups.producers:
+            ctx.members.register_producer(client, producer.group_name)
     reply = HeartbeatReply(is_sub_change=changed, handover=_holds_queues(ctx, data) or None)
     return Reply(reply, ext=_offer(request))
 
@@ -115,6 +126,11 @@ def _join(ctx: Context, request: Request[NoHeader], data: HeartbeatData) -> Repl
 def unregister_client(ctx: Context, request: Request[UnregisterClientRequest]) -> Outcome:
     """Take a client out of a producer group, a consumer group or both."""
     header = request.header
+    ctx.members.waiting.overtaken(
+        request.connection,
+        [] if header.consumer_group is None else [header.consumer_group],
+        [] if header.producer_group is None else [header.producer_group],
+    )
     if header.producer_group is not None:
         ctx.members.unregister_producer(request.connection, header.producer_group)
     if header.consumer_group is not None:
@@ -216,6 +232,7 @@ async def _join_when_kept(
     request: Request[NoHeader],
     data: HeartbeatData,
     announcement: asyncio.Future[None] | None,
+    join: WaitingJoin,
 ) -> Outcome:
     """Join and answer when what the heartbeat made will survive and can be found."""
     try:
@@ -223,9 +240,11 @@ async def _join_when_kept(
         await asyncio.gather(ctx.groups.file.flush(), *announced)
     except OSError as error:  # consuming goes on from a full disk; the next change tries again
         log.error("group tables not written error=%s", error)
+    finally:
+        ctx.members.waiting.end(request.connection, join)
     if request.connection.closed:
         return None  # gone meanwhile: nobody would take it out of the registries again
-    return _join(ctx, request, data)
+    return _join(ctx, request, data, join)
 
 
 def _holds_queues(ctx: Context, data: HeartbeatData) -> bool:

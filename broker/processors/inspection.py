@@ -169,7 +169,7 @@ def all_producers(ctx: Context, request: Request[NoHeader]) -> Outcome:
                 remote_ip=member.client.connection.remote_host[0],
                 language=language_name(member.client.language),
                 version=member.client.version,
-                last_update_timestamp=member.heard_ms,
+                last_update_timestamp=ctx.now_ms() - ctx.members.silent_ms(member),
             )
             for member in members
         ]

@@ -151,6 +151,24 @@ def test_silent_members_expire() -> None:
     assert world.told() == [], "a close after the expiry is no second change"
 
 
+def test_a_broker_that_was_stopped_hears_its_clients_first() -> None:
+    """Their heartbeats wait in sockets; who is silent after they were read goes."""
+    world = World()
+    first, second = FakeConnection(), FakeConnection()
+    for connection in (first, second):
+        world.beat(connection, "c", "t")
+    assert world.members.expire(interval_ms=10_000) == []
+    world.now_ms += 200_000
+    assert world.members.expire(interval_ms=10_000) == []
+    world.beat(first, "c", "t")
+    world.now_ms += 10_000
+    assert world.members.expire(interval_ms=10_000) == [second]
+    world.now_ms += 200_000
+    assert world.members.expire(interval_ms=10_000) == []
+    world.now_ms += 200_000
+    assert world.members.expire(interval_ms=10_000) == [first], "late every time"
+
+
 def test_a_client_that_reconnects_counts_once() -> None:
     """Its old connection may linger for two minutes; queues must not be kept for a ghost."""
     world, old, new = World(), FakeConnection("10.0.0.1:1"), FakeConnection("10.0.0.1:2")

@@ -12,6 +12,7 @@ from aerobee.namesrv.expiry import Expiry
 from aerobee.namesrv.route_table import Registration, RouteTable
 from aerobee.namesrv.settings import NamesrvSettings
 from aerobee.remoting.bodies import encode_body
+from aerobee.remoting.clocks import Lateness
 from aerobee.remoting.codes import RequestCode
 
 
@@ -46,13 +47,14 @@ async def test_a_process_that_was_stopped_hears_its_brokers_first() -> None:
     """What they said while it slept waits in sockets; only who stays silent goes."""
     now_ms = 1000
     table = RouteTable(lambda: now_ms)
-    expiry = Expiry(table, 10, lambda: now_ms)
+    lateness = Lateness(lambda: now_ms)
+    expiry = Expiry(table, 10, lateness)
     for name, address in (("a", "h:1"), ("b", "h:2")):
         table.register(Registration(cluster="c", name=name, broker_id=0, address=address))
     expiry.start()
     try:
         now_ms += 200_000
-        await until(lambda: expiry.waits_for_sockets or not table.brokers)
+        await until(lambda: lateness.late or not table.brokers)
         assert set(table.brokers) == {"a", "b"}
         table.touch("c", "h:1", None)
         await until(lambda: "b" not in table.brokers)
