@@ -24,7 +24,7 @@ class Connections:
     """Calls brokers and nameservers by their address, "ip:port", reconnecting as needed.
 
     `on_connected` callbacks get the address and connection of each one that is made, before
-    anything is sent on it.
+    anything is sent on it and whoever still waits for it.
     """
 
     def __init__(self, settings: ClientSettings, handler: Handler) -> None:
@@ -38,8 +38,7 @@ class Connections:
         )
         self._timeout_ms = settings.api_timeout_ms
         self._pool = ConnectionPool(handler, tls=settings.tls, limits=limits, kind=Channel)
-        self._announced: dict[str, Connection] = {}
-        self.on_connected: list[Callable[[str, Connection], None]] = []
+        self.on_connected: list[Callable[[str, Connection], None]] = self._pool.on_made
 
     def open(self, address: str) -> Connection | None:
         """Return the connection to `address` if it is open."""
@@ -47,15 +46,7 @@ class Connections:
 
     async def connect(self, address: str) -> Connection:
         """Return the connection to `address`, made if need be; raises NotConnected."""
-        connection = self._pool.get(address)
-        if connection is not None:
-            return connection
-        connection = await self._pool.connect(address)
-        if self._announced.get(address) is not connection:  # else another caller was first
-            self._announced[address] = connection
-            for callback in self.on_connected:
-                callback(address, connection)
-        return connection
+        return await self._pool.connect(address)
 
     async def call(
         self,
@@ -68,7 +59,7 @@ class Connections:
     ) -> Command:
         """Send a request and return the reply, whatever its code; raises Unavailable."""
         timeout_s = (self._timeout_ms if timeout_ms is None else timeout_ms) / 1000
-        connection = self._pool.get(address) or await self.connect(address)
+        connection = self._pool.get(address) or await self._pool.connect(address)
         return await connection.begin(code, ext, body, timeout_s)
 
     async def request(
@@ -94,7 +85,7 @@ class Connections:
         self, address: str, code: int, ext: Mapping[str, str], body: bytes = b""
     ) -> None:
         """Send a request that gets no reply; raises Unavailable if there is no connection."""
-        connection = self._pool.get(address) or await self.connect(address)
+        connection = self._pool.get(address) or await self._pool.connect(address)
         connection.oneway(Command(code, dict(ext), body))
 
     def drop(self, address: str, reason: str) -> None:

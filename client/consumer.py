@@ -1,5 +1,6 @@
 """A consumer that fetches by itself and hands each message to an async function."""
 
+import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -11,6 +12,7 @@ from aerobee.client.errors import InvalidUse
 from aerobee.client.handlers import Handler, HandlerThreads, as_handler
 from aerobee.client.handling import HandlerStatistics
 from aerobee.client.hooks import ConsumeHook, FilterHook, Hooks
+from aerobee.client.instance import ClientInstance
 from aerobee.client.local_offsets import LocalOffsets, offsets_file
 from aerobee.client.membership import GroupMember
 from aerobee.client.message import MessageQueue
@@ -162,7 +164,14 @@ class PushConsumer(GroupMember):
         if not self._broadcasts:
             retries = retry_topic(self.group)
             self._subscriptions.setdefault(retries, Subscription(retries))
-        instance = self._instance = await self._share_instance()
+        instance = self._share_instance()
+        self._consume(instance)
+        async with self._or_close():
+            await self._check_subscriptions(instance)
+            await instance.add_consumer(self)
+
+    def _consume(self, instance: ClientInstance) -> None:
+        """Make ready to work on queues, before the first one is ours."""
         if self._broadcasts:
             path = offsets_file(self.settings.offsets_folder, instance.client_id, self.group)
             timeout_ms = self._client.offset_timeout_ms
@@ -188,8 +197,6 @@ class PushConsumer(GroupMember):
             may_take=consumption.locks.take if consumption.locks is not None else None,
         )
         consumption.ownership = self.ownership
-        async with self._or_close():
-            await instance.add_consumer(self)
 
     async def close(self) -> None:
         """Leave the group: running handlers end, offsets are stored, the other members take over.
@@ -198,22 +205,17 @@ class PushConsumer(GroupMember):
         that calls this is neither waited for nor cancelled; its message is not done. Cancelled, it
         leaves at once.
         """
-        instance, consumption = self._instance, self._consumption
-        if instance is None or self._leaving:
-            return
-        self._leaving = True
-        if consumption is not None:
-            consumption.spare_caller()
-        try:
+        if self._consumption is not None:
+            self._consumption.spare_caller()
+        await self._close_once(self._leave)
+
+    async def _leave(self, instance: ClientInstance) -> None:
+        async with contextlib.AsyncExitStack() as last:  # each of them, whatever the others raise
+            last.push_async_callback(return_instance, instance, self.group)
+            last.callback(self._threads.close)
+            if self._consumption is not None:
+                last.push_async_callback(self._consumption.close)
             await self._leave_group(instance)
-        finally:
-            self._instance, self._leaving = None, False
-            try:
-                if consumption is not None:
-                    await consumption.close()
-            finally:
-                self._threads.close()
-                await return_instance(instance, self.group)
 
     def suspend(self) -> None:
         """Pull nothing more until `resume`; what is fetched is still handled."""

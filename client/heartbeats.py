@@ -72,13 +72,35 @@ class Heartbeats:
     async def unregister(
         self, *, producer_group: str | None = None, consumer_group: str | None = None
     ) -> None:
-        """Tell every broker that a group has left this client; failures are logged."""
-        header = UnregisterClientRequest(
+        """Tell every broker that a group has left this client; failures are logged.
+
+        A broker to which there is no connection has noticed that.
+        """
+        header = self._goodbye(producer_group, consumer_group)
+        leaving = [self._unregister_at(address, header) for address in self._connected()]
+        await asyncio.gather(*leaving)
+
+    def say_goodbye(
+        self, *, producer_group: str | None = None, consumer_group: str | None = None
+    ) -> None:
+        """Tell every broker as `unregister` does, and want no answer: nothing is awaited."""
+        ext = encode_header(self._goodbye(producer_group, consumer_group))
+        for address in self._connected():
+            connection = self._connections.open(address)
+            if connection is not None:
+                connection.oneway(Command(RequestCode.UNREGISTER_CLIENT, dict(ext)))
+
+    def _goodbye(
+        self, producer_group: str | None, consumer_group: str | None
+    ) -> UnregisterClientRequest:
+        return UnregisterClientRequest(
             client_id=self._client_id, producer_group=producer_group, consumer_group=consumer_group
         )
+
+    def _connected(self) -> list[str]:
+        """The addresses of brokers that this client speaks to at the moment."""
         addresses = {at for brokers in self._routes.brokers.values() for at in brokers.values()}
-        leaving = [self._unregister_at(address, header) for address in sorted(addresses)]
-        await asyncio.gather(*leaving)
+        return [each for each in sorted(addresses) if self._connections.open(each) is not None]
 
     def offers_handover(self, address: str) -> bool:
         """Whether the broker there keeps queues for their owner until it releases them."""
@@ -143,8 +165,6 @@ class Heartbeats:
         self._on_greeted()
 
     async def _unregister_at(self, address: str, header: Header) -> None:
-        if self._connections.open(address) is None:
-            return  # the broker has noticed that the connection closed
         try:
             await self._connections.request(address, RequestCode.UNREGISTER_CLIENT, header)
         except AerobeeError as error:

@@ -94,7 +94,11 @@ class ClientInstance:
         producers[group] -= 1
         if producers[group] <= 0:
             del producers[group]
-            await self.heartbeats.unregister(producer_group=group)
+            try:
+                await self.heartbeats.unregister(producer_group=group)
+            except BaseException:
+                self.heartbeats.say_goodbye(producer_group=group)
+                raise
 
     async def add_consumer(self, consumer: Consumer) -> None:
         """Join a group: heartbeat to all brokers of its topics, then share the queues."""
@@ -110,9 +114,18 @@ class ClientInstance:
         self.rebalance_soon(at_once=True)
 
     async def leave(self, consumer: Consumer) -> None:
-        """Leave a group: give up its queues, then tell all brokers."""
-        await self.rebalancing.leave(consumer)
-        await self.heartbeats.unregister(consumer_group=consumer.group)
+        """Leave a group: give up its queues, then tell all brokers; cancelled, at once."""
+        try:
+            await self.rebalancing.leave(consumer)
+            await self.heartbeats.unregister(consumer_group=consumer.group)
+        except BaseException:
+            self.vanish(consumer)
+            raise
+
+    def vanish(self, consumer: Consumer) -> None:
+        """Leave a group without waiting for anything: brokers are told by one-way frames."""
+        self.rebalancing.forget(consumer)
+        self.heartbeats.say_goodbye(consumer_group=consumer.group)
 
     def keep_route(self, topic: str) -> None:
         """Refresh the topic's route with the others: it is sent to, or read by assignment."""

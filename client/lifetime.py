@@ -1,8 +1,9 @@
 """From the start to the close: what every client that uses an instance has in common."""
 
+import asyncio
 import contextlib
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from types import TracebackType
 from typing import ClassVar, Self
 
@@ -13,12 +14,14 @@ from aerobee.client.instance import ClientInstance
 class Lifetime(ABC):
     """A client that may be used between `start` and `close`, best by `async with`.
 
-    `_instance` is there from the start to the close, and `_leaving` true while closing takes time.
+    `_instance` is there from the first moment of a start to the end of the close, and `_leaving`
+    true while closing takes time.
     """
 
     _role: ClassVar[str] = "consumer"  # as errors name it
     _instance: ClientInstance | None = None
     _leaving = False
+    _ended: asyncio.Future[None] | None = None  # done when the close that is under way is
 
     @abstractmethod
     async def start(self) -> None:
@@ -26,7 +29,7 @@ class Lifetime(ABC):
 
     @abstractmethod
     async def close(self) -> None:
-        """Stop; a second call does nothing."""
+        """Stop; a second call waits for the first, a later one does nothing."""
 
     async def __aenter__(self) -> Self:
         """Start."""
@@ -44,12 +47,38 @@ class Lifetime(ABC):
 
     @contextlib.asynccontextmanager
     async def _or_close(self) -> AsyncIterator[None]:
-        """Close what a start has begun if the rest of it fails, or is cancelled."""
+        """Close what a start has begun if the rest of it fails, or is cancelled.
+
+        Raises InvalidUse where somebody has closed the client meanwhile.
+        """
+        instance = self._instance
         try:
             yield
+            self._go_on(instance)
         except BaseException:
             await self.close()
             raise
+
+    def _go_on(self, instance: ClientInstance | None) -> None:
+        """Let a start go on after it has waited; raises InvalidUse if there was a close."""
+        if self._leaving or self._instance is not instance:
+            raise InvalidUse(f"the {self._role} was closed while it started")
+
+    async def _close_once(self, leave: Callable[[ClientInstance], Awaitable[None]]) -> None:
+        """Leave the instance, and be closed whatever comes of that; who comes second waits."""
+        instance = self._instance
+        if self._ended is not None:
+            await asyncio.wait([self._ended])
+            return
+        if instance is None:
+            return
+        ended = self._ended = asyncio.get_running_loop().create_future()
+        self._leaving = True
+        try:
+            await leave(instance)
+        finally:
+            self._instance, self._leaving, self._ended = None, False, None
+            ended.set_result(None)
 
     def _check_not_started(self) -> None:
         """Raise InvalidUse for a second start."""

@@ -1,5 +1,6 @@
 """A consumer that the user polls: its queues are shared with the group, or given."""
 
+import contextlib
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
@@ -150,7 +151,7 @@ class LitePullConsumer(GroupMember):
         Raises InvalidUse when started already, BrokerRefused for a bad SQL92 expression; after an
         `assign`, what that raises.
         """
-        instance = self._instance = await self._share_instance()
+        instance = self._share_instance()
         self._started_ms = wall_clock_ms()
         self._fetched = Fetched()
         self._tasks = Tasks()
@@ -175,7 +176,9 @@ class LitePullConsumer(GroupMember):
         if self._subscriptions:
             self._share_queues(instance)
         async with self._or_close():
+            await self._check_subscriptions(instance)
             await self._watch.start(instance)
+            self._go_on(instance)
             if self.ownership is not None:
                 await instance.add_consumer(self)
             elif self._given_first is not None:
@@ -183,9 +186,9 @@ class LitePullConsumer(GroupMember):
 
     async def close(self) -> None:
         """Stop; with auto-commit, what was handed out counts as consumed and is committed."""
-        if self.settings.auto_commit:
+        if self.settings.auto_commit and self._instance is not None and not self._leaving:
             self._fetched.all_done()
-        await self._leave()
+        await self._close_once(self._leave)
 
     async def __aexit__(
         self,
@@ -198,7 +201,7 @@ class LitePullConsumer(GroupMember):
             await self.close()
         else:
             self._fetched.forget_handed()
-            await self._leave()
+            await self._close_once(self._leave)
 
     # --- reading ---
 
@@ -367,19 +370,17 @@ class LitePullConsumer(GroupMember):
     async def _assign(self, wanted: set[MessageQueue]) -> None:
         await self._queues.assign(wanted, lambda queue: self._start.find(queue, self._offsets))
 
-    async def _leave(self) -> None:
-        instance = self._instance
-        if instance is None or self._leaving:
-            return
-        self._leaving = True
+    async def _leave(self, instance: ClientInstance) -> None:
         self._fetched.close()
         self._watch.stop()
-        try:
+        group = self.group if self.ownership is not None else None
+        async with contextlib.AsyncExitStack() as last:  # each of them, whatever the others raise
+            last.push_async_callback(return_instance, instance, group)
+            last.push_async_callback(self._tasks.close)
+            last.callback(self._own_nothing)
+            last.push_async_callback(self._queues.close)
             if self.ownership is not None:
                 await self._leave_group(instance)
-            await self._queues.close()
-        finally:
-            group = self.group if self.ownership is not None else None
-            self._instance, self._leaving, self.ownership = None, False, None
-            await self._tasks.close()
-            await return_instance(instance, group)
+
+    def _own_nothing(self) -> None:
+        self.ownership = None

@@ -56,8 +56,10 @@ class LiteQueues:
     async def close(self) -> None:
         """End every given queue and stop what still runs."""
         self._closed = True
-        await self._take_away(list(self.given))
-        await self._tasks.close()
+        try:
+            await self._take_away(list(self.given))
+        finally:
+            await self._tasks.close()
 
     # --- which ---
 

@@ -16,7 +16,7 @@ from aerobee.client.rebalance import Ownership, QueuesChanged
 from aerobee.client.received import ReceivedMessage
 from aerobee.client.settings import ClientSettings
 from aerobee.client.shares import Sharing
-from aerobee.client.sharing import parse_namesrv, return_instance, share_instance
+from aerobee.client.sharing import parse_namesrv, share_instance
 from aerobee.client.subscriptions import Subscription
 from aerobee.remoting.bodies import ConsumeDirectlyResult, ConsumerData, ConsumerRunningInfo
 from aerobee.remoting.clocks import wall_clock_ms
@@ -119,20 +119,20 @@ class GroupMember(Lifetime):
 
     # --- for the consumers ---
 
-    async def _share_instance(self) -> ClientInstance:
-        """Get an instance for this member and let a broker check the subscriptions."""
+    def _share_instance(self) -> ClientInstance:
+        """Get the instance, as the first thing of a start: from then on `close` ends it."""
         self._check_not_started()
         group = self.group if self._subscriptions else None
-        instance = share_instance(self._namesrv, self._client, group)
-        try:
-            for subscription in list(self._subscriptions.values()):
-                await instance.check_subscription(self.group, subscription)
-        except BaseException:
-            await return_instance(instance, group)
-            raise
+        instance = self._instance = share_instance(self._namesrv, self._client, group)
         self._offsets = GroupOffsets(instance, self.group, self._client.offset_timeout_ms)
         self._follow_ups = Tasks()
         return instance
+
+    async def _check_subscriptions(self, instance: ClientInstance) -> None:
+        """Let brokers look at what is subscribed so far; raises BrokerRefused."""
+        for subscription in list(self._subscriptions.values()):
+            await instance.check_subscription(self.group, subscription)
+            self._go_on(instance)
 
     def _follow_up(
         self,
@@ -163,7 +163,11 @@ class GroupMember(Lifetime):
 
     async def _leave_group(self, instance: ClientInstance) -> None:
         """Give up all queues and tell the brokers; late subscriptions are followed no more."""
-        await self._follow_ups.close()
+        try:
+            await self._follow_ups.close()
+        except BaseException:
+            instance.vanish(self)
+            raise
         await instance.leave(self)
 
     def _own(

@@ -8,6 +8,7 @@ from typing import Final
 
 from aerobee.client.errors import InvalidUse, SendFailed
 from aerobee.client.hooks import SendContext, SendHook
+from aerobee.client.instance import ClientInstance
 from aerobee.client.lifetime import Lifetime
 from aerobee.client.message import (
     GROUP_CHARACTERS_MAX,
@@ -79,12 +80,13 @@ class Producer(Lifetime):
 
     async def close(self) -> None:
         """Say good-bye to the brokers; sends that still wait for a reply may fail."""
-        instance, self._instance = self._instance, None
-        if instance is not None:
-            try:
-                await instance.remove_producer(self.group)
-            finally:
-                await return_instance(instance)
+        await self._close_once(self._leave)
+
+    async def _leave(self, instance: ClientInstance) -> None:
+        try:
+            await instance.remove_producer(self.group)
+        finally:
+            await return_instance(instance)
 
     # --- sending ---
 

@@ -1,5 +1,6 @@
 """A consumer that pulls when it is told to, from where it is told, and remembers nothing."""
 
+import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
@@ -75,8 +76,8 @@ class PullConsumer(Lifetime):
         """
         self._check_not_started()
         group = self.group if self._topics else None
-        self._tasks = Tasks()
         instance = self._instance = share_instance(self._namesrv, self._client, group)
+        self._tasks = Tasks()
         timeout_ms = self._client.offset_timeout_ms
         # through `aside`, as pulls: others may own the queues, and looking at them takes nothing
         self._group_offsets = GroupOffsets(instance.aside, self.group, timeout_ms)
@@ -87,16 +88,18 @@ class PullConsumer(Lifetime):
 
     async def close(self) -> None:
         """Stop; pulls with a callback that still wait are given up, and call nobody."""
-        instance, self._instance = self._instance, None
-        if instance is None:
-            return
+        await self._close_once(self._leave)
+
+    async def _leave(self, instance: ClientInstance) -> None:
         registration, self._registration = self._registration, None
-        try:
+        async with contextlib.AsyncExitStack() as last:  # each of them, whatever the others raise
+            group = self.group if registration is not None else None
+            last.push_async_callback(return_instance, instance, group)
+            if registration is not None:
+                last.callback(registration.vanish)
             await self._tasks.close()
             if registration is not None:
                 await registration.leave()
-        finally:
-            await return_instance(instance, self.group if registration is not None else None)
 
     # --- pulls ---
 

@@ -132,6 +132,15 @@ class Ownership:
         finally:
             await self._losses.close()
 
+    def abandon(self) -> None:
+        """Own nothing any more, at once: nothing is awaited, stored or given up."""
+        self._closed = True
+        for process in self.queues.values():
+            process.drop()
+        self.queues.clear()
+        self._gains.cancel()
+        self._losses.cancel()
+
     async def drop(self, queue: MessageQueue) -> None:
         """End the work on one queue that is still ours; the next round takes it again."""
         if queue in self.queues and (ending := self._lose(queue, give_up=False)) is not None:

@@ -30,7 +30,6 @@ class RebalanceService:
         self._gap_s = settings.rebalance_gap_ms / 1000
         self._wanted = asyncio.Event()
         self._now = asyncio.Event()
-        self._round = asyncio.Lock()
         self._releases: set[asyncio.Task[Any]] = set()
         self._timer: asyncio.TimerHandle | None = None
 
@@ -66,13 +65,20 @@ class RebalanceService:
         Rounds of the other groups go on meanwhile: its handlers may take their time. Heartbeats
         name it until the end: brokers judge its last commits as those of a member.
         """
-        async with self._round:
-            self._leaving.add(consumer.group)
+        self._leaving.add(consumer.group)  # a round that is under way finds that it wants nothing
         try:
             if consumer.ownership is not None:
                 await consumer.ownership.release_all()
         finally:
-            self._consumers.pop(consumer.group, None)
+            self.forget(consumer)
+
+    def forget(self, consumer: Consumer) -> None:
+        """Have no such consumer any more, whatever it still owns; nothing is awaited."""
+        if consumer.ownership is not None:
+            consumer.ownership.abandon()
+        if self._consumers.get(consumer.group) is consumer:
+            del self._consumers[consumer.group]
+            self.joining.discard(consumer.group)
             self._leaving.discard(consumer.group)
 
     async def run(self) -> None:
@@ -95,19 +101,17 @@ class RebalanceService:
             wait_s = self._interval_s if balanced else self._gap_s
 
     async def _rebalance(self) -> bool:
-        async with self._round:
-            members = [
-                consumer.ownership
-                for consumer in self._consumers.values()
-                if consumer.ownership is not None
-                and consumer.group not in self.joining | self._leaving
-            ]
-            planned = await asyncio.gather(*(ownership.plan() for ownership in members))
-            for ownership in members:
-                ownership.release()
-            for ownership in members:
-                ownership.take()
-            return all(planned)
+        members = [
+            consumer.ownership
+            for consumer in self._consumers.values()
+            if consumer.ownership is not None and consumer.group not in self.joining | self._leaving
+        ]
+        planned = await asyncio.gather(*(ownership.plan() for ownership in members))
+        for ownership in members:
+            ownership.release()
+        for ownership in members:
+            ownership.take()
+        return all(planned)
 
 
 async def _wait(event: asyncio.Event, seconds: float) -> None:

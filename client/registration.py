@@ -45,6 +45,7 @@ class Registration:
         self._instance = instance
         self._started_ms = wall_clock_ms()
         self._listed = False
+        self._left = False
         self._changed = False  # members came or went since the latest look began
         self._looking = False
         self._looks = Tasks()
@@ -62,15 +63,25 @@ class Registration:
                 f"group {self.group!r} has members on {address} that share queues, and would leave"
                 " a part of them to this consumer: name no topics, or use another group"
             )
-        self._listed = True
-        await self._instance.add_consumer(self)
+        if not self._left:
+            self._listed = True
+            await self._instance.add_consumer(self)
 
     async def leave(self) -> None:
         """Tell all brokers that the group's consumer here is gone."""
+        self._left = True
         await self._looks.close()
         if self._listed:
-            await self._instance.leave(self)
             self._listed = False
+            await self._instance.leave(self)
+
+    def vanish(self) -> None:
+        """Leave as `leave` does, without waiting for anything; nothing if that is done."""
+        self._left = True
+        self._looks.cancel()
+        if self._listed:
+            self._listed = False
+            self._instance.vanish(self)
 
     def members_changed(self) -> None:
         """Look whether members have come that share queues; if so, be listed no more."""

@@ -5,6 +5,7 @@ import logging
 import os
 import socket
 import ssl
+from collections.abc import Callable
 from typing import Final
 
 from aerobee.remoting.codes import ResponseCode
@@ -25,8 +26,10 @@ DEAD_HOST_TIMEOUT_MS: Final = 30_000  # sent bytes without any acknowledgement
 __all__ = ["ConnectionPool", "TlsClientSettings"]
 
 
-def _in_words(error: OSError) -> str:
+def _in_words(error: OSError | ValueError) -> str:
     """Say why there is no connection; asyncio's own text repeats the address and adds numbers."""
+    if not isinstance(error, OSError):
+        return f"no host name: {error}"
     if isinstance(error, ssl.SSLError | socket.gaierror) or not error.errno:
         return error.strerror or str(error) or type(error).__name__
     return os.strerror(error.errno)
@@ -47,8 +50,10 @@ class ConnectionPool:
     """One connection per address and process; callers that need the same one share its making.
 
     `handler` gets the requests that peers send on these connections (40, 220, 307, ...); it may be
-    set after construction. A connection on which nothing arrived for `limits.idle_timeout_s`
-    seconds, and none of whose calls waits, is closed; the next call makes another.
+    set after construction. `on_made` callbacks get the address and connection of each one that is
+    made, before anybody can send on it; one that raises ends the connection. A connection on which
+    nothing arrived for `limits.idle_timeout_s` seconds, and none of whose calls waits, is closed;
+    the next call makes another.
     """
 
     def __init__(
@@ -64,6 +69,7 @@ class ConnectionPool:
         self.limits = limits or NetLimits()
         self.budget = Budget(self.limits)
         self.connections: dict[str, Connection] = {}
+        self.on_made: list[Callable[[str, Connection], None]] = []
         self.closed = False
         self._context: ssl.SSLContext | None = tls.context() if tls is not None else None
         self._making: dict[str, Shared[Connection]] = {}
@@ -93,7 +99,7 @@ class ConnectionPool:
         try:
             return await making.wait()
         except asyncio.CancelledError:
-            if self.closed and making.task.cancelled():
+            if self.closed and making.task.cancelled() and not _is_cancelled():
                 raise NotConnected(f"{address}: this side is closed") from None
             raise
 
@@ -133,10 +139,10 @@ class ConnectionPool:
         making = [each.task for each in self._making.values()]
         for task in making:
             task.cancel()
-        await asyncio.gather(*making, return_exceptions=True)
         ending = list(self.connections.values())
-        for connection in ending:
+        for connection in ending:  # all before anything is awaited: who closes may be cancelled
             connection.close("closed by this side")
+        await asyncio.gather(*making, return_exceptions=True)
         await asyncio.gather(*(connection.wait_closed() for connection in ending))
 
     # --- making and ending ---
@@ -152,15 +158,24 @@ class ConnectionPool:
         except TimeoutError:
             seconds = self.limits.connect_timeout_s
             raise NotConnected(f"{address}: no connection in {seconds:g} s") from None
-        except (OSError, ssl.SSLError) as error:
+        except (OSError, ValueError) as error:  # ValueError: a host that is no name
             raise NotConnected(f"{address}: {_in_words(error)}") from error
         if connection.gone:
             raise NotConnected(f"{address}: {connection.close_reason}")
         _notice_dead_host(connection)
+        self._announce(address, connection)
         self.connections[address] = connection
         connection.on_closed.append(lambda gone: self._forget(address, gone))
         self._look_after(loop)
         return connection
+
+    def _announce(self, address: str, connection: Connection) -> None:
+        try:
+            for callback in self.on_made:
+                callback(address, connection)
+        except BaseException:
+            connection.abort("not announced")
+            raise
 
     def _new_connection(self) -> Connection:
         connection = self._kind(self._handle, self.limits)
@@ -193,6 +208,12 @@ class ConnectionPool:
             close_idle([each for each in self.connections.values() if not each.calls_waiting])
         if self.connections:
             self._timer = loop.call_later(self.limits.sweep_interval_s, self._sweep, loop)
+
+
+def _is_cancelled() -> bool:
+    """Whether somebody wants the calling task to end."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 def _notice_dead_host(connection: Connection) -> None:

@@ -54,16 +54,21 @@ class Tasks:
         What has not ended after `timeout_s` seconds is logged and left alone: it runs code that
         does not mind that it is cancelled.
         """
-        self._closed = True
-        current = asyncio.current_task()
-        tasks = [task for task in self._running if task is not current and task not in spared]
-        for task in tasks:
-            task.cancel()
+        tasks = self.cancel(spared=spared)
         if not tasks:
             return
         _, stubborn = await asyncio.wait(tasks, timeout=timeout_s)
         for task in stubborn:
             log.error("task does not end though it is cancelled name=%s", task.get_name())
+
+    def cancel(self, *, spared: Collection[asyncio.Task[Any]] = ()) -> list[asyncio.Task[Any]]:
+        """Begin to end what runs, as `close` does, and wait for nothing; return what is to end."""
+        self._closed = True
+        current = asyncio.current_task()
+        tasks = [task for task in self._running if task is not current and task not in spared]
+        for task in tasks:
+            task.cancel()
+        return tasks
 
     async def _repeat(
         self, interval_s: float, action: Callable[[], Coroutine[Any, Any, None]], name: str

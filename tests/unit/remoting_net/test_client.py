@@ -89,6 +89,46 @@ async def test_one_caller_giving_up_leaves_the_others(start_server: Servers) -> 
     await pool.close()
 
 
+async def test_a_caller_cancelled_while_the_pool_closes_is_cancelled(
+    start_server: Servers,
+) -> None:
+    """Others that wait for the connection are told that it will not be made."""
+    server, pool = await start_server(), ConnectionPool()
+    address = f"127.0.0.1:{server.port}"
+    first = asyncio.create_task(pool.connect(address))
+    second = asyncio.create_task(pool.connect(address))
+    await asyncio.sleep(0)
+    closing = asyncio.create_task(pool.close())
+    await asyncio.sleep(0)
+    first.cancel()
+    await asyncio.wait([first, second, closing])
+    assert first.cancelled()
+    assert isinstance(second.exception(), NotConnected)
+
+
+async def test_a_pool_whose_close_is_cancelled_keeps_nothing_open(start_server: Servers) -> None:
+    """Though another connection is being made at that moment."""
+    server, other, pool = await start_server(), await start_server(), ConnectionPool()
+    address = f"127.0.0.1:{server.port}"
+    await pool.call(address, REQUEST, 5)
+    making = asyncio.create_task(pool.connect(f"127.0.0.1:{other.port}"))
+    await asyncio.sleep(0)
+    closing = asyncio.create_task(pool.close())
+    await asyncio.sleep(0)
+    closing.cancel()
+    await asyncio.wait([making, closing])
+    await until(lambda: not server.connections and not other.connections)
+
+
+@pytest.mark.parametrize("host", ["broker..local", "b" * 64 + ".local", "\0", "\udc80"])
+async def test_a_host_that_is_no_name_is_not_connected(host: str) -> None:
+    """Whoever catches what calls raise catches this, too."""
+    pool = ConnectionPool()
+    with pytest.raises((NotConnected, BadAddress)):
+        await pool.call(f"{host}:10911", REQUEST, 5)
+    await pool.close()
+
+
 async def test_thousands_giving_up_together_do_not_stop_the_loop(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
