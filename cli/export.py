@@ -75,10 +75,11 @@ class Size(click.ParamType[int]):
     )
     + "\n\n\b\nExit codes:\n"
     "  0  done; also if there was nothing new\n"
-    "  1  failed: a store cannot be read, a file not be written; nothing was added, unless the\n"
-    "     message says that the version counts\n"
+    "  1  failed: a store cannot be read or is away, a file not be written; nothing was added,\n"
+    "     unless the message says that the version counts\n"
     "  2  the call cannot be: a wrong option, a folder with something else in it\n"
-    "  3  messages were deleted before they were exported; nothing was added"
+    "  3  messages were deleted before they were exported, by retention or with their topic;\n"
+    "     nothing was added"
 )
 @click.option(
     "--store",
@@ -128,8 +129,8 @@ class Size(click.ParamType[int]):
 @click.option(
     "--fail-on-data-loss/--no-fail-on-data-loss",
     default=True,
-    help="Whether messages that were deleted before they were exported, or are damaged, end it or"
-    " are noted.",
+    help="Whether messages that were deleted before they were exported, or are damaged, and stores"
+    " that are away end it or are noted.",
 )
 @click.option("--dry-run", is_flag=True, help="Only tell what would be read.")
 def export(

@@ -37,7 +37,7 @@ def show_summary(summary: ExportSummary) -> None:
             for topic in summary.topics
         ]
         _show(heads, rows, f"{summary.messages:,} messages added under {summary.target}")
-    _tell_gaps(summary.gaps)
+    _tell_gaps(summary.gaps, summary.away)
     for reason in summary.waiting:
         click.echo(f"waiting: {reason}", err=True)
     _tell_undispatched(summary.undispatched_bytes)
@@ -59,7 +59,7 @@ def show_plan(plan: ExportPlan, target: str) -> None:
     ]
     _show(heads, rows, f"{plan.messages:,} messages")
     after = f", after version {plan.base.version}" if plan.base else ""
-    _tell_gaps(plan.gaps)
+    _tell_gaps(plan.gaps, plan.away)
     if not plan.messages and not plan.unnumbered:
         click.echo(f"nothing new for {target}{after}", err=True)
         return
@@ -84,7 +84,9 @@ def moment_text(moment_ms: int) -> str:
     return moment.isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
-def _tell_gaps(gaps: Sequence[Gap]) -> None:
+def _tell_gaps(gaps: Sequence[Gap], away: Sequence[str]) -> None:
+    for label in away:
+        click.echo(f"away: store {label}, which was exported before, is not there", err=True)
     for gap in gaps:
         click.echo(f"{'lost' if gap.lost else 'changed'}: {gap}", err=True)
 

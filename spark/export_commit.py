@@ -51,6 +51,9 @@ def _following(last: Manifest | None, manifest: Manifest, plan: ExportPlan) -> M
     for key in moved:
         if last.offsets.get(key) != known.get(key):
             raise Rival(f"{key} was exported by another run")
+    known_deleted = plan.base.deleted if plan.base else frozenset()
+    if (known_deleted ^ last.deleted) & (moved | plan.deleted):
+        raise Rival("another run has told of deleted queues")
     offsets = {**manifest.offsets, **last.offsets}
     positions = {**manifest.positions, **last.positions}
     # an earlier program may have made the last version: what it moved has no stamps there
@@ -69,4 +72,17 @@ def _following(last: Manifest | None, manifest: Manifest, plan: ExportPlan) -> M
         positions=positions,
         stamps=stamps,
         unnumbered=last.unnumbered,
+        covered=_covered(last, manifest, plan),
+        deleted=(last.deleted | plan.deleted) - plan.offsets.keys(),
     )
+
+
+def _covered(last: Manifest, manifest: Manifest, plan: ExportPlan) -> dict[str, int]:
+    """How far both have all queues of each store: neither run has looked at the other's."""
+    covered = dict(last.covered)
+    for label in plan.covered:
+        if label not in last.stores:
+            covered[label] = manifest.covered[label]
+        elif label in covered:
+            covered[label] = min(covered[label], manifest.covered[label])
+    return covered

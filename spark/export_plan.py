@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -14,19 +13,19 @@ from aerobee.spark.entry_plan import (
     messages,
     plan_ranges,
 )
-from aerobee.spark.errors import DataLost, OptionError
-from aerobee.spark.export_queues import RETENTION, QueuesFound, QueuesLook
+from aerobee.spark.errors import OptionError
+from aerobee.spark.export_queues import QueuesFound, QueuesLook
 from aerobee.spark.export_walk import is_worthwhile
 from aerobee.spark.log_files import Segment
+from aerobee.spark.lost.away import stores_away
+from aerobee.spark.lost.telling import tell_gaps
 from aerobee.spark.manifest import Gap, Manifest
 from aerobee.spark.offsets import Offsets, QueueKey, QueueRange
 from aerobee.spark.plan import Piece, piece_bytes
 from aerobee.spark.planner import log_pieces, within_time
-from aerobee.spark.queue_ranges import LOST_NAMED_MAX, StoreState
+from aerobee.spark.queue_ranges import StoreState
 from aerobee.spark.selection import Selection
 from aerobee.spark.stores import Paths, Store, find_stores, has_queues
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +61,11 @@ class StorePlan:
 
 @dataclass(frozen=True, slots=True)
 class ExportPlan:
-    """What a run reads, and how far the lake will have come with it."""
+    """What a run reads, and how far the lake will have come with it.
+
+    `covered` and `deleted` are what the manifest says of them, of the stores that were looked at;
+    `away` are stores that a pattern does not find any more.
+    """
 
     base: Manifest | None
     selection: Selection
@@ -71,6 +74,9 @@ class ExportPlan:
     positions: Offsets = field(default_factory=dict)
     stamps: Offsets = field(default_factory=dict)
     gaps: tuple[Gap, ...] = ()
+    covered: dict[str, int] = field(default_factory=dict)
+    deleted: set[QueueKey] = field(default_factory=set)
+    away: tuple[str, ...] = ()
 
     @property
     def ranges(self) -> list[QueueRange]:
@@ -124,7 +130,11 @@ def plan_export(
     """
     plan = ExportPlan(base, selection, [])
     gaps: list[Gap] = []
-    for store in find_stores(path):
+    stores = find_stores(path)
+    if base is not None:
+        away = stores_away(path, stores, base.stores, fail=fail_on_data_loss)
+        plan = replace(plan, away=away)
+    for store in stores:
         state = StoreState.look(store)
         if base is not None and store.label in base.unnumbered:
             raise OptionError(
@@ -138,21 +148,24 @@ def plan_export(
             size = state.end - state.start
             plan.stores.append(StorePlan(state, segments, (), size, numbered=False))
             continue
+        dispatched = max(dispatched_end(state), state.start)  # before the look, which may see more
         found = QueuesLook(state, selection, base).look()
-        plan.stores.append(_of_queues(state, found))
+        plan.stores.append(_of_queues(state, found, dispatched))
+        if found.complete:
+            plan.covered[store.label] = dispatched
+        plan.deleted.update(found.deleted)
         plan.offsets.update(found.offsets)
         plan.positions.update(found.positions)
         plan.stamps.update(found.stamps)
         gaps += found.gaps
-    if gaps:
-        _report(gaps, fail=fail_on_data_loss)
+    tell_gaps(gaps, fail=fail_on_data_loss)
     return replace(plan, gaps=tuple(gaps))
 
 
-def _of_queues(state: StoreState, found: QueuesFound) -> StorePlan:
+def _of_queues(state: StoreState, found: QueuesFound, dispatched: int) -> StorePlan:
     """What is read of a store whose queues have been looked at."""
     ranges = found.ranges
-    left = max(0, state.end - max(dispatched_end(state), state.start))
+    left = max(0, state.end - dispatched)
     size = min(estimated_bytes(state.store, ranges), max(0, state.end - state.start))
     low, high = found.low, found.high
     segments = tuple(each for each in state.segments if each.end > low and each.base <= high)
@@ -165,20 +178,3 @@ def _check_unnumbered(state: StoreState, base: Manifest | None) -> None:
             f"an incremental export needs the broker's ConsumeQueues (consumequeue beside"
             f" {state.store.log_dir}), and there are none: export to another folder, or overwrite"
         )
-
-
-def _report(gaps: Sequence[Gap], *, fail: bool) -> None:
-    """Raise DataLost with what is gone, or warn of it."""
-    named = "; ".join(map(str, gaps[:LOST_NAMED_MAX]))
-    more = f"; and {len(gaps) - LOST_NAMED_MAX} more queues" if len(gaps) > LOST_NAMED_MAX else ""
-    gone = [gap.missing for gap in gaps if gap.reason == RETENTION]
-    what = f"{messages(gone)} messages of {len(gone)} queues are lost to the export"
-    if len(gone) < len(gaps):
-        other = f"{len(gaps) - len(gone)} queues are not the ones that were exported before"
-        what = f"{what}, and {other}" if gone else other
-    if fail:
-        hint = "--no-fail-on-data-loss (fail_on_data_loss=False) notes this and goes on"
-        if len(gone) < len(gaps):
-            hint += "; a store that was made anew may also get another name (name=path)"
-        raise DataLost(f"{what}: {named}{more}. {hint}")
-    log.warning("%s: %s%s; going on without", what, named, more)

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 
 from aerobee.spark.export_stamps import UNKNOWN, LogStamps
 from aerobee.spark.export_times import position_of
+from aerobee.spark.lost.deleted import deleted_gaps
+from aerobee.spark.lost.reasons import OLDER, RETENTION, REWRITTEN
 from aerobee.spark.manifest import Gap, Manifest
 from aerobee.spark.offsets import Offsets, QueueKey, QueueRange
 from aerobee.spark.queue_entries import NOWHERE, QueueEntries
@@ -15,16 +17,14 @@ from aerobee.spark.selection import Selection
 
 log = logging.getLogger(__name__)
 
-RETENTION = "the broker's retention deleted them before they were exported"
-REWRITTEN = "the store has other messages there now than were exported before, or none"
-OLDER = f"{REWRITTEN}; these are older than the last exported one, and left out as exported"
-
 
 @dataclass(slots=True)
 class QueuesFound:
     """What there is of a store's queues, and how far the lake will have come with it.
 
     The first and the last message of the ranges stand at the log positions `low` and `high`.
+    `deleted` are queues that the lake knows and the store has no more. `complete` says that every
+    queue that the lake knows of the store is read to its end.
     """
 
     low: int
@@ -34,6 +34,8 @@ class QueuesFound:
     offsets: Offsets = field(default_factory=dict)
     positions: Offsets = field(default_factory=dict)
     stamps: Offsets = field(default_factory=dict)
+    deleted: frozenset[QueueKey] = frozenset()
+    complete: bool = False
 
 
 class QueuesLook:
@@ -56,6 +58,8 @@ class QueuesLook:
         try:
             for key, folder in queue_dirs(self._state.store, self._choice):
                 with QueueEntries(folder) as entries:
+                    if entries.end == entries.first and self._known(key):
+                        continue  # an empty folder is no queue any more
                     wanted = self._range(key, entries)
                     found.offsets[key] = wanted.end
                     if wanted.start < wanted.end:
@@ -63,9 +67,27 @@ class QueuesLook:
                         first = entries.position(wanted.start)
                         last = self._note(key, entries, wanted.end)
                         found.low, found.high = min(found.low, first), max(found.high, last)
+            self._look_for_deleted(found)
         finally:
             self._log.close()
         return found
+
+    def _look_for_deleted(self, found: QueuesFound) -> None:
+        """Note queues that the lake knows and that are not there; what it lacks becomes gaps."""
+        base, label = self._base, self._state.store.label
+        known = [key for key in base.offsets if key.broker == label] if base else []
+        wanted = [key for key in known if self._choice.wants_queue(key)]
+        found.complete = self._high >= self._state.end and len(wanted) == len(known)
+        gone = [key for key in wanted if key not in found.offsets]
+        if base is not None and gone:
+            found.deleted = frozenset(gone)
+            untold = [key for key in gone if key not in base.deleted]
+            if untold:
+                same_to = self._same_up_to(base)
+                found.gaps += deleted_gaps(self._state, base, untold, same_to)
+
+    def _known(self, key: QueueKey) -> bool:
+        return self._base is not None and key in self._base.offsets
 
     def _note(self, key: QueueKey, entries: QueueEntries, end: int) -> int:
         """Note where the message before an offset stands, and of when it is; return the former."""
@@ -95,8 +117,9 @@ class QueuesLook:
         )
         if known > latest or rewritten:
             skipped = self._left_out(key, self._base, entries, earliest, latest)
-            reason = OLDER if skipped.start < skipped.end else REWRITTEN
-            self._found.gaps.append(Gap(skipped, reason))
+            lost = skipped.start < skipped.end
+            if lost or key not in self._base.deleted:  # which has been told
+                self._found.gaps.append(Gap(skipped, OLDER if lost else REWRITTEN))
             self._note(key, entries, skipped.end)
             return QueueRange(key, skipped.end, max(skipped.end, end))
         return QueueRange(key, known, max(known, end))

@@ -31,7 +31,8 @@ class ExportSummary:
     `version` is the lake's after it. `added` is false where there was nothing new, and the lake
     stayed as it was. `gaps` are messages that were gone before they were exported, or damaged;
     `undispatched_bytes` stand at the log's end and in no queue yet. `waiting` are versions that
-    count and could not be brought to where readers look.
+    count and could not be brought to where readers look, `away` stores that a pattern named
+    earlier and does not find any more.
     """
 
     store: str
@@ -44,6 +45,7 @@ class ExportSummary:
     gaps: tuple[Gap, ...] = ()
     undispatched_bytes: int = 0
     waiting: tuple[str, ...] = ()
+    away: tuple[str, ...] = ()
 
     @property
     def messages(self) -> int:
@@ -77,6 +79,7 @@ def summarize(
         gaps=manifest.gaps if manifest else (),
         undispatched_bytes=sum(each.undispatched_bytes for each in plan.stores),
         waiting=tuple(lake.waiting.values()),
+        away=plan.away,
     )
 
 

@@ -158,8 +158,9 @@ def _paths(store: Stores) -> Paths:
     """The stores as they were named; one text may list several with commas, as the option does."""
     if not isinstance(store, str | Path):
         return tuple(map(str, store))
-    _, _, labelled = str(store).partition("=")
-    return (str(store),) if labelled and Path(labelled).is_dir() else str(store)
+    name, _, labelled = str(store).partition("=")
+    alone = labelled and not {"/", ","} & {*name} and Path(labelled).is_dir()
+    return (str(store),) if alone else str(store)
 
 
 def _selection(wanted: Wanted) -> Selection:
@@ -320,4 +321,6 @@ class _Export:
             gaps=gaps,
             unnumbered=(*(base.unnumbered if base else ()), *plan.unnumbered),
             replaces=options.overwrite and plan.base is not None,
+            covered={**(base.covered if base else {}), **plan.covered},
+            deleted=((base.deleted if base else frozenset()) | plan.deleted) - plan.offsets.keys(),
         )

@@ -15,6 +15,7 @@ import numpy as np
 from aerobee.spark import acceleration
 from aerobee.spark.cells import ragged
 from aerobee.spark.layout import Bytes, Ints, Records
+from aerobee.spark.log_files import check_absent
 from aerobee.spark.plan import Piece
 from aerobee.spark.selection import Mask
 
@@ -48,7 +49,8 @@ class KnownTopics:
         try:
             with os.scandir(os.fsencode(queues_dir)) as entries:
                 return cls((entry.name for entry in entries if entry.is_dir()), piece.dispatched)
-        except OSError:
+        except OSError as error:
+            check_absent(error, queues_dir)
             return None  # a store that is taken away: the log's file, still open, is read on
 
     def pick(self, records: Records) -> Records:

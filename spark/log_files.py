@@ -7,6 +7,7 @@ page would end the process (SIGBUS). It costs one copy out of the page cache.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import socket
@@ -20,6 +21,20 @@ from aerobee.spark.errors import DataLost, StoreUnreadable
 from aerobee.spark.places import store_path
 
 _NAME = re.compile(r"\d{20}")
+
+
+# what says that a file or folder is not there; no other error does
+_ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG})
+
+
+def check_absent(error: OSError, path: str) -> None:
+    """Whether a file is not there, and not merely out of reach. Raises StoreUnreadable.
+
+    A disk that fails, rights that are missing and a process out of descriptors would else look
+    as if retention, or somebody who deletes topics, had been there.
+    """
+    if error.errno not in _ABSENT:
+        raise StoreUnreadable(f"cannot open {path}: {error.strerror}") from error
 
 
 @dataclass(frozen=True, slots=True)

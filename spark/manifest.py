@@ -7,7 +7,7 @@ exported; all of them together, from the last that replaces its forerunners on, 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import Any
@@ -74,7 +74,9 @@ class Manifest:
     log positions and store timestamps (ms) of the messages before them, by which a store that was
     made anew is told; -1 is unknown, and early versions have no stamps. `properties` is what that
     column is, map (also of early versions, which do not say) or binary. `stores` are paths by
-    label, `unnumbered` those without ConsumeQueues, whose messages have no offsets here.
+    label, `unnumbered` those without ConsumeQueues, whose messages have no offsets here. `covered`
+    are log positions by label, before which the export has all of the queues in `offsets` (unknown
+    where there is none), `deleted` queues that the stores have no more, which was told.
     """
 
     version: int
@@ -90,6 +92,8 @@ class Manifest:
     unnumbered: tuple[str, ...] = ()
     properties: str = PROPERTIES[0]
     replaces: bool = False
+    covered: dict[str, int] = field(default_factory=dict)
+    deleted: frozenset[QueueKey] = frozenset()
 
     def encode(self) -> bytes:
         """The manifest as JSON. Raises ExportFailed for one that could not be read back."""
@@ -118,6 +122,8 @@ class Manifest:
             "offsets": json.loads(format_offsets(self.offsets)),
             "positions": json.loads(format_offsets(self.positions)),
             "stamps": json.loads(format_offsets(self.stamps)),
+            "covered": self.covered,
+            "deleted": [list(key) for key in sorted(self.deleted)],
             "gaps": [_gap_values(gap) for gap in self.gaps],
             "files": [asdict(file) for file in self.files],
         }
@@ -145,6 +151,8 @@ class Manifest:
                 offsets=_offsets(values["offsets"]),
                 positions=_offsets(values["positions"]),
                 stamps=_offsets(values.get("stamps", {})),
+                covered={str(key): int(at) for key, at in values.get("covered", {}).items()},
+                deleted=frozenset(map(_key, values.get("deleted", ()))),
                 gaps=tuple(_gap(each) for each in values["gaps"]),
                 files=tuple(map(_file, values["files"])),
             )
@@ -195,6 +203,11 @@ def _outside(path: Any) -> bool:
 
 def _offsets(values: Mapping[str, Any]) -> Offsets:
     return parse_offsets(json.dumps(values), where="offsets")
+
+
+def _key(values: Sequence[Any]) -> QueueKey:
+    broker, topic, queue_id = values
+    return QueueKey(str(broker), str(topic), int(queue_id))
 
 
 def _gap_values(gap: Gap) -> dict[str, Any]:

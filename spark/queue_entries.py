@@ -17,6 +17,7 @@ from typing import Any, Self
 import numpy as np
 
 from aerobee.spark.layout import Ints
+from aerobee.spark.log_files import check_absent
 
 ENTRY_BYTES = 20
 NOWHERE = np.iinfo(np.int64).max
@@ -35,13 +36,15 @@ class QueueEntries:
 
     `first` is the number of the first entry that a file has room for, `end` the number behind
     the last. Files are opened when they are needed, and closed by the context manager. Positions
-    that were looked at stay as they were: what a broker adds, another object sees.
+    that were looked at stay as they were: what a broker adds, another object sees. What is there
+    and cannot be opened raises StoreUnreadable.
     """
 
     def __init__(self, queue_dir: str) -> None:
         try:
             names = sorted(filter(_NAME.fullmatch, os.listdir(queue_dir)))  # noqa: PTH208 - many
-        except OSError:
+        except OSError as error:
+            check_absent(error, queue_dir)
             names = []
         self._dir = queue_dir
         self._names = names
@@ -152,9 +155,10 @@ class QueueEntries:
 
     def _fd(self, file: int) -> int | None:
         if file not in self._fds:
+            path = f"{self._dir}/{self._names[file]}"
             try:
-                path = f"{self._dir}/{self._names[file]}"
                 self._fds[file] = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-            except OSError:
+            except OSError as error:
+                check_absent(error, path)
                 self._fds[file] = None
         return self._fds[file]

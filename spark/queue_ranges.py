@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from aerobee.spark.errors import DataLost
 from aerobee.spark.log_end import find_end
-from aerobee.spark.log_files import Segment, list_segments
+from aerobee.spark.log_files import Segment, check_absent, list_segments
 from aerobee.spark.offsets import (
     EARLIEST,
     LATEST,
@@ -205,5 +205,6 @@ def _folders(path: str | None) -> list[str]:
     try:
         with os.scandir(path) as entries:
             return sorted(entry.name for entry in entries if entry.is_dir())
-    except OSError:
+    except OSError as error:
+        check_absent(error, path)
         return []  # deleted meanwhile, with all its queues

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TypeAlias
 
@@ -68,6 +69,25 @@ def is_pattern(path: Paths) -> bool:
     return any(_WILDCARD.search(part) and not Path(part).is_dir() for part in parts)
 
 
+def would_find(path: Paths, label: str, log_dir: str) -> bool:
+    """Whether a pattern in `path` would find a store of that name and place, if it were there."""
+    there = Path(log_dir).parts
+    for pattern in map(store_path, _parts(path)):
+        if not _WILDCARD.search(pattern) or Path(pattern).is_dir():
+            continue
+        parts = Path(pattern).absolute().parts
+        varying = _varying(parts)
+        same = len(there) > varying and there[:varying] == parts[:varying]
+        if same and there[varying] == label and fnmatchcase(label, parts[varying]):
+            return True
+    return False
+
+
+def _varying(parts: Sequence[str]) -> int:
+    """Which part of a pattern is the first with a wildcard in it."""
+    return next(at for at, name in enumerate(parts) if _WILDCARD.search(name))
+
+
 def _parts(path: Paths) -> list[str]:
     """The paths in a list; a folder whose name has a comma in it stays one."""
     if not isinstance(path, str):
@@ -91,7 +111,7 @@ def _named(part: str) -> Iterator[Store]:
         )
     found = 0
     parts = Path(path).parts
-    varying = next(at for at, name in enumerate(parts) if _WILDCARD.search(name))
+    varying = _varying(parts)
     for match in sorted(Path(*parts[:varying]).glob("/".join(parts[varying:]))):
         try:
             store = _store(str(match.absolute()), match.parts[varying])

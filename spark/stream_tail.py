@@ -8,7 +8,7 @@ from bisect import bisect_right
 from pathlib import Path
 
 from aerobee.spark.log_end import find_end, grown_end
-from aerobee.spark.log_files import Segment, list_segments
+from aerobee.spark.log_files import Segment, check_absent, list_segments
 from aerobee.spark.queue_ranges import StoreState
 from aerobee.spark.stores import Store
 
@@ -27,7 +27,8 @@ class Folder:
         """Read the names if they may have changed; whether they were read."""
         try:
             stat = Path(self.path).stat()
-        except OSError:
+        except OSError as error:
+            check_absent(error, self.path)
             self.names, self._seen = [], None
             return True
         seen = (stat.st_ino, stat.st_mtime_ns)
@@ -38,7 +39,8 @@ class Folder:
         try:
             with os.scandir(self.path) as entries:
                 self.names = sorted(entry.name for entry in entries)
-        except OSError:
+        except OSError as error:
+            check_absent(error, self.path)
             self.names, self._seen = [], None
         return True
 

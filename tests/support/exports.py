@@ -15,6 +15,7 @@ from aerobee.spark import export, exporter
 from aerobee.spark.export_owner import Owner
 from aerobee.spark.export_summary import ExportSummary
 from aerobee.spark.export_task import ExportTask, TaskResult, run_task
+from aerobee.spark.exporter import Stores
 from support.stores import Stored, StoreWriter, properties, read_log
 
 DAY_MS = 86_400_000
@@ -76,7 +77,7 @@ class Inline:
         return self
 
 
-def go_on(store: Path | str, lake: Path | str, **more: Any) -> ExportSummary:
+def go_on(store: Stores, lake: Path | str, **more: Any) -> ExportSummary:
     """One incremental run."""
     return export(store, lake, **{"incremental": True, **more})
 
