@@ -224,8 +224,8 @@ class DelayService:
         A message that cannot be delivered, ever, is logged and passed over. Raises StoreError while
         the log takes none.
         """
-        found = self._store.record_at(position)
         try:
+            found = self._store.record_at(position)
             record = None if found is None else decode_record(found)
             if record is None:
                 raise ValueError("the log does not have it any more")

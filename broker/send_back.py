@@ -70,8 +70,8 @@ def failed_record(ctx: Context, position: int, *, body: bool = True) -> Record:
     requests that wait must not fill the memory.
     """
     ctx.tick.commit_log()
-    found = ctx.store.record_at(position)
     try:
+        found = ctx.store.record_at(position)
         if found is not None:
             return decode_record(found, body=body)
     except CorruptRecord as error:

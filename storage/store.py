@@ -25,7 +25,13 @@ from aerobee.storage.progress import Progress, read_progress
 from aerobee.storage.reading import Accept, Gather, Reader, ReadResult, TagHashes
 from aerobee.storage.recovery import Evidence, Recovered, Recovery
 from aerobee.storage.retention import Retention
-from aerobee.storage.search import Boundary, offset_by_time, record_bytes_at, store_time_at
+from aerobee.storage.search import (
+    Boundary,
+    OpenPlaces,
+    offset_by_time,
+    record_bytes_at,
+    store_time_at,
+)
 from aerobee.storage.segments import Segments
 from aerobee.storage.settings import StoreSettings
 from aerobee.storage.sync_backends import DirectBackend, SyncBackend, best_backend
@@ -85,6 +91,7 @@ class MessageStore:
         self.queues = ConsumeQueues(files, settings, write=write)
         self.allocator = Allocator(self.segments, settings)
         self.commit_log = CommitLog(self.segments, self.allocator, settings)
+        self._places = OpenPlaces(self.commit_log, self.queues.find)
         self.reader = Reader(self.commit_log, settings, memory_bytes())
         self.retention = Retention(
             files, self.commit_log, self.segments, self.queues, self.allocator, settings
@@ -254,19 +261,22 @@ class MessageStore:
         """Whether a record is so recent that it counts as cached (checkInMemByConsumeOffset)."""
         return self.reader.in_memory(position)
 
-    def record_at(self, position: int) -> memoryview | None:
-        """Return the record that starts at a position of the log, None if none does."""
-        return record_bytes_at(self.commit_log, position)
+    def record_at(self, position: int) -> bytes | None:
+        """Return the record that starts at a position of the log, None if none proves that it does.
+
+        Raises CorruptRecord for one that is damaged; see `search.record_bytes_at`.
+        """
+        return record_bytes_at(self._places, position)
 
     def store_time_at(self, position: int) -> int | None:
         """Return when the record at a position was stored (ms), None if there is none."""
-        return store_time_at(self.commit_log, position)
+        return store_time_at(self._places, position)
 
     def offset_by_time(
         self, queue: ConsumeQueue, timestamp_ms: int, boundary: Boundary = "LOWER"
     ) -> int:
         """Return the first offset stored at or after a time; UPPER: the last at or before it."""
-        return offset_by_time(self.commit_log, queue, timestamp_ms, boundary)
+        return offset_by_time(self._places, queue, timestamp_ms, boundary)
 
     def topics(self) -> dict[str, list[int]]:
         """Return the queue numbers of every topic that has a queue."""
@@ -290,7 +300,7 @@ class MessageStore:
 
     def earliest_store_time(self) -> int | None:
         """Return when the oldest message kept was stored (ms), None in an empty log."""
-        return store_time_at(self.commit_log, self.commit_log.begin)
+        return store_time_at(self._places, self.commit_log.begin)
 
     def tick(self) -> None:
         """Do what is due: begin syncs, note progress, watch the disk, order space, let files go."""

@@ -2,7 +2,7 @@
 
 from aerobee.broker.context import Context
 from aerobee.remoting.codes import RequestCode, ResponseCode
-from aerobee.remoting.errors import RequestError
+from aerobee.remoting.errors import CorruptRecord, RequestError
 from aerobee.remoting.headers.query import ViewMessageRequest
 from aerobee.remoting.net.routes import Outcome, Reply, Request, Routes
 
@@ -12,11 +12,18 @@ routes: Routes[Context] = Routes("query")
 @routes.on(RequestCode.VIEW_MESSAGE_BY_ID, ViewMessageRequest)
 def view_message_by_id(ctx: Context, request: Request[ViewMessageRequest]) -> Outcome:
     """Return the record at a position of the log, as it is stored."""
+    return Reply(body=record_to_show(ctx, request.header.offset))
+
+
+def record_to_show(ctx: Context, position: int) -> bytes:
+    """Return the record at a position; RequestError where there is none, or it is damaged."""
     ctx.tick.commit_log()
-    record = ctx.store.record_at(request.header.offset)
+    try:
+        record = ctx.store.record_at(position)
+    except CorruptRecord as error:
+        raise RequestError(ResponseCode.SYSTEM_ERROR, f"{error}") from error
     if record is None:
         raise RequestError(
-            ResponseCode.SYSTEM_ERROR,
-            f"can not find message by the offset, {request.header.offset}",
+            ResponseCode.SYSTEM_ERROR, f"can not find message by the offset, {position}"
         )
-    return Reply(body=bytes(record))
+    return record

@@ -9,6 +9,7 @@ import msgspec
 
 from aerobee.broker.consumer_group import Member
 from aerobee.broker.context import Context
+from aerobee.broker.processors.query import record_to_show
 from aerobee.remoting.bodies import (
     ConsumerStatusBody,
     MessageQueue,
@@ -238,13 +239,8 @@ def consume_directly(
         _, _, position = parse_offset_message_id(header.msg_id or "")
     except ValueError as error:
         raise RequestError(ResponseCode.INVALID_PARAMETER, str(error)) from None
-    ctx.tick.commit_log()
-    record = ctx.store.record_at(position)
-    if record is None:
-        raise RequestError(
-            ResponseCode.SYSTEM_ERROR, f"can not find message by the offset, {position}"
-        )
-    command = msgspec.structs.replace(request.command, body=bytes(record))
+    record = record_to_show(ctx, position)
+    command = msgspec.structs.replace(request.command, body=record)
     return _forward(ctx, header.consumer_group, header.client_id or "", ext, command)
 
 
