@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator
 
+from aerobee.broker.start.promises import PROMISES
 from aerobee.remoting.net.settings import NetSettings
 from aerobee.remoting.settings import AtStart, GivenPath, Guarded
 from aerobee.storage.settings import StoreSettings
@@ -65,6 +66,8 @@ class BrokerSettings(NetSettings):
     What is not marked `AtStart` works at once when it is changed by code 25; who keeps a copy of it
     follows `Live.on_change`. What is `Guarded` is taken from `adminAllowedNetworks` alone.
     """
+
+    promises = PROMISES
 
     # Who and where
     broker_cluster_name: AtStart[Guarded[str]] = Field(default="DefaultCluster", min_length=1)
@@ -184,6 +187,7 @@ class BrokerSettings(NetSettings):
     delete_when: Guarded[str] = Field(
         default="04", pattern=r"^\s*0*(1?[0-9]|2[0-3])(\s*;\s*0*(1?[0-9]|2[0-3]))*[\s;]*$"
     )  # hours of the day, as Integer.parseInt reads them
+    clean_file_forcibly_enable: Guarded[bool] = True  # false: a full disk makes nothing expire
     disk_max_used_space_ratio: Guarded[Ratio] = 75
     disk_space_clean_forcibly_ratio: Guarded[Ratio] = 85
     disk_space_warning_level_ratio: Guarded[Ratio] = 90
@@ -223,9 +227,22 @@ class BrokerSettings(NetSettings):
     @field_validator("broker_id", "broker_role")
     @classmethod
     def _a_master(cls, value: int | str) -> int | str:
-        """A broker that took messages under a slave's name would split the truth in two."""
-        if value not in (0, "ASYNC_MASTER", "SYNC_MASTER"):
+        """A slave would split the truth in two, a synchronous master promise a second copy."""
+        if value == "SYNC_MASTER":
+            raise ValueError(
+                "there is no replication yet, no slave has a message when it is acknowledged; set"
+                " it to ASYNC_MASTER, and flushDiskType=SYNC_FLUSH for safety on one disk"
+            )
+        if value not in (0, "ASYNC_MASTER"):
             raise ValueError("every broker is a master here: brokerId 0, brokerRole ASYNC_MASTER")
+        return value
+
+    @field_validator("store_path_commit_log")
+    @classmethod
+    def _one_folder(cls, value: Path | None) -> Path | None:
+        """RocketMQ takes several, joined by commas."""
+        if value is not None and "," in str(value):
+            raise ValueError("allowed: one folder, the log is not spread over several")
         return value
 
     @field_validator("default_message_request_mode")
@@ -284,7 +301,11 @@ class BrokerSettings(NetSettings):
             memory_ratio=self.access_message_in_memory_max_ratio / 100,
             filter_scan_bytes=self.max_filter_message_size,
             disk_ratio_max=self.disk_space_warning_level_ratio / 100,
-            disk_ratio_force=self.disk_space_clean_forcibly_ratio / 100,
+            disk_ratio_force=(
+                self.disk_space_clean_forcibly_ratio / 100
+                if self.clean_file_forcibly_enable
+                else 1.0
+            ),
             disk_ratio_clean=self.disk_max_used_space_ratio / 100,
             retention_hours=self.file_reserved_time,
             delete_hours=tuple(int(hour) for hour in self.delete_when.split(";") if hour.strip()),

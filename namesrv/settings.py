@@ -1,16 +1,28 @@
 """Everything that can be set about a nameserver, under RocketMQ's keys (NamesrvConfig.java)."""
 
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 from pydantic import Field
 
 from aerobee.remoting.net.settings import NetSettings
+from aerobee.remoting.promises import Promise
 from aerobee.remoting.settings import GivenPath
+
+_PROMISES: Final = {
+    "enableControllerInNamesrv": Promise(
+        "there is no controller, nobody would choose another master", "set it to false"
+    ),
+    "tls.config.file": Promise(
+        "no second file is read, so its TLS would be missing", "put its lines into this file", ("",)
+    ),
+}
 
 
 class NamesrvSettings(NetSettings):
     """Defaults are RocketMQ's; keys of RocketMQ that have no field here have no effect."""
+
+    promises = _PROMISES
 
     listen_port: int = Field(default=9876, ge=0, le=65535)  # 0 takes a free one
     kv_config_path: GivenPath = Field(

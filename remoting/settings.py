@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import (
     Annotated,
     Any,
+    ClassVar,
     Final,
     Literal,
     NamedTuple,
@@ -43,6 +44,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from aerobee.remoting.errors import AerobeeError
 from aerobee.remoting.java_properties import parse_java_properties
+from aerobee.remoting.promises import Promise
 
 ENV_PREFIX: Final = "AEROBEE_"
 SECRETS: Final = ("password", "secret", "credential", "token", "accesskey")
@@ -104,6 +106,9 @@ class ServerSettings(BaseSettings):
         frozen=True,
     )
 
+    promises: ClassVar[Mapping[str, Promise]] = {}
+    """Keys of RocketMQ without a field here that are refused rather than passed over."""
+
     @classmethod
     def settings_customise_sources(
         cls,
@@ -126,16 +131,20 @@ class ServerSettings(BaseSettings):
         """Gather the settings of a process; return them with warnings to show to the operator.
 
         `options` maps keys in any spelling to text; `environ` is `os.environ` unless given. Raises
-        SettingsError where the file cannot be read or a value is not allowed.
+        SettingsError where the file cannot be read, a value is not allowed, or a key promises what
+        is not kept.
         """
         known = {plain_key(key): name for name, key in cls.keys().items()}
         known |= {plain_key(name): name for name in cls.model_fields}
         given: dict[str, _Given] = {}
         warnings: list[str] = []
         idle: list[str] = []
+        unkept: list[str] = []
         for key, value in _sources(file, os.environ if environ is None else environ, options or {}):
             if (name := known.get(plain_key(key))) is not None:
                 given[name] = value
+            elif (problem := cls._unkept(key, value)) is not None:
+                unkept.append(problem)
             elif _is_rocketmq_key(key):
                 if not value.origin.startswith(ENV_PREFIX):  # one environment serves all servers
                     idle.append(key)
@@ -144,15 +153,22 @@ class ServerSettings(BaseSettings):
         if idle:
             warnings.append(f"no effect here, though RocketMQ knows them: {', '.join(idle)}")
         try:
-            return cls(**{name: value.value.strip() for name, value in given.items()}), warnings
+            made = cls(**{name: value.value.strip() for name, value in given.items()})
         except ValidationError as error:
-            raise SettingsError("\n".join(cls._problems(error, given)), warnings) from None
+            problems = (*cls._problems(error, given), *unkept)
+            raise SettingsError("\n".join(problems), warnings) from None
+        if unkept:
+            raise SettingsError("\n".join(unkept), warnings)
+        return made, warnings
 
     def changed(self, changes: Mapping[str, str]) -> Self:
         """Return these settings with some keys changed; keys that nobody knows change nothing.
 
-        Raises SettingsError that names each value that is not allowed.
+        Raises SettingsError that names each value that is not allowed, and each promise.
         """
+        asked = ((key, _Given(value, f"changed to {value}")) for key, value in changes.items())
+        if unkept := [text for key, value in asked if (text := self._unkept(key, value))]:
+            raise SettingsError("\n".join(unkept))
         known = {plain_key(key): name for name, key in self.keys().items()}
         given = {
             known[plain_key(key)]: _Given(value, f"changed to {value}")
@@ -182,6 +198,14 @@ class ServerSettings(BaseSettings):
             value = getattr(self, name)
             text = "" if value is None else str(value)
             yield key, text.lower() if isinstance(value, bool) else text
+
+    @classmethod
+    def _unkept(cls, key: str, value: _Given) -> str | None:
+        """Say why a key cannot be passed over, None where it can."""
+        promises = {plain_key(known): known for known in cls.promises}
+        if (name := promises.get(plain_key(key))) is None:
+            return None
+        return cls.promises[name].problem(name, value.value, value.origin)
 
     @classmethod
     def _unknown(cls, key: str, origin: str) -> str:

@@ -1,0 +1,230 @@
+"""Every key of RocketMQ's broker that has no field here: a promise, or harmless.
+
+Together with the fields of `BrokerSettings` the two tables hold each key of
+`remoting/settings_keys.py` once; a test looks. The rule: what would go wrong in silence is a
+promise and is refused; what a client asks for by a request of its own (POP, transactions, recall)
+is refused then, by code, so the keys that tune it are harmless here.
+"""
+
+from typing import Final
+
+from aerobee.remoting.promises import Promise
+
+_ONE = ("0", "1", "")
+_COPY = "there is no replication yet, each message is on this broker's disk alone"
+_ACCESS = "there is no access control yet, whoever reaches a port may use it"
+_NO_ACCESS = (
+    "keep the ports in a trusted network (bindAddress, a firewall, tls.server.*) and set it to"
+)
+_ROCKSDB = (
+    "topics, groups, offsets and queues are kept in files, what RocksDB holds would be unseen"
+)
+
+PROMISES: Final = {
+    # who may do what
+    "aclEnable": Promise(_ACCESS, f"{_NO_ACCESS} false"),
+    "authenticationEnabled": Promise(_ACCESS, f"{_NO_ACCESS} false"),
+    "authorizationEnabled": Promise(_ACCESS, f"{_NO_ACCESS} false"),
+    "tls.config.file": Promise(
+        "no second file is read, so its TLS would be missing", "put its lines into this file", ("",)
+    ),
+    "tls.enable": Promise("it is not read", "use tls.server.mode for what connects to the broker"),
+    "useTLS": Promise("it is not read", "use tls.server.mode for what connects to the broker"),
+    # how many disks have a message
+    "enableDLegerCommitLog": Promise(_COPY, "set it to false, and brokerRole=ASYNC_MASTER"),
+    "enableControllerMode": Promise(_COPY, "set it to false: nobody would take over from it"),
+    "enableSlaveActingMaster": Promise(_COPY, "set it to false: nobody would stand in for it"),
+    "enableRemoteEscape": Promise(
+        _COPY, "set it to false: no other broker would take its messages"
+    ),
+    "inSyncReplicas": Promise(_COPY, "set it to 1", _ONE),
+    "minInSyncReplicas": Promise(_COPY, "set it to 1", _ONE),
+    "totalReplicas": Promise(_COPY, "set it to 1", _ONE),
+    "allAckInSyncStateSet": Promise(_COPY, "set it to false"),
+    "enableAutoInSyncReplicas": Promise(_COPY, "set it to false"),
+    "duplicationEnable": Promise(_COPY, "set it to false"),
+    "haMasterAddress": Promise(_COPY, "leave it out, a slave cannot be had", ("",)),
+    # where messages and tables are
+    "storeType": Promise(_ROCKSDB, "set it to default, with a store of files", ("default", "")),
+    "configManagerVersion": Promise(_ROCKSDB, "set it to v1, with tables in files", ("v1", "")),
+    "readOnlyCommitLogStorePaths": Promise(
+        "messages in further folders would not be found", "move their files into one folder", ("",)
+    ),
+    "messageStorePlugIn": Promise(
+        "no plug-in is loaded, and what it stored (tiered storage) would not be found",
+        "leave it out",
+        ("",),
+    ),
+    # what becomes of a message
+    "enableLmq": Promise(
+        "light queues are not filled, who reads them would get nothing", "set it to false"
+    ),
+    "enableMultiDispatch": Promise(
+        "light queues are not filled, who reads them would get nothing", "set it to false"
+    ),
+    "enabledAppendPropCRC": Promise(
+        "properties get no checksum, bodies have one", "set it to false"
+    ),
+    "forceVerifyPropCRC": Promise(
+        "checksums of properties are not looked at, those of bodies are", "set it to false"
+    ),
+    # who finds the broker
+    "fetchNameSrvAddrByDnsLookup": Promise(
+        "nameservers are not looked up", "name them in namesrvAddr=host:port;host:port"
+    ),
+    "fetchNamesrvAddrByAddressServer": Promise(
+        "nameservers are not looked up", "name them in namesrvAddr=host:port;host:port"
+    ),
+}
+"""Key to promise; a value that is not among its fine ones keeps a broker from starting."""
+
+HARMLESS: Final = {
+    "threads and what waits for them: there is one event loop": """
+        ackMessageThreadPoolNums ackThreadPoolQueueCapacity adminBrokerThreadPoolNums
+        adminBrokerThreadPoolQueueCapacity batchDispatchRequestThreadPoolNums
+        brokerFastFailureEnable clientCallbackExecutorThreads clientManageThreadPoolNums
+        clientManagerThreadPoolQueueCapacity clientWorkerThreads compactionThreadNum
+        consumerManageThreadPoolNums consumerManagerThreadPoolQueueCapacity
+        disableCallbackExecutor disableNettyWorkerGroup dispatchCqThreads
+        endTransactionPoolQueueCapacity endTransactionThreadPoolNums heartbeatThreadPoolNums
+        heartbeatThreadPoolQueueCapacity litePullMessageThreadPoolNums
+        litePullThreadPoolQueueCapacity loadBalanceProcessorThreadPoolNums
+        loadBalanceThreadPoolQueueCapacity processReplyMessageThreadPoolNums
+        pullMessageThreadPoolNums pullThreadPoolQueueCapacity putMessageFutureThreadPoolNums
+        putThreadPoolQueueCapacity queryMessageThreadPoolNums queryThreadPoolQueueCapacity
+        recoverConcurrently recoverThreadPoolNums replyThreadPoolQueueCapacity
+        sendMessageThreadPoolNums sendThreadPoolQueueCapacity serverCallbackExecutorThreads
+        serverNettyWorkerGroupEnable serverSelectorThreads serverWorkerThreads topicQueueLockNum
+        useABSLock spinLockCollisionRetreatOptimalDegree useReentrantLockWhenPutMessage
+        waitTimeMillsInAckQueue waitTimeMillsInAdminBrokerQueue waitTimeMillsInHeartbeatQueue
+        waitTimeMillsInLitePullQueue waitTimeMillsInPullQueue waitTimeMillsInTransactionQueue""",
+    "sockets, as the system or NetLimits has them": """
+        channelNotActiveInterval clientAsyncSemaphoreValue clientChannelMaxIdleTimeSeconds
+        clientCloseSocketIfTimeout clientOnewaySemaphoreValue clientPooledByteBufAllocatorEnable
+        clientSocketRcvBufSize clientSocketSndBufSize enableFastChannelEventProcess
+        enableReconnectForGoAway enableShutdownGracefully maxReconnectIntervalTimeSeconds
+        scanAvailableNameSrv serverAsyncSemaphoreValue serverOnewaySemaphoreValue
+        serverPooledByteBufAllocatorEnable serverSocketBacklog serverSocketRcvBufSize
+        serverSocketSndBufSize shutdownWaitTimeSeconds socksProxyConfig transferMsgByHeap
+        useEpollNativeSelector writeBufferHighWaterMark writeBufferLowWaterMark""",
+    "of TLS, where a key that is a promise would have to turn it on": """
+        tls.client.authServer tls.client.certPath tls.client.keyPassword tls.client.keyPath
+        tls.client.trustCertPath tls.test.mode.enable""",
+    "of slaves, controllers, DLedger and their election, which nothing turns on": """
+        asyncLearner brokerElectionPriority brokerHeartbeatInterval brokerNotActiveTimeoutMillis
+        checkSyncStateSetPeriod controllerAddr controllerHeartBeatTimeoutMills dLegerGroup
+        dLegerPeers dLegerSelfId fetchControllerAddrByDnsLookup haFlowControlEnable
+        haHousekeepingInterval haMaxGapNotInSync haMaxTimeSlaveNotCatchup haSendHeartbeatInterval
+        haTransferBatchSize inBrokerContainer maxChecksumRange maxHaTransferByteInSecond
+        maxSlaveResendLength offsetCheckInSlave preferredLeaderId replicasPerDiskPartition
+        sendHeartbeatTimeoutMillis skipPreOnline slaveTimeout storePathBrokerIdentity
+        storePathDLedgerCommitLog storePathEpochFile syncBrokerMemberGroupPeriod
+        syncBrokerMetadataPeriod syncControllerMetadataPeriod syncFromLastFile
+        syncMasterFlushOffsetWhenStartup""",
+    "of access control, which nothing turns on": """
+        aclCacheExpiredSecond aclCacheMaxNum aclCacheRefreshSecond authConfigPath
+        authenticationMetadataProvider authenticationProvider authenticationStrategy
+        authenticationWhitelist authorizationMetadataProvider authorizationProvider
+        authorizationStrategy authorizationWhitelist clusterName configName
+        initAuthenticationUser innerClientAuthenticationCredentials migrateAuthFromV1Enabled
+        statefulAuthenticationCacheExpiredSecond statefulAuthenticationCacheMaxNum
+        statefulAuthorizationCacheExpiredSecond statefulAuthorizationCacheMaxNum
+        userCacheExpiredSecond userCacheMaxNum userCacheRefreshSecond""",
+    "of POP: refused where it is asked for": """
+        appendAckAsync appendCkAsync defaultPopShareQueueNum enableNotifyAfterPopOrderLockRelease
+        enableNotifyBeforePopCalculateLag enablePopBatchAck enablePopBufferMerge enablePopLog
+        enablePopMessageThreshold enableRetryTopicV2 enableSkipLongAwaitingAck
+        initPopOffsetByCheckMsgInMem maxPopPollingSize popCkMaxBufferSize popCkOffsetMaxQueueSize
+        popCkStayBufferTime popCkStayBufferTimeOut popConsumerFSServiceInit
+        popConsumerKVServiceEnable popConsumerKVServiceInit popConsumerKVServiceLog
+        popFromRetryProbability popInflightMessageThreshold popLongPollingForceNotifyInterval
+        popPollingMapExpireTimeSeconds popPollingMapSize popPollingSize
+        popResponseReturnActualRetryTopic popReviveMaxAttemptTimes popReviveMaxReturnSizePerRead
+        retrieveMessageFromPopRetryTopicV1 reviveAckWaitMs reviveInterval reviveMaxSlow
+        reviveScanTime skipWhenCKRePutReachMaxTimes""",
+    "of transactions, timers, recall and request-reply: refused where they are asked for": """
+        allowRecallWhenBrokerNotWriteable disappearTimeAfterStart mappedFileSizeTimerLog
+        recallMessageEnable rejectTransactionMessage storeReplyMessageEnable
+        timerColdDataCheckIntervalMs timerCongestNumEachSlot timerEnableCheckMetrics
+        timerEnableRetryUntilSuccess timerFlushIntervalMs timerGetMessageThreadNum
+        timerInterceptDelayLevel timerMaxDelaySec timerMetricSmallThreshold timerPrecisionMs
+        timerProgressLogIntervalMs timerPutMessageThreadNum timerRollWindowSlot
+        timerSkipUnknownError timerStopEnqueue transactionCheckInterval transactionCheckMax
+        transactionMetricFlushInterval transactionOpBatchInterval transactionOpMsgMaxSize
+        transactionTimeOut""",
+    "how a log is written and mapped: at least as safe here": """
+        checkCRCOnRecover commitCommitLogLeastPages commitCommitLogThoroughInterval
+        commitIntervalCommitLog commitLogForceSwapMapInterval commitLogSwapMapInterval
+        commitLogSwapMapReserveFileNum cleanSwapedMapInterval debugLockEnable diskFallRecorded
+        dispatchCqCacheNum dispatchFromSenderThread enableAcceleratedRecovery enableAsyncReput
+        enableBatchPush enableBuildConsumeQueueConcurrently
+        enableLogConsumeQueueRepeatedlyBuildWhenRecover enableRunningFlagsInFlush
+        fastFailIfNoBufferInStorePool flushCommitLogLeastPages flushCommitLogThoroughInterval
+        flushCommitLogTimed flushConsumeQueueLeastPages flushConsumeQueueThoroughInterval
+        flushLeastPagesWhenWarmMapedFile logicQueueForceSwapMapInterval logicQueueSwapMapInterval
+        logicQueueSwapMapReserveFileNum mappedFileSwapEnable maxAsyncPutMessageRequests
+        maxRecoveryCommitlogFiles osPageCacheBusyTimeOutMills putConsumeQueueDataByFileChannel
+        putMessageTimeout readUnCommitted recheckReputOffsetFromCq transientStorePoolEnable
+        transientStorePoolSize wakeCommitWhenPutMessage wakeFlushWhenPutMessage
+        warmMapedFileEnable writeWithoutMmap""",
+    "when files go, in steps: the limits themselves work": """
+        cleanResourceInterval correctLogicMinOffsetForceInterval
+        correctLogicMinOffsetSleepInterval deleteCommitLogFilesInterval
+        deleteConsumeQueueFilesInterval deleteFileBatchMax destroyMapedFileIntervalForcibly
+        enableCleanExpiredOffset logicalDiskSpaceCleanForciblyThreshold maxBatchDeleteFilesNum
+        redeleteHangedFileInterval""",
+    "reading old messages": """
+        accessMessageInMemoryHotRatio cgColdReadThreshold coldCtrStrategyEnable
+        coldDataFlowControlEnable coldDataScanEnable consumerFallbehindThreshold
+        dataReadAheadEnable defaultQueryMaxNum disableConsumeIfConsumerReadSlowly
+        enableNetWorkFlowControl globalColdReadThreshold pullBatchMaxMessageCount
+        searchBcqByCacheEnable travelCqFileNumWhenGetMessage usePIDColdCtrStrategy""",
+    "indexes and kinds of queues that are not made": """
+        bitMapLengthConsumeQueueExt compactionCqMappedFileSize compactionMappedFileSize
+        compactionScheduleInternal enableCalcFilterBitMap enableCompaction enableConsumeQueueExt
+        expectConsumerNumUseFilter filterDataCleanTimeSpan filterSupportRetry
+        mappedFileSizeConsumeQueueExt mapperFileSizeBatchConsumeQueue maxConsumeQueueScan
+        maxErrorRateOfBloomFilter maxHashSlotNum maxIndexNum maxLmqConsumeQueueNum
+        maxMsgsNumBatch maxOffsetMapSize messageIndexEnable messageIndexSafe
+        putMsgIndexHightWater sampleCountThreshold sampleSteps""",
+    "of RocksDB, which nothing turns on": """
+        bottomMostCompressionTypeForConsumeQueueStore cleanRocksDBDirtyCQIntervalMin
+        combineAssignOffsetCQType combineCQEnableCheckSelf combineCQLoadingCQTypes
+        combineCQMaxExtraSearchCommitLogFiles combineCQPreferCQType enableRocksDBLog
+        memTableFlushIntervalMs realTimePersistRocksDBConfig rocksdbCQDoubleWriteEnable
+        rocksdbCompressionType rocksdbFlushWalFrequency rocksdbWalFileRollingThreshold
+        statRocksDBCQIntervalSec""",
+    "delivery of delayed messages, which is exact and in order here": """
+        delayOffsetUpdateVersionStep enableScheduleAsyncDeliver enableScheduleMessageStats
+        scheduleAsyncDeliverMaxPendingLimit scheduleAsyncDeliverMaxResendNum2Blocked""",
+    "members, groups and topics": """
+        asyncSendEnable autoMessageVersionOnTopicLen broadcastOffsetExpireMaxSecond
+        broadcastOffsetExpireSecond compatibleWithOldNameSrv enableRegisterProducer
+        enableSingleTopicRegister enableSplitMetadata enableSplitRegistration
+        flushConsumerOffsetHistoryInterval forwardTimeout loadBalancePollNameServerInterval
+        lockInStrictMode maxTopicLength realTimeNotifyConsumerChange splitMetadataSize
+        splitRegistrationSize subscriptionExpiredTimeout useStaticSubscription""",
+    "how nameservers are found where namesrvAddr does not say it": """
+        cleanOfflineBrokerInterval fetchNamesrvAddrInterval rmqAddressServerDomain
+        rmqAddressServerSubGroup updateNameServerAddrPeriod""",
+    "statistics, metrics and logs: see httpPort and logLevel": """
+        accountStatsEnable accountStatsPrintZeroValues autoDeleteUnusedStats commercialBaseCount
+        commercialSizePerMsg enableConnectionMetrics enableDetailStat enableLagAndDlqMetrics
+        enableLmqStats enableMessageStoreMetrics enablePopMetrics enableRemotingMetrics
+        enableRequestMetrics enableStatsMetrics enableTransactionMetrics estimateAccumulation
+        highSpeedMode isolateLogEnable maxStatsIdleTimeInMinutes
+        metricGrpcExporterIntervalInMills metricGrpcExporterTimeOutInMills
+        metricLoggingExporterIntervalInMills metricsExporterType metricsGrpcExporterHeader
+        metricsGrpcExporterTarget metricsInDelta metricsLabel metricsOtelCardinalityLimit
+        metricsPromExporterHost metricsPromExporterPort printChannelGroups
+        printChannelGroupsMinNum""",
+    "of a nameserver, or of where RocketMQ is installed": """
+        brokerConfigPath clientRequestThreadPoolNums clientRequestThreadPoolQueueCapacity
+        clusterTest configStorePath defaultThreadPoolNums defaultThreadPoolQueueCapacity
+        deleteTopicWithBrokerRegistration enableAllTopicList enableControllerInNamesrv
+        enableTopicList kvConfigPath needWaitForService notifyMinBrokerIdChanged
+        orderMessageEnable productEnvName returnOrderTopicConfigToBroker rocketmqHome
+        scanNotActiveBrokerInterval supportActingMaster unRegisterBrokerQueueCapacity
+        waitSecondsForService""",
+}
+"""Why to keys; one warning names those that a settings file holds."""
