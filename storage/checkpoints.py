@@ -39,11 +39,16 @@ class Checkpoints:
             self._table.put(queue.topic, queue.queue_id, queue.flushed_offset)
 
     def job(
-        self, position: int, timestamp: int, offsets: Iterable[tuple[ConsumeQueue, int]]
+        self,
+        position: int,
+        timestamp: int,
+        offsets: Iterable[tuple[ConsumeQueue, int]],
+        end: int = 0,
     ) -> Job:
         """Return the work of noting that all before `position` is on the disk, not yet synced.
 
-        `offsets` are of the queues that have changed since the last one.
+        `offsets` are of the queues that have changed since the last one, `end` is where the record
+        of their newest entry ends.
         """
         for queue, offset in offsets:
             self._table.put(queue.topic, queue.queue_id, offset)
@@ -59,6 +64,7 @@ class Checkpoints:
                     files.remove(source)
 
         def write() -> None:
+            assert end <= position, f"an entry ends at {end}, the proof speaks of {position}"
             write_checkpoint(files, root, checkpoint, sync=False)
             replace_progress(files, root, pieces, sync=False, put=put)
 

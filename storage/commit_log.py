@@ -299,7 +299,10 @@ class CommitLog:
         """A write failed: what was appended since the last commit does not exist."""
         self.losses += 1
         self.position = self.committed
-        self.on_lost(self.committed)
         self.refuse(f"a write to the log failed: {error}")
         log.error("log_write_failed position=%d error=%s", self.committed, error)
+        try:
+            self.on_lost(self.committed)
+        except OSError as further:  # the entries stay; no proof speaks of them, recovery cuts them
+            log.error("queues_not_cut position=%d error=%s", self.committed, further)
         raise LogUnavailable(f"the messages are lost: a write to the log failed: {error}")

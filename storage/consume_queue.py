@@ -17,7 +17,14 @@ from aerobee.storage.errors import LogFull, LogUnavailable
 from aerobee.storage.files import Files
 from aerobee.storage.layout import ENTRY_BYTES
 from aerobee.storage.queue_entries import NO_BUFFER, QueueEntries
-from aerobee.storage.queue_files import BLANK_ENTRY, ENTRY, check_spans, find_end
+from aerobee.storage.queue_files import (
+    BLANK_ENTRY,
+    BLANK_SIZE,
+    ENTRY,
+    SCAN_ENTRIES,
+    check_spans,
+    find_end,
+)
 
 log = logging.getLogger(__name__)
 
@@ -264,24 +271,48 @@ class ConsumeQueue(QueueEntries):
             self.unsynced = True
             self.note_change()
 
-    def open_for_sync(self) -> list[int]:
-        """Open the files to sync, for the caller to close; OSError: none is open, try again."""
+    def begin_sync(self, offset: int) -> list[int]:
+        """Take entries below `offset` as synced; return the first entries of the files to sync.
+
+        The caller opens, syncs and closes them, and calls `distrust` where that fails. OSError:
+        nothing has changed.
+        """
         bases = [self.base] if self.is_open else []
         if self.unsynced:
             firsts = (span.begin // ENTRY_BYTES for span in self.spans())
             bases = [base for base in firsts if base + self._file_entries > self.flushed_offset]
-        fds: list[int] = []
-        try:
-            for base in bases:
-                with suppress(FileNotFoundError):  # of a topic that has been deleted
-                    fds.append(self._files.open(self._path(base)))
-        except OSError:
-            for fd in fds:
-                self._files.close(fd)
-            raise
         self._rolled.clear()
         self.unsynced = False
-        return fds
+        self.flushed_offset = offset
+        return bases
+
+    def open_file(self, base: int) -> int:
+        """Open the file that starts with an entry, for the caller to close."""
+        return self._files.open(self._path(base))
+
+    def write_anew(self, offset: int) -> bool:
+        """Write the entries from `offset` on once more, after a sync of them has failed.
+
+        The kernel may have dropped what it could not write, and a later sync would say nothing of
+        that. False: it has, so that they are no longer what they were.
+        """
+        last = -1
+        while offset < self.max_offset:
+            base = offset // self._file_entries * self._file_entries
+            count = min(SCAN_ENTRIES, self.max_offset - offset, base + self._file_entries - offset)
+            at = (offset - base) * ENTRY_BYTES
+            fd = self._files.open(self._path(base))
+            try:
+                data = self._files.read(fd, count * ENTRY_BYTES, at)
+                self._files.write(fd, data, at)
+            finally:
+                self._files.close(fd)
+            for position, size, _ in ENTRY.iter_unpack(data):
+                if size <= 0 or position < 0 or (size != BLANK_SIZE and position <= last):
+                    return False
+                last = last if size == BLANK_SIZE else position
+            offset += count
+        return True
 
     def close(self) -> None:
         """Close the files; the queue can be read, and extended, again."""

@@ -137,6 +137,12 @@ class Files:
         """Return when the file's content is on the disk."""
         sync(fd)
 
+    def drop_cache(self, fd: int, at: int, count: int) -> None:
+        """Let go of what memory holds of a synced range, so that the disk is read next."""
+        if hasattr(os, "posix_fadvise"):
+            with contextlib.suppress(OSError):  # an optimisation to the system
+                os.posix_fadvise(fd, at, count, os.POSIX_FADV_DONTNEED)
+
     def sync_directory(self, path: Path) -> None:
         """Return when the names in a directory are on the disk."""
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)

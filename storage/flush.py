@@ -9,13 +9,14 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
 from typing import Final
 
 from aerobee.storage.commit_log import CommitLog
 from aerobee.storage.consume_queue import ConsumeQueue
 from aerobee.storage.consume_queues import ConsumeQueues
+from aerobee.storage.errors import LogUnavailable
 from aerobee.storage.files import Files, wait_readable
+from aerobee.storage.queue_rounds import QUEUE_FILE, QueueRound, QueueRounds
 from aerobee.storage.settings import StoreSettings
 from aerobee.storage.sync_backends import SyncBackend
 from aerobee.storage.worker import Job
@@ -23,31 +24,12 @@ from aerobee.storage.worker import Job
 log = logging.getLogger(__name__)
 
 LOG_ROUND: Final = 1
-QUEUE_ROUND: Final = 2
 CHECKPOINT: Final = 3
-QUEUES_PER_SUBMIT: Final = 64  # of many changed queues, so many are synced at a time
+OTHER_WORK: Final = 4
 
 Done = Callable[[bool], None]
-Offsets = list[tuple[ConsumeQueue, int]]
-"""Queues and their max offsets at one moment."""
-
-OnCheckpoint = Callable[[int, Offsets, int], Job]
-"""Takes the position, the queues that changed since the last checkpoint, and where the newest
-record of theirs starts, or -1; returns the work of writing that down."""
-
-
-@dataclass(slots=True)
-class QueueRound:
-    """The queues to sync so that everything dispatched below `position` is on the disk."""
-
-    position: int
-    offsets: Offsets  # of every queue that had changed when the round began
-    waiting: Offsets  # those whose files are still to be synced
-    last_position: int = -1  # of the newest record
-    under_way: int = 0
-    to_close: list[int] = field(default_factory=list)
-    failed: bool = False
-    writing: bool = False  # all is synced, and the checkpoints are being written
+OnCheckpoint = Callable[[QueueRound], Job]
+"""Takes a round that is on the disk, and the log with it; returns the work of writing that down."""
 
 
 class Flusher:
@@ -72,9 +54,12 @@ class Flusher:
         self._log_target = 0
         self._log_under_way = 0
         self._log_failed = 0
-        self._queue_round: QueueRound | None = None
+        self._rounds = QueueRounds(files, backend, self._doubt)
+        self._writing = False  # all of the round is synced, and the checkpoints are being written
         self._checkpointed = 0
-        self.on_checkpoint: OnCheckpoint = lambda *_: lambda: None
+        self.on_checkpoint: OnCheckpoint = lambda _: lambda: None
+        self.on_doubt: Callable[[int], None] = lambda position: None
+        self.on_proven: Callable[[], None] = lambda: None  # a checkpoint has been written
         self.fsyncs = 0
         self.log_fsyncs = 0
         self.timeouts = 0
@@ -90,7 +75,7 @@ class Flusher:
     @property
     def busy(self) -> bool:
         """Whether a sync is under way."""
-        return self._log_under_way > 0 or self._queue_round is not None
+        return self._log_under_way > 0 or self._rounds.round is not None
 
     def request(self, position: int, done: Done) -> None:
         """Call `done(True)` when the log is on the disk up to `position`, which is committed.
@@ -127,27 +112,38 @@ class Flusher:
         self._backend.submit(syncs, log=True)
 
     def flush_queues(self) -> None:
-        """Begin to sync every queue that has changed, unless that is under way."""
-        if self._queue_round is not None or self._log.committed <= self._checkpointed:
+        """Commit, and begin to sync every queue that has changed, unless that is under way."""
+        if self._rounds.round is not None or self._rounds.lost or self._log_failed:
             return
-        offsets = [(queue, queue.max_offset) for queue in self._queues.take_changed()]
-        waiting = [(queue, offset) for queue, offset in offsets if offset > queue.flushed_offset]
-        last = max((q.entry(offset - 1)[0] for q, offset in waiting if offset > 0), default=-1)
-        self._queue_round = QueueRound(self._log.committed, offsets, waiting, last)
-        self._next_queues()
+        if self._log.losses:
+            return  # a failed write ended all appending; recovery will say what is there
+        try:
+            self._log.commit()  # or there would be entries of records that are in no file
+        except LogUnavailable:
+            return  # the log has told, and takes nothing more
+        if self._log.committed > self._checkpointed:
+            self._rounds.begin(self._log.committed, self._queues.take_changed())
+            self._finish_queues()
+
+    def run(self, job: Job) -> None:
+        """Have file work done in the background; a failure of it is logged."""
+        self._backend.run(job, OTHER_WORK)
 
     def on_readable(self) -> None:
         """Take completions, release the requests they cover, begin the next round if one waits."""
         for token, error in self._backend.completed():
             if token == CHECKPOINT:
                 self._checkpoint_written(error)
-                continue
-            self.fsyncs += 1
-            if token == LOG_ROUND:
+            elif token == LOG_ROUND:
+                self.fsyncs += 1
                 self.log_fsyncs += 1
                 self._log_synced(error)
-            elif token == QUEUE_ROUND:
-                self._queue_synced(error)
+            elif token > QUEUE_FILE:
+                self.fsyncs += 1
+                self._rounds.completed(token, error)
+                self._finish_queues()
+            elif error:
+                log.error("store_work_failed errno=%d", error)
 
     def drain(self, timeout_s: float) -> bool:
         """Wait here until nothing is under way; False if it takes too long."""
@@ -161,14 +157,14 @@ class Flusher:
         return True
 
     def flush_all(self, timeout_s: float) -> bool:
-        """Sync all that is committed and wait here; False if it fails or takes too long."""
+        """Sync log and queues and wait here; False if any of it fails or takes too long."""
         limit = time.monotonic() + timeout_s
         for _ in range(2):  # a sync that was under way has begun without what came after it
             self.flush_log()
             self.flush_queues()
             if not self.drain(limit - time.monotonic()):
                 return False
-        return self._log.flushed_position >= self._log.committed
+        return self._log.flushed_position >= self._log.committed <= self._checkpointed
 
     def close(self) -> None:
         """Answer whoever still waits and release the backend."""
@@ -176,15 +172,11 @@ class Flusher:
             position, _, done = self._waiting.popleft()
             done(position <= self._log.flushed_position)
         self._backend.close()
-        if self._queue_round is not None:
-            self._close_files(self._queue_round)
+        self._rounds.close()
 
     def forget(self, queues: Collection[ConsumeQueue]) -> None:
         """Note nothing more of queues that are gone, and note again what is there."""
-        if (round_ := self._queue_round) is not None:
-            gone = {id(queue) for queue in queues}
-            round_.offsets = [item for item in round_.offsets if id(item[0]) not in gone]
-            round_.waiting = [item for item in round_.waiting if id(item[0]) not in gone]
+        self._rounds.forget(queues)
         self._checkpointed = -1
 
     def _log_synced(self, error: int) -> None:
@@ -206,79 +198,37 @@ class Flusher:
             log.error("log_sync_failed errno=%d position=%d", error, self._log.flushed_position)
             self._log_failed = error
             self._log.refuse(f"a sync of the log failed (errno {error}); restart the broker")
+            self._doubt()
         while self._waiting:
             self._waiting.popleft()[2](False)
+        self._finish_queues()
 
-    def _next_queues(self) -> None:
-        """Submit the next few files of the round, or end it."""
-        round_ = self._queue_round
-        assert round_ is not None
-        fds: list[int] = []
-        while round_.waiting and not fds:
-            batch = round_.waiting[:QUEUES_PER_SUBMIT]
-            del round_.waiting[:QUEUES_PER_SUBMIT]
-            fds = self._open_files(batch, round_)
-        if not fds:
-            self._finish_queues()
-            return
-        round_.to_close += fds
-        round_.under_way = len(fds)
-        self._backend.submit([(fd, QUEUE_ROUND) for fd in fds])
-
-    def _open_files(self, batch: Offsets, round_: QueueRound) -> list[int]:
-        """Open the files of some queues; where that fails the round has failed."""
-        fds: list[int] = []
-        for queue, offset in batch:
-            try:
-                fds += queue.open_for_sync()
-            except OSError as error:
-                log.error("queue_sync_failed queue=%s error=%s", queue.directory, error)
-                round_.failed = True
-                round_.waiting.clear()
-                break
-            queue.flushed_offset = offset  # taken back if the sync fails: see _finish_queues
-        return fds
-
-    def _queue_synced(self, error: int) -> None:
-        round_ = self._queue_round
-        if round_ is None:
-            return
-        round_.under_way -= 1
-        if error:  # queues are derived data: no harm but that the checkpoint stays where it is
-            log.error("queue_sync_failed errno=%d", error)
-            round_.failed = True
-        if round_.under_way:
-            return
-        self._close_files(round_)
-        self._next_queues()
-
-    def _close_files(self, round_: QueueRound) -> None:
-        while round_.to_close:
-            self._files.close(round_.to_close.pop())
+    def _doubt(self) -> None:
+        """A sync has failed; what it was to bring to the disk lies behind the flushed position."""
+        self.on_doubt(self._log.flushed_position)
 
     def _finish_queues(self) -> None:
         """End a round whose files are synced as soon as the log is, too."""
-        round_ = self._queue_round
-        if round_ is None or round_.waiting or round_.under_way or round_.writing:
+        round_ = self._rounds.round
+        if round_ is None or not round_.synced or self._writing:
             return
-        if round_.failed:
-            self._queue_round = None
-            for queue, _ in round_.offsets:
-                queue.distrust(0)
-                queue.note_change()
-            return
-        if self._log_failed:
-            self._queue_round = None
+        if round_.failed or self._log_failed:
+            self._rounds.end()
             return
         if self._log.flushed_position < round_.position:
             self.flush_log()
             return  # comes back from _log_synced
         self._checkpointed = round_.position
-        round_.writing = True
-        job = self.on_checkpoint(round_.position, round_.offsets, round_.last_position)
-        self._backend.run(job, CHECKPOINT)
+        self._writing = True
+        self._backend.run(self.on_checkpoint(round_), CHECKPOINT)
 
     def _checkpoint_written(self, error: int) -> None:
-        self._queue_round = None
-        if error:  # the older ones stay true
+        self._writing = False
+        if error and (round_ := self._rounds.round) is not None:
+            round_.failed = True  # the older ones stay true, and the next round tries again
             log.error("checkpoint_failed errno=%d", error)
+            self._checkpointed = -1
+        self._rounds.end()
+        if error:
+            return
+        self.on_proven()

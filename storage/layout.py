@@ -11,6 +11,7 @@ CONFIG: Final = "config"
 CHECKPOINT: Final = "checkpoint"  # RocketMQ's times
 PROGRESS: Final = "aerobee.progress"  # ours: a position proven flushed and dispatched
 WRITTEN: Final = "aerobee.written"  # ours: a position proven written in this boot
+DOUBT: Final = "aerobee.doubt"  # ours: a sync has failed, and from where on that matters
 DELAYED: Final = "aerobee.delayed"  # ours: how far delayed messages have been delivered
 ABORT: Final = "abort"
 LOCK: Final = "lock"

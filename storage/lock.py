@@ -55,6 +55,6 @@ class StoreLock:
     def release(self) -> None:
         """Let the next broker in; the file stays."""
         if self._fd >= 0:
-            self._files.close(self._fd)
-            self._fd = -1
+            fd, self._fd = self._fd, -1
             _held.discard(self._root)
+            self._files.close(fd)

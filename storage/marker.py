@@ -7,7 +7,8 @@ it is in the files, and recovery has next to nothing to read. Layout of the 4 Ki
     boot id 36 · zeros to 64 · position i64, its complement i64 · the same again
 
 The two notes are written in turn, after every commit: one that a kill has torn does not match its
-complement, and the other is as old as one commit.
+complement, and the other is as old as one commit. After a failed sync both are wiped, and the word
+"DOUBTED!" and a position i64 follow them: from there on the disk may not have what is in the files.
 """
 
 import mmap
@@ -23,6 +24,9 @@ BOOT_ID_BYTES: Final = 36
 
 _SLOTS_AT: Final = 64
 _NOTE: Final = struct.Struct(">qq")
+_DOUBT_AT: Final = _SLOTS_AT + 2 * _NOTE.size
+_DOUBT: Final = struct.Struct(">8sq")
+_DOUBTED: Final = b"DOUBTED!"
 _CLOSED: Final = mmap.mmap(-1, MARKER_BYTES)
 
 
@@ -39,13 +43,23 @@ class Marker:
 
     def read(self) -> int | None:
         """Return the position that is proven, None if there is no note of this boot."""
-        data = self._files.read_all(self._path, MARKER_BYTES) or b""
-        if len(data) < MARKER_BYTES or len(self._boot) != BOOT_ID_BYTES:
-            return None
-        if not data.startswith(self._boot):
-            return None
-        notes = _NOTE.iter_unpack(data[_SLOTS_AT : _SLOTS_AT + 2 * _NOTE.size])
+        data = self._page()
+        notes = _NOTE.iter_unpack(data[_SLOTS_AT:_DOUBT_AT])
         return max((position for position, other in notes if other == ~position), default=None)
+
+    def doubted(self) -> int | None:
+        """Return from where on a process of this boot has doubted the disk, None for no doubt."""
+        data = self._page()
+        if not data:
+            return None
+        word, position = _DOUBT.unpack_from(data, _DOUBT_AT)
+        return max(0, position) if word == _DOUBTED else None
+
+    def _page(self) -> bytes:
+        """Return what the file holds, nothing if it is not of this boot."""
+        data = self._files.read_all(self._path, MARKER_BYTES) or b""
+        of_this_boot = len(self._boot) == BOOT_ID_BYTES and data.startswith(self._boot)
+        return data if of_this_boot and len(data) == MARKER_BYTES else b""
 
     def open(self, position: int) -> None:
         """Begin a fresh file with one note."""
@@ -67,6 +81,12 @@ class Marker:
         slot = self._slot
         self._pack(self._map, slot, position, ~position)
         self._slot = slot ^ 16  # 64 and 80 in turn
+
+    def doubt(self, position: int) -> None:
+        """End the proof, in memory only: nothing more is noted until `open`."""
+        _DOUBT.pack_into(self._map, _DOUBT_AT, _DOUBTED, position)
+        self._map[_SLOTS_AT:_DOUBT_AT] = bytes(_DOUBT_AT - _SLOTS_AT)
+        self._map = _CLOSED
 
     def remove(self) -> None:
         """Withdraw the note."""

@@ -7,6 +7,7 @@ Synchronous, and used by one thread. The broker watches `flusher.fileno()` and
 
 import logging
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 
 from aerobee.storage.allocator import Allocator
@@ -15,13 +16,16 @@ from aerobee.storage.checkpoints import Checkpoints
 from aerobee.storage.commit_log import CommitLog
 from aerobee.storage.consume_queue import ConsumeQueue
 from aerobee.storage.consume_queues import ConsumeQueues
-from aerobee.storage.errors import StoreReadOnly
+from aerobee.storage.doubt.believing import believe_disk
+from aerobee.storage.doubt.note import Doubt
+from aerobee.storage.errors import LogUnavailable, StoreReadOnly
 from aerobee.storage.files import Files, memory_bytes, raise_open_files_limit, wait_readable
-from aerobee.storage.flush import Flusher, Offsets
+from aerobee.storage.flush import Flusher
 from aerobee.storage.layout import ABORT
 from aerobee.storage.lock import StoreLock
 from aerobee.storage.marker import Marker
 from aerobee.storage.progress import Progress, read_progress
+from aerobee.storage.queue_rounds import QueueRound
 from aerobee.storage.reading import Accept, Gather, Reader, ReadResult, TagHashes
 from aerobee.storage.recovery import Evidence, Recovered, Recovery
 from aerobee.storage.retention import Retention
@@ -83,6 +87,7 @@ class MessageStore:
         self._cleaned_at = 0.0
         self._lock = StoreLock(self.files, settings.root)
         self._marker = Marker(self.files, settings.root)
+        self._doubt = Doubt(self.files, settings.root, self._marker)
         self._build(write=True)
 
     def _build(self, *, write: bool) -> None:
@@ -106,6 +111,8 @@ class MessageStore:
     def _flusher(self, backend: SyncBackend) -> Flusher:
         flusher = Flusher(self.files, self.commit_log, self.queues, self.settings, backend)
         flusher.on_checkpoint = self._checkpointed
+        flusher.on_doubt = lambda position: flusher.run(self._doubt.begin(position))
+        flusher.on_proven = self._proven
         return flusher
 
     def open(self) -> None:
@@ -128,6 +135,7 @@ class MessageStore:
         except OSError as error:
             self._read_only(error)
         try:
+            self._believe_disk()
             self._recover()
             if not self.read_only:
                 self._start_writing(lock_fd)
@@ -135,6 +143,20 @@ class MessageStore:
             self._release()
             raise
         self._open = True
+
+    def _believe_disk(self) -> None:
+        """Write anew what an earlier process could not sync; where that fails nothing is written.
+
+        Then the doubt stays noted, and a later start tries again.
+        """
+        if self.read_only:
+            return
+        root, log_dir = self.settings.root, self.settings.log_dir
+        progress, aborted = read_progress(self.files, root), (root / ABORT).exists()
+        try:
+            believe_disk(self.files, root, log_dir, self._doubt, progress, aborted)
+        except OSError as error:
+            self._read_only(error)
 
     def _read_only(self, error: OSError) -> None:
         if not self.settings.log_dir.is_dir():
@@ -194,26 +216,26 @@ class MessageStore:
             self._release()
 
     def _finish(self) -> None:
-        writable = self.commit_log.writable
-        if writable:
-            self.commit_log.commit()
+        self._commit()
         self.commit_log.refuse("the store is closing")
         position = self.commit_log.committed
         if not self.flusher.flush_all(CLOSE_TIMEOUT_S):
             log.error("store_close_unflushed position=%d", position)
             return  # `abort` stays, so that the next start checks
-        if not self._writing.done:
-            return  # whoever was here before has left it so
+        if not self._writing.done or self.commit_log.losses:
+            return  # whoever was here before has left it so; or the log's tail must be cleared
         self.checkpoints.write(self._progress(position))
         self.files.remove(self.settings.root / ABORT)
 
     def _release(self) -> None:
-        self.flusher.close()
-        self.allocator.close()
-        self.queues.close()
-        self.segments.close()
-        self._marker.close()
-        self._lock.release()
+        for release in (
+            self.flusher.close, self.allocator.close, self.queues.close, self.segments.close,
+            self._marker.close, self._lock.release,
+        ):  # fmt: skip
+            try:
+                release()
+            except OSError as error:  # what was proven was synced before; let go of the rest, too
+                log.error("store_close_failed path=%s error=%s", self.settings.root, error)
 
     def abandon(self) -> None:
         """Let go of everything as a killed process would: nothing is flushed, `abort` stays."""
@@ -306,6 +328,7 @@ class MessageStore:
         """Do what is due: begin syncs, note progress, watch the disk, order space, let files go."""
         if not self._open or self.read_only:
             return
+        self._commit()
         now = time.monotonic()
         if not self._writing.done and not self.flusher.busy:
             self._writing.retry()
@@ -320,6 +343,11 @@ class MessageStore:
         if now - self._cleaned_at >= CLEAN_INTERVAL_S:
             self._cleaned_at = now
             self.retention.clean()
+
+    def _commit(self) -> None:
+        """Write what is appended; whoever waits for a lost message is told by its own commit."""
+        with suppress(LogUnavailable):  # the log has logged it, and counts it in `losses`
+            self.commit_log.commit()
 
     def statistics(self) -> StoreStatistics:
         """Return counters and sizes of this moment."""
@@ -340,13 +368,25 @@ class MessageStore:
             earliest_store_timestamp=self.earliest_store_time(),
         )
 
-    def _checkpointed(self, position: int, offsets: Offsets, last_position: int) -> Job:
-        """Return the work of writing both checkpoints: all is on the disk up to `position`."""
-        stamp = self.store_time_at(last_position) or self.checkpoints.latest.log_timestamp
-        return self.checkpoints.job(position, stamp, offsets)
+    def _checkpointed(self, round_: QueueRound) -> Job:
+        """Return the work of writing both checkpoints: all is on the disk up to its position."""
+        stamp = self.store_time_at(round_.last_position) or self.checkpoints.latest.log_timestamp
+        return self.checkpoints.job(round_.position, stamp, round_.offsets, round_.end)
+
+    def _proven(self) -> None:
+        """A checkpoint has been written: whatever was doubted of queues is on the disk now."""
+        if self._doubt.position is None:
+            return
+        self.flusher.run(self._doubt.end())
+        try:
+            self._marker.open(self.commit_log.committed)
+        except OSError as error:  # without it a kill costs reading from the checkpoint on
+            log.warning("marker_not_written path=%s error=%s", self.settings.root, error)
 
     def _progress(self, position: int) -> Progress:
         """Describe the store as it is, all of it flushed."""
+        end = self.queues.max_end_position()
+        assert end <= position, f"an entry ends at {end}, the proof speaks of {position}"
         offsets = {(q.topic, q.queue_id): q.max_offset for q in self.queues if q.max_offset}
         last = max((q.last_position() for q in self.queues), default=-1)
         stamp = self.store_time_at(last) or self.checkpoints.latest.log_timestamp

@@ -168,46 +168,38 @@ def test_old_files_are_mapped_by_need(tmp_path: Path) -> None:
     assert queue.tags(60, 10).tolist() == [at * 7 for at in range(60, 70)]
 
 
-def opened_for_sync(queue: ConsumeQueue) -> list[str]:
-    """The names of the files that are to be synced, which are closed again."""
-    fds = queue.open_for_sync()
-    found = [Path(f"/proc/self/fd/{fd}").readlink().name for fd in fds]
-    for fd in fds:
-        os.close(fd)
-    return [name.lstrip("0") or "0" for name in found]
+def to_sync(queue: ConsumeQueue) -> list[str]:
+    """The numbers of the bytes with which the files begin that are to be synced."""
+    return [str(base * 20) for base in queue.begin_sync(queue.max_offset)]
 
 
 def test_files_are_synced_until_the_disk_has_them(tmp_path: Path) -> None:
     """Full files once, the one that is written each time, and what an earlier process left."""
     queue = queue_in(tmp_path)
     fill(queue, 120)
-    assert opened_for_sync(queue) == ["0", "1000", "2000"]
-    queue.flushed_offset = 120
-    assert opened_for_sync(queue) == ["2000"]
+    assert to_sync(queue) == ["0", "1000", "2000"]
+    assert to_sync(queue) == ["2000"]
     queue.distrust(60)
     assert queue.flushed_offset == 60
-    assert opened_for_sync(queue) == ["1000", "2000"]
-    queue.flushed_offset = 120
+    assert to_sync(queue) == ["1000", "2000"]
     fill(queue, 10)
     queue.truncate(125)
-    assert opened_for_sync(queue) == ["2000"], "also when the file was closed since it was written"
+    assert to_sync(queue) == ["2000"], "also when the file was closed since it was written"
 
 
-def test_files_that_cannot_be_opened_are_synced_later(tmp_path: Path) -> None:
-    """Running out of file numbers is no reason to take entries as synced; a deleted file is."""
-    files = Files()
-    queue = queue_in(tmp_path, files)
+def test_entries_are_written_anew_unless_they_are_lost(tmp_path: Path) -> None:
+    """After a failed sync they go to the disk once more; zeros among them are told."""
+    queue = queue_in(tmp_path)
     fill(queue, 120)
-
-    def refuses(path: Path, *, create: bool = False, write: bool = True) -> int:
-        raise OSError(errno.EMFILE, "too many open files")
-
-    files.open = refuses  # type: ignore[method-assign]
-    with pytest.raises(OSError, match="too many"):
-        queue.open_for_sync()
-    del files.open
-    queue.spans()[1].path.unlink()
-    assert opened_for_sync(queue) == ["0", "2000"]
+    before = [queue.entry(offset) for offset in range(120)]
+    assert queue.write_anew(30)
+    assert [queue.entry(offset) for offset in range(120)] == before
+    span = queue.spans()[1]
+    with span.path.open("r+b") as file:  # as if the kernel had dropped a page
+        file.seek(400)
+        file.write(bytes(40))
+    assert not queue.write_anew(30)
+    assert queue.write_anew(100), "what lies behind is as it was"
 
 
 def open_files() -> set[int]:

@@ -1,0 +1,314 @@
+"""After a failed sync nothing is believed that the disk does not have, and nothing readable goes.
+
+The disk of these tests is Linux's: what could not be written counts as clean from then on, so the
+next sync succeeds and says nothing of it, and dropping the cache shows what the disk has.
+"""
+
+import errno
+import os
+import random
+from collections import defaultdict
+from pathlib import Path
+from typing import Final
+
+import pytest
+from support.logs import ForgetfulFiles, append, bodies, opened, send, settle, small
+
+from aerobee.storage.errors import LogUnavailable
+from aerobee.storage.layout import DOUBT, WRITTEN
+from aerobee.storage.progress import read_progress
+from aerobee.storage.recovery import WRITTEN as BY_MARKER
+from aerobee.storage.settings import SYNC_FLUSH, StoreSettings
+from aerobee.storage.store import MessageStore
+from aerobee.storage.verify import verify
+
+PAGE: Final = 4096
+
+
+class CachingFiles(ForgetfulFiles):
+    """A page that could not be written stays in memory alone, until it is written to again."""
+
+    def __init__(self, boot: int = 1) -> None:
+        super().__init__(boot)
+        self.word = ""  # syncs of paths that hold it fail
+        self.refused = ""  # so do opens and removals of paths that hold this one
+        self.writes_left = 1 << 30
+        self.clean: dict[Path, dict[int, bytes]] = defaultdict(dict)  # lost pages by their place
+
+    def open(self, path: Path, *, create: bool = False, write: bool = True) -> int:
+        """Open, unless the disk takes nothing more there."""
+        self._refuse(path)
+        return super().open(path, create=create, write=write)
+
+    def remove(self, path: Path) -> None:
+        """Remove, unless the disk takes nothing more there."""
+        self._refuse(path)
+        super().remove(path)
+
+    def _refuse(self, path: Path) -> None:
+        if self.refused and self.refused in str(path):
+            raise OSError(errno.EROFS, "read-only after an error", str(path))
+
+    def write(self, fd: int, data: bytes | memoryview, at: int) -> None:
+        """Write; the pages are dirty again. Raises when the process is to be killed here."""
+        if self.writes_left == 0:
+            raise KeyboardInterrupt
+        self.writes_left -= 1
+        super().write(fd, data, at)
+        lost = self.clean[self.paths[fd]]
+        for page in range(at // PAGE, (at + len(data) - 1) // PAGE + 1):
+            lost.pop(page, None)
+
+    def sync(self, fd: int) -> None:
+        """Keep what is dirty; on a failure nothing is kept, and nothing is dirty any more."""
+        path = self.paths[fd]
+        content, kept = path.read_bytes(), bytearray(self.durable.get(path, b""))
+        kept.extend(bytes(len(content) - len(kept)))
+        lost = self.clean[path]
+        failing = bool(self.word) and self.word in str(path)
+        for page in range(-(-len(content) // PAGE)):
+            place = slice(page * PAGE, (page + 1) * PAGE)
+            if content[place] == kept[place] or lost.get(page) == content[place]:
+                continue
+            if failing:
+                lost[page] = content[place]
+            else:
+                kept[place] = content[place]
+        self.durable[path] = bytes(kept)
+        if failing:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    def drop_cache(self, fd: int, at: int, count: int) -> None:
+        """Show what the disk has."""
+        path = self.paths[fd]
+        os.pwrite(fd, self.durable[path][at : at + count], at)
+        self.clean[path].clear()
+
+    def power_off(self, root: Path) -> "CachingFiles":
+        """Lose all that is not on the disk, and nothing else; return the next boot's door."""
+        after = CachingFiles(self.boot + 1)
+        for path in [path for path in root.rglob("*") if path.is_file()]:
+            if path in self.durable:
+                path.write_bytes(self.durable[path].ljust(path.stat().st_size, b"\0"))
+                after.durable[path] = path.read_bytes()
+        return after
+
+
+def after_a_failed_sync(
+    settings: StoreSettings, files: CachingFiles, word: str = "commitlog"
+) -> MessageStore:
+    """A store with one message that is on the disk, and 40 whose sync has failed."""
+    store = opened(settings, files)
+    send(store, body=b"durable")
+    settle(store)
+    for number in range(40):
+        send(store, body=b"%d" % number + bytes(200))
+    files.word = word
+    answers: list[bool] = []
+    store.flusher.request(store.commit_log.committed, answers.append)
+    store.flusher.drain(5)
+    if word == "commitlog":
+        assert answers == [False]
+        with pytest.raises(LogUnavailable, match="sync of the log failed"):
+            append(store)
+    return store
+
+
+def check_all_is_durable(settings: StoreSettings, files: CachingFiles) -> None:
+    """Open, have it all reported durable, lose the power: it is there."""
+    store = opened(settings, files)
+    assert store.recovered.proof != BY_MARKER
+    assert store.recovered.records >= 40
+    assert len(bodies(store)) == 41
+    send(store, body=b"another")
+    answers: list[bool] = []
+    store.flusher.request(store.commit_log.committed, answers.append)
+    store.flusher.drain(5)
+    settle(store)
+    assert answers == [True]
+    store.abandon()
+    store = opened(settings, files.power_off(settings.root))
+    assert len(bodies(store)) == 42
+    store.close()
+    assert not verify(settings).problems
+
+
+@pytest.mark.parametrize("how", ["stopped", "killed"])
+def test_a_restart_writes_anew_what_was_not_synced(tmp_path: Path, how: str) -> None:
+    """It does not take the same bytes for durable because the next sync succeeds."""
+    settings, files = small(tmp_path, flush_mode=SYNC_FLUSH), CachingFiles()
+    store = after_a_failed_sync(settings, files)
+    assert not (tmp_path / WRITTEN).exists() and (tmp_path / DOUBT).exists()
+    store.close() if how == "stopped" else store.abandon()
+    assert (tmp_path / "abort").exists()
+    files.word = ""
+    check_all_is_durable(settings, files)
+    assert not (tmp_path / DOUBT).exists()
+
+
+@pytest.mark.parametrize("refused", [DOUBT, "aerobee"])
+def test_a_disk_that_takes_no_note_is_doubted_all_the_same(tmp_path: Path, refused: str) -> None:
+    """By the marker's page in memory, or because nothing is left of the marker."""
+    settings, files = small(tmp_path, flush_mode=SYNC_FLUSH), CachingFiles()
+    store = opened(settings, files)
+    store.close()
+    files.refused = ""
+    store = opened(settings, files)
+    files.refused = refused
+    send(store, body=b"durable")
+    store.flusher.flush_log()
+    store.flusher.drain(5)
+    for number in range(40):
+        send(store, body=b"%d" % number + bytes(200))
+    files.word = "commitlog"
+    store.flusher.flush_log()
+    store.flusher.drain(5)
+    send(store) if store.commit_log.writable else None
+    store.close()
+    assert not (tmp_path / DOUBT).exists()
+    assert (tmp_path / WRITTEN).exists() == (refused == "aerobee")
+    files.refused = files.word = ""
+    check_all_is_durable(settings, files)
+
+
+def test_a_start_that_is_killed_loses_nothing_that_could_be_read(tmp_path: Path) -> None:
+    """After each of its writes; the note stays until everything is synced."""
+    settings, files = small(tmp_path, flush_mode=SYNC_FLUSH), CachingFiles()
+    after_a_failed_sync(settings, files).abandon()
+    files.word = ""
+    for writes in range(3):
+        files.writes_left = writes
+        store = MessageStore(settings, files)
+        try:
+            store.open()
+        except KeyboardInterrupt:
+            assert (tmp_path / DOUBT).exists() or writes == 2
+        else:
+            store.abandon()
+    files.writes_left = 1 << 30
+    store = opened(settings, files)
+    assert len(bodies(store)) == 41
+    settle(store)
+    store.abandon()
+    store = opened(settings, files.power_off(tmp_path))
+    assert len(bodies(store)) == 41
+    store.close()
+
+
+def test_a_disk_that_fails_still_is_only_read(tmp_path: Path) -> None:
+    """The store opens for reading, says so, keeps the note; a later start mends it."""
+    settings, files = small(tmp_path, flush_mode=SYNC_FLUSH), CachingFiles()
+    after_a_failed_sync(settings, files).close()
+    store = opened(settings, files)
+    assert store.read_only and len(bodies(store)) == 41
+    store.close()
+    assert (tmp_path / DOUBT).exists()
+    files.word = ""
+    check_all_is_durable(settings, files)
+
+
+def test_what_the_kernel_has_dropped_is_found_missing(tmp_path: Path) -> None:
+    """Of lost pages nothing can be had; the log ends before them, and nothing is proven there."""
+    settings, files = small(tmp_path, flush_mode=SYNC_FLUSH), CachingFiles()
+    store = after_a_failed_sync(settings, files)
+    store.abandon()
+    files.word = ""
+    log_file = next((tmp_path / "commitlog").iterdir())
+    with log_file.open("r+b") as file:  # under memory pressure the pages were let go
+        file.write(files.durable[log_file])
+    store = opened(settings, files)
+    assert bodies(store)[0] == b"durable" and len(bodies(store)) < 41
+    store.close()
+    assert not verify(settings).problems
+
+
+def test_queue_entries_are_written_anew_while_the_broker_runs(tmp_path: Path) -> None:
+    """After one failed sync the next checkpoint is true, and ends the doubt."""
+    settings, files = small(tmp_path), CachingFiles()
+    store = after_a_failed_sync(settings, files, "consumequeue")
+    store.flusher.flush_queues()
+    store.flusher.drain(5)
+    assert (tmp_path / DOUBT).exists() and not (tmp_path / WRITTEN).exists()
+    files.word = ""
+    settle(store)
+    progress = read_progress(files, tmp_path)
+    assert progress is not None and progress.queues == {("orders", 0): 41}
+    assert not (tmp_path / DOUBT).exists() and (tmp_path / WRITTEN).exists()
+    queue_file = next((tmp_path / "consumequeue/orders/0").iterdir())
+    assert files.durable[queue_file] == queue_file.read_bytes()
+    store.close()
+    assert not verify(settings).problems
+
+
+def test_lost_queue_entries_are_never_proven(tmp_path: Path) -> None:
+    """Where the kernel has dropped them no checkpoint speaks of them; the next start has them."""
+    settings, files = small(tmp_path), CachingFiles()
+    store = after_a_failed_sync(settings, files, "nothing")
+    queue_file = next((tmp_path / "consumequeue/orders/0").iterdir())
+    proven = read_progress(files, tmp_path)
+    with queue_file.open("r+b") as file:
+        file.seek(20 * 20)
+        file.write(bytes(60))
+    files.word = "consumequeue"
+    store.flusher.flush_queues()
+    store.flusher.drain(5)
+    files.word = ""
+    settle(store)
+    assert read_progress(files, tmp_path) == proven
+    store.close()
+    assert read_progress(files, tmp_path) == proven and (tmp_path / "abort").exists()
+    store = opened(settings, files)
+    assert len(bodies(store)) == 41
+    store.close()
+    assert not verify(settings).problems
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_failures_kills_and_power_losses_in_any_order(tmp_path: Path, seed: int) -> None:
+    """Whatever was reported durable is there, however the lives of the store end."""
+    print(f"seed {seed}")
+    chance = random.Random(seed)
+    settings, files = small(tmp_path, flush_mode=SYNC_FLUSH), CachingFiles()
+    sent, durable = 0, 0
+    for _ in range(6):
+        files.word = ""
+        store = opened(settings, files)
+        found = len(bodies(store))
+        assert durable <= found <= sent
+        sent = found
+        for _ in range(chance.randint(1, 12)):
+            files.word = chance.choice(("", "", "", "commitlog", "consumequeue"))
+            try:
+                send(store, body=bytes(chance.choice((10, 900))))
+                sent += 1
+            except LogUnavailable:
+                break
+            count = sent
+
+            def done(ok: bool, count: int = count) -> None:
+                nonlocal durable
+                durable = max(durable, count if ok else 0)
+
+            store.flusher.request(store.commit_log.committed, done)
+            if chance.random() < 0.5:
+                store.flusher.drain(5)
+            if chance.random() < 0.3:
+                settle_once(store)
+        if chance.random() < 0.5:
+            store.close()
+        else:
+            store.abandon()
+        if chance.random() < 0.4:
+            files = files.power_off(tmp_path)
+    files.word = ""
+    store = opened(settings, files)
+    assert len(bodies(store)) >= durable
+    store.close()
+    assert not verify(settings).problems
+
+
+def settle_once(store: MessageStore) -> None:
+    """One round of log and queues, whatever becomes of it."""
+    store._queues_flushed_at = 0.0
+    store.tick()
+    store.flusher.drain(5)
