@@ -1,0 +1,257 @@
+"""The product's door to files, leading to a simulated machine: one for each life of a process.
+
+Every operation may be the last of its process, and may fail as the weather has it.
+"""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from aerobee.storage.files import Files
+from simulation.disk.machine import Died, Machine
+from simulation.disk.names import Folder
+from simulation.disk.pages import PAGE_BYTES, Inode
+
+if TYPE_CHECKING:
+    from simulation.disk.kernel import SimulatedKernel
+
+DISK_BYTES: Final = 1 << 30
+
+
+class Door(Files):
+    """Files of the machine, as one process sees them."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        self.dead = False
+        self.aio: SimulatedKernel | None = None
+        self._open: dict[int, tuple[Inode, str]] = {}
+
+    # --- what may happen at each operation ---
+
+    def step(self, kind: str, path: Path | str, detail: object = "") -> None:
+        """Begin an operation: the process may be dead, or die, or the disk refuse."""
+        machine = self.machine
+        if machine.judged:
+            return
+        if self.dead:
+            raise Died
+        name = path if isinstance(path, str) else str(machine.relative(path))
+        machine.operations += 1
+        machine.note(f"{kind} {name} {detail}")
+        if machine.fuse >= 0:
+            machine.fuse -= 1
+            if machine.fuse < 0:
+                self.die()
+        if code := machine.weather.error(kind, name):
+            machine.note(f"    fails: {os.strerror(code)}")
+            raise OSError(code, os.strerror(code), name)
+
+    def die(self) -> None:
+        """End the process here."""
+        self.dead = True
+        self.machine.note("    the process dies")
+        raise Died
+
+    def bury(self) -> None:
+        """Close what a dead process had open, as the kernel does."""
+        self.dead = True
+        for fd in self._open:
+            os.close(fd)
+        self._open.clear()
+
+    def inode(self, fd: int) -> Inode:
+        """Return the file behind a number."""
+        return self._open[fd][0]
+
+    def name(self, fd: int) -> str:
+        """Return the path, from the root, with which a number was opened."""
+        return self._open[fd][1]
+
+    # --- files ---
+
+    def open(self, path: Path, *, create: bool = False, write: bool = True) -> int:
+        """Open a file; a new one has a name that the disk does not have yet."""
+        fresh = create and self.machine.node(path) is None
+        self.step("create" if fresh else "open", path)
+        fd = super().open(path, create=create, write=write)
+        if fresh:
+            self.machine.folder(path.parent).change({path.name: self.machine.adopt(path)})
+        node = self.machine.node(path)
+        assert isinstance(node, Inode), path
+        self._open[fd] = node, str(self.machine.relative(path))
+        return fd
+
+    def next_number(self, fd: int) -> int:
+        """There are always enough."""
+        return 16
+
+    def close(self, fd: int) -> None:
+        """Close a number; the dead may, too."""
+        if self._open.pop(fd, None) is not None:
+            super().close(fd)
+
+    def size(self, path: Path) -> int:
+        """Return a file's length."""
+        self.step("size", path)
+        return super().size(path)
+
+    def modified(self, path: Path) -> float:
+        """Return the virtual time of the last write."""
+        self.step("modified", path)
+        node = self.machine.node(path)
+        if not isinstance(node, Inode):
+            raise FileNotFoundError(path)
+        return node.modified_s
+
+    def resize(self, fd: int, size: int) -> None:
+        """Set a length; what is added has no space."""
+        inode, name = self._open_file(fd)
+        self.step("resize", name, size)
+        super().resize(fd, size)
+        inode.space = {page for page in inode.space if page * PAGE_BYTES < size}
+
+    def prepare(self, fd: int, at: int, count: int) -> None:
+        """Give a range space and zeros."""
+        inode, name = self._open_file(fd)
+        self.step("prepare", name, f"{at}+{count}")
+        os.pwrite(fd, bytes(count), at)
+        self._wrote(inode, at, count)
+
+    def clear(self, fd: int, at: int, count: int) -> None:
+        """Turn a range into zeros and take its space; its ends share pages with others."""
+        inode, name = self._open_file(fd)
+        self.step("clear", name, f"{at}+{count}")
+        count = min(count, inode.size - at)
+        super().clear(fd, at, count)
+        first, last = -(-at // PAGE_BYTES), (at + count) // PAGE_BYTES
+        inode.space -= set(range(first, last))
+
+    def write(self, fd: int, data: bytes | memoryview, at: int) -> None:
+        """Write into memory; a page that has no space yet needs some."""
+        inode, name = self._open_file(fd)
+        pages = range(at // PAGE_BYTES, (at + max(1, len(data)) - 1) // PAGE_BYTES + 1)
+        kind = "write" if inode.space.issuperset(pages) else "allocate"
+        self.step(kind, name, f"{at}+{len(data)}")
+        os.pwrite(fd, data, at)
+        self._wrote(inode, at, len(data))
+
+    def _wrote(self, inode: Inode, at: int, count: int) -> None:
+        pages = range(at // PAGE_BYTES, (at + max(1, count) - 1) // PAGE_BYTES + 1)
+        inode.space.update(pages)
+        for page in pages:
+            inode.lost.pop(page, None)  # dirty again
+        inode.modified_s = self.machine.clock.time()
+
+    def read(self, fd: int, count: int, at: int) -> bytes:
+        """Read what memory has."""
+        _, name = self._open_file(fd)
+        self.step("read", name, f"{at}+{count}")
+        return super().read(fd, count, at)
+
+    def sync(self, fd: int) -> None:
+        """Bring a file to the disk, here and now."""
+        inode, name = self._open_file(fd)
+        picture = inode.picture()
+        try:
+            self.step("sync", name)
+        except OSError:
+            inode.fail(picture, self.machine.dice)
+            raise
+        self.synced(inode, picture)
+
+    def synced(self, inode: Inode, picture: object) -> None:
+        """Let the disk have what a sync has carried there."""
+        inode.keep(picture)  # type: ignore[arg-type]
+        if self.machine.journaled:
+            self.machine.sync_names()
+
+    def _open_file(self, fd: int) -> tuple[Inode, str]:
+        if self.dead:
+            raise Died
+        return self._open[fd]
+
+    # --- names ---
+
+    def sync_directory(self, path: Path) -> None:
+        """Bring the names in a directory to the disk."""
+        self.step("sync_directory", path)
+        self.machine.folder(path).sync()
+        if self.machine.journaled:
+            self.machine.sync_names()
+
+    def replace(self, source: Path, target: Path) -> None:
+        """Rename over whatever is there."""
+        self.step("replace", source, self.machine.relative(target))
+        node = self.machine.node(source)
+        super().replace(source, target)
+        if source.parent == target.parent:
+            self.machine.folder(source.parent).change({source.name: None, target.name: node})
+        else:
+            self.machine.folder(target.parent).change({target.name: node})
+            self.machine.folder(source.parent).change({source.name: None})
+
+    def remove(self, path: Path) -> None:
+        """Remove a name."""
+        if self.dead:
+            raise Died
+        if self.machine.node(path) is not None:
+            self.step("remove", path)
+            super().remove(path)
+            self.machine.folder(path.parent).change({path.name: None})
+
+    def remove_directory(self, path: Path) -> None:
+        """Remove a directory if it is empty."""
+        node = self.machine.node(path)
+        if isinstance(node, Folder) and not node.entries:
+            self.step("rmdir", path)
+            super().remove_directory(path)
+            self.machine.folder(path.parent).change({path.name: None})
+
+    def make_directory(self, path: Path) -> None:
+        """Make a directory and those above it."""
+        if self.dead:
+            raise Died
+        if path == self.machine.root or self.machine.node(path) is not None:
+            return
+        self.make_directory(path.parent)
+        self.step("mkdir", path)
+        path.mkdir()
+        self.machine.folder(path.parent).change({path.name: Folder()})
+
+    def names(self, path: Path) -> list[str]:
+        """Return the names in a directory."""
+        self.step("names", path)
+        return super().names(path)
+
+    def read_all(self, path: Path, bytes_max: int) -> bytes | None:
+        """Read a small file."""
+        self.step("read", path)
+        return super().read_all(path, bytes_max)
+
+    # --- the machine ---
+
+    def boot_id(self) -> bytes:
+        """Another one after each loss of power."""
+        return f"{self.machine.boot:036d}".encode()
+
+    def maps_max(self) -> int:
+        """There are always enough."""
+        return 65_530
+
+    def disk_used_ratio(self, path: Path) -> float:
+        """Return what the weather says."""
+        self.step("used", path)
+        return self.machine.weather.used_ratio
+
+    def disk_bytes(self, path: Path) -> int:
+        """Return the size of the disk."""
+        return DISK_BYTES
+
+    def allocated_bytes(self, fd: int) -> int:
+        """Return how much space a file has."""
+        return len(self._open_file(fd)[0].space) * PAGE_BYTES
+
+    def kernel(self) -> "SimulatedKernel | None":
+        """Return what syncs in the background."""
+        return self.aio

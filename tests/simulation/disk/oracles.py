@@ -1,0 +1,197 @@
+"""What must hold of a store on a disk that fails; the first thing that does not ends the run."""
+
+from enum import StrEnum
+from pathlib import PurePosixPath
+
+from aerobee.storage.layout import ABORT, COMMIT_LOG, ENTRY_BYTES, PROGRESS
+from aerobee.storage.progress import PROGRESS_BYTES_MAX, Progress, decode_progress
+from aerobee.storage.queue_files import BLANK_SIZE, ENTRY
+from aerobee.storage.store import MessageStore
+from aerobee.storage.verify import verify
+from simulation.disk.book import Book, Key, Sent
+from simulation.disk.machine import Machine
+from simulation.disk.names import Folder
+from simulation.disk.pages import Inode
+
+
+class Kind(StrEnum):
+    """What a run must keep."""
+
+    LOST = "what was promised to outlive its death is on the disk"
+    GONE = "every record that the disk holds soundly can be read"
+    WRONG = "a queue gives what was sent to it, at its offset"
+    PROOF = "what is called durable is, and each start takes the best proof that it may"
+    STUCK = "on a disk that is well, the store takes messages and notes its progress"
+    UNCLEAN = "a recovered store passes `verify`"
+    ERROR = "no code meets an error that it does not expect"
+
+
+class Violated(Exception):
+    """Something that must not happen."""
+
+    def __init__(self, kind: Kind, what: str) -> None:
+        super().__init__(f"[{kind.name}] {what}")
+        self.kind = kind
+
+
+class Oracle:
+    """Compares what the book says with what the disk has and what the store gives."""
+
+    def __init__(self, machine: Machine, book: Book) -> None:
+        self._machine = machine
+        self._book = book
+        self._entry_files: dict[PurePosixPath, bytes] = {}
+
+    # --- the disk ---
+
+    def logs(self) -> dict[str, bytes]:
+        """Return the log files as processes see them."""
+        folder = self._machine.top.entries.get(COMMIT_LOG)
+        if not isinstance(folder, Folder):
+            return {}
+        return {
+            name: node.cached() for name, node in folder.entries.items() if isinstance(node, Inode)
+        }
+
+    def sound(self, sent: Sent, logs: dict[str, bytes]) -> bool:
+        """Whether a message's record is whole, where it was put."""
+        return self.bytes_at(sent, logs) == sent.record
+
+    def bytes_at(self, sent: Sent, logs: dict[str, bytes]) -> bytes:
+        """Return what the log has where a message was put."""
+        name, at = self._book.file_of(sent)
+        return logs.get(name, b"")[at : at + sent.size]
+
+    def on_disk(self, sent: Sent) -> bool:
+        """Whether a record would outlive a loss of power, for sure."""
+        folder = self._machine.top.durable.get(COMMIT_LOG)
+        name, at = self._book.file_of(sent)
+        node = folder.durable.get(name) if isinstance(folder, Folder) else None
+        return isinstance(node, Inode) and node.durable[at : at + sent.size] == sent.record
+
+    def promise(self, flushed: int, begin: int) -> None:
+        """Take what the store calls durable for promised, and look whether it is."""
+        for sent in list(self._book.messages.values()):
+            if sent.end > flushed or sent.position < begin or sent.promised or sent.damaged:
+                continue
+            sent.promised = True
+            if not self.on_disk(sent) and sent.position not in self._book.flipped:
+                raise Violated(Kind.PROOF, f"{sent} is called durable, below {flushed}, and is not")
+
+    def check_promises(self, logs: dict[str, bytes], begin: int, *, died: bool) -> None:
+        """See that the disk has what was promised, after whatever end of the process."""
+        for sent in self._book.alive():
+            if sent.position < begin or sent.position in self._book.flipped:
+                continue
+            due = sent.promised or (died and sent.acknowledged)
+            if due and not self.sound(sent, logs):
+                raise Violated(Kind.LOST, f"{sent}, which was promised, is not on the disk")
+
+    def check_progress(self, begin: int, *, durable: bool = False) -> None:
+        """See that the note of our progress, if there is one, tells the truth."""
+        progress = self.progress()
+        if progress is None:
+            return
+        self._entry_files.clear()
+        logs = self.logs()
+        for sent in self._book.alive():
+            if sent.position < begin or sent.end > progress.position:
+                continue
+            if sent.position in self._book.flipped:
+                continue
+            if not self.sound(sent, logs) or (durable and not self.on_disk(sent)):
+                raise Violated(Kind.PROOF, f"{sent} is below the progress {progress.position}")
+        for (topic, queue_id), max_offset in sorted(progress.queues.items()):
+            self._check_queue(Key(topic, queue_id), max_offset, progress, begin, durable=durable)
+
+    def _check_queue(
+        self, key: Key, max_offset: int, progress: Progress, begin: int, *, durable: bool
+    ) -> None:
+        mine = [sent for sent in self._book.alive() if sent.key == key and sent.position >= begin]
+        for sent in mine:
+            if sent.offset >= max_offset:
+                continue
+            what = f"the progress says that {key} has {max_offset} entries"
+            if sent.end > progress.position:
+                raise Violated(Kind.PROOF, f"{what}, of which {sent} is behind {progress.position}")
+            if self._entry(sent, durable=durable) != (sent.position, sent.size):
+                raise Violated(Kind.PROOF, f"{what}; the disk has none for {sent}")
+
+    def _entry(self, sent: Sent, *, durable: bool) -> tuple[int, int]:
+        """Return position and size that the files have for a message."""
+        path = PurePosixPath("consumequeue", sent.key.topic, str(sent.key.queue_id))
+        folder = self._machine.top.find(path)
+        files = folder.durable if durable and isinstance(folder, Folder) else {}
+        if isinstance(folder, Folder) and not durable:
+            files = folder.entries
+        at = sent.offset * ENTRY_BYTES
+        for name in sorted(files, reverse=True):
+            node = files[name]
+            if isinstance(node, Inode) and int(name) <= at:
+                if path / name not in self._entry_files:
+                    data = bytes(node.durable) if durable else node.cached()
+                    self._entry_files[path / name] = data
+                data = self._entry_files[path / name]
+                begin = at - int(name)
+                if begin + ENTRY_BYTES <= len(data):
+                    position, size, _ = ENTRY.unpack_from(data, begin)
+                    return position, size
+                break
+        return -1, -1
+
+    def progress(self) -> Progress | None:
+        """Return our progress as processes would find it."""
+        node = self._machine.top.entries.get(PROGRESS)
+        data = node.cached()[:PROGRESS_BYTES_MAX] if isinstance(node, Inode) else b""
+        return decode_progress(data) if data else None
+
+    def aborted(self) -> bool:
+        """Whether the last user of the store did not stop it cleanly."""
+        return ABORT in self._machine.top.entries
+
+    # --- the store ---
+
+    def check_recovered(self, store: MessageStore, logs: dict[str, bytes]) -> None:
+        """See that a store gives all that the disk had soundly, and nothing that was never sent."""
+        begin = store.commit_log.begin
+        for sent in list(self._book.alive()):
+            if sent.position < begin or not self.sound(sent, logs):
+                sent.damaged = True
+                continue
+            if not self.readable(store, sent):
+                raise Violated(Kind.GONE, f"{sent} was sound, and is not given; {store.recovered}")
+        self._check_offsets(store, begin)
+
+    def readable(self, store: MessageStore, sent: Sent) -> bool:
+        """Whether a message is given at its offset."""
+        queue = store.find_queue(*sent.key)
+        if queue is None or not queue.min_offset <= sent.offset < queue.max_offset:
+            return False
+        if queue.entry(sent.offset)[:2] != (sent.position, sent.size):
+            return False
+        data = store.record_at(sent.position)
+        return data is not None and bytes(data) == sent.record
+
+    def _check_offsets(self, store: MessageStore, begin: int) -> None:
+        for topic, numbers in store.topics().items():
+            for queue_id in numbers:
+                queue = store.find_queue(topic, queue_id)
+                assert queue is not None
+                for offset in range(queue.min_offset, queue.max_offset):
+                    position, size, _ = queue.entry(offset)
+                    if size == BLANK_SIZE or position < max(begin, self._book.aged):
+                        continue
+                    if position in self._book.flipped:
+                        continue  # what it says of itself is not protected by its checksum
+                    sent = self._book.messages.get(position)
+                    if sent is None or (sent.key, sent.offset) != ((topic, queue_id), offset):
+                        what = f"{topic}-{queue_id} offset {offset} leads to {position}: {sent}"
+                        raise Violated(Kind.WRONG, what)
+
+    def check_verified(self, store: MessageStore) -> None:
+        """See that `verify` finds nothing but what is known."""
+        if any(sent.damaged for sent in self._book.messages.values()):
+            return
+        report = verify(store.settings)
+        if report.problems:
+            raise Violated(Kind.UNCLEAN, "; ".join(report.problems[:3]))

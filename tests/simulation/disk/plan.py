@@ -1,0 +1,87 @@
+"""What a seed stands for: a store, its load, and what may go wrong with it."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from random import Random
+from typing import Any
+
+from simulation.disk.book import Key
+
+
+class Trouble(StrEnum):
+    """What may go wrong besides deaths of the process and of the power."""
+
+    SYNC_FAILS = "a sync fails"
+    NO_SPACE = "the disk has no space for a while"
+    WRITES_FAIL = "writes fail for a while"
+    READS_FAIL = "reads fail for a while"
+    SLOW = "syncs take long for a while"
+    FILLS = "the disk is nearly full"
+    EVICTION = "memory is short, and pages are read anew"
+    FLIP = "a bit flips at rest"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One run."""
+
+    flush: str
+    segment_bytes: int
+    queue_file_entries: int
+    queues: tuple[Key, ...]
+    burst: int
+    lives: int
+    steps: tuple[int, int]
+    troubles: tuple[Trouble, ...]
+    trouble_rate: float
+    deletes: bool
+    power_losses: float
+    death_anywhere: float
+    death_in_recovery: float
+    settles: float
+    closes: float
+
+    def settings(self) -> dict[str, Any]:
+        """Return the store's settings but for its root."""
+        return {
+            "segment_bytes": self.segment_bytes,
+            "queue_file_entries": self.queue_file_entries,
+            "window_bytes": 8192,
+            "first_window_bytes": 8192,
+            "helper_process": False,
+            "flush_mode": self.flush,
+            "delete_hours": (),
+        }
+
+    def __str__(self) -> str:
+        troubles = ", ".join(self.troubles) or "no trouble"
+        return (
+            f"{self.flush}, log files of {self.segment_bytes}, {len(self.queues)} queues of"
+            f" {self.queue_file_entries}, {self.lives} lives, power lost {self.power_losses:.1f};"
+            f" {troubles}"
+        )
+
+
+def draw(seed: int) -> Plan:
+    """Return the plan of a seed; one of three has no trouble but deaths."""
+    dice = Random(f"disk plan {seed}")
+    topics = [f"t{number}" for number in range(dice.choice((1, 2, 3)))]
+    queues = tuple(Key(topic, number) for topic in topics for number in range(dice.choice((1, 2))))
+    troubles = tuple(each for each in Trouble if dice.random() < 0.35)
+    return Plan(
+        flush=dice.choice(("SYNC_FLUSH", "ASYNC_FLUSH")),
+        segment_bytes=dice.choice((16384, 65536)),
+        queue_file_entries=dice.choice((10, 50, 500)),
+        queues=queues,
+        burst=dice.choice((1, 4, 12)),
+        lives=dice.choice((2, 3, 5)),
+        steps=dice.choice(((0, 15), (5, 40), (20, 80))),
+        troubles=troubles if seed % 3 else (),
+        trouble_rate=dice.choice((0.02, 0.1)),
+        deletes=dice.random() < 0.4,
+        power_losses=dice.choice((0.0, 0.4, 0.9)),
+        death_anywhere=dice.choice((0.2, 0.8)),
+        death_in_recovery=dice.choice((0.0, 0.3)),
+        settles=dice.choice((0.1, 0.6)),
+        closes=dice.choice((0.1, 0.5)),
+    )
