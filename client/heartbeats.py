@@ -118,6 +118,8 @@ class Heartbeats:
                 await self._beat(address, connection)
         except AerobeeError as error:
             log.warning("heartbeat failed broker=%s error=%s", address, error)
+        except Exception:  # the other brokers have to hear of us all the same
+            log.exception("heartbeat failed broker=%s", address)
 
     def _beat(self, address: str, connection: Connection) -> Coroutine[Any, Any, None]:
         """Send a heartbeat before returning; what is returned waits for the reply."""
@@ -138,7 +140,9 @@ class Heartbeats:
             raise BrokerRefused(reply.code, reply.remark, address)
         if reply.ext.get(EXT_MSGPACK) == "true":
             connection.msgpack = True  # from the next request on, on this connection alone
-        if reply.ext.get(EXT_HANDOVER) == "true":
+        if reply.ext.get(EXT_HANDOVER) == "true" and not connection.gone:
+            if self._handover.get(address) is not connection:
+                connection.on_closed.append(lambda gone: self._forget(address, gone))
             self._handover[address] = connection
 
     def _greet(self, address: str, connection: Connection) -> None:
@@ -155,6 +159,10 @@ class Heartbeats:
         if greeting is not None:
             self._greetings[address] = greeting
 
+    def _forget(self, address: str, connection: Connection) -> None:
+        if self._handover.get(address) is connection:
+            del self._handover[address]
+
     async def _introduce(self, address: str, beaten: Coroutine[Any, Any, None]) -> None:
         try:
             await beaten
@@ -169,3 +177,5 @@ class Heartbeats:
             await self._connections.request(address, RequestCode.UNREGISTER_CLIENT, header)
         except AerobeeError as error:
             log.warning("unregister failed broker=%s error=%s", address, error)
+        except Exception:
+            log.exception("unregister failed broker=%s", address)

@@ -54,36 +54,53 @@ class PullLoop:
         self._failures = 0  # in a row
 
     async def run(self) -> None:
-        """Pull until the queue is dropped."""
-        process, flow, counters = self._process, self._flow, self._counters
-        now = asyncio.get_running_loop().time
-        while not process.dropped:
-            process.last_pull = now()
-            if hold_ms := self._hold_ms():
-                await asyncio.sleep(hold_ms / 1000)
-                continue
-            if (exceeded := flow.exceeded(process)) is not None:
-                await flow.wait(process, exceeded)
-                continue
+        """Pull until the queue is dropped; whatever goes wrong, it goes on after a while."""
+        while not self._process.dropped:
             try:
-                result = await self._puller.pull(
-                    self._subscription, process.next_offset, process.committable
-                )
+                if not await self._turn():
+                    return
             except AerobeeError as error:
                 await asyncio.sleep(self._delay_ms(error) / 1000)
-                continue
-            self._failures = 0
-            if process.dropped:
-                return
-            if result.status is PullStatus.OFFSET_ILLEGAL:
-                await self._correct(result)
-                return
-            process.put(result.messages, result.next_offset)
-            if result.messages:
-                counters.pulls += 1
-                counters.pulled += len(result.messages)
-                counters.pull_s += now() - process.last_pull
-                self._deliver(process, result.messages)
+            except Exception:
+                log.exception("pull failed, trying again queue=%s", self._queue)
+                await asyncio.sleep(self._settings.error_delay_ms / 1000)
+
+    async def _turn(self) -> bool:
+        """Pull once, or wait until that may be; False where this loop has to end."""
+        process = self._process
+        now = asyncio.get_running_loop().time
+        process.last_pull = now()
+        if hold_ms := self._hold_ms():
+            await asyncio.sleep(hold_ms / 1000)
+            return True
+        if (exceeded := self._flow.exceeded(process)) is not None:
+            await self._flow.wait(process, exceeded)
+            return True
+        result = await self._puller.pull(
+            self._subscription, process.next_offset, process.committable
+        )
+        self._failures = 0
+        if process.dropped:
+            return False
+        if result.status is PullStatus.OFFSET_ILLEGAL:
+            await self._correct(result)
+            return False
+        process.put(result.messages, result.next_offset)
+        if result.messages:
+            counters = self._counters
+            counters.pulls += 1
+            counters.pulled += len(result.messages)
+            counters.pull_s += now() - process.last_pull
+            self._hand_over(result.messages)
+        return True
+
+    def _hand_over(self, messages: list[ReceivedMessage]) -> None:
+        process = self._process
+        try:
+            self._deliver(process, messages)
+        except BaseException:  # nobody has them: all that is not done has to be pulled again
+            process.correct(process.committable)
+            raise
 
     def _delay_ms(self, error: AerobeeError) -> int:
         refused = error.code if isinstance(error, BrokerRefused) else None

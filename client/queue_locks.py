@@ -66,6 +66,9 @@ class QueueLocks:
         except AerobeeError as error:
             log.warning("lock failed group=%s broker=%s error=%s", self._group, address, error)
             return set()
+        except Exception:  # what the other brokers grant counts all the same
+            log.exception("lock failed group=%s broker=%s", self._group, address)
+            return set()
         asked = {MessageQueue(each.topic, each.broker_name, each.queue_id) for each in queues}
         return asked & {
             MessageQueue(each.topic, each.broker_name, each.queue_id) for each in granted
@@ -80,6 +83,8 @@ class QueueLocks:
             )
         except AerobeeError as error:
             log.warning("unlock failed group=%s broker=%s error=%s", self._group, address, error)
+        except Exception:
+            log.exception("unlock failed group=%s broker=%s", self._group, address)
 
     def _body(self, queues: list[bodies.MessageQueue]) -> bytes:
         return encode_body(

@@ -71,6 +71,7 @@ class Ownership:
         self._shares: dict[str, Share] = {}
         self._changed: set[str] = set()  # topics whose queues changed since they were announced
         self._taking: set[MessageQueue] = set()
+        self._locked_out: set[MessageQueue] = set()  # to be taken when others give up their locks
         self._asking = asyncio.Semaphore(ASKED_AT_A_TIME)
         self._gains = Tasks()
         self._losses = Tasks()
@@ -109,7 +110,8 @@ class Ownership:
     def take(self) -> None:
         """Begin to gain the queues that the plan gives to this member."""
         mine: set[MessageQueue] = set().union(*(share.mine for share in self._shares.values()))
-        if new := {*filter(self._wanted, mine)} - self.queues.keys() - self._taking:
+        begun = self._taking | self._locked_out
+        if new := {*filter(self._wanted, mine)} - self.queues.keys() - begun:
             self._taking |= new
             self._gains.start(self._gain(new), "gain queues")
 
@@ -121,7 +123,8 @@ class Ownership:
         Who cancels it leaves at once: what has not been given up is found out by the brokers.
         """
         self._closed = True
-        abandoned = sorted(self._taking - self.ending.keys())  # what ends is given up when it has
+        begun = self._taking | self._locked_out
+        abandoned = sorted(begun - self.ending.keys())  # what ends is given up when it has
         try:
             await self._gains.close()
             for queue in list(self.queues):
@@ -246,15 +249,39 @@ class Ownership:
     # --- gaining ---
 
     async def _gain(self, queues: set[MessageQueue]) -> None:
-        """Take these queues, as soon as everything that was lost is given up."""
-        await self._instance.rebalancing.released()
-        granted = queues if self._may_take is None else await self._may_take(sorted(queues))
-        if refused := queues - granted:
-            self._taking -= refused
-            self._instance.rebalancing.later(LOCK_RETRY_S)
-            for topic in sorted({queue.topic for queue in refused}):
-                self._announce(topic)
-        await asyncio.gather(*map(self._take, sorted(granted)))
+        """Take these queues, as soon as everything that was lost is given up.
+
+        Those whose locks others hold are asked for until they are granted, or not ours any more:
+        that concerns no other queue, and is no reason to share anew.
+        """
+        try:
+            while queues:
+                await self._instance.rebalancing.released()
+                granted = queues if self._may_take is None else await self._may_take(sorted(queues))
+                queues = queues - granted
+                self._taking |= granted
+                self._locked_out -= granted
+                for queue in sorted(granted):
+                    self._gains.start(self._take(queue), f"take {queue}")
+                if queues:
+                    self._locked_out |= queues
+                    self._untake(queues)
+                    await asyncio.sleep(LOCK_RETRY_S)
+                    gone = {queue for queue in queues if not self._wanted(queue)}
+                    self._locked_out -= gone
+                    queues = queues - gone
+        except Exception:
+            log.exception("queues not taken group=%s queues=%s", self._group, sorted(queues))
+            self._instance.rebalancing.later()
+        finally:
+            self._locked_out -= queues
+            self._untake(queues)
+
+    def _untake(self, queues: set[MessageQueue]) -> None:
+        """Take these queues no more, or not yet."""
+        self._taking -= queues
+        for topic in sorted({queue.topic for queue in queues}):
+            self._announce(topic)
 
     async def _take(self, queue: MessageQueue) -> None:
         try:

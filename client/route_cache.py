@@ -9,10 +9,11 @@ from typing import Final
 from aerobee.client.connections import Connections
 from aerobee.client.errors import BrokerRefused, RouteMissing
 from aerobee.client.message import MessageQueue
-from aerobee.remoting.bodies import TopicRouteData, decode_body
+from aerobee.remoting.bodies import BrokerData, TopicRouteData, decode_body
 from aerobee.remoting.codes import Perm, RequestCode, ResponseCode
 from aerobee.remoting.errors import AerobeeError, CallTimedOut, RequestError, Unavailable
 from aerobee.remoting.headers.route import RouteInfoRequest
+from aerobee.remoting.net.addresses import BadAddress, parse_address
 from aerobee.remoting.net.shared import Shared
 
 log = logging.getLogger(__name__)
@@ -234,10 +235,7 @@ def parse_route(topic: str, data: TopicRouteData, queues_max: int = QUEUES_MAX) 
 
     Source: MQClientInstance.topicRouteData2TopicPublishInfo and ...2TopicSubscribeInfo.
     """
-    brokers = {
-        broker.broker_name: {int(number): str(at) for number, at in broker.broker_addrs.items()}
-        for broker in data.broker_datas
-    }
+    brokers = {broker.broker_name: _addresses(broker) for broker in data.broker_datas}
     read: list[MessageQueue] = []
     write: list[MessageQueue] = []
     for queues in sorted(data.queue_datas, key=lambda queues: queues.broker_name):
@@ -253,6 +251,19 @@ def parse_route(topic: str, data: TopicRouteData, queues_max: int = QUEUES_MAX) 
     return TopicRoute(
         topic, tuple(ordered or write), tuple(sorted(read)), brokers, ordered=bool(ordered)
     )
+
+
+def _addresses(broker: BrokerData) -> dict[int, str]:
+    """Return a broker's addresses by id; one that nobody can connect to harms that one alone."""
+    sound: dict[int, str] = {}
+    for number, address in broker.broker_addrs.items():
+        try:
+            parse_address(str(address))
+        except BadAddress as error:
+            log.warning("broker left out broker=%s id=%s: %s", broker.broker_name, number, error)
+        else:
+            sound[int(number)] = str(address)
+    return sound
 
 
 def _ordered_queues(topic: str, configuration: str | None) -> list[MessageQueue]:

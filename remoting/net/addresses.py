@@ -39,6 +39,12 @@ def parse_address(address: str) -> tuple[str, int]:
         raise BadAddress(f"address {address!r} is not of the form host:port")
     if not 0 < int(port) < 65536:
         raise BadAddress(f"address {address!r}: a port is 1 to 65535")
+    try:
+        host.encode("idna")  # as whoever looks the name up does
+    except UnicodeError as error:
+        raise BadAddress(f"address {address!r}: no host name: {error}") from None
+    if not host.isprintable() or " " in host:
+        raise BadAddress(f"address {address!r}: no host name has blanks or control characters")
     return host, int(port)
 
 

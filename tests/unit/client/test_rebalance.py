@@ -222,6 +222,27 @@ async def test_locks_that_others_hold_are_waited_for(cluster: FakeCluster) -> No
     assert not locks
 
 
+async def test_waiting_for_a_lock_asks_for_that_lock_alone(cluster: FakeCluster) -> None:
+    """Not for the members of every topic, each time: others may hold it for a minute."""
+    cluster.create("t", 1)
+    cluster.create("u", 4)
+    broker = cluster.brokers[0]
+    taken = bodies.MessageQueue("t", "broker-a", 0)
+    broker.owners.locks["g", taken] = "somebody"
+    client = ClientSettings(rebalance_interval_ms=60_000, rebalance_gap_ms=20)
+    made = PushConsumer("g", namesrv=cluster.namesrv, client=client, ordered=True)
+    for topic in ("t", "u"):
+        made.subscribe(topic, Seen().handle)
+    async with made:
+        await until(lambda: len(made.queues()) == 9)
+        locks = len(broker.requests(RequestCode.LOCK_BATCH_MQ))
+        lists = sum(len(each.requests(LIST)) for each in cluster.brokers)
+        await until(lambda: len(broker.requests(RequestCode.LOCK_BATCH_MQ)) >= locks + 3)
+        assert sum(len(each.requests(LIST)) for each in cluster.brokers) == lists
+        del broker.owners.locks["g", taken]
+        await until(lambda: len(made.queues()) == 10)
+
+
 def assigned(connection: Connection, command: Command) -> Reply:
     """Give A1 to whom asks for t."""
     body = decode_body(QueryAssignmentBody, command.body)

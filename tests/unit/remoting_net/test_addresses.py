@@ -26,7 +26,9 @@ def test_addresses_are_read(text: str, pair: tuple[str, int]) -> None:
     assert parse_address(format_address(*pair)) == pair
 
 
-@pytest.mark.parametrize("text", ["", "x", ":1", "x:", "x:-1", "x:0", "x:65536", "x:١"])
+@pytest.mark.parametrize(
+    "text", ["", "x", ":1", "x:", "x:-1", "x:0", "x:65536", "x:١", "a..b:1", "a b:1"]
+)
 def test_bad_addresses_are_refused(text: str) -> None:
     """Anything that is not host:port is named in the error."""
     with pytest.raises(BadAddress, match="address"):
