@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator
 
+from aerobee.broker.admin_networks import parse_networks
 from aerobee.broker.start.promises import PROMISES
 from aerobee.remoting.net.settings import NetSettings
 from aerobee.remoting.settings import AtStart, GivenPath, Guarded
@@ -204,6 +205,7 @@ class BrokerSettings(NetSettings):
         default=None, ge=-1, le=65535
     )
     log_level: AtStart[Literal["DEBUG", "INFO", "WARNING", "ERROR"]] = "INFO"
+    admin_allowed_networks: Guarded[str] = ""  # ours: "10.0.0.0/8;fd00::/8", see admin_networks.py
     config_black_list: str = "configBlackList;brokerConfigPath"
 
     @field_validator("broker_name", "broker_cluster_name")
@@ -259,6 +261,15 @@ class BrokerSettings(NetSettings):
             host, colon, port = address.rpartition(":")
             if not (host and colon and port.isdecimal() and 0 < int(port) < 65536):
                 raise ValueError("allowed: host:port, several joined by ;")
+        return value
+
+    @field_validator("admin_allowed_networks")
+    @classmethod
+    def _networks(cls, value: str) -> str:
+        try:
+            parse_networks(value)
+        except ValueError as error:
+            raise ValueError(f"allowed: networks like 10.0.0.0/8, joined by ; ({error})") from None
         return value
 
     @field_validator("store_path_root_dir", "store_path_commit_log")

@@ -28,6 +28,7 @@ log = logging.getLogger(__name__)
 _NO_FILE: Final = "start it with -c FILE to have changes kept"
 NEVER_CHANGED: Final = ("brokerConfigPath", "rocketmqHome", "configBlackList")
 _AT_START: Final = BrokerSettings.having(Trait.AT_START)
+_GUARDED: Final = BrokerSettings.having(Trait.GUARDED)
 
 
 class SettingsChanges:
@@ -44,10 +45,12 @@ class SettingsChanges:
         self._now_ms = now_ms
         self._turn = asyncio.Lock()
 
-    async def update(self, properties: Mapping[str, str]) -> str:
+    async def update(self, properties: Mapping[str, str], stranger: str = "") -> str:
         """Change settings; return which keys work at once, and which after a restart.
 
-        Raises RequestError, and changes nothing: NO_PERMISSION for a key that may not be changed,
+        `stranger` is the address of a peer that may not change what could destroy or expose, ""
+        for others. Raises RequestError, and changes nothing: NO_PERMISSION for a key that it, or
+        nobody, may change,
         INVALID_PARAMETER for a value that is not allowed or a key that needs a restart where there
         is no file to keep it, SYSTEM_ERROR when the file cannot be written.
         """
@@ -66,6 +69,8 @@ class SettingsChanges:
                 wanted, changed = settings.changed(properties), settings.changed(now)
             except SettingsError as error:
                 raise RequestError(ResponseCode.INVALID_PARAMETER, str(error)) from None
+            if stranger:
+                self._check_guarded(wanted, stranger)
             if self._file is None:
                 self._check_unkept(wanted, changed)
             elif known:
@@ -85,6 +90,25 @@ class SettingsChanges:
         forbidden = {plain_key(key) for key in (*NEVER_CHANGED, *listed)}
         if any(plain_key(key) in forbidden for key in properties):
             raise RequestError(ResponseCode.NO_PERMISSION, "Can not update config in black list.")
+
+    def _check_guarded(self, wanted: BrokerSettings, stranger: str) -> None:
+        """Refuse another value of what could destroy or expose; the value that it has is fine."""
+        keys, now = wanted.keys(), self._live.current
+        next_start = now.changed(self.kept)
+        touched = [
+            keys[name]
+            for name in keys
+            if name in _GUARDED
+            and getattr(wanted, name) not in (getattr(now, name), getattr(next_start, name))
+        ]
+        if touched:
+            log.warning("settings_change_refused keys=%s by=%s", sorted(touched), stranger)
+            raise RequestError(
+                ResponseCode.NO_PERMISSION,
+                f"{', '.join(touched)} could destroy or expose what the broker holds; it is changed"
+                " from the broker's own machine or from a network that adminAllowedNetworks names,"
+                f" and {stranger} is neither",
+            )
 
     def _told(self, now: list[str], later: list[str], unknown: list[str]) -> str:
         """Say of each key what became of it."""

@@ -166,12 +166,12 @@ class ServerSettings(BaseSettings):
 
         Raises SettingsError that names each value that is not allowed, and each promise.
         """
-        asked = ((key, _Given(value, f"changed to {value}")) for key, value in changes.items())
+        asked = ((key, _Given(value, "changed while it runs")) for key, value in changes.items())
         if unkept := [text for key, value in asked if (text := self._unkept(key, value))]:
             raise SettingsError("\n".join(unkept))
         known = {plain_key(key): name for name, key in self.keys().items()}
         given = {
-            known[plain_key(key)]: _Given(value, f"changed to {value}")
+            known[plain_key(key)]: _Given(value, "changed while it runs")
             for key, value in changes.items()
             if plain_key(key) in known
         }
@@ -231,7 +231,9 @@ class ServerSettings(BaseSettings):
                 allowed = str(problem["msg"]).removeprefix("Value error, ")
             else:
                 allowed = "allowed: " + allowed_values(cls.model_fields[name])
-            yield f"{cls.keys()[name]} cannot be {value.strip()!r} ({origin}): {allowed}"
+            key = cls.keys()[name]
+            shown = HIDDEN if is_secret(key) else value.strip()
+            yield f"{key} cannot be {shown!r} ({origin}): {allowed}"
 
 
 def allowed_values(info: FieldInfo) -> str:
@@ -281,12 +283,14 @@ def plain_key(key: str) -> str:
     return key.strip().replace("_", "").replace("-", "").replace(".", "").lower()
 
 
+def is_secret(key: str) -> bool:
+    """Whether the value of a key is nobody's business."""
+    return any(word in plain_key(key) for word in SECRETS)
+
+
 def without_secrets(values: Mapping[str, str]) -> dict[str, str]:
     """Return settings as they may be shown to whoever asks: passwords become asterisks."""
-    return {
-        key: HIDDEN if value and any(word in plain_key(key) for word in SECRETS) else value
-        for key, value in values.items()
-    }
+    return {key: HIDDEN if value and is_secret(key) else value for key, value in values.items()}
 
 
 def _sources(

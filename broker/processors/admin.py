@@ -1,5 +1,6 @@
 """Administration of the broker itself: 25, 26 and 28 (AdminBrokerProcessor)."""
 
+from aerobee.broker.admin_networks import is_trusted
 from aerobee.broker.context import Context
 from aerobee.broker.runtime_info import runtime_info
 from aerobee.remoting.bodies import KVTable, encode_body
@@ -20,7 +21,9 @@ async def update_broker_config(ctx: Context, request: Request[NoHeader]) -> Outc
     except ValueError as error:
         raise RequestError(ResponseCode.SYSTEM_ERROR, f"string2Properties error: {error}") from None
     permission = ctx.settings.broker_permission
-    remark = await ctx.changes.update(properties)
+    connection = request.connection
+    trusted = is_trusted(connection, ctx.settings.admin_allowed_networks)
+    remark = await ctx.changes.update(properties, "" if trusted else connection.remote)
     if ctx.settings.broker_permission != permission:
         ctx.topics.next_version()
         await ctx.registration.announce_all()

@@ -23,6 +23,7 @@ from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.settings import Trait
 
 OTHERS = {
+    "adminAllowedNetworks": "10.0.0.0/8",
     "namesrvAddr": "127.0.0.1:1",
     "deleteWhen": "05",
     "regionId": "elsewhere",
