@@ -39,11 +39,15 @@ class Appender:
         log, stored, append = self._log, queue.stored, self._log.append
         fixed_bytes = FIXED_BYTES + len(stamp) + len(stored.prefix)
         log.require(sum([fixed_bytes + len(body) + len(tail) for _, body, tail, _ in messages]))
-        start = log.position
-        positions = [
-            append(stored, flag, sys_flag, born_timestamp, stamp, body, properties, tags_code)
-            for flag, body, properties, tags_code in messages
-        ]
+        start, first, mark = log.position, stored.max_offset, log.mark()
+        try:
+            positions = [
+                append(stored, flag, sys_flag, born_timestamp, stamp, body, properties, tags_code)
+                for flag, body, properties, tags_code in messages
+            ]
+        except BaseException:  # the queue's file cannot grow, in the middle of them
+            log.take_back(mark, stored, first)
+            raise
         queue.arrived_bytes += log.position - start
         if queue.holds:
             self._tick.woken.append(queue)

@@ -71,6 +71,7 @@ class CommitLog:
         self.position = 0
         self.committed = 0
         self.flushed_position = 0
+        self.unclean = False  # log or queues end in leftovers that only recovery clears
         self.losses = 0  # failed commits: what was appended before each of them is in no file
         self.note: Callable[[int], None] = lambda position: None  # called after every commit
         self.on_lost: Callable[[int], None] = lambda position: None  # what lies behind is no more
@@ -193,6 +194,26 @@ class CommitLog:
         if self.position + count > self._limit:
             self._make_room(count, 0)
 
+    def mark(self) -> tuple[int, int]:
+        """Return what `take_back` needs to undo the appends that follow."""
+        return self.position, len(self._parts)
+
+    def take_back(self, mark: tuple[int, int], queue: "ConsumeQueue", offset: int) -> None:
+        """Undo every append since `mark`, all of them to one queue that ended at `offset`.
+
+        For use before the next commit, after `require` has said that there is room.
+        """
+        position, parts = mark
+        assert self.committed <= position, "what is in the log stays there"
+        del self._parts[parts:]
+        self.position = position
+        try:
+            queue.take_back(offset)
+        except OSError as error:  # they would come to point at other messages
+            log.error("queue_not_cut queue=%s error=%s", queue.directory, error)
+            self.refuse(f"a queue's entries could not be taken back: {error}; restart the broker")
+            self.unclean = True
+
     def commit(self) -> None:
         """Store everything appended so far; free when nothing is. LogUnavailable: it is lost."""
         if not self._parts:
@@ -298,6 +319,7 @@ class CommitLog:
     def _lost(self, error: OSError) -> None:
         """A write failed: what was appended since the last commit does not exist."""
         self.losses += 1
+        self.unclean = True
         self.position = self.committed
         self.refuse(f"a write to the log failed: {error}")
         log.error("log_write_failed position=%d error=%s", self.committed, error)

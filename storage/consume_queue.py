@@ -139,21 +139,22 @@ class ConsumeQueue(QueueEntries):
         """Give the next entries disk space; the file is open only meanwhile, its map stays."""
         base = offset // self._file_entries * self._file_entries
         count = min(self._step, base + self._file_entries - offset)
+        place = (offset - base) * ENTRY_BYTES, count * ENTRY_BYTES
         if self.is_open and base == self.base:
             fd = self._files.open(self._path(base))
+            try:
+                self._files.prepare(fd, *place)
+            finally:
+                self._files.close(fd)
         else:
-            fd = self._open_tail(base)
-        try:
-            self._files.prepare(fd, (offset - base) * ENTRY_BYTES, count * ENTRY_BYTES)
-        finally:
-            self._files.close(fd)
+            self._open_tail(base, *place)
         self._ready = offset + count
         self._step = min(self._step * 4, STEP_ENTRIES_MAX)
 
-    def _open_tail(self, base: int) -> int:
+    def _open_tail(self, base: int, at: int, count: int) -> None:
         """Map, or make, the file that starts with entry `base`, to be written from then on.
 
-        Returns its number, which the caller closes.
+        So many bytes of it are prepared. Where that fails the queue is as it was.
         """
         path = self._path(base)
         first = not self.is_open
@@ -172,18 +173,19 @@ class ConsumeQueue(QueueEntries):
             self._files.resize(fd, self.file_bytes)
             if fresh and self.max_offset > base:  # a queue whose older messages are gone
                 self._files.write(fd, BLANK_ENTRY * (self.max_offset - base), 0)
+            self._files.prepare(fd, at, count)
             buffer = self._files.map(fd, self.file_bytes, write=True)
         except OSError:
-            self._files.close(fd)
             if fresh:  # the next try must find it fresh again, or the blanks would be missing
                 with suppress(OSError):
                     self._files.remove(path)
             raise
+        finally:
+            self._files.close(fd)
         rolled = self._rolled if first else [*self._rolled, self.buffer]
         self.close()
         self._rolled, self.base, self.buffer = rolled, base, buffer
         self._maps[base] = buffer
-        return fd
 
     def note_change(self) -> None:
         """Put the queue on the list of those that the next round of the flusher looks at."""
@@ -237,6 +239,18 @@ class ConsumeQueue(QueueEntries):
         self.flushed_offset = min(self.flushed_offset, offset)
         self._step = FIRST_STEP_ENTRIES
         self.note_change()
+
+    def take_back(self, offset: int) -> None:
+        """Forget entries that were appended since the last commit; OSError: the files have them."""
+        if self.is_open and offset >= self.base:  # the space stays, which a full disk may need
+            begin, end = ((at - self.base) * ENTRY_BYTES for at in (offset, self.max_offset))
+            self.buffer[begin:end] = bytes(end - begin)
+            self.max_offset = offset
+            return
+        try:
+            self.truncate(offset)
+        finally:
+            self.max_offset = self.limit = min(offset, self.max_offset)
 
     def _erase(self, offset: int, old_max: int) -> None:
         for span in self.spans():

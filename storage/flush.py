@@ -115,8 +115,8 @@ class Flusher:
         """Commit, and begin to sync every queue that has changed, unless that is under way."""
         if self._rounds.round is not None or self._rounds.lost or self._log_failed:
             return
-        if self._log.losses:
-            return  # a failed write ended all appending; recovery will say what is there
+        if self._log.unclean:
+            return  # a failed write has ended all appending; recovery will say what is there
         try:
             self._log.commit()  # or there would be entries of records that are in no file
         except LogUnavailable:

@@ -222,8 +222,8 @@ class MessageStore:
         if not self.flusher.flush_all(CLOSE_TIMEOUT_S):
             log.error("store_close_unflushed position=%d", position)
             return  # `abort` stays, so that the next start checks
-        if not self._writing.done or self.commit_log.losses:
-            return  # whoever was here before has left it so; or the log's tail must be cleared
+        if not self._writing.done or self.commit_log.unclean:
+            return  # whoever was here before has left it so; or the next start must clear up
         self.checkpoints.write(self._progress(position))
         self.files.remove(self.settings.root / ABORT)
 
