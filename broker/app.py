@@ -30,6 +30,7 @@ from aerobee.broker.request_modes import RequestModeTable
 from aerobee.broker.routes import FAMILIES
 from aerobee.broker.settings import BrokerSettings
 from aerobee.broker.settings_changes import SettingsChanges
+from aerobee.broker.start.offsets import lower_offsets
 from aerobee.broker.tables import Tables
 from aerobee.broker.tick import Tick
 from aerobee.broker.topic_queues import AckStyle, TopicQueues
@@ -200,6 +201,7 @@ class Broker:
         live.on_change(lambda changed: store.apply(changed.store))
         self._tables = tables = Tables.load(live)
         topics, groups, offsets = tables.topics, tables.groups, tables.offsets
+        lower_offsets(offsets, store)
         self._pool = ConnectionPool()
         host = (settings.broker_ip1, port)
         store_host = host_bytes(*record_host(*host))

@@ -113,6 +113,12 @@ class OffsetTable:
         self._changed(key)
         return True
 
+    def lower(self, group: str, topic: str, queue_id: int, offset: int) -> None:
+        """Let a group that is known go on at an earlier offset, at a start and without a word."""
+        key = topic + SEPARATOR + group
+        self._table[key][queue_id] = offset
+        self._changed(key)
+
     def reset(self, group: str, topic: str, queue_id: int, offset: int) -> None:
         """Let a group go on at `offset`, from its next pull on (assignResetOffset)."""
         self.resets.pop((group, topic, queue_id), None)

@@ -1,1 +1,1 @@
-"""What a broker looks at before it serves: whether it can keep what its settings ask of it."""
+"""What a broker looks at before it serves: promises of its settings, offsets of its groups."""

@@ -1,0 +1,93 @@
+"""A store that lost its end: groups see every message that comes afterwards."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.brokers import pull_command, running_broker, send_command
+from support.raw_peer import RawPeer
+
+from aerobee.broker.app import Broker
+from aerobee.broker.offsets import OffsetTable
+from aerobee.broker.start import offsets as lowering
+from aerobee.remoting.codes import ResponseCode
+
+
+async def fill(broker: Broker, count: int, body: bytes) -> None:
+    """Send so many messages to queue 0 of T."""
+    async with await RawPeer.connect(broker.port) as peer:
+        for _ in range(count):
+            assert (await peer.request(send_command(body))).code == ResponseCode.SUCCESS
+
+
+def lose_the_end(root: Path, kept: int) -> None:
+    """Zero the log behind its first `kept` records, as power loss does, and forget our notes."""
+    log_file = next((root / "store/commitlog").iterdir())
+    data = bytearray(log_file.read_bytes())
+    at = 0
+    for _ in range(kept):
+        at += int.from_bytes(data[at : at + 4], "big")
+    data[at:] = bytes(len(data) - at)
+    log_file.write_bytes(data)
+    for name in ("aerobee.written", "aerobee.progress", "checkpoint"):
+        (root / "store" / name).unlink(missing_ok=True)
+    (root / "store/abort").touch()
+
+
+async def test_offsets_beyond_the_end_are_lowered(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Ten messages were consumed, five were lost, six come: the group gets all six."""
+    async with running_broker(tmp_path) as broker:
+        await fill(broker, 10, b"before")
+        offsets = broker.context.offsets
+        offsets.commit("g", "T", 0, 10)
+        offsets.commit("g@broadcast", "T", 0, 9)
+        offsets.commit("slow", "T", 0, 3)
+        offsets.commit("g", "gone", 2, 7)
+    lose_the_end(tmp_path, 5)
+    async with running_broker(tmp_path) as broker:
+        offsets = broker.context.offsets
+        assert offsets.committed("g", "T", 0) == 5
+        assert offsets.committed("g@broadcast", "T", 0) == 5
+        assert offsets.committed("slow", "T", 0) == 3
+        assert offsets.committed("g", "gone", 2) == 0, "its next message gets the offset 0"
+        assert caplog.text.count("offsets_lowered group=g ") == 1
+        assert "queues=2 first=T-0 from=10 to=5" in caplog.text
+        kept = tmp_path / "store/config/consumerOffset.json.lowered"
+        assert b"10" in kept.read_bytes() and str(kept) in caplog.text
+        await fill(broker, 6, b"after")
+        async with await RawPeer.connect(broker.port) as peer:
+            reply = await peer.request(pull_command(5, consumerGroup="g"))
+            assert reply.ext["nextBeginOffset"] == "11"
+    caplog.clear()
+    async with running_broker(tmp_path) as broker:
+        assert broker.context.offsets.committed("g", "T", 0) == 5
+    assert "offsets_lowered" not in caplog.text
+
+
+async def test_the_lines_of_many_groups_are_bounded(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A replaced store can concern every group; each is lowered, a few are named."""
+    monkeypatch.setattr(lowering, "LINES_MAX", 3)
+    async with running_broker(tmp_path) as broker:
+        for number in range(8):
+            broker.context.offsets.commit(f"g{number}", "T", 0, 4)
+    async with running_broker(tmp_path) as broker:
+        assert {broker.context.offsets.committed(f"g{n}", "T", 0) for n in range(8)} == {0}
+    assert caplog.text.count("offsets_lowered group=") == 3
+    assert "offsets_lowered groups=8 not_named=5" in caplog.text
+
+
+def test_a_store_that_is_only_read_changes_no_offset(tmp_path: Path) -> None:
+    """What cannot be written there may be missing for a while only."""
+
+    class ReadOnly:
+        read_only = True
+
+    store: Any = ReadOnly()
+    offsets = OffsetTable(lambda: 0, tmp_path)
+    offsets.commit("g", "T", 0, 4)
+    assert lowering.lower_offsets(offsets, store) == 0
+    assert offsets.committed("g", "T", 0) == 4
