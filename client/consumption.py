@@ -1,6 +1,7 @@
 """The work on the queues that a push consumer owns: pull loops in, handlers out."""
 
 import asyncio
+import contextlib
 import itertools
 import logging
 from collections import Counter
@@ -28,6 +29,7 @@ from aerobee.client.received import ReceivedMessage
 from aerobee.client.send_back import CONCURRENT_TIMES_MAX, ORDERLY_TIMES_MAX, SendBack
 from aerobee.client.settings import PushSettings
 from aerobee.client.subscriptions import Subscription
+from aerobee.client.unreadable import Unreadable
 from aerobee.remoting.clocks import wall_clock_ms
 from aerobee.remoting.net.tasks import Tasks
 
@@ -79,6 +81,8 @@ class Consumption:
         self._eager = (
             EagerCommits(offsets.commit_or_log, self._locked) if settings.commit == "each" else None
         )
+        send_back = self._send_back(CONCURRENT_TIMES_MAX) if self._clustering else None
+        self._unreadable = Unreadable(send_back, settings.redeliver_delay_ms)
         self._pool: HandlerPool | OrderlyPool = (
             self._orderly_pool() if ordered else self._concurrent_pool()
         )
@@ -140,10 +144,10 @@ class Consumption:
 
     async def close(self) -> None:
         """Stop at once what still runs, but for a handler that calls this."""
-        try:
+        async with contextlib.AsyncExitStack() as last:  # each of them, whoever is cancelled
+            last.push_async_callback(self._tasks.close)
+            last.push_async_callback(self._unreadable.close)
             await self._pool.close()
-        finally:
-            await self._tasks.close()
 
     def spare_caller(self) -> None:
         """Wait no longer for the handler that calls this, if any."""
@@ -186,6 +190,7 @@ class Consumption:
             self._subscriptions[topic],
             pull,
             deliver=self._deliver,
+            deliver_unreadable=self._unreadable.take,
             offset_illegal=self._correct,
             hold_ms=lambda: self._hold_ms(queue),
             flow=FlowControl(

@@ -7,6 +7,10 @@ from aerobee.client.process_queue import ProcessQueue
 from aerobee.client.received import ReceivedMessage
 
 
+def _bytes(messages: list[ReceivedMessage]) -> int:
+    return sum(message.held_bytes for message in messages)
+
+
 class Fetched:
     """What a lite pull consumer holds between its pulls and its user.
 
@@ -17,6 +21,7 @@ class Fetched:
 
     def __init__(self) -> None:
         self.messages = 0  # waiting, all batches together
+        self.bytes = 0  # of their bodies
         self._batches: deque[tuple[ProcessQueue, list[ReceivedMessage]]] = deque()
         self._handed: dict[ProcessQueue, list[ReceivedMessage]] = {}
         self._named: dict[ProcessQueue, int] = {}
@@ -27,6 +32,7 @@ class Fetched:
         """Let a batch wait for `take_batch` or `take_one`."""
         self._batches.append((process, messages))
         self.messages += len(messages)
+        self.bytes += _bytes(messages)
         self._wake()
 
     def discard(self, process: ProcessQueue) -> None:
@@ -34,6 +40,7 @@ class Fetched:
         kept = deque(batch for batch in self._batches if batch[0] is not process)
         self._batches = kept
         self.messages = sum(len(messages) for _, messages in kept)
+        self.bytes = sum(_bytes(messages) for _, messages in kept)
 
     async def take_batch(self, seconds: float) -> list[ReceivedMessage]:
         """Hand out the next batch; empty when there is none in time, or after `close`."""
@@ -41,6 +48,7 @@ class Fetched:
         deadline = loop.time() + seconds
         while not await self._available(deadline - loop.time()):
             if self._closed or loop.time() >= deadline:
+                await asyncio.sleep(0)  # who asks in a loop lets the pulls have their turns
                 return []
         process, messages = self._batches.popleft()
         self._hand(process, messages)
@@ -119,6 +127,7 @@ class Fetched:
 
     def _hand(self, process: ProcessQueue, messages: list[ReceivedMessage]) -> None:
         self.messages -= len(messages)
+        self.bytes -= _bytes(messages)
         handed = self._handed.get(process)
         if handed is None:
             self._handed[process] = list(messages)
@@ -148,7 +157,9 @@ class Fetched:
     def _leave_out_dropped(self) -> None:
         """Forget batches of queues that were lost since they came."""
         while self._batches and self._batches[0][0].dropped:
-            self.messages -= len(self._batches.popleft()[1])
+            _, messages = self._batches.popleft()
+            self.messages -= len(messages)
+            self.bytes -= _bytes(messages)
 
     def _wake(self) -> None:
         for waiter in self._waiters:

@@ -197,7 +197,11 @@ class LiteQueues:
         """How long the next pull has to wait: for a resume, or until some messages are polled."""
         if queue in self.paused:
             return self._settings.pull.suspended_delay_ms
-        if self._fetched.messages > self._settings.fetched_messages_max:
+        fetched, settings = self._fetched, self._settings
+        if (
+            fetched.messages > settings.fetched_messages_max
+            or fetched.bytes > settings.fetched_bytes_max
+        ):
             return self._settings.pull.flow_control_delay_ms
         return 0
 

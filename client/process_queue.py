@@ -10,7 +10,11 @@ from aerobee.client.received import ReceivedMessage
 
 
 class QueueStatistics(NamedTuple):
-    """A look at one process queue; offsets count messages."""
+    """A look at one process queue; offsets count messages.
+
+    `bytes` are those of unpacked bodies, as they are held; `unreadable` messages came since the
+    queue is ours, whose body cannot be unpacked or is damaged.
+    """
 
     messages: int
     bytes: int
@@ -18,6 +22,7 @@ class QueueStatistics(NamedTuple):
     newest_offset: int | None
     next_offset: int
     dropped: bool
+    unreadable: int = 0
 
 
 class ProcessQueue:
@@ -45,12 +50,14 @@ class ProcessQueue:
         "next_offset",
         "released",
         "running",
+        "unreadable",
     )
 
     def __init__(self, next_offset: int) -> None:
         self.next_offset = next_offset  # the first offset that was not asked for yet
         self.count = 0  # messages fetched and not done
-        self.bytes = 0  # of their bodies
+        self.bytes = 0  # of their bodies, unpacked
+        self.unreadable = 0  # messages that were not handed out
         self.running = 0  # handlers that work on one of them at this moment
         self.dropped = False  # no longer ours: no handler may begin
         self.released = False  # somebody else's: no outcome counts any more
@@ -78,7 +85,7 @@ class ProcessQueue:
         add = self._offsets.append
         for message in messages:
             add(message.queue_offset)
-            size += message.body_bytes
+            size += message.held_bytes
         self.count += len(messages)
         self.bytes += size
         self.next_offset = next_offset
@@ -102,7 +109,7 @@ class ProcessQueue:
         else:
             return
         self.count -= 1
-        self.bytes -= message.body_bytes
+        self.bytes -= message.held_bytes
         if self._room is not None and self.count <= self._room_below:
             self._announce_room()
 
@@ -155,6 +162,7 @@ class ProcessQueue:
             offsets[-1] if offsets else None,
             self.next_offset,
             self.dropped,
+            self.unreadable,
         )
 
     def _announce_room(self) -> None:

@@ -208,6 +208,8 @@ class PullConsumer(Lifetime):
         return PullSettings(
             batch_messages=settings.batch_messages if messages_max is None else messages_max,
             batch_bytes=settings.batch_bytes,
+            body_bytes_max=settings.body_bytes_max,
+            unpacked_bytes_max=settings.unpacked_bytes_max,
             suspend_ms=settings.suspend_ms,
             timeout_ms=settings.timeout_ms if timeout_ms is None else timeout_ms,
         )

@@ -18,11 +18,21 @@ from aerobee.remoting.errors import AerobeeError
 
 log = logging.getLogger(__name__)
 
+Deliver = Callable[[ProcessQueue, list[ReceivedMessage]], None]
+
+
+def merged(messages: list[ReceivedMessage], others: list[ReceivedMessage]) -> list[ReceivedMessage]:
+    """Return both in the order of their offsets."""
+    if not others:
+        return messages
+    return sorted([*messages, *others], key=lambda message: message.queue_offset)
+
 
 class PullLoop:
     """One queue's fetching (DefaultMQPushConsumerImpl.pullMessage).
 
-    `deliver` gets the messages of each pull, which are in `process` already; `offset_illegal` gets
+    `deliver` gets the messages of each pull, which are in `process` already, `deliver_unreadable`
+    those that cannot be read; without it they are passed over. `offset_illegal` gets
     the offset to go on from when the broker does not have what was asked for: this loop ends then.
     `hold_ms` tells how long the next pull has to wait; 0 lets it go. `counters` are counted up.
     """
@@ -35,7 +45,8 @@ class PullLoop:
         subscription: Subscription,
         settings: PullSettings,
         *,
-        deliver: Callable[[ProcessQueue, list[ReceivedMessage]], None],
+        deliver: Deliver,
+        deliver_unreadable: Deliver | None = None,
         offset_illegal: Callable[[MessageQueue, int], Awaitable[None]],
         hold_ms: Callable[[], int],
         flow: FlowControl | None = None,
@@ -47,6 +58,7 @@ class PullLoop:
         self._subscription = subscription
         self._settings = settings
         self._deliver = deliver
+        self._deliver_unreadable = deliver_unreadable
         self._offset_illegal = offset_illegal
         self._hold_ms = hold_ms
         self._flow = flow or FlowControl(queue, settings)
@@ -85,19 +97,26 @@ class PullLoop:
         if result.status is PullStatus.OFFSET_ILLEGAL:
             await self._correct(result)
             return False
-        process.put(result.messages, result.next_offset)
-        if result.messages:
+        process.unreadable += len(result.unreadable)
+        unreadable = list(result.unreadable) if self._deliver_unreadable is not None else []
+        process.put(merged(result.messages, unreadable), result.next_offset)
+        if result.messages or unreadable:
             counters = self._counters
             counters.pulls += 1
             counters.pulled += len(result.messages)
             counters.pull_s += now() - process.last_pull
-            self._hand_over(result.messages)
+            self._hand_over(result.messages, unreadable)
         return True
 
-    def _hand_over(self, messages: list[ReceivedMessage]) -> None:
+    def _hand_over(
+        self, messages: list[ReceivedMessage], unreadable: list[ReceivedMessage]
+    ) -> None:
         process = self._process
         try:
-            self._deliver(process, messages)
+            if messages:
+                self._deliver(process, messages)
+            if unreadable and self._deliver_unreadable is not None:
+                self._deliver_unreadable(process, unreadable)
         except BaseException:  # nobody has them: all that is not done has to be pulled again
             process.correct(process.committable)
             raise

@@ -1,20 +1,23 @@
 """One pull: the request for a queue's next messages and what its reply means."""
 
 import enum
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from aerobee.client.connections import Connections
 from aerobee.client.errors import BrokerRefused, Unavailable
 from aerobee.client.hooks import Hooks
 from aerobee.client.message import MessageQueue
-from aerobee.client.received import ReceivedMessage, decode_messages
+from aerobee.client.received import ReceivedMessage, decode_pulled
 from aerobee.client.route_cache import MASTER_ID, RouteCache
 from aerobee.client.settings import PullSettings
 from aerobee.client.subscriptions import Subscription
 from aerobee.remoting.codes import PullSysFlag, RequestCode, ResponseCode
 from aerobee.remoting.headers._fields import decode_header
 from aerobee.remoting.headers.pull import PullMessageReply
+
+log = logging.getLogger(__name__)
 
 
 class PullStatus(enum.Enum):
@@ -38,7 +41,8 @@ class PullResult(NamedTuple):
     """What a pull brought; offsets count messages of the queue (PullResult.java).
 
     `messages` are those that match the subscription; the next pull starts at `next_offset`, which
-    lies past all that the broker or the client left out.
+    lies past all that the broker or the client left out. `unreadable` are those that match and
+    whose body cannot be unpacked, or is damaged: `body` is as it was stored, `damage` says why.
     """
 
     status: PullStatus
@@ -46,6 +50,7 @@ class PullResult(NamedTuple):
     min_offset: int
     max_offset: int
     messages: list[ReceivedMessage]
+    unreadable: Sequence[ReceivedMessage] = ()
 
 
 class Puller:
@@ -118,16 +123,36 @@ class Puller:
             raise BrokerRefused(reply.code, reply.remark, address)
         header = decode_header(PullMessageReply, reply.ext)
         self.broker_id = header.suggest_which_broker_id
-        messages: list[ReceivedMessage] = []
-        if status is PullStatus.FOUND:
-            bounds = header.min_offset, header.max_offset
-            messages = decode_messages(bytes(reply.body), self._queue, bounds)
-            if subscription.tags:
-                messages = subscription.select(messages)
-            if self._hooks is not None:
-                messages = self._hooks.select(self._group, self._queue, messages)
-        return PullResult(
-            status, header.next_begin_offset, header.min_offset, header.max_offset, messages
+        next_offset, bounds = header.next_begin_offset, (header.min_offset, header.max_offset)
+        if status is not PullStatus.FOUND:
+            return PullResult(status, next_offset, *bounds, [])
+        settings = self._settings
+        messages, unreadable, cut_at = decode_pulled(
+            bytes(reply.body),
+            self._queue,
+            bounds,
+            body_bytes_max=settings.body_bytes_max,
+            unpacked_bytes_max=settings.unpacked_bytes_max,
+        )
+        if cut_at is not None:  # the rest comes again
+            next_offset = cut_at
+        if subscription.tags:
+            messages = subscription.select(messages)
+            unreadable = subscription.select(unreadable)
+        if self._hooks is not None:
+            messages = self._hooks.select(self._group, self._queue, messages)
+        for message in unreadable:
+            self._complain(message)
+        return PullResult(status, next_offset, *bounds, messages, unreadable)
+
+    def _complain(self, message: ReceivedMessage) -> None:
+        log.error(
+            "message cannot be read group=%s queue=%s offset=%d message_id=%s: %s",
+            self._group,
+            self._queue,
+            message.queue_offset,
+            message.message_id,
+            message.damage.reason if message.damage is not None else "",
         )
 
     async def pull_oneway(self, subscription: Subscription, offset: int) -> None:

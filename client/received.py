@@ -1,7 +1,7 @@
 """Messages as a consumer gets them, decoded from the body of a pull reply."""
 
 import struct
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 from isal.isal_zlib import crc32
@@ -14,13 +14,22 @@ from aerobee.remoting.message_id import offset_message_id
 from aerobee.remoting.properties import Property, find_property, parse_properties
 from aerobee.remoting.record import HEAD, MAGIC_V1, MAGIC_V2, MIDDLES, host_address
 
-BODY_BYTES_MAX: Final = 256 * 1024 * 1024  # a compressed body may not grow beyond it
+BODY_BYTES_MAX: Final = 64 * 1024 * 1024  # a compressed body may not grow beyond it
+UNPACKED_BYTES_MAX: Final = 32 * 1024 * 1024  # of one pull, and one more body
 
 _V6_BITS: Final = SysFlag.BORN_HOST_V6 | SysFlag.STORE_HOST_V6
 _HEAD_BYTES: Final = HEAD.size
 _unpack_head = HEAD.unpack_from
 _MIDDLES: Final = {bits: (layout.unpack_from, layout.size) for bits, layout in MIDDLES.items()}
 _UINT16: Final = struct.Struct(">H")
+_CUT_OFF: Final = (struct.error, IndexError, KeyError)
+
+
+class Damage(msgspec.Struct, frozen=True, gc=False):
+    """Why a message cannot be read; `as_sent` says that its bytes are those of its sender."""
+
+    reason: str
+    as_sent: bool
 
 
 class ReceivedMessage(msgspec.Struct, eq=False, gc=False):
@@ -28,7 +37,9 @@ class ReceivedMessage(msgspec.Struct, eq=False, gc=False):
 
     `queue_offset` counts messages of `queue`; `position` is the record's place in the broker's log,
     in bytes; timestamps are milliseconds since 1970; `reconsume_times` says how often handling it
-    failed before. `body` is already decompressed; `body_bytes` is its size as it was stored.
+    failed before. `body` is already decompressed; `body_bytes` is its size as it was stored,
+    `held_bytes` the one that it came with. Where `damage` is set, `body` is as it was stored: no
+    consumer hands out such a message but in `PullResult.unreadable`.
     """
 
     queue: MessageQueue
@@ -46,6 +57,8 @@ class ReceivedMessage(msgspec.Struct, eq=False, gc=False):
     raw_store_host: bytes
     bounds: tuple[int, int] | None = None  # min and max offset, shared by all of one pull
     parsed: dict[str, str] | None = None
+    held_bytes: int = 0
+    damage: Damage | None = None
 
     @property
     def properties(self) -> dict[str, str]:
@@ -110,31 +123,90 @@ class ReceivedMessage(msgspec.Struct, eq=False, gc=False):
         return host_address(self.raw_store_host)
 
 
+class Decoded(NamedTuple):
+    """What the records of a pull reply hold.
+
+    `unreadable` are messages whose body cannot be unpacked, or is not what was stored: each has its
+    `damage`. `next_offset` is where to go on if not all was decoded, None if it was.
+    """
+
+    messages: list[ReceivedMessage]
+    unreadable: list[ReceivedMessage]
+    next_offset: int | None
+
+
+def decode_pulled(
+    data: bytes,
+    queue: MessageQueue,
+    bounds: tuple[int, int] | None = None,
+    *,
+    body_bytes_max: int = BODY_BYTES_MAX,
+    unpacked_bytes_max: int = UNPACKED_BYTES_MAX,
+) -> Decoded:
+    """Decode the records of one pull reply, in their order; a bad one does not harm the others.
+
+    `bounds` are the queue's min and max offset, as the reply told them. No body is unpacked to more
+    than `body_bytes_max` bytes, and none any more once `unpacked_bytes_max` came of those before.
+    What is cut off counts as not decoded; raises CorruptRecord if that is all. (MessageDecoder.java
+    drops a bad message, and silently all that come behind it in the reply.)
+    """
+    messages: list[ReceivedMessage] = []
+    unreadable: list[ReceivedMessage] = []
+    at = unpacked = 0
+    end = len(data)
+    following = None  # the offset behind the last one
+    while at < end:
+        if unpacked >= unpacked_bytes_max:
+            return Decoded(messages, unreadable, following)
+        try:
+            size, message = _decode_one(data, at, end, queue, bounds, body_bytes_max)
+        except _CUT_OFF:
+            if following is None:
+                raise _cut_off(at, end) from None
+            return Decoded(messages, unreadable, following)
+        at += size
+        following = message.queue_offset + 1
+        if message.damage is not None:
+            unreadable.append(message)
+            continue
+        messages.append(message)
+        if message.sys_flag & SysFlag.COMPRESSED:
+            unpacked += message.held_bytes
+    return Decoded(messages, unreadable, None)
+
+
 def decode_messages(
     data: bytes, queue: MessageQueue, bounds: tuple[int, int] | None = None
 ) -> list[ReceivedMessage]:
-    """Decode the records of one pull reply, in their order.
-
-    `bounds` are the queue's min and max offset, as the reply told them.
-    Raises CorruptRecord naming the byte at which a record is damaged or cut off
-    (MessageDecoder.decodesBatch).
-    """
+    """Decode records that are all sound; raises CorruptRecord that names the first damaged byte."""
     messages: list[ReceivedMessage] = []
     at = 0
     end = len(data)
-    try:
-        while at < end:
-            size, message = _decode_one(data, at, end, queue, bounds)
-            messages.append(message)
-            at += size
-    except (struct.error, IndexError, KeyError):
-        raise CorruptRecord(f"pulled record at byte {at} of {end} is cut off") from None
+    while at < end:
+        try:
+            size, message = _decode_one(data, at, end, queue, bounds, BODY_BYTES_MAX)
+        except _CUT_OFF:
+            raise _cut_off(at, end) from None
+        if message.damage is not None:
+            raise CorruptRecord(f"pulled record at byte {at}: {message.damage.reason}")
+        messages.append(message)
+        at += size
     return messages
 
 
+def _cut_off(at: int, end: int) -> CorruptRecord:
+    return CorruptRecord(f"pulled record at byte {at} of {end} is cut off")
+
+
 def _decode_one(
-    data: bytes, at: int, end: int, queue: MessageQueue, bounds: tuple[int, int] | None
+    data: bytes,
+    at: int,
+    end: int,
+    queue: MessageQueue,
+    bounds: tuple[int, int] | None,
+    body_bytes_max: int,
 ) -> tuple[int, ReceivedMessage]:
+    """Return a record's size and its message; raises one of _CUT_OFF if it is not all there."""
     size, magic, crc, _, flag, offset, position, sys_flag, born_ms = _unpack_head(data, at)
     unpack_middle, middle_bytes = _MIDDLES[sys_flag & _V6_BITS]
     body_at = at + _HEAD_BYTES + middle_bytes
@@ -142,20 +214,29 @@ def _decode_one(
         data, at + _HEAD_BYTES
     )
     topic_at = body_at + stored_bytes
-    if magic == MAGIC_V1:
-        properties_at = topic_at + 1 + data[topic_at]
-    elif magic == MAGIC_V2:
-        properties_at = topic_at + 2 + _UINT16.unpack_from(data, topic_at)[0]
+    if not _HEAD_BYTES <= size <= end - at:
+        raise IndexError
+    damage = None
+    properties_at = length = 0
+    if 0 <= stored_bytes < size:
+        if magic == MAGIC_V1:
+            properties_at = topic_at + 1 + data[topic_at]
+        elif magic == MAGIC_V2:
+            properties_at = topic_at + 2 + _UINT16.unpack_from(data, topic_at)[0]
+        if properties_at + 2 <= at + size:
+            length = data[properties_at] << 8 | data[properties_at + 1]
+    if not properties_at or properties_at + 2 + length != at + size:
+        damage = Damage(f"its {size} bytes (magic {magic:#x}) do not fit its parts", False)
+        body, properties = data[at : at + size], b""
     else:
-        raise CorruptRecord(f"pulled record at byte {at} has magic {magic:#x}")
-    length = data[properties_at] << 8 | data[properties_at + 1]
-    if stored_bytes < 0 or at + size > end or properties_at + 2 + length != at + size:
-        raise CorruptRecord(f"pulled record at byte {at}: its {size} bytes do not fit its parts")
-    body = data[body_at:topic_at]
-    if crc and (crc32(body) ^ crc) & 0x7FFF_FFFF:
-        raise CorruptRecord(f"pulled record at byte {at} (position {position}) fails its checksum")
-    if sys_flag & SysFlag.COMPRESSED:
-        body = decompress(body, sys_flag, bytes_max=BODY_BYTES_MAX)
+        body, properties = data[body_at:topic_at], data[properties_at + 2 : at + size]
+        if crc and (crc32(body) ^ crc) & 0x7FFF_FFFF:
+            damage = Damage(f"position {position} fails its checksum", False)
+        elif sys_flag & SysFlag.COMPRESSED:
+            try:
+                body = decompress(body, sys_flag, bytes_max=body_bytes_max)
+            except CorruptRecord as error:
+                damage = Damage(str(error), True)
     return size, ReceivedMessage(
         queue,
         body,
@@ -167,8 +248,11 @@ def _decode_one(
         flag,
         sys_flag,
         stored_bytes,
-        data[properties_at + 2 : at + size],
+        properties,
         born_host,
         store_host,
         bounds,
+        None,
+        len(body),
+        damage,
     )

@@ -5,7 +5,7 @@ import logging
 import random
 from typing import TYPE_CHECKING, Final
 
-from aerobee.client.errors import Unavailable
+from aerobee.client.errors import BrokerRefused, Unavailable
 from aerobee.client.message import Message, MessageQueue
 from aerobee.client.received import ReceivedMessage
 from aerobee.client.sending import Packer, read_reply
@@ -24,6 +24,7 @@ CONCURRENT_TIMES_MAX: Final = 16  # what -1 means: DefaultMQPushConsumerImpl.get
 ORDERLY_TIMES_MAX: Final = 2**31 - 1
 INNER_PRODUCER: Final = "CLIENT_INNER_PRODUCER"  # the group in whose name retries are sent
 FIRST_DELAY_LEVEL: Final = 3
+DEAD_LETTERS: Final = -1  # the delay level that stands for them
 _ATTEMPTS: Final = 3
 
 
@@ -65,11 +66,36 @@ class SendBack:
             )
         return [message for message, ok in zip(messages, taken, strict=True) if not ok]
 
+    async def put_away(self, message: ReceivedMessage) -> bool:
+        """Let the broker put its record to the dead letters; False if it cannot be asked now.
+
+        A refusal is logged, and final: the message stays where it is, and nothing else is done.
+        """
+        try:
+            await self._ask_to_take(message, DEAD_LETTERS)
+        except BrokerRefused as error:
+            log.error(
+                "message not put to the dead letters, passed over group=%s queue=%s offset=%d: %s",
+                self._group,
+                message.queue,
+                message.queue_offset,
+                error,
+            )
+        except AerobeeError as error:
+            log.warning(
+                "dead letter waits group=%s queue=%s: %s", self._group, message.queue, error
+            )
+            return False
+        return True
+
     async def send_anew(self, message: ReceivedMessage) -> bool:
         """Send a copy to the retry topic; False, with the reason in the log, if that failed.
 
         A copy that has been tried more than `times_max` times is put to the dead letters there.
+        There is none of what cannot be read: it would look as if it could.
         """
+        if message.damage is not None:
+            return False
         try:
             await self._send_copy(message)
         except AerobeeError as error:
@@ -83,7 +109,7 @@ class SendBack:
             return False
         return True
 
-    async def _give_one_back(self, message: ReceivedMessage, delay_level: int) -> bool:
+    async def _ask_to_take(self, message: ReceivedMessage, delay_level: int) -> None:
         header = SendBackRequest(
             offset=message.position,
             group=self._group,
@@ -92,10 +118,12 @@ class SendBack:
             origin_topic=message.topic,
             max_reconsume_times=self._times_max,
         )
+        code = RequestCode.CONSUMER_SEND_MSG_BACK
+        await self._instance.call_broker(message.queue, code, header, self._timeout_ms)
+
+    async def _give_one_back(self, message: ReceivedMessage, delay_level: int) -> bool:
         try:
-            await self._instance.call_broker(
-                message.queue, RequestCode.CONSUMER_SEND_MSG_BACK, header, self._timeout_ms
-            )
+            await self._ask_to_take(message, delay_level)
         except AerobeeError as error:
             log.error(
                 "send back failed, sending to the retry topic group=%s queue=%s offset=%d error=%s",

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from aerobee.client.received import BODY_BYTES_MAX, UNPACKED_BYTES_MAX
 from aerobee.remoting.compression import CODECS
 from aerobee.remoting.net.tls import TlsClientSettings
 
@@ -57,8 +58,10 @@ class PullSettings:
 
     batch_messages: int = 32  # pullBatchSize
     batch_bytes: int = 256 * 1024  # pullBatchSizeInBytes
+    body_bytes_max: int = BODY_BYTES_MAX  # a body that unpacks to more cannot be read
+    unpacked_bytes_max: int = UNPACKED_BYTES_MAX  # of one pull; what is behind it is pulled again
     queue_messages_max: int = 1_000  # pullThresholdForQueue: fetched and not yet done
-    queue_bytes_max: int = 100 * 1024 * 1024  # pullThresholdSizeForQueue
+    queue_bytes_max: int = 100 * 1024 * 1024  # pullThresholdSizeForQueue: of unpacked bodies
     queue_span_max: int = 2_000  # consumeConcurrentlyMaxSpan: newest minus oldest offset
     topic_messages_max: int | None = None  # pullThresholdForTopic: shared by its owned queues
     topic_bytes_max: int | None = None  # pullThresholdSizeForTopic
@@ -119,6 +122,7 @@ class LitePullSettings:
     auto_commit_interval_ms: int = 5_000
     poll_timeout_ms: int = 5_000
     fetched_messages_max: int = 10_000  # pullThresholdForAll: fetched and not yet polled
+    fetched_bytes_max: int = 256 * 1024 * 1024  # of their unpacked bodies, of all queues together
     handover_timeout_ms: int = 10_000  # how long a queue that is given up waits for its batch
     offsets_folder: str = ""  # of broadcasting: empty for ~/.rocketmq_offsets, as RocketMQ's
     pull: PullSettings = field(
@@ -134,6 +138,8 @@ class PullConsumerSettings:
 
     batch_messages: int = 32
     batch_bytes: int = 2**31 - 1
+    body_bytes_max: int = BODY_BYTES_MAX  # a body that unpacks to more cannot be read
+    unpacked_bytes_max: int = UNPACKED_BYTES_MAX  # of one pull; the rest comes with the next one
     timeout_ms: int = 10_000  # consumerPullTimeoutMillis: of a pull that is answered at once
     suspend_ms: int = 20_000  # brokerSuspendMaxTimeMillis: how long the broker may hold one
     suspend_timeout_ms: int = 30_000  # consumerTimeoutMillisWhenSuspend: of one that may be held

@@ -1,10 +1,12 @@
 """Whatever a broker puts into a pull reply: messages, or CorruptRecord, and nothing else."""
 
+import contextlib
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from aerobee.client.message import MessageQueue
-from aerobee.client.received import decode_messages
+from aerobee.client.received import Decoded, ReceivedMessage, decode_messages, decode_pulled
 from aerobee.remoting.codes import SysFlag
 from aerobee.remoting.errors import CorruptRecord
 from aerobee.remoting.record import Record, encode_record
@@ -23,10 +25,14 @@ RECORDS = st.builds(
 def check(data: bytes) -> None:
     """Decode, and look at everything that is decoded only when asked for."""
     try:
-        messages = decode_messages(data, QUEUE)
+        decoded = decode_pulled(data, QUEUE, body_bytes_max=1000, unpacked_bytes_max=1000)
     except CorruptRecord:
-        return
-    for message in messages:
+        decoded = Decoded([], [], None)
+    assert all(len(message.body) <= max(1000, len(data)) for message in decoded.messages)
+    strict: list[ReceivedMessage] = []
+    with contextlib.suppress(CorruptRecord):
+        strict = decode_messages(data, QUEUE)
+    for message in [*decoded.messages, *decoded.unreadable, *strict]:
         assert isinstance(message.topic, str)
         assert isinstance(message.properties, dict)
         assert message.tags is None or isinstance(message.tags, str)

@@ -27,7 +27,9 @@ def holding(offsets: list[int], body_bytes: int = 10) -> ProcessQueue:
     process = ProcessQueue(0)
     process.put(
         [
-            ReceivedMessage(QUEUE, b"", at, 0, 0, 0, 0, 0, 0, body_bytes, b"", b"", b"")
+            ReceivedMessage(
+                QUEUE, b"", at, 0, 0, 0, 0, 0, 0, 1, b"", b"", b"", held_bytes=body_bytes
+            )
             for at in offsets
         ],
         offsets[-1] + 1,

@@ -13,7 +13,20 @@ QUEUE = MessageQueue("t", "broker-a", 0)
 def message(offset: int, body: bytes = b"12345") -> ReceivedMessage:
     """Build a message of the queue."""
     return ReceivedMessage(
-        QUEUE, body, offset, 0, 0, 0, 0, 0, 0, len(body), b"", bytes(8), bytes(8)
+        QUEUE,
+        body,
+        offset,
+        0,
+        0,
+        0,
+        0,
+        0,
+        0,
+        len(body),
+        b"",
+        bytes(8),
+        bytes(8),
+        held_bytes=len(body),
     )
 
 
