@@ -8,7 +8,7 @@ from aerobee.remoting.errors import AerobeeError
 from aerobee.spark.errors import ExportFailed
 from aerobee.spark.export_lake import Lake
 from aerobee.spark.export_plan import ExportPlan
-from aerobee.spark.export_stamps import UNKNOWN
+from aerobee.spark.lost.stamps import UNKNOWN
 from aerobee.spark.manifest import Manifest
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass, field
 
-from aerobee.spark.export_stamps import UNKNOWN, LogStamps
 from aerobee.spark.export_times import position_of
 from aerobee.spark.lost.deleted import deleted_gaps
 from aerobee.spark.lost.reasons import OLDER, RETENTION, REWRITTEN
+from aerobee.spark.lost.stamps import UNKNOWN, LogStamps
 from aerobee.spark.manifest import Gap, Manifest
 from aerobee.spark.offsets import Offsets, QueueKey, QueueRange
 from aerobee.spark.queue_entries import NOWHERE, QueueEntries

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -34,7 +34,9 @@ class QueueKey(NamedTuple):
 
 
 Offsets = dict[QueueKey, int]
-OffsetsTree = dict[str, dict[str, int]]
+Marks = dict[QueueKey, str]  # which message stands before each offset: `lost.marks`
+OffsetsTree = dict[str, Any]
+MARKS = "@last"  # in place of a topic, whose names have no @
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -54,22 +56,41 @@ def format_offsets(offsets: Mapping[QueueKey, int]) -> str:
     return json.dumps(offsets_tree(offsets))
 
 
-def offsets_tree(offsets: Mapping[QueueKey, int]) -> OffsetsTree:
-    """What `format_offsets` writes, before it is text: equal offsets are in the same order."""
+def offsets_tree(offsets: Mapping[QueueKey, int], marks: Marks | None = None) -> OffsetsTree:
+    """What `format_offsets` writes, before it is text: equal offsets are in the same order.
+
+    With marks they stand behind the topics, in a tree of the same kind.
+    """
     topics: OffsetsTree = {}
-    for key in sorted(offsets, key=lambda key: (key.topic, key.broker, key.queue_id)):
+    for key in sorted(offsets, key=_place):
         topics.setdefault(key.topic, {})[f"{key.broker}:{key.queue_id}"] = offsets[key]
+    if marks:
+        marked = topics[MARKS] = {}
+        for key in sorted(marks, key=_place):
+            marked.setdefault(key.topic, {})[f"{key.broker}:{key.queue_id}"] = marks[key]
     return topics
 
 
-def offsets_of_tree(tree: Mapping[str, Mapping[str, int]]) -> Offsets:
+def _place(key: QueueKey) -> tuple[str, str, int]:
+    return key.topic, key.broker, key.queue_id
+
+
+def offsets_of_tree(tree: Mapping[str, Any]) -> Offsets:
     """The offsets in a tree that `offsets_tree` has made; ValueError for any other."""
-    offsets: Offsets = {}
+    topics = {topic: queues for topic, queues in tree.items() if topic != MARKS}
+    return {key: int(offset) for key, offset in _leaves(topics)}
+
+
+def marks_of_tree(tree: Mapping[str, Any]) -> Marks:
+    """The marks in such a tree, none in one of an early version."""
+    return {key: str(text) for key, text in _leaves(tree.get(MARKS, {}))}
+
+
+def _leaves(tree: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[QueueKey, Any]]:
     for topic, queues in tree.items():
-        for name, offset in queues.items():
+        for name, value in queues.items():
             broker, _, number = name.rpartition(":")
-            offsets[QueueKey(broker, topic, int(number))] = int(offset)
-    return offsets
+            yield QueueKey(broker, topic, int(number)), value
 
 
 def parse_offsets(
@@ -82,6 +103,8 @@ def parse_offsets(
     """
     offsets: Offsets = {}
     for topic, queues in _topics(text, where, _EXAMPLE):
+        if topic == MARKS:
+            continue  # copied from a stream's progress
         if not isinstance(queues, dict):
             raise _refusal(where, f"{topic!r} has {queues!r} in place of its queues", _EXAMPLE)
         for name, offset in queues.items():

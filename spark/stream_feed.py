@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from aerobee.spark.layout import Ints
-from aerobee.spark.offsets import Offsets, QueueKey, QueueRange
+from aerobee.spark.offsets import Marks, Offsets, QueueKey, QueueRange
 from aerobee.spark.options import Options
 from aerobee.spark.stream_steps import Missing
 
@@ -31,6 +31,20 @@ class Feed(Protocol):
 
     def missing(self, keys: Collection[QueueKey]) -> Missing:
         """What has become of queues that the last look has not found."""
+        ...
+
+    def changed(self, offsets: Offsets, marks: Marks) -> Offsets:
+        """Queues of the last look that were made anew since their offsets were marked.
+
+        The value is where to go on in each. Of a cluster nobody can tell.
+        """
+        ...
+
+    def marks(self, offsets: Offsets, known: Marks) -> Marks:
+        """Which message stands before each offset, as text; `known` are those of earlier offsets.
+
+        To be asked after `changed`; what that has found is settled then.
+        """
         ...
 
     def offsets_at(self, keys: Iterable[QueueKey], timestamp_ms: int) -> Offsets:

@@ -14,7 +14,7 @@ from aerobee.spark.network import Network
 from aerobee.spark.network_address import NetworkAddress
 from aerobee.spark.network_plan import share_out
 from aerobee.spark.network_reader import NetworkPartition
-from aerobee.spark.offsets import Offsets, QueueKey, QueueRange
+from aerobee.spark.offsets import Marks, Offsets, QueueKey, QueueRange
 from aerobee.spark.options import Options
 from aerobee.spark.stream_limits import Counts
 from aerobee.spark.stream_steps import Missing
@@ -80,6 +80,14 @@ class NetworkFeed:
         """A queue without a route is away: nothing tells a deleted one from a broker's restart."""
         wanted = (key for key in keys if self._choice is None or self._choice.wants_queue(key))
         return Missing(away=frozenset(key for key in wanted if key not in self._bounds))
+
+    def changed(self, offsets: Offsets, marks: Marks) -> Offsets:
+        """None: brokers do not tell which message an offset was."""
+        return {}
+
+    def marks(self, offsets: Offsets, known: Marks) -> Marks:
+        """None; see `changed`."""
+        return {}
 
     def offsets_at(self, keys: Iterable[QueueKey], timestamp_ms: int) -> Offsets:
         """The first offset of each queue with a store timestamp of `timestamp_ms` or later."""

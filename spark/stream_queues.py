@@ -33,6 +33,7 @@ class _Queue:
     start: int
     end: int
     last: int  # the log position in the last entry
+    stale: bool = False  # it may begin later by now
 
 
 class QueueWatch:
@@ -46,13 +47,15 @@ class QueueWatch:
         self._bounds: dict[QueueKey, QueueRange] = {}
         self._log = (-1, -1)  # the log's start and end at the last look
         self._grown_ns = self._read_ns = 0
-        self.replaced = False
+        self.replaced: dict[QueueKey, int] = {}
 
     def look(self, state: StoreState) -> dict[QueueKey, QueueRange]:
         """Each wanted queue's messages within the log; those without a file are left out.
 
-        `replaced` tells afterwards whether entries that were there have gone.
+        `replaced` are afterwards those whose last entry has gone, or leads elsewhere, and the log
+        position that it had led to.
         """
+        self.replaced = {}
         now = time.monotonic_ns()
         if (state.start, state.end) == self._log:
             idle = now - self._grown_ns > LAG_NS
@@ -61,15 +64,15 @@ class QueueWatch:
         else:
             self._grown_ns = now
             if state.start != self._log[0]:
-                self._queues.clear()  # retention: all may begin later
+                for known in self._queues.values():
+                    known.stale = True  # retention: all may begin later
             self._log = state.start, state.end
         self._read_ns = now
-        self.replaced = False
         found = {}
         for key, queue_dir in self._queue_dirs(state):
-            queue = self._queues.get(key)
-            if queue is None or not self._advance(queue, state.end):
-                queue = _searched(queue_dir, state)
+            queue: _Queue | None = self._queues.get(key)
+            if queue is None or queue.stale or not self._advance(queue, state.end):
+                queue = self._searched(key, queue_dir, state)
                 if queue is None:
                     self._queues.pop(key, None)
                     continue
@@ -79,6 +82,11 @@ class QueueWatch:
             del self._queues[key]
         self._bounds = found
         return found
+
+    def last_position(self, key: QueueKey, offset: int) -> int | None:
+        """Where the message before an offset stands, if that is the queue's end; else None."""
+        queue = self._queues.get(key)
+        return queue.last if queue is not None and queue.end == offset else None
 
     def _advance(self, queue: _Queue, log_end: int) -> bool:
         """Count the entries that are new; False where the queue has to be searched."""
@@ -95,7 +103,6 @@ class QueueWatch:
         for at, (position, size) in enumerate(_HEAD.iter_unpack(data), first):
             if at < queue.end:
                 if position != queue.last:
-                    self.replaced = True
                     return False
             elif size <= 0 or position >= log_end:
                 return True
@@ -126,13 +133,17 @@ class QueueWatch:
                         found.append((key, f"{folder.path}/{name}"))
         return found
 
-
-def _searched(queue_dir: str, state: StoreState) -> _Queue | None:
-    """One queue as its files tell it; None where it has none."""
-    with QueueEntries(queue_dir) as entries:
-        if entries.end == entries.first:
-            return None
-        start, end = entries.bounds(state.start, state.end)
-        last = entries.read(end - 1, end)["position"]
-        path, base = entries.file_of(max(entries.first, end - 1)) or ("", 0)
-        return _Queue(path, base, start, end, int(last[0]) if len(last) else -1)
+    def _searched(self, key: QueueKey, queue_dir: str, state: StoreState) -> _Queue | None:
+        """One queue as its files tell it; None where it has none."""
+        known = self._queues.get(key)
+        with QueueEntries(queue_dir) as entries:
+            if entries.end == entries.first:
+                return None
+            if known is not None and known.last >= 0:
+                there = entries.position(known.end - 1)
+                if there >= 0 and there != known.last:  # not there where retention had it
+                    self.replaced[key] = known.last
+            start, end = entries.bounds(state.start, state.end)
+            last = entries.read(end - 1, end)["position"]
+            path, base = entries.file_of(max(entries.first, end - 1)) or ("", 0)
+            return _Queue(path, base, start, end, int(last[0]) if len(last) else -1)

@@ -27,6 +27,7 @@ from aerobee.spark.offsets import (
     OffsetsTree,
     QueueKey,
     QueueRange,
+    marks_of_tree,
     offsets_of_tree,
     offsets_tree,
 )
@@ -46,7 +47,8 @@ UNLIMITED = (1 << 63) - 1  # told as a limit, so that "all available" means Trig
 class QueueStreamReader(FromDriver, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Plans micro-batches by the offsets of queues, reads and decodes in the tasks.
 
-    Offsets are `{"topic": {"broker:queue": next}}`: the next message to read of each queue.
+    Offsets are `{"topic": {"broker:queue": next}}`: the next message to read of each queue; of
+    stores they hold marks of the messages before, too (`lost.marks`).
     """
 
     def __init__(self, options: Options, schema: StructType) -> None:
@@ -79,14 +81,18 @@ class QueueStreamReader(FromDriver, DataSourceStreamReader, SupportsTriggerAvail
         self, start: OffsetsTree | None = None, limit: ReadLimit | None = None
     ) -> OffsetsTree:
         """Where the micro-batch ends that begins at `start`. Raises DataLost."""
-        begin = offsets_of_tree(self.initialOffset() if start is None else start)
+        tree = self.initialOffset() if start is None else start
+        begin, marks = offsets_of_tree(tree), marks_of_tree(tree)
+        feed = self._open()
         first, self._begun = not self._begun and begin == self._initial, True
         everything = isinstance(limit, ReadAllAvailable)
         if first and (not everything or self._options.starting == "latest"):
-            return offsets_tree(begin)  # write down where the query starts, before it reads
+            # write down where the query starts, before it reads
+            return offsets_tree(begin, feed.marks(begin, marks))
         bounds, missing = self._look(begin)
-        end = self._steps.next(begin, bounds, missing, self._limits(limit), self._open().sizes)
-        return offsets_tree(end)
+        changed = feed.changed(begin, marks)
+        end = self._steps.next(begin, bounds, missing, self._limits(limit), feed.sizes, changed)
+        return offsets_tree(end, feed.marks(end, marks))
 
     def prepareForTriggerAvailableNow(self) -> None:
         """Take what is there now as all that the query will read."""
@@ -107,7 +113,8 @@ class QueueStreamReader(FromDriver, DataSourceStreamReader, SupportsTriggerAvail
         bounds = feed.look()
         gone = until.keys() - bounds.keys()
         missing = feed.missing(gone) if gone else NOTHING_MISSING
-        ranges = self._steps.ranges(begin, until, bounds, missing)
+        changed = feed.changed(until, marks_of_tree(end))  # since they were planned
+        ranges = self._steps.ranges(begin, until, bounds, missing, changed)
         return list(feed.partitions(ranges, self._schema.names)) if ranges else []
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:

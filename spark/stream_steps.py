@@ -8,8 +8,9 @@ by one micro-batch before another reads from there, and a repeated one reads wha
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from aerobee.spark.errors import DataLost
 from aerobee.spark.layout import Ints
@@ -43,6 +44,7 @@ class Missing:
 
 
 NOTHING_MISSING = Missing()
+NO_OFFSETS: Mapping[QueueKey, int] = MappingProxyType({})
 
 
 class Steps:
@@ -66,13 +68,16 @@ class Steps:
         missing: Missing,
         limits: TriggerLimits,
         sizes: Sizes,
+        changed: Mapping[QueueKey, int] = NO_OFFSETS,
     ) -> Offsets:
         """The offsets that the micro-batch from `start` on ends with.
 
         `sizes` tells the sizes of a queue's records from an offset on, up to a number of them.
-        Raises DataLost where messages are gone.
+        `changed` are queues that are other ones by now, and where to go on in each. Raises DataLost
+        where messages are gone.
         """
         self._tell_missing(start, missing)
+        self._tell_changed(start, changed)
         end = {key: offset for key, offset in start.items() if key not in missing.deleted}
         lost: list[QueueRange] = []
         waiting: Counts = {}
@@ -81,6 +86,10 @@ class Steps:
                 end[key] = there.start
                 continue
             offset = start[key]
+            if key in changed:
+                # back to where nothing has been read: written down first, and read from there later
+                end[key] = min(changed[key], offset)
+                continue
             if offset > there.end:  # made anew, or cut by a machine that lost power
                 lost.append(QueueRange(key, there.end, offset))
                 end[key] = there.end
@@ -100,13 +109,21 @@ class Steps:
         return end
 
     def ranges(
-        self, start: Offsets, end: Offsets, bounds: Bounds, missing: Missing = NOTHING_MISSING
+        self,
+        start: Offsets,
+        end: Offsets,
+        bounds: Bounds,
+        missing: Missing = NOTHING_MISSING,
+        changed: Collection[QueueKey] = (),
     ) -> list[QueueRange]:
         """What the micro-batch from `start` to `end` reads. Raises DataLost, or warns.
 
-        Queues that are away are left to the tasks, which wait for them.
+        Queues that are away are left to the tasks, which wait for them. `changed` are queues that
+        are other ones by now: what was planned of them is lost.
         """
         moved = [key for key in start.keys() & end.keys() if start[key] < end[key]]
+        self._tell_changed(start, set(changed) & set(moved))
+        moved = [key for key in moved if key not in changed]
         away = {key: QueueRange(key, start[key], end[key]) for key in missing.away & set(moved)}
         return resolve_ranges(
             {key: bounds[key] for key in moved if key in bounds} | away,
@@ -127,6 +144,20 @@ class Steps:
             taken = share_bytes(taken, served, limits.bytes, sizes)
         self._turns.took(order, taken)
         return taken
+
+    def _tell_changed(self, start: Offsets, changed: Collection[QueueKey]) -> None:
+        if not changed:
+            return
+        first = min(changed)
+        more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
+        text = (
+            f"queue {first}{more}, read up to offset {start[first]}, is another one now: its topic"
+            " was deleted and made again, or its store was, and what came to the first one"
+            " meanwhile cannot be read"
+        )
+        if self._fail:
+            raise DataLost(f"{text} (failOnDataLoss=false goes on with the new one)")
+        log.warning("%s; going on with the new one", text)
 
     def _tell_missing(self, start: Offsets, missing: Missing) -> None:
         gone = (missing.deleted | missing.lost) & start.keys()

@@ -12,7 +12,8 @@ from aerobee.spark.asked_names import check_assigned, check_topics
 from aerobee.spark.errors import DataLost, OptionError, StoreUnreadable
 from aerobee.spark.layout import Ints
 from aerobee.spark.log_files import SegmentFile
-from aerobee.spark.offsets import Offsets, QueueKey, QueueRange
+from aerobee.spark.lost.marks import MarkedQueues
+from aerobee.spark.offsets import Marks, Offsets, QueueKey, QueueRange
 from aerobee.spark.options import Options
 from aerobee.spark.partitions import LogPartition
 from aerobee.spark.planner import store_time
@@ -36,6 +37,7 @@ class StoreFeed:
         self._choice = options.selection.choice
         self._watched: dict[str, _Watched] = {}
         self._bounds: dict[QueueKey, QueueRange] = {}
+        self._marked = MarkedQueues()
 
     def look(self) -> dict[QueueKey, QueueRange]:
         """Each wanted queue's messages at this moment. Raises StoreUnreadable."""
@@ -50,6 +52,9 @@ class StoreFeed:
                 known = _Watched(store, self._choice)
             watched[store.label] = known
             self._bounds.update(known.look())
+            if known.anew:
+                self._marked.distrust(store.label)
+            self._marked.note_replaced(known.replaced)
         self._watched = watched
         return self._bounds
 
@@ -80,6 +85,17 @@ class StoreFeed:
         gone = [key for key in keys if key not in self._bounds and self._choice.wants_queue(key)]
         deleted = {key for key in gone if self._deleted(key)}
         return Missing(deleted=frozenset(deleted), lost=frozenset(set(gone) - deleted))
+
+    def changed(self, offsets: Offsets, marks: Marks) -> Offsets:
+        """Queues that were made anew since they were marked, and where to go on in each."""
+        there = {key: offsets[key] for key in offsets.keys() & self._bounds.keys()}
+        return self._marked.changed(self._states(), there, marks)
+
+    def marks(self, offsets: Offsets, known: Marks) -> Marks:
+        """The marks of offsets; `known` are kept of queues that are not read now."""
+        there = {key: offsets[key] for key in offsets.keys() & self._bounds.keys()}
+        kept = {key: text for key, text in known.items() if key in offsets and key not in there}
+        return kept | self._marked.marks(self._states(), there, self._last_position)
 
     def offsets_at(self, keys: Iterable[QueueKey], timestamp_ms: int) -> Offsets:
         """The first offset of each queue with a store timestamp of `timestamp_ms` or later."""
@@ -116,6 +132,12 @@ class StoreFeed:
                 return []  # they may come later
             raise
 
+    def _last_position(self, key: QueueKey, offset: int) -> int | None:
+        return self._watched[key.broker].last_position(key, offset)
+
+    def _states(self) -> dict[str, StoreState]:
+        return {label: watched.state for label, watched in self._watched.items()}
+
     def _deleted(self, key: QueueKey) -> bool:
         watched = self._watched.get(key.broker)
         if watched is None or watched.store.queues_dir is None:
@@ -133,19 +155,28 @@ class _Watched:
         self._tail = LogTail(store)
         self._queues = QueueWatch(choice)
         self.state = StoreState(store, [], 0)
+        self.anew = True  # whether the last look knows nothing of the ones before
+        self._looked = False
+        self.replaced: dict[QueueKey, int] = {}
 
     def look(self) -> dict[QueueKey, QueueRange]:
+        self.anew, self._looked = not self._looked, True
         try:
             found = self._look()
         except DataLost:  # retention was quicker than the look
             return self._look_anew()
-        return self._look_anew() if self._queues.replaced else found
+        self.replaced = self._queues.replaced
+        return self._look_anew() if self.replaced else found
+
+    def last_position(self, key: QueueKey, offset: int) -> int | None:
+        return self._queues.last_position(key, offset)
 
     def _look(self) -> dict[QueueKey, QueueRange]:
         self.state = self._tail.look()
         return self._queues.look(self.state) if has_queues(self.store) else {}
 
     def _look_anew(self) -> dict[QueueKey, QueueRange]:
+        self.anew = True
         self._tail = LogTail(self.store)
         self._queues = QueueWatch(self._choice)
         return self._look()

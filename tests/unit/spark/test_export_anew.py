@@ -93,7 +93,7 @@ def test_store_that_did_not_change_is_looked_at_once(
         looked.append(position)
         return store_time(file, position)
 
-    monkeypatch.setattr("aerobee.spark.export_stamps.store_time", counted)
+    monkeypatch.setattr("aerobee.spark.lost.stamps.store_time", counted)
     assert go_on(store, lake).added is False
     assert len(looked) == 1
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
+from typing import Self
 
 from aerobee.spark.errors import StoreUnreadable
 from aerobee.spark.export_times import store_time
@@ -25,6 +26,12 @@ class LogStamps:
         self._state = state
         self._bases = [segment.base for segment in state.segments]
         self._file: SegmentFile | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def at(self, position: int) -> int:
         """The store timestamp (ms) of the record at a log position, UNKNOWN where none is."""
