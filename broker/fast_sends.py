@@ -4,6 +4,7 @@ Whatever is unusual (another header codec, an unknown topic, a retry, a delay, a
 hook, a wrong number) is declined here and takes the checked path, `broker.processors.send`.
 """
 
+import re
 import struct
 from typing import TYPE_CHECKING, Final
 
@@ -11,19 +12,30 @@ import msgspec
 
 from aerobee.broker.acceleration import serve_run
 from aerobee.broker.appending import Message
+from aerobee.broker.delay_levels import TIMER_PROPERTIES
 from aerobee.broker.envelopes import SendFields
 from aerobee.broker.stored_message import broker_properties
 from aerobee.broker.topic_queues import TopicQueue
 from aerobee.remoting.command import FLAG_RESPONSE, VERSION, Codec, Language
-from aerobee.remoting.properties import PROPERTIES_BYTES_MAX, format_properties
+from aerobee.remoting.properties import PROPERTIES_BYTES_MAX, Property, format_properties
+from aerobee.storage.delay_progress import DELIVERED_PROPERTY
 
 if TYPE_CHECKING:
     from aerobee.broker.context import Context
 
 # all but compressed, multi-tags and codec: transactions, hosts, inner batches
 UNUSUAL_SYS_FLAGS: Final = ~(0x1 | 0x2 | 0x700)
+UNUSUAL_PROPERTIES: Final = frozenset(
+    {
+        *TIMER_PROPERTIES, Property.DELAY, Property.TIMER_DEL_UNIQKEY, Property.TRAN_MSG,
+        Property.INNER_NUM, Property.POP_CK, DELIVERED_PROPERTY,
+        Property.MSG_REGION, Property.TRACE_ON, Property.CLUSTER,  # the broker's own
+    }
+)  # fmt: skip
+"""What the checked path refuses, or does not store as it is."""
 ENTRY: Final = struct.Struct(">iiiii")  # of a batch body: size, magic, crc, flag, body length
 
+find_pairs = re.compile("([^\x01\x02]+)\x01([^\x02]+)\x02").findall
 unpack_entry = ENTRY.unpack_from
 encode_msgpack = msgspec.msgpack.Encoder().encode
 
@@ -82,22 +94,21 @@ class FastSends:
         if (fields.f and fields.f & UNUSUAL_SYS_FLAGS) or fields.j or fields.m or not body:
             return False
         properties = fields.i
-        if "DEL" in properties or "TRAN_" in properties or "POP_CK" in properties:
-            return False  # DELAY, TIMER_DELAY_*, TIMER_DELIVER_MS, TIMER_DEL_UNIQKEY, TRAN_MSG
         if properties[-1:] != "\x02":
             properties += "\x02"
-        before, name, after = properties.partition("UNIQ_KEY\x01")
-        if not name or (before and before[-1] != "\x02") or "UNIQ_KEY\x01" in after:
-            return False  # of several with one name the last counts
-        unique_key = after.partition("\x02")[0].encode()
+        pairs = find_pairs(properties)
+        named = dict(pairs)
+        if (
+            len(named) != properties.count("\x02")  # a name twice, or one that has no value
+            or "\x02\x01" in properties  # no name
+            or properties[0] == "\x01"
+            or not UNUSUAL_PROPERTIES.isdisjoint(named)
+        ):
+            return False
+        unique_key = named.get("UNIQ_KEY", "").encode()
         if not unique_key.isalnum():
             return False  # it goes into the JSON of the reply as it is
-        tags_code = 0
-        before, name, after = properties.partition("TAGS\x01")
-        if name:
-            if (before and before[-1] != "\x02") or "TAGS\x01" in after:
-                return False
-            tags_code = self._tag_hashes[after.partition("\x02")[0]]
+        tags_code = self._tag_hashes[named.get("TAGS", "")]
         stored_properties = properties.encode() + self._suffix
         if len(stored_properties) > PROPERTIES_BYTES_MAX or len(body) > self._body_bytes_max:
             return False
@@ -139,7 +150,7 @@ class FastSends:
         queue_id = fields.e
         if queues is None or not 0 <= queue_id < len(queues):
             return False
-        if fields.f & UNUSUAL_SYS_FLAGS or fields.j or not fields.m:
+        if fields.f & UNUSUAL_SYS_FLAGS or fields.j or not fields.m or "INNER_NUM" in fields.i:
             return False
         if len(body) > self._body_bytes_max:
             return False

@@ -17,7 +17,7 @@ from aerobee.remoting.errors import RequestError
 from aerobee.remoting.headers.send import SendMessageRequest, SendMessageRequestV2
 from aerobee.remoting.message_id import UniqueIds
 from aerobee.remoting.net.routes import Request
-from aerobee.remoting.properties import Property, parse_properties
+from aerobee.remoting.properties import PROPERTIES_BYTES_MAX, Property, parse_properties
 from aerobee.storage.delay_progress import DELIVERED_PROPERTY
 from aerobee.storage.errors import MessageTooLarge
 
@@ -81,8 +81,7 @@ def single_message(
     properties = parse_properties(header.properties or "")
     if not body or len(body) > settings.max_message_size:
         raise illegal(ctx)
-    if Property.INNER_NUM in properties or header.sys_flag & SysFlag.INNER_BATCH:
-        raise illegal(ctx)  # for topics of queue type BatchCQ alone
+    _check_inner_batch(ctx, properties, header.sys_flag)
     check_unserved(ctx, properties, header.sys_flag, header.reconsume_times or 0)
     properties.pop(Property.POP_CK, None)
     if not properties.get(Property.UNIQ_KEY):
@@ -107,6 +106,7 @@ def batch_messages(
         )
     if len(body) > ctx.settings.max_message_size:
         raise illegal(ctx)
+    _check_inner_batch(ctx, parse_properties(header.properties or ""), header.sys_flag)
     messages: list[Message] = []
     tags_code_of = ctx.appender.tag_hashes.of
     for entry in split_batch(body):
@@ -117,11 +117,22 @@ def batch_messages(
                 ResponseCode.MESSAGE_ILLEGAL,
                 "a batch holds a message with a delay: send delayed messages one by one",
             )
-        tags_code = tags_code_of(str(entry.properties, "utf-8", "replace"))
-        messages.append((entry.flag, entry.body, entry.properties, tags_code))
+        raw = entry.properties
+        if raw and raw[-1] != 2:
+            raw += b"\x02"  # what others add behind it must be a property of its own
+        if len(raw) > PROPERTIES_BYTES_MAX:
+            raise illegal(ctx)
+        tags_code = tags_code_of(str(raw, "utf-8", "replace"))
+        messages.append((entry.flag, entry.body, raw, tags_code))
     if not messages:
         raise illegal(ctx)
     return Placed(ctx.queues.get(header.topic, queue_id), messages)
+
+
+def _check_inner_batch(ctx: Context, properties: dict[str, str], sys_flag: int) -> None:
+    """Refuse what is for topics of queue type BatchCQ alone (HookUtils.checkInnerBatch)."""
+    if Property.INNER_NUM in properties or sys_flag & SysFlag.INNER_BATCH:
+        raise illegal(ctx)
 
 
 def check_unserved(

@@ -60,9 +60,42 @@ cdef inline bint is_alnum(Bytes at, Py_ssize_t size) noexcept nogil:
     return size > 0
 
 
-cdef inline bint at_name(Bytes begin, Bytes end, Py_ssize_t size) noexcept nogil:
-    """Say whether the last `size` bytes are a whole name, not the end of a longer one."""
-    return end - begin == size or (end - size - 1)[0] == PROPERTY_SEPARATOR
+cdef enum:
+    NAMES_MAX = 32  # of one message
+
+
+cdef struct Names:
+    Bytes[NAMES_MAX] begin
+    Py_ssize_t[NAMES_MAX] size
+    int count
+
+
+cdef inline bint is_word(
+    Bytes at, Py_ssize_t size, const char* word, Py_ssize_t length
+) noexcept nogil:
+    """Say whether these bytes are a word."""
+    return size == length and memcmp(at, word, length) == 0
+
+
+cdef bint add_name(Names* names, Bytes at, Py_ssize_t size) noexcept nogil:
+    """Note a name; False where it is empty, comes again, or is one that a broker looks at."""
+    cdef int number
+    if (
+        not size
+        or names.count == NAMES_MAX
+        or is_word(at, size, "INNER_NUM", 9)
+        or is_word(at, size, "MSG_REGION", 10)
+        or is_word(at, size, "TRACE_ON", 8)
+        or is_word(at, size, "CLUSTER", 7)
+    ):
+        return False
+    for number in range(names.count):
+        if names.size[number] == size and memcmp(names.begin[number], at, size) == 0:
+            return False
+    names.begin[names.count] = at
+    names.size[names.count] = size
+    names.count += 1
+    return True
 
 
 cdef inline int character_bytes(Bytes at, Bytes end) noexcept nogil:
@@ -91,13 +124,18 @@ cdef bint put_properties(
 ) noexcept nogil:
     """Write the properties without their escapes; False where they are not those of a plain send.
 
+    Each has a name, which none before it has, and a value: others would not be stored as they are.
     `to` has room for `end - at + 1` bytes: a separator is added where the last one is missing.
     """
     cdef unsigned char* begin = to
+    cdef unsigned char* name = to  # of the property that is read
+    cdef unsigned char* value = NULL  # its value, as soon as the name has ended
     cdef unsigned char byte
     cdef Bytes key = NULL, tags = NULL
+    cdef Names names
     cdef int size
     cdef uint32_t tags_code = 0
+    names.count = 0
     while True:
         while at < end and KIND[at[0]] == PLAIN:  # nearly all
             to[0] = at[0]
@@ -122,20 +160,25 @@ cdef bint put_properties(
             if not size or KIND[byte] == WATCHED:
                 return False
             at += size
-            if byte == NAME_SEPARATOR:
-                if ends_with(begin, to, "UNIQ_KEY", 8):
-                    if key != NULL or not at_name(begin, to, 8):
-                        return False
-                    key = to + 1
-                elif ends_with(begin, to, "TAGS", 4):
-                    if tags != NULL or not at_name(begin, to, 4):
-                        return False
-                    tags = to + 1
+            if byte == NAME_SEPARATOR and value == NULL:
+                if not add_name(&names, name, to - name):
+                    return False
+                value = to + 1
+                if is_word(name, to - name, "UNIQ_KEY", 8):
+                    key = value
+                elif is_word(name, to - name, "TAGS", 4):
+                    tags = value
+            elif byte == PROPERTY_SEPARATOR:
+                if value == NULL or to == value:
+                    return False
+                name, value = to + 1, NULL
         to[0] = byte
         to += 1
     if key == NULL:
         return False
-    if (to - 1)[0] != PROPERTY_SEPARATOR:
+    if name != to:  # the last one has no separator behind it
+        if value == NULL or to == value:
+            return False
         to[0] = PROPERTY_SEPARATOR
         to += 1
     found.size = to - begin

@@ -1,4 +1,4 @@
-"""Two brokers that get the same bytes, one with compiled sends and one without."""
+"""Brokers that get the same bytes: with compiled sends, without, and with every check."""
 
 import asyncio
 import random
@@ -32,9 +32,15 @@ class SameIds:
 
 
 class TwinBrokers:
-    """The pair, with what they have stored and answered so far."""
+    """The pair, with what they have stored and answered so far.
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, **options: str) -> None:
+    With `checked` there is a third one, in which no send takes the fast path: a hook watches them.
+    """
+
+    def __init__(
+        self, monkeypatch: pytest.MonkeyPatch, *, checked: bool = False, **options: str
+    ) -> None:
+        self._checked = checked
         self._runner = asyncio.Runner()
         self._exits = AsyncExitStack()
         self._options = options
@@ -55,13 +61,16 @@ class TwinBrokers:
         self._runner.close()
 
     async def _start(self) -> None:
-        for compiled in ("true", "false"):
+        for compiled in ("true", "false", "checked")[: 3 if self._checked else 2]:
             root = Path(self._exits.enter_context(tempfile.TemporaryDirectory()))
-            running = running_broker(root, compiledFastPath=compiled, **self._options)
+            fast_path = "true" if compiled == "true" else "false"
+            running = running_broker(root, compiledFastPath=fast_path, **self._options)
             broker = await self._exits.enter_async_context(running)
             broker.context.now_ms = broker._traffic.now_ms = lambda: NOW_MS
             broker._fast_traffic.now_ms = broker._traffic.now_ms
             self.brokers.append(broker)
+            if compiled == "checked":
+                broker.hooks.add(before_send=lambda event: None)
             for topic in TOPICS:
                 connection, wire = connect(broker)
                 connection.data_received(encode_frame(send_command(topic=topic)))
@@ -70,7 +79,10 @@ class TwinBrokers:
             for topic in TOPICS:
                 await feed(*connect(broker), [encode_frame(send_command(topic=topic))])
         self._count(self.brokers[0])
-        assert [broker._traffic.sends.serve_run is None for broker in self.brokers] == [False, True]
+        assert [broker._traffic.sends.serve_run is None for broker in self.brokers[:2]] == [
+            False,
+            True,
+        ]
 
     def _count(self, broker: Broker) -> None:
         """Keep count of what the compiled code serves."""
