@@ -5,6 +5,7 @@ import gc
 import ipaddress
 import logging
 import socket
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -19,6 +20,7 @@ from aerobee.broker.delay import DelayService
 from aerobee.broker.fast_sends import FastSends
 from aerobee.broker.faults import kept_running
 from aerobee.broker.filters import load_parser
+from aerobee.broker.health.troubles import LOOK_INTERVAL_S, Troubles
 from aerobee.broker.hold import SWEEP_INTERVAL_MS, Holds
 from aerobee.broker.hooks import Hooks
 from aerobee.broker.live import Live
@@ -73,6 +75,7 @@ class Broker:
         self.port = settings.listen_port
         self.context: Context
         self.store = MessageStore(settings.store)
+        self._troubles = Troubles(self.store, time.monotonic)
         self._tasks = Tasks()
         self._servers: list[Server] = []
         self._pool: ConnectionPool | None = None
@@ -118,6 +121,7 @@ class Broker:
         start(self._every(SWEEP_INTERVAL_MS / 1000, self.context.holds.sweep), "held pulls")
         start(self._every(EXPIRY_INTERVAL_S, self._expire), "expiry")
         start(self._every(SAMPLE_INTERVAL_S, self._sample), "samples")
+        start(self._every(LOOK_INTERVAL_S, self._troubles.look), "troubles")
         flush_interval_s = self.store.settings.flush_interval_ms / 1000
         start(self._every(flush_interval_s * EARLY, self.store.tick), "flush")
         tables = self._tables
@@ -243,6 +247,7 @@ class Broker:
             hooks=Hooks(queues.forget_checks),
             registration=Registration(live, topics, self._pool, f"{host[0]}:{host[1]}"),
             metrics=metrics,
+            troubles=self._troubles,
             now_ms=wall_clock_ms,
             changes=SettingsChanges(live, self._config_file, wall_clock_ms),
             delays=delays,
@@ -270,6 +275,9 @@ class Broker:
             now_ms=wall_clock_ms,
         )
         self._fast_traffic = replace(self._traffic, pulls=NoPulls())
+        self._tables.files.append(context.request_modes.file)
+        self._troubles.files += (*self._tables.files, context.delay_offsets.file)
+        context.delays.on_refused = self._troubles.met
         self.live.on_change(self._apply)
 
     def _serve_again(self, pull: Pull, expired: bool) -> bool:

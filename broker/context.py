@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from aerobee.broker.delay_offsets import DelayOffsetTable
     from aerobee.broker.groups import GroupTable
     from aerobee.broker.handover import Handovers
+    from aerobee.broker.health.troubles import Troubles
     from aerobee.broker.hold import Holds
     from aerobee.broker.hooks import Hooks
     from aerobee.broker.live import Live
@@ -53,6 +54,7 @@ class Context:
     hooks: "Hooks"
     registration: "Registration"
     metrics: "Metrics"
+    troubles: "Troubles"
     now_ms: Callable[[], int]
     changes: "SettingsChanges"
     delays: "DelayService"

@@ -74,6 +74,7 @@ class DelayService:
         self._first = 0  # the level that the last slice began with
         self._timer: Timer | None = None
         self._wake_ms = 0  # when the timer fires, by the wall clock
+        self.on_refused: Callable[[StoreError], None] = lambda error: None
         self._refused = False  # whether the last slice met a log that refuses: told once
 
     def start(self) -> None:
@@ -210,6 +211,7 @@ class DelayService:
                 wait_ms = BUSY_WAIT_MS
                 break
             except StoreError as error:
+                self.on_refused(error)
                 wait_ms = REFUSED_WAIT_MS
                 self._tell_refused(level, error)
                 break

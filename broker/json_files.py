@@ -36,6 +36,7 @@ class TableFile:
 
     def __init__(self, path: Path, encode: Callable[[], bytes]) -> None:
         self.path = path
+        self.error: OSError | None = None  # why the last attempt failed, None when it did not
         self._encode = encode
         self._marked = 0  # changes told so far
         self._written = 0  # changes the file holds
@@ -72,5 +73,9 @@ class TableFile:
     def _write(self, marked: int, data: bytes) -> None:
         with self._writing:
             if self._written < marked:
-                replace_file(self.path, data)
-                self._written = marked
+                try:
+                    replace_file(self.path, data)
+                except OSError as error:
+                    self.error = error
+                    raise
+                self.error, self._written = None, marked

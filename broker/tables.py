@@ -37,6 +37,7 @@ class Tables:
         self.groups = groups
         self.offsets = offsets
         self.delay_offsets = delay_offsets
+        self.files = [topics.file, groups.file, offsets.file]  # saved every few seconds
 
     @classmethod
     def load(cls, live: "Live") -> Self:
@@ -74,11 +75,12 @@ class Tables:
         """Write what has changed, every `flushConsumerOffsetInterval`."""
         while True:
             await asyncio.sleep(live.current.flush_consumer_offset_interval / 1000)
-            for flush in (self.topics.file.flush, self.groups.file.flush, self.offsets.flush):
+            flushes = [file.flush for file in self.files if file is not self.offsets.file]
+            for flush in (*flushes, self.offsets.flush):
                 try:
                     await flush()
-                except OSError as error:  # of one file: the others are written all the same
-                    log.error("table_not_saved error=%s", error)
+                except OSError:  # of one file, which says so: the others are written all the same
+                    pass
                 except Exception:  # and none of them is given up
                     log.exception("table_not_saved")
 
@@ -89,14 +91,14 @@ class Tables:
             try:
                 self.delay_offsets.update(delays.settled())
                 await self.delay_offsets.file.flush()
-            except OSError as error:
-                log.error("delay_offsets_not_saved error=%s", error)
+            except OSError:  # see TableFile.error
+                pass
             except Exception:  # the next round tries again
                 log.exception("delay_offsets_not_saved")
 
     def save_now(self) -> OSError | None:
         """Write all but the delay offsets; what could not be written is no reason to stop."""
-        return _written((self.topics.file, self.groups.file, self.offsets.file))
+        return _written(self.files)
 
     def save_delay_offsets_now(self, delays: "DelayService") -> OSError | None:
         """Write the delay offsets when the log is closed: what they say is on the disk."""

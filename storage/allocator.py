@@ -41,6 +41,7 @@ class Allocator:
         self._waiting: list[Callable[[], None]] = []
         self.window_bytes = settings.window_bytes  # less where the disk is nearly full
         self.full: OSError | None = None
+        self._told = False
         self.ask_at = 0  # the position from which on more space should be ordered
         self.on_progress: Callable[[], None] = lambda: None
 
@@ -151,7 +152,7 @@ class Allocator:
         self.full = None
         segment.ready = max(segment.ready, segment.base + number)
         if segment.ready >= self._ordered_until:
-            self._ordered = None
+            self._ordered, self._told = None, False
             self._set_ask_at(segment.ready - self.window_bytes)
 
     def _set_ask_at(self, position: int) -> None:
@@ -160,7 +161,8 @@ class Allocator:
         self.ask_at = position + step
 
     def _refused(self, error: OSError) -> None:
-        if self.full is None:
+        if not self._told:  # once until a whole order was carried out: each try may get some steps
+            self._told = True
             log.warning("log_space_refused error=%s", error)
         self.full = error
         self._progressed()
@@ -231,6 +233,6 @@ class Allocator:
         except OSError as error:
             self._refused(error)
             return
-        self.full = None
+        self.full, self._told = None, False
         self.ask_at = segment.ready - min(step, self.window_bytes) // 2
         self._progressed()

@@ -8,6 +8,7 @@ nobody may be answered, and nobody may read, before `commit`.
 import logging
 import struct
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from isal.isal_zlib import crc32
@@ -283,7 +284,7 @@ class CommitLog:
         elif self.position + size > tail.ready:
             self._allocator.want(self.position, size + BLANK_BYTES)
             if self.position + size > tail.ready:
-                raise self._no_room()
+                raise self._no_room(size)
         self._set_limit()
         return self.position
 
@@ -294,18 +295,26 @@ class CommitLog:
             self._allocator.want(tail.end, size + BLANK_BYTES)
             following = self._segments.after(tail)
             if following is None or following.ready < following.base + size + BLANK_BYTES:
-                raise self._no_room()
+                raise self._no_room(size)
         self.commit()
         try:  # by pwrite: the place may lie beyond the prepared space
             tail.write(self.position, BLANK.pack(tail.end - self.position, BLANK_MAGIC))
         except OSError as error:
-            raise LogFull(f"the message is refused: {error}") from error
+            raise LogFull(
+                f"the message is refused: {error}", path=tail.path, need_bytes=BLANK_BYTES
+            ) from error
         self.position = self.committed = following.base
         self._tail = following
 
-    def _no_room(self) -> LogBusy | LogFull:
+    def _no_room(self, size: int) -> LogBusy | LogFull:
         if (error := self._allocator.full) is not None:
-            return LogFull(f"the message is refused: no space for the log: {error}")
+            full = LogFull(
+                f"the message is refused: no space for the log: {error}",
+                path=Path(error.filename or self._settings.log_dir),
+                need_bytes=size,
+            )
+            full.__cause__ = error
+            return full
         return LogBusy("the message is refused: log space is being prepared, try again")
 
     def _set_limit(self) -> None:

@@ -127,11 +127,16 @@ class ConsumeQueue(QueueEntries):
             try:
                 self._prepare(offset)
             except OSError as error:
-                if error.errno in (errno.ENOSPC, errno.EDQUOT):
-                    raise LogFull(
-                        f"the message is refused: no space for its queue: {error}"
-                    ) from error
-                raise LogUnavailable(f"the message is refused: its queue: {error}") from error
+                full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+                kind, what = (LogFull, "no space for its queue") if full else (
+                    LogUnavailable, "its queue")  # fmt: skip
+                base = offset // self._file_entries * self._file_entries
+                raise kind(
+                    f"the message is refused: {what}: {error}",
+                    path=self._path(base),
+                    need_bytes=self._step * ENTRY_BYTES,
+                    queue=self,
+                ) from error
         self.limit = self._ready
         self.note_change()
 

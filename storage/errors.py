@@ -12,7 +12,13 @@ StoreError
     └── MessageTooLarge    the message breaks a limit of the store (code 13)
 """
 
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 from aerobee.remoting.errors import AerobeeError, CorruptRecord, Unavailable
+
+if TYPE_CHECKING:
+    from aerobee.storage.consume_queue import ConsumeQueue
 
 __all__ = [
     "AppendRefused",
@@ -50,7 +56,24 @@ class StoreReadOnly(StoreError):
 
 
 class AppendRefused(StoreError):
-    """The message was not stored, and nothing of it is in the log."""
+    """The message was not stored, and nothing of it is in the log.
+
+    Where a file had no room: `path` is the file or its folder, `need_bytes` what it wanted, `queue`
+    the queue that it is of, None for the log; None and 0 where it was something else.
+    """
+
+    def __init__(
+        self,
+        text: str,
+        *,
+        path: Path | None = None,
+        need_bytes: int = 0,
+        queue: "ConsumeQueue | None" = None,
+    ) -> None:
+        super().__init__(text)
+        self.path = path
+        self.need_bytes = need_bytes
+        self.queue = queue
 
 
 class LogBusy(AppendRefused, Unavailable):

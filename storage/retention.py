@@ -43,6 +43,7 @@ class Retention:
         self._clock = clock
         self.disk_used_ratio = 0.0
         self._prepared_ratio = 0.0  # of the disk is prepared for the log and not used yet
+        self._full = False  # what was told last
         self.removed_files = 0
 
     def apply(self, settings: StoreSettings) -> None:
@@ -67,8 +68,11 @@ class Retention:
         room = prepared + int((settings.disk_ratio_max - ratio) * disk_bytes)
         self._allocator.limit_window(room)
         full = ratio - self._prepared_ratio > settings.disk_ratio_max
-        if full and self._log.writable:
-            log.error("disk_full used=%.3f path=%s", ratio, settings.log_dir)
+        if full != self._full:
+            say, what = (log.error, "disk_full") if full else (log.info, "disk_has_room")
+            allowed, path = settings.disk_ratio_max, settings.log_dir
+            say("%s used=%.3f allowed=%.3f path=%s", what, ratio, allowed, path)
+            self._full = full
         self._log.set_disk_full(full)
 
     def clean(self) -> int:

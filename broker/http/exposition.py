@@ -12,6 +12,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.registry import Collector
 
 from aerobee.broker.context import Context
+from aerobee.broker.http.overview import is_writable
 from aerobee.broker.metrics import NAMES
 from aerobee.broker.names import DLQ_PREFIX, RETRY_PREFIX
 from aerobee.broker.system_topics import SYSTEM_PREFIX, system_topic_names
@@ -94,7 +95,7 @@ def _broker(ctx: Context, snapshot: Snapshot) -> None:
     add("aerobee_fsyncs_total", statistics.fsyncs)
     add("aerobee_held_pulls", ctx.holds.count)
     add("aerobee_disk_used_ratio", statistics.disk_used_ratio)
-    add("aerobee_store_writable", int(statistics.writable))
+    add("aerobee_store_writable", int(is_writable(ctx)))
     handovers, mismatches = ctx.handovers, ctx.members.mismatches
     add("aerobee_owned_queues", handovers.owned)
     add("aerobee_held_offset_requests", handovers.waiting)

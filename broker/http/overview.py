@@ -23,7 +23,12 @@ def missing(ctx: Context) -> list[str]:
     statistics = ctx.store.statistics()
     if not statistics.writable:
         reasons.append(f"store not writable: {statistics.refusal}")
-    return reasons
+    return reasons + ctx.troubles.reasons()
+
+
+def is_writable(ctx: Context) -> bool:
+    """Whether messages are taken, and what is acknowledged of tables is kept."""
+    return ctx.store.commit_log.writable and not ctx.troubles.reasons()
 
 
 def broker(ctx: Context) -> dict[str, Any]:
@@ -36,7 +41,8 @@ def broker(ctx: Context) -> dict[str, Any]:
         "address": ctx.registration.address,
         "permission": settings.broker_permission,
         "startedMs": ctx.metrics.started_ms,
-        "ready": not missing(ctx),
+        "ready": not (reasons := missing(ctx)),
+        "reasons": reasons,
         "topics": len(ctx.topics),
         "groups": len(ctx.groups),
         "heldPulls": ctx.holds.count,
@@ -44,7 +50,11 @@ def broker(ctx: Context) -> dict[str, Any]:
             {"address": server.address, "registered": server.knows_us, "answers": server.answers}
             for server in ctx.registration.nameservers
         ],
-        "store": {"path": str(settings.store_path_root_dir), **_statistics(statistics)},
+        "store": {
+            "path": str(settings.store_path_root_dir),
+            **_statistics(statistics),
+            "writable": is_writable(ctx),
+        },
     }
 
 

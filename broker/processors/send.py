@@ -160,6 +160,7 @@ def store(ctx: Context, request: Request[Any], header: AnySend, topic: TopicConf
     except MessageTooLarge as error:
         raise illegal(ctx) from error
     except StoreError as error:
+        ctx.troubles.met(error)
         raise unavailable(str(error)) from error
     host, port = ctx.host
     reply = SendMessageReply(

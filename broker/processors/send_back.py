@@ -70,6 +70,7 @@ def store_again(ctx: Context, position: int, target: Destination) -> None:
     except MessageTooLarge as error:
         raise RequestError(ResponseCode.MESSAGE_ILLEGAL, f"{error}") from error
     except StoreError as error:
+        ctx.troubles.met(error)
         raise unavailable(str(error)) from error
     if not ctx.tick.commit_log():
         raise unavailable(ctx.store.commit_log.refusal or "the log could not be written")

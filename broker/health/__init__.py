@@ -1,0 +1,1 @@
+"""What keeps a broker from doing its work: noticed, told once, shown while it lasts."""
