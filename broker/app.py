@@ -39,6 +39,7 @@ from aerobee.broker.topic_queues import AckStyle, TopicQueues
 from aerobee.broker.topic_routes import TopicRoutes
 from aerobee.broker.traffic import Stalls, Traffic
 from aerobee.remoting.clocks import steady_clock_ms, wall_clock_ms
+from aerobee.remoting.net.certificates.sides import ServerTls
 from aerobee.remoting.net.client import ConnectionPool
 from aerobee.remoting.net.connection import Connection
 from aerobee.remoting.net.routes import Dispatcher
@@ -79,6 +80,7 @@ class Broker:
         self._tasks = Tasks()
         self._servers: list[Server] = []
         self._pool: ConnectionPool | None = None
+        self._tls: ServerTls
         self._http: HttpServer | None = None
         self._closing: list[Callable[[], object]] = []
         self._traffic: Traffic
@@ -164,6 +166,7 @@ class Broker:
     async def _listen(self, loop: asyncio.AbstractEventLoop) -> None:
         """Bind both ports and build what serves them, before the first client gets its turn."""
         settings = self.settings
+        self._tls = ServerTls(settings.tls)
         for attempt in range(PORT_ATTEMPTS):
             main = await self._bind(settings.listen_port, lambda: self._traffic)
             self._servers.append(main)
@@ -195,7 +198,7 @@ class Broker:
             connection,
             settings.bind_address,
             port,
-            tls=settings.tls,
+            tls=self._tls,
             limits=settings.net_limits,
         )
 
@@ -206,7 +209,7 @@ class Broker:
         self._tables = tables = Tables.load(live)
         topics, groups, offsets = tables.topics, tables.groups, tables.offsets
         lower_offsets(offsets, store)
-        self._pool = ConnectionPool()
+        self._pool = ConnectionPool(tls=settings.calls_tls)
         host = (settings.broker_ip1, port)
         store_host = host_bytes(*record_host(*host))
         metrics = Metrics()

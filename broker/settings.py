@@ -14,7 +14,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, field_validator
 
 from aerobee.broker.admin_networks import parse_networks
 from aerobee.broker.start.promises import PROMISES
-from aerobee.remoting.net.settings import NetSettings
+from aerobee.remoting.net.settings import CallingSettings
 from aerobee.remoting.settings import AtStart, GivenPath, Guarded
 from aerobee.storage.settings import StoreSettings
 
@@ -61,7 +61,7 @@ Queues = Annotated[int, Field(ge=1, le=32767)]
 Ratio = Annotated[int, AfterValidator(_nearest_ratio), Field(ge=_RATIO_MIN, le=_RATIO_MAX)]
 
 
-class BrokerSettings(NetSettings):
+class BrokerSettings(CallingSettings):
     """Settings of one broker process; frozen, a change at run time makes a new value.
 
     What is not marked `AtStart` works at once when it is changed by code 25; who keeps a copy of it

@@ -7,7 +7,10 @@ import click
 
 from aerobee.admin.client import AdminClient
 from aerobee.cli.program import Failure, examples
+from aerobee.cli.tls_options import tls_options
 from aerobee.client.cluster import BrokerEntry
+from aerobee.client.settings import ClientSettings
+from aerobee.remoting.net.tls import TlsClientSettings
 
 namesrv_option = click.option(
     "-n",
@@ -20,12 +23,13 @@ namesrv_option = click.option(
 )
 
 
-@click.command(epilog=examples("aerobee status", "aerobee status -n 10.0.0.1:9876"))
+@click.command(epilog=examples("aerobee status", "aerobee status -n 10.0.0.1:9876 --tls-enable"))
 @click.option("--all", "everything", is_flag=True, help="RocketMQ's own topics, too.")
 @namesrv_option
-def status(namesrv: str, everything: bool) -> None:
+@tls_options
+def status(namesrv: str, everything: bool, tls: TlsClientSettings | None) -> None:
     """Show the brokers and topics that a nameserver knows."""
-    brokers, topics = asyncio.run(_look(namesrv))
+    brokers, topics = asyncio.run(_look(namesrv, tls))
     for cluster, name, broker_id, address in brokers:
         click.echo(f"broker  {cluster:<20} {name:<20} {broker_id:>3}  {address}")
     hidden = frozenset() if everything else _system_topics(brokers)
@@ -51,21 +55,26 @@ def status(namesrv: str, everything: bool) -> None:
     help="Queues on each broker.",
 )
 @namesrv_option
-def create_topic(topic: str, queues: int, namesrv: str) -> None:
+@tls_options
+def create_topic(topic: str, queues: int, namesrv: str, tls: TlsClientSettings | None) -> None:
     """Make TOPIC, or change its number of queues, on every master broker."""
-    brokers = asyncio.run(_create(namesrv, topic, queues))
+    brokers = asyncio.run(_create(namesrv, topic, queues, tls))
     click.echo(f"{topic}: {queues} queues on {', '.join(broker.name for broker in brokers)}")
 
 
-async def _look(namesrv: str) -> tuple[list[BrokerEntry], dict[str, dict[str, int]]]:
+async def _look(
+    namesrv: str, tls: TlsClientSettings | None
+) -> tuple[list[BrokerEntry], dict[str, dict[str, int]]]:
     """Ask for brokers, and for topics with their queues by broker name."""
-    async with AdminClient(namesrv) as admin:
+    async with AdminClient(namesrv, settings=ClientSettings(tls=tls)) as admin:
         return await admin.brokers(), await admin.all_queues()
 
 
-async def _create(namesrv: str, topic: str, queues: int) -> list[BrokerEntry]:
+async def _create(
+    namesrv: str, topic: str, queues: int, tls: TlsClientSettings | None
+) -> list[BrokerEntry]:
     """Make the topic; return where it is."""
-    async with AdminClient(namesrv) as admin:
+    async with AdminClient(namesrv, settings=ClientSettings(tls=tls)) as admin:
         return await admin.create_topic(topic, queues)
 
 

@@ -26,6 +26,14 @@ def peer_address(peername: Any) -> tuple[str, int]:
     return ip.partition("%")[0], port
 
 
+def peer_of(connected: socket.socket) -> str:
+    """Return the peer of a socket as "ip:port"; "?" when it is gone."""
+    try:
+        return format_address(*peer_address(connected.getpeername()))
+    except OSError:
+        return "?"
+
+
 def format_address(ip: str, port: int) -> str:
     """Write host and port as one text; an IPv6 host goes into brackets."""
     return f"[{ip}]:{port}" if ":" in ip else f"{ip}:{port}"

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import os
 import socket
 import ssl
 from collections.abc import Callable
@@ -13,8 +12,10 @@ from aerobee.remoting.command import Command
 from aerobee.remoting.errors import NotConnected
 from aerobee.remoting.net.addresses import parse_address
 from aerobee.remoting.net.budget import IDLE_LOOKS, Budget, close_idle
+from aerobee.remoting.net.certificates.sides import ClientTls
 from aerobee.remoting.net.connection import Connection, Handler
 from aerobee.remoting.net.limits import NetLimits
+from aerobee.remoting.net.reasons import in_words
 from aerobee.remoting.net.shared import Shared
 from aerobee.remoting.net.tls import TlsClientSettings
 
@@ -24,15 +25,6 @@ DEAD_HOST_TIMEOUT_MS: Final = 30_000  # sent bytes without any acknowledgement
 
 
 __all__ = ["ConnectionPool", "TlsClientSettings"]
-
-
-def _in_words(error: OSError | ValueError) -> str:
-    """Say why there is no connection; asyncio's own text repeats the address and adds numbers."""
-    if not isinstance(error, OSError):
-        return f"no host name: {error}"
-    if isinstance(error, ssl.SSLError | socket.gaierror) or not error.errno:
-        return error.strerror or str(error) or type(error).__name__
-    return os.strerror(error.errno)
 
 
 def refuse_requests(connection: Connection, command: Command) -> None:
@@ -71,7 +63,7 @@ class ConnectionPool:
         self.connections: dict[str, Connection] = {}
         self.on_made: list[Callable[[str, Connection], None]] = []
         self.closed = False
-        self._context: ssl.SSLContext | None = tls.context() if tls is not None else None
+        self._tls = ClientTls(tls) if tls is not None else None
         self._making: dict[str, Shared[Connection]] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._silent_since_s = 0.0
@@ -152,14 +144,16 @@ class ConnectionPool:
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(self.limits.connect_timeout_s):
+                context = self._tls.context() if self._tls is not None else None
                 _, connection = await loop.create_connection(
-                    self._new_connection, host, port, ssl=self._context
+                    self._new_connection, host, port, ssl=context
                 )
         except TimeoutError:
             seconds = self.limits.connect_timeout_s
             raise NotConnected(f"{address}: no connection in {seconds:g} s") from None
         except (OSError, ValueError) as error:  # ValueError: a host that is no name
-            raise NotConnected(f"{address}: {_in_words(error)}") from error
+            why = in_words(error, encrypted=self._tls is not None)
+            raise NotConnected(f"{address}: {why}") from error
         if connection.gone:
             raise NotConnected(f"{address}: {connection.close_reason}")
         _notice_dead_host(connection)
@@ -203,6 +197,8 @@ class ConnectionPool:
         self._timer = None
         now_s = loop.time()
         self.budget.sweep(now_s)
+        if self._tls is not None:
+            self._tls.look()
         if now_s - self._silent_since_s >= self.limits.idle_timeout_s / IDLE_LOOKS:
             self._silent_since_s = now_s
             close_idle([each for each in self.connections.values() if not each.calls_waiting])

@@ -33,6 +33,10 @@ class NetLimits:
     handshake_timeout_s: float = 10.0
     """How long a connection may take to its first byte and through the TLS handshake."""
 
+    handshakes_max: int = 1024
+    """TLS handshakes under way at once; past it the oldest one is cut off: who means it takes
+    milliseconds."""
+
     write_pause_bytes: int = 256 * KIB
     """With more than this unsent the peer's requests are no longer read ..."""
 

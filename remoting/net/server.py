@@ -14,15 +14,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from aerobee.remoting.net.addresses import format_address, peer_address
+from aerobee.remoting.net.addresses import format_address, peer_address, peer_of
 from aerobee.remoting.net.budget import IDLE_LOOKS, Budget, close_idle
+from aerobee.remoting.net.certificates.sides import ServerTls
 from aerobee.remoting.net.connection import Connection
 from aerobee.remoting.net.limits import NetLimits
-from aerobee.remoting.net.tls import HANDSHAKE_BYTE, TlsMode, TlsSettings
+from aerobee.remoting.net.tls import HANDSHAKE_BYTE, TlsError, TlsMode, TlsSettings
 
 log = logging.getLogger(__name__)
 
 BACKLOG: Final = 1024  # serverSocketBacklog
+COMPLAINTS_MAX: Final = 10  # lines between two sweeps
 _NO_DESCRIPTORS: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 ConnectionFactory = Callable[[], Connection]
@@ -52,8 +54,7 @@ class Server:
         factory: ConnectionFactory,
         listener: socket.socket,
         limits: NetLimits,
-        mode: TlsMode,
-        context: ssl.SSLContext | None,
+        tls: ServerTls,
     ) -> None:
         self.limits = limits
         self.budget = Budget(limits)
@@ -61,11 +62,12 @@ class Server:
         self.host, self.port = peer_address(listener.getsockname())
         self._factory = factory
         self._listener = listener
-        self._mode = mode
-        self._context = context
+        self._tls = tls
         self._loop = asyncio.get_running_loop()
         self._waiting: dict[socket.socket, asyncio.TimerHandle] = {}  # for their first byte
         self._opening: dict[asyncio.Task[None], None] = {}
+        self._handshakes: dict[asyncio.Task[None], None] = {}  # those of TLS, the oldest first
+        self._complaints = 0  # since the last sweep
         self._accepted_total = 0
         self._refused_total = 0
         self._closed = False
@@ -80,18 +82,18 @@ class Server:
         host: str,
         port: int,
         *,
-        tls: TlsSettings | None = None,
+        tls: TlsSettings | ServerTls | None = None,
         limits: NetLimits | None = None,
     ) -> "Server":
         """Bind and serve; port 0 takes a free one, an empty host serves IPv4 and IPv6.
 
-        Raises OSError when the address cannot be bound, TlsError when TLS cannot be set up.
+        Ports that share a `ServerTls` show the same certificate. Raises OSError when the address
+        cannot be bound, TlsError when TLS cannot be set up.
         """
-        settings = tls or TlsSettings(mode=TlsMode.DISABLED)
-        context = settings.context()
-        mode = settings.mode if context is not None else TlsMode.DISABLED
+        if not isinstance(tls, ServerTls):
+            tls = ServerTls(tls or TlsSettings(mode=TlsMode.DISABLED))
         listener = await open_listener(host, port)
-        server = cls(factory, listener, limits or NetLimits(), mode, context)
+        server = cls(factory, listener, limits or NetLimits(), tls)
         server._listen()
         server._sweep_timer = server._loop.call_later(server.limits.sweep_interval_s, server._sweep)
         return server
@@ -172,8 +174,8 @@ class Server:
         except OSError:  # reset while it waited; macOS says so here
             accepted.close()
             return
-        if self._mode is TlsMode.DISABLED:
-            self._open(accepted, None)
+        if self._tls.mode is TlsMode.DISABLED:
+            self._open(accepted, wants_tls=False)
             return
         self._waiting[accepted] = self._loop.call_later(
             self.limits.handshake_timeout_s, self._drop, accepted
@@ -188,12 +190,17 @@ class Server:
         except OSError:
             first = b""
         wants_tls = first[:1] == bytes([HANDSHAKE_BYTE])
-        if not first or (not wants_tls and self._mode is TlsMode.ENFORCING):
+        if not first:
+            self._drop(accepted)
+            return
+        if not wants_tls and self._tls.mode is TlsMode.ENFORCING:
+            peer = peer_of(accepted)
+            self._complain(peer, "it speaks no TLS, and tls.server.mode is enforcing here")
             self._drop(accepted)
             return
         self._loop.remove_reader(accepted.fileno())
         self._waiting.pop(accepted).cancel()
-        self._open(accepted, self._context if wants_tls else None)
+        self._open(accepted, wants_tls=wants_tls)
 
     def _drop(self, accepted: socket.socket) -> None:
         self._waiting.pop(accepted).cancel()
@@ -201,20 +208,31 @@ class Server:
         self.budget.closed["no handshake"] += 1
         accepted.close()
 
-    def _open(self, accepted: socket.socket, context: ssl.SSLContext | None) -> None:
-        task = self._loop.create_task(self._connect(accepted, context))
+    def _open(self, accepted: socket.socket, *, wants_tls: bool) -> None:
+        task = self._loop.create_task(self._connect(accepted, wants_tls=wants_tls))
         self._opening[task] = None
         task.add_done_callback(self._opening.pop)
+        if wants_tls:
+            if len(self._handshakes) >= self.limits.handshakes_max:
+                self.budget.closed["handshakes"] += 1
+                oldest = next(iter(self._handshakes))
+                del self._handshakes[oldest]
+                oldest.cancel()
+            self._handshakes[task] = None
+            task.add_done_callback(lambda done: self._handshakes.pop(done, None))
 
-    async def _connect(self, accepted: socket.socket, context: ssl.SSLContext | None) -> None:
-        timeout_s = self.limits.handshake_timeout_s if context is not None else None
+    async def _connect(self, accepted: socket.socket, *, wants_tls: bool) -> None:
+        peer = peer_of(accepted) if wants_tls else ""
+        timeout_s = self.limits.handshake_timeout_s if wants_tls else None
         try:
-            _, connection = await self._loop.connect_accepted_socket(
-                self._make, accepted, ssl=context, ssl_handshake_timeout=timeout_s
+            context = await self._tls.context() if wants_tls else None
+            connection = self._make()  # uvloop returns another protocol where TLS is spoken
+            await self._loop.connect_accepted_socket(
+                lambda: connection, accepted, ssl=context, ssl_handshake_timeout=timeout_s
             )
-        except (OSError, ssl.SSLError) as error:
+        except (OSError, ssl.SSLError, TlsError) as error:
             self.budget.closed["no handshake"] += 1
-            log.info("handshake failed port=%d error=%s", self.port, error)
+            self._complain(peer, str(error) or type(error).__name__)
             accepted.close()
         except asyncio.CancelledError:
             accepted.close()
@@ -222,6 +240,12 @@ class Server:
         else:
             if not connection.gone:
                 self.connections[connection] = None
+
+    def _complain(self, peer: str, reason: str) -> None:
+        """Tell why a peer was not let in; of many within one sweep only the first ones."""
+        self._complaints += 1
+        if self._complaints <= COMPLAINTS_MAX:
+            log.info("handshake failed port=%d remote=%s error=%s", self.port, peer, reason)
 
     def _make(self) -> Connection:
         connection = self._factory()
@@ -238,6 +262,11 @@ class Server:
         now_s = self._loop.time()
         self._sweep_timer = self._loop.call_later(self.limits.sweep_interval_s, self._sweep)
         self.budget.sweep(now_s)
+        self._tls.look()
+        if self._complaints > COMPLAINTS_MAX:
+            more = self._complaints - COMPLAINTS_MAX
+            log.info("handshake failed port=%d more=%d", self.port, more)
+        self._complaints = 0
         if now_s - self._silent_since_s >= self.limits.idle_timeout_s / IDLE_LOOKS:
             self._silent_since_s = now_s
             close_idle(self.connections)

@@ -3,14 +3,15 @@
 from dataclasses import fields
 from typing import Annotated, Final, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from aerobee.remoting.net.limits import KIB, MIB, NetLimits
-from aerobee.remoting.net.tls import ClientAuth, TlsMode, TlsSettings
+from aerobee.remoting.net.tls import ClientAuth, TlsClientSettings, TlsMode, TlsSettings
 from aerobee.remoting.settings import AtStart, Guarded, ServerSettings
 
 _NAMES: Final = tuple(each.name for each in fields(NetLimits))
 _Milliseconds = Annotated[int, Field(gt=0, le=7 * 24 * 3600 * 1000)]
+_MaybeBool = Annotated[bool | None, BeforeValidator(lambda value: None if value == "" else value)]
 _LIMITS: Final = NetLimits()  # the defaults
 
 
@@ -55,11 +56,15 @@ class NetSettings(ServerSettings):
         ge=1,
         validation_alias="serverChannelMaxIdleTimeSeconds",
     )
+    handshakes_max: AtStart[int] = Field(default=_LIMITS.handshakes_max, ge=1)
     sweep_interval_ms: AtStart[_Milliseconds] = _ms(_LIMITS.sweep_interval_s)
     handshake_timeout_ms: AtStart[_Milliseconds] = _ms(_LIMITS.handshake_timeout_s)
     tls_server_mode: AtStart[Guarded[Literal["disabled", "permissive", "enforcing"]]] = Field(
         default="permissive", validation_alias="tls.server.mode"
-    )  # without a certificate permissive is disabled
+    )
+    tls_test_mode_enable: AtStart[Guarded[bool]] = Field(
+        default=True, validation_alias="tls.test.mode.enable"
+    )  # permissive without a certificate makes one when a client asks for TLS
     tls_server_cert_path: AtStart[Guarded[str]] = Field(
         default="", validation_alias="tls.server.certPath"
     )
@@ -111,4 +116,44 @@ class NetSettings(ServerSettings):
             client_auth=ClientAuth(self.tls_server_need_client_auth),
             verify_client=self.tls_server_auth_client,
             trust_cert_path=self.tls_server_trust_cert_path,
+            test_mode=self.tls_test_mode_enable,
+        )
+
+
+class CallingSettings(NetSettings):
+    """Settings of a server that calls others, too: how it encrypts to them (`tls.client.*`).
+
+    Where `tls.enable` is not set, a server that enforces TLS uses it (NettyClientConfig.java).
+    Without `tls.client.authServer` any certificate will do.
+    """
+
+    tls_enable: AtStart[Guarded[_MaybeBool]] = Field(default=None, validation_alias="tls.enable")
+    tls_client_cert_path: AtStart[Guarded[str]] = Field(
+        default="", validation_alias="tls.client.certPath"
+    )
+    tls_client_key_path: AtStart[Guarded[str]] = Field(
+        default="", validation_alias="tls.client.keyPath"
+    )
+    tls_client_key_password: AtStart[Guarded[str]] = Field(
+        default="", validation_alias="tls.client.keyPassword"
+    )
+    tls_client_auth_server: AtStart[Guarded[bool]] = Field(
+        default=False, validation_alias="tls.client.authServer"
+    )
+    tls_client_trust_cert_path: AtStart[Guarded[str]] = Field(
+        default="", validation_alias="tls.client.trustCertPath"
+    )
+
+    @property
+    def calls_tls(self) -> TlsClientSettings | None:
+        """How calls of ours are encrypted; None for plain TCP."""
+        enforcing = self.tls_server_mode == "enforcing"
+        if not (enforcing if self.tls_enable is None else self.tls_enable):
+            return None
+        return TlsClientSettings(
+            cert_path=self.tls_client_cert_path,
+            key_path=self.tls_client_key_path,
+            key_password=self.tls_client_key_password,
+            verify_server=self.tls_client_auth_server,
+            trust_cert_path=self.tls_client_trust_cert_path,
         )

@@ -1,13 +1,14 @@
 """TLS as RocketMQ configures it: three server modes on one port, and certificates by file name.
 
 The names of the `tls.*` properties and their meaning are those of TlsSystemConfig.java and
-TlsHelper.java. Two things differ. There is no test mode: a server without a certificate serves
-plain connections only, it does not invent a certificate. And a client certificate is asked for
-only to verify it: Java can be told to accept any.
+TlsHelper.java. Three things differ. In the test mode (`tls.test.mode.enable`, as in Java on unless
+set) only a permissive server without a certificate makes one; Java does not look at those that are
+configured then. A server that enforces TLS needs one. And a client certificate is asked for only to
+verify it: Java can be told to accept any.
 """
 
 import ssl
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
@@ -43,21 +44,28 @@ class TlsSettings:
     mode: TlsMode = TlsMode.PERMISSIVE
     cert_path: str = ""
     key_path: str = ""
-    key_password: str = ""
+    key_password: str = field(default="", repr=False)
     client_auth: ClientAuth = ClientAuth.NONE
     verify_client: bool = False
     trust_cert_path: str = ""
+    test_mode: bool = True
 
-    def context(self) -> ssl.SSLContext | None:
-        """Load the certificate; None when TLS is not served. Raises TlsError."""
-        if self.mode is TlsMode.DISABLED:
-            return None
+    @property
+    def makes_certificate(self) -> bool:
+        """Whether the server makes a certificate when somebody asks for TLS."""
+        return self.mode is TlsMode.PERMISSIVE and self.test_mode and not self.names_certificate
+
+    @property
+    def names_certificate(self) -> bool:
+        """Whether there is something to load."""
+        return bool(self.cert_path or self.key_path)
+
+    def context(self) -> ssl.SSLContext:
+        """Load the certificate. Raises TlsError, also where none is named."""
         if not self.cert_path or not self.key_path:
-            if self.mode is TlsMode.ENFORCING:
-                raise TlsError(
-                    "tls.server.mode=enforcing needs tls.server.certPath and tls.server.keyPath"
-                )
-            return None
+            raise TlsError(
+                f"tls.server.mode={self.mode} needs tls.server.certPath and tls.server.keyPath"
+            )
         if self.client_auth is ClientAuth.REQUIRE and not self.verify_client:
             raise TlsError(
                 "tls.server.need.client.auth=require needs tls.server.authClient=true"
@@ -78,7 +86,7 @@ class TlsClientSettings:
 
     cert_path: str = ""
     key_path: str = ""
-    key_password: str = ""
+    key_password: str = field(default="", repr=False)
     verify_server: bool = False
     trust_cert_path: str = ""
     check_hostname: bool = False  # RocketMQ never does; brokers are most often known by address

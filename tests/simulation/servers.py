@@ -75,7 +75,9 @@ class NamesrvNode(ServerNode):
 
     async def _serve(self) -> None:
         settings = NamesrvSettings(
-            listen_port=NAMESRV_PORT, kv_config_path=self.world.folder / self.name / "kv.json"
+            listen_port=NAMESRV_PORT,
+            tls_server_mode="disabled",  # its sockets have no first byte to look at
+            kv_config_path=self.world.folder / self.name / "kv.json",
         )
         self.server = NameServer(settings)
         await self.server.start()
@@ -98,6 +100,7 @@ class BrokerNode(ServerNode):
             broker_name=name,
             broker_ip1=ip,
             listen_port=BROKER_PORT,
+            tls_server_mode="disabled",
             namesrv_addr=namesrv,
             http_port=-1,
             store_path_root_dir=world.folder / name,

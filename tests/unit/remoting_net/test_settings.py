@@ -5,8 +5,8 @@ from dataclasses import asdict
 import pytest
 
 from aerobee.remoting.net.limits import NetLimits
-from aerobee.remoting.net.settings import NetSettings
-from aerobee.remoting.net.tls import ClientAuth, TlsMode, TlsSettings
+from aerobee.remoting.net.settings import CallingSettings, NetSettings
+from aerobee.remoting.net.tls import ClientAuth, TlsClientSettings, TlsMode, TlsSettings
 from aerobee.remoting.settings import SettingsError
 
 
@@ -47,6 +47,33 @@ def test_rocketmqs_keys_are_known() -> None:
     assert settings.tls.mode is TlsMode.ENFORCING
     assert settings.tls.cert_path == "/c.pem"
     assert settings.tls.client_auth is ClientAuth.REQUIRE
+
+
+def test_calls_of_ours_are_encrypted_as_rocketmq_does_it() -> None:
+    """tls.enable decides; where it is not set, enforcing TLS means using it."""
+    assert CallingSettings().calls_tls is None
+    options = {"tls.server.mode": "enforcing"}
+    settings, _ = CallingSettings.load(options=options, environ={})
+    assert settings.calls_tls == TlsClientSettings()
+    settings, _ = CallingSettings.load(options=options | {"tls.enable": "false"}, environ={})
+    assert settings.calls_tls is None
+    options = {
+        "tls.enable": "true",
+        "tls.client.authServer": "true",
+        "tls.client.trustCertPath": "/ca.pem",
+        "tls.client.certPath": "/c.pem",
+        "tls.client.keyPath": "/k.pem",
+        "tls.client.keyPassword": "geheim",
+    }
+    settings, warnings = CallingSettings.load(options=options, environ={})
+    assert warnings == []
+    assert settings.calls_tls == TlsClientSettings(
+        cert_path="/c.pem",
+        key_path="/k.pem",
+        key_password="geheim",
+        verify_server=True,
+        trust_cert_path="/ca.pem",
+    )
 
 
 def test_resuming_must_come_after_pausing() -> None:

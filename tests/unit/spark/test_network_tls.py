@@ -23,7 +23,6 @@ from aerobee.spark.sink_options import parse_sink_options
 from aerobee.spark.sink_plan import plan_write
 from aerobee.spark.sink_task import write_rows
 from aerobee.spark.topics import TopicChoice
-from aerobee.testing import ClusterThread
 
 OWN = {"tlsCertPath": str(CERTS / "client.pem"), "tlsKeyPath": str(CERTS / "client.key")}
 TRUST = {"tlsTrustCertPath": str(CERTS / "ca.pem"), "tlsCheckHostname": "true"}
@@ -80,12 +79,15 @@ def test_password_is_not_shown() -> None:
 
 def test_nameserver_that_speaks_no_tls_is_told() -> None:
     """It ends the connection without a word; the text says so, and asks for the likely reason."""
-    with ClusterThread() as cluster:
-        given = {"namesrv": cluster.namesrv_addr, "tls": "true"}
+    cluster = FakeCluster()
+    with LoopThread("test") as loop:
+        loop.run(cluster.__aenter__())
+        given = {"namesrv": cluster.namesrv, "tls": "true"}
         address = parse_options(given).network
         assert address is not None
         with Network(address) as network, pytest.raises(ClusterUnreachable) as raised:
             network.brokers()
+        loop.run(cluster.__aexit__())
     text = str(raised.value)
     assert given["namesrv"] in text
     assert not re.search(r":\s*;", text)

@@ -1,0 +1,1 @@
+"""The certificates that servers and clients show: which ones are in use, renewed or made here."""

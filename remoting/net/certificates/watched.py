@@ -1,0 +1,75 @@
+"""A TLS context that is loaded anew when its files change, without a connection's end.
+
+Whoever renews certificates writes two files, one after the other. A pair that does not fit, or
+cannot be read, changes nothing: the one before stays in use until the new one is whole.
+"""
+
+import logging
+import ssl
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+from aerobee.remoting.clocks import steady_clock_ms
+from aerobee.remoting.net.tls import TlsError
+
+log = logging.getLogger(__name__)
+
+LOOK_INTERVAL_MS: Final = 1000
+
+_Stamps = tuple[tuple[int, int, int] | None, ...]  # of each file; None where there is none
+
+
+class WatchedContext:
+    """A TLS context and the files that it was made from; `look` is to be called now and then.
+
+    Files that changed are read when two looks in a row, at least LOOK_INTERVAL_MS apart, have found
+    them the same: who writes them has come to an end. `context` is replaced then, for handshakes to
+    come. What cannot be used is told once.
+    """
+
+    def __init__(
+        self,
+        load: Callable[[], ssl.SSLContext],
+        paths: Sequence[str],
+        clock_ms: Callable[[], int] = steady_clock_ms,
+    ) -> None:
+        """Load it; raises TlsError."""
+        self._load = load
+        self._paths = [path for path in dict.fromkeys(paths) if path]
+        self._clock_ms = clock_ms
+        self._looked_ms = clock_ms()
+        self._used = self._seen = self._stamps()
+        self._refused: _Stamps | None = None
+        self.context = load()
+
+    def look(self) -> None:
+        """Replace the context if its files have changed and fit together."""
+        now_ms = self._clock_ms()
+        if not self._paths or now_ms - self._looked_ms < LOOK_INTERVAL_MS:
+            return
+        self._looked_ms = now_ms
+        before, self._seen = self._seen, self._stamps()
+        if self._seen == self._used or self._seen != before or self._seen == self._refused:
+            return
+        names = " ".join(self._paths)
+        try:
+            context = self._load()
+        except TlsError as error:
+            self._refused = self._seen
+            log.warning("certificates kept, the new ones cannot be used files=%s %s", names, error)
+            return
+        if self._stamps() == self._seen:  # else they changed meanwhile: the next look reads them
+            self.context, self._used = context, self._seen
+            log.info("certificates loaded anew files=%s", names)
+
+    def _stamps(self) -> _Stamps:
+        return tuple(_stamp(path) for path in self._paths)
+
+
+def _stamp(path: str) -> tuple[int, int, int] | None:
+    try:
+        found = Path(path).stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino

@@ -1,0 +1,33 @@
+"""Why there is no connection, in words that say what to do."""
+
+import os
+import socket
+import ssl
+from typing import Final
+
+# what OpenSSL calls it, and what it means of the other side
+_OF_TLS: Final = {
+    "WRONG_VERSION_NUMBER": "it answers, but not with TLS: it may be a plain port",
+    "RECORD_LAYER_FAILURE": "it answers, but not with TLS: it may be a plain port",
+    "TLSV13_ALERT_CERTIFICATE_REQUIRED": "it asks for a certificate (tls.client.certPath)",
+    "SSLV3_ALERT_HANDSHAKE_FAILURE": "it accepts no cipher of ours, or asks for a certificate",
+}
+
+
+def in_words(error: OSError | ValueError, *, encrypted: bool) -> str:
+    """Say why there is no connection; asyncio's own text repeats the address and adds numbers."""
+    if isinstance(error, ssl.SSLCertVerificationError):  # an OSError and a ValueError
+        return f"its certificate is refused: {error.verify_message}"
+    if not isinstance(error, OSError):
+        return f"no host name: {error}"
+    if isinstance(error, ssl.SSLError):
+        return _OF_TLS.get(error.reason or "", error.reason or error.strerror or str(error))
+    if encrypted and isinstance(error, ConnectionError) and not _refused(error):
+        return "it closed the connection instead of a TLS handshake: it may serve plain ones only"
+    if isinstance(error, socket.gaierror) or not error.errno:
+        return error.strerror or str(error) or type(error).__name__
+    return os.strerror(error.errno)
+
+
+def _refused(error: ConnectionError) -> bool:
+    return isinstance(error, ConnectionRefusedError)
