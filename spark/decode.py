@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from isal.isal_zlib import crc32
 
-from aerobee.remoting.errors import AerobeeError, CorruptRecord
+from aerobee.remoting.errors import CorruptRecord
 from aerobee.remoting.tags import java_string_hash
 from aerobee.spark.cells import one_code, ragged, text
 from aerobee.spark.hosts import host_codes, host_column
-from aerobee.spark.layout import COMPRESSED, Records
+from aerobee.spark.layout import Records
 from aerobee.spark.properties import Properties
 from aerobee.spark.property_loops import Marked, find_marked, take_apart
+from aerobee.spark.unpacking import unpacked_parts
 
-BODY_BYTES_MAX = 256 << 20  # what one compressed body may grow to; guards against zip bombs
 _TIMESTAMP_MS_MAX = (2**63 - 1) // 1000
 
 _NUMBERS = {  # columns that are one header field: (field, numpy type)
@@ -38,10 +37,9 @@ _NUMBERS = {  # columns that are one header field: (field, numpy type)
 class Decoder:
     """Turns chunks of records into RecordBatches of one schema.
 
-    `decompress` asks for compressed bodies to be unpacked; else they stay as stored. `verify_crc`
-    asks for the bodies' checksums to be compared. `broker` is what the column of that name says.
-    That and the hosts may be dictionaries in the schema (`cells.coded`).
-    Raises CorruptRecord for a body that cannot be unpacked or has another checksum.
+    `decompress` asks for compressed bodies to be unpacked where they can be; else they stay as
+    stored. `verify_crc` asks for the bodies' checksums to be compared. `broker` is what the column
+    of that name says. That and the hosts may be dictionaries in the schema (`cells.coded`).
     """
 
     def __init__(
@@ -70,33 +68,39 @@ class Decoder:
         """Whether each body is compared with its checksum, whatever columns are asked for."""
         return self._verify_crc
 
-    def decode(self, records: Records) -> pa.RecordBatch:
-        """One RecordBatch with a row per record, in the order of `records`."""
+    def checked(self, records: Records) -> Records:
+        """The records, if their bodies have the right checksums, or nobody asked: CorruptRecord."""
         if self._verify_crc:
             _check_bodies(records)
-        chunk = Chunk(records, mapped=self._mapped)
+        return records
+
+    def batches(self, records: Records) -> Iterator[pa.RecordBatch]:
+        """Rows of the records, one each, in their order; cut where unpacked bodies grow large."""
+        if not self._decompress or "body" not in self.schema.names:
+            yield self.decode(records)
+            return
+        for part, bodies in unpacked_parts(records):
+            yield self.decode(part, bodies)
+
+    def decode(self, records: Records, bodies: pa.Array | None = None) -> pa.RecordBatch:
+        """One RecordBatch with a row per record, in their order, the bodies as stored or given."""
+        chunk = Chunk(records, mapped=self._mapped, bodies=bodies)
         arrays = [read(chunk, field) for field, read in self._columns]
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
-
-    def body(self, chunk: Chunk, field: pa.Field) -> pa.Array:
-        """The bodies, as stored or unpacked."""
-        records = chunk.records
-        if self._decompress:
-            flags = records.field("sys_flag", np.int32)
-            packed = np.flatnonzero(flags & COMPRESSED)
-            if len(packed):
-                return _unpacked(records, flags, set(packed.tolist()))
-        return ragged(records.data, records.body_at, records.body_bytes)
 
 
 class Chunk:
     """The records being decoded and what several of their columns share.
 
-    `mapped` says that all properties are wanted, each by itself.
+    `mapped` says that all properties are wanted, each by itself; `bodies` are theirs, if they are
+    not to be those that are stored.
     """
 
-    def __init__(self, records: Records, *, mapped: bool = False) -> None:
+    def __init__(
+        self, records: Records, *, mapped: bool = False, bodies: pa.Array | None = None
+    ) -> None:
         self.records = records
+        self.bodies = bodies
         self._apart = take_apart(records) if mapped else None
         self._cells: pa.BinaryArray | None = None
         self._properties: Properties | None = None
@@ -143,7 +147,7 @@ def _reader(decoder: Decoder, name: str) -> Reader:
         "tags": lambda chunk, field: chunk.find(b"TAGS"),
         "keys": lambda chunk, field: chunk.find(b"KEYS"),
         "properties": _properties,
-        "body": decoder.body,
+        "body": _body,
         "born_host": _host,
         "store_host": _host,
         "tags_code": _tags_code,
@@ -174,6 +178,13 @@ def _timestamp(chunk: Chunk, field: pa.Field) -> pa.Array:
 def _topic(chunk: Chunk, field: pa.Field) -> pa.Array:
     records = chunk.records
     return text(ragged(records.data, records.topic_at, records.topic_bytes))
+
+
+def _body(chunk: Chunk, field: pa.Field) -> pa.Array:
+    if chunk.bodies is not None:
+        return chunk.bodies
+    records = chunk.records
+    return ragged(records.data, records.body_at, records.body_bytes)
 
 
 def _properties(chunk: Chunk, field: pa.Field) -> pa.Array:
@@ -218,29 +229,3 @@ def _check_bodies(records: Records) -> None:
             f"record at log position {records.position(int(wrong[0]))}: its body has another"
             " checksum than the producer's broker noted"
         )
-
-
-def _unpacked(records: Records, flags: Any, packed: set[int]) -> pa.Array:
-    """All bodies, the packed ones decompressed: the one place with a loop over records."""
-    from aerobee.remoting import compression
-
-    data = memoryview(records.data)  # type: ignore[arg-type]
-    bodies: list[Any] = []
-    for row, (at, size) in enumerate(
-        zip(records.body_at.tolist(), records.body_bytes.tolist(), strict=True)
-    ):
-        body = data[at : at + size]
-        if row not in packed:
-            bodies.append(body)
-            continue
-        try:
-            unpacked = compression.decompress(
-                bytes(body), int(flags[row]), bytes_max=BODY_BYTES_MAX
-            )
-        except AerobeeError as error:
-            raise CorruptRecord(
-                f"record at log position {records.position(row)}: its compressed body cannot be"
-                f" unpacked: {error}"
-            ) from error
-        bodies.append(unpacked)
-    return pa.array(bodies, pa.binary())

@@ -19,7 +19,7 @@ from aerobee.spark.damage import STRICT
 from aerobee.spark.decode import Decoder
 from aerobee.spark.entry_plan import QUEUES_PER_WINDOW, EntryPiece
 from aerobee.spark.errors import DataLost, ExportFailed
-from aerobee.spark.export_bodies import unpacked
+from aerobee.spark.export_bodies import unpacked_batches
 from aerobee.spark.export_damage import DAMAGE_HINT, LeftOut
 from aerobee.spark.export_disk import sync
 from aerobee.spark.export_files import PartitionedFiles
@@ -178,7 +178,7 @@ def _write(
             if not task.decompress:
                 files.add(partition, batch, size, times)
                 continue
-            for part in unpacked(batch):
+            for part in unpacked_batches(batch):
                 files.add(partition, part, part.nbytes, times)
     written = files.close()
     sync(folder)

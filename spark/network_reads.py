@@ -62,7 +62,7 @@ def network_batches(
     for broker, records in found:
         if broker not in decoders:
             decoders[broker] = decoder_of(broker)
-        yield decoders[broker].decode(records)
+        yield from decoders[broker].batches(decoders[broker].checked(records))
 
 
 def network_records(

@@ -140,7 +140,8 @@ def _decoded(
     chunks: Iterator[Records], decoder: Decoder, damage: Damage
 ) -> Iterator[pa.RecordBatch]:
     for records in chunks:
-        yield from damage.each(decoder.decode, records)
+        for good in damage.each(decoder.checked, records):
+            yield from decoder.batches(good)
         yield from damage.rows(decoder.schema)
     yield from damage.rows(decoder.schema)
 

@@ -13,7 +13,7 @@ import zstandard
 from support.stores import Stored, pack_record, properties, tag_hash
 
 from aerobee.remoting.errors import CorruptRecord
-from aerobee.spark import decode
+from aerobee.spark import unpacking
 from aerobee.spark.columns import arrow_schema
 from aerobee.spark.decode import Decoder
 from aerobee.spark.layout import SLACK_BYTES, Records
@@ -33,9 +33,8 @@ def records_of(*messages: Stored) -> Records:
 
 def bodies(records: Records, *, decompress: bool) -> list[bytes]:
     """The body column."""
-    batch = Decoder(arrow_schema(["body"]), decompress=decompress).decode(records)
-    values: list[bytes] = batch["body"].to_pylist()
-    return values
+    decoder = Decoder(arrow_schema(["body"]), decompress=decompress)
+    return [body for batch in decoder.batches(records) for body in batch["body"].to_pylist()]
 
 
 def test_compressed_bodies_stay_as_stored_unless_asked() -> None:
@@ -54,17 +53,33 @@ def test_compressed_bodies_stay_as_stored_unless_asked() -> None:
     assert bodies(records, decompress=True) == [text] * 4 + [body for body, _ in packed[4:]]
 
 
-def test_body_that_cannot_be_unpacked_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Damaged ones and bombs: the position leads to the record."""
-    first = Stored(body=b"x")
-    at = 5000 + len(pack_record(first, 0, 0))
-    message = rf"record at log position {at}: its compressed body cannot be unpacked"
-    with pytest.raises(CorruptRecord, match=message):
-        bodies(records_of(first, Stored(body=b"no zlib", sys_flag=1)), decompress=True)
-    monkeypatch.setattr(decode, "BODY_BYTES_MAX", 1000)
-    bomb = Stored(body=zlib.compress(bytes(100_000)), sys_flag=1)
-    with pytest.raises(CorruptRecord, match=message):
-        bodies(records_of(first, bomb), decompress=True)
+@pytest.mark.parametrize("room", [64 << 20, 100, 1])
+def test_body_that_cannot_be_unpacked_stays_as_it_is_stored(
+    room: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Lies and bombs harm themselves alone; batches are cut where they grow, in their order."""
+    monkeypatch.setattr(unpacking, "UNPACKED_BYTES_MAX", room)
+    monkeypatch.setattr(unpacking, "BODY_BYTES_MAX", 1000)
+    bomb = zlib.compress(bytes(1001))
+    sent = [
+        (b"plain", 0),
+        (b"no zlib", 1),
+        (zlib.compress(b"packed" * 30), 1),
+        (bomb, 1),
+        (zlib.compress(b"cut off")[:-3], 1),
+        (b"no lz4", 1 | 0x100),
+        (b"no zstd", 1 | 0x200),
+        (b"", 1 | 0x200),
+        (b"unknown", 1 | 0x700),
+        (zlib.compress(b"more"), 1),
+    ]
+    records = records_of(*(Stored(body=body, sys_flag=flag) for body, flag in sent))
+    names = ["queue_offset", "sys_flag", "body"]
+    batches = list(Decoder(arrow_schema(names), decompress=True).batches(records))
+    rows = [tuple(row.values()) for batch in batches for row in batch.to_pylist()]
+    sent[2], sent[9] = (b"packed" * 30, 1), (b"more", 1)
+    assert rows == [(number, flag, body) for number, (body, flag) in enumerate(sent)]
+    assert (len(batches) == 1) == (room > 1000)
 
 
 def test_wild_timestamps_do_not_wrap() -> None:
@@ -134,13 +149,13 @@ def test_checksums_are_compared_on_request() -> None:
     """One flipped bit is told with its record's position."""
     records = records_of(Stored(), Stored(body=b"x" * 300))
     schema = arrow_schema(["topic"])
-    assert len(Decoder(schema, verify_crc=True).decode(records)) == 2
+    assert Decoder(schema, verify_crc=True).checked(records) is records
     data = records.data.copy()
     data[int(records.body_at[1]) + 7] ^= 1
     damaged = Records(data, records.base, records.starts, records.sizes)
-    assert len(Decoder(schema).decode(damaged)) == 2
+    assert Decoder(schema).checked(damaged) is damaged
     with pytest.raises(CorruptRecord, match=f"log position {records.position(1)}: its body has"):
-        Decoder(schema, verify_crc=True).decode(damaged)
+        Decoder(schema, verify_crc=True).checked(damaged)
 
 
 def test_hash_of_tags_is_java_s() -> None:

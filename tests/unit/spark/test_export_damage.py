@@ -13,7 +13,7 @@ from support.exports import go_on, visible
 from support.stores import Stored, StoreWriter
 
 from aerobee.remoting.errors import CorruptRecord
-from aerobee.spark import export, export_bodies
+from aerobee.spark import export, export_bodies, unpacking
 from aerobee.spark.export_lake import Lake
 
 pytestmark = pytest.mark.usefixtures("inline", "loops")
@@ -131,7 +131,7 @@ def test_body_that_grows_too_large_is_exported_as_it_is_stored(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A bomb is no message that anybody could read."""
-    monkeypatch.setattr(export_bodies, "BODY_BYTES_MAX", 1000)
+    monkeypatch.setattr(unpacking, "BODY_BYTES_MAX", 1000)
     bomb = zlib.compress(bytes(1001))
     writer = StoreWriter(tmp_path / "store", 1 << 15)
     writer.append(Stored(body=bomb, sys_flag=1))

@@ -11,7 +11,7 @@ import pytest
 
 from aerobee.client import Message, Producer
 from aerobee.client.cluster import Cluster
-from aerobee.spark import network_pulls, network_reads
+from aerobee.spark import network_pulls, network_reads, unpacking
 from aerobee.spark.columns import COLUMNS, CORRUPT, arrow_schema
 from aerobee.spark.damage import STRICT
 from aerobee.spark.decode import Decoder
@@ -121,6 +121,23 @@ def test_same_rows_as_the_stores_have(cluster: ClusterThread, options: dict[str,
     rows = pulled(cluster, **options)
     assert rows == stored(cluster, **options)
     assert len(rows) > 60
+
+
+def test_body_that_cannot_be_unpacked_harms_itself_alone(
+    cluster: ClusterThread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It comes as it is stored, with its bit in `sys_flag`, and so do all others as they should."""
+    plain, whole = pulled(cluster), pulled(cluster, decompress="true")
+    longest = max(len(row["body"]) for row in whole if row["sys_flag"] & 1)
+    monkeypatch.setattr(unpacking, "BODY_BYTES_MAX", longest - 1)
+    monkeypatch.setattr(unpacking, "UNPACKED_BYTES_MAX", 1000)
+    expected = [
+        old if row["sys_flag"] & 1 and len(row["body"]) == longest else row
+        for old, row in zip(plain, whole, strict=True)
+    ]
+    assert expected != whole
+    assert pulled(cluster, decompress="true") == expected
+    assert stored(cluster, decompress="true") == expected
 
 
 def test_times_are_exact(cluster: ClusterThread) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import shutil
+import zlib
 from pathlib import Path
 
 import pytest
@@ -145,6 +146,18 @@ def test_reader_goes_to_tasks_and_reports(store: Growing) -> None:
     assert list(reader.read(None)) == []
     reader.stop()
     reader.stop()
+
+
+@pytest.mark.parametrize("mode", ["FAILFAST", "DROPMALFORMED"])
+def test_body_that_cannot_be_unpacked_does_not_stop_a_stream(store: Growing, mode: str) -> None:
+    """Its producer said that it is compressed, and nobody could ever read on: it comes as it is."""
+    for body, flag in ((b"a", 0), (b"no zlib", 1), (zlib.compress(b"packed"), 1), (b"z", 0)):
+        store.writer.append(Stored(body=body, sys_flag=flag))
+    store.add(0)
+    checkpoint = Checkpoint()
+    options = {"startingOffsets": "earliest", "decompress": "true", "mode": mode}
+    run(reader_of(store.root, **options), checkpoint)
+    assert [row["body"] for row in checkpoint.rows()] == [b"a", b"no zlib", b"packed", b"z"]
 
 
 def test_deleted_topic_ends_the_query_or_is_forgotten(store: Growing) -> None:
