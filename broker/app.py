@@ -7,6 +7,7 @@ import logging
 import socket
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -142,6 +143,7 @@ class Broker:
         await self._tasks.close()
         self.context.delays.stop()
         await self.context.registration.stop()
+        await self._answer_all()
         await self._close_servers()
         self.context.tick.commit()
         if self._pool is not None:
@@ -153,6 +155,20 @@ class Broker:
         unsaved = self._tables.save_delay_offsets_now(self.context.delays) or unsaved
         if unsaved is not None:
             raise unsaved
+
+    async def _answer_all(self) -> None:
+        """Commit, and answer whoever waits for the disk, before the connections are closed.
+
+        Else those producers would send the same again to another broker. Bounded by the time-out
+        of a synchronous flush; whoever sends meanwhile takes his chance.
+        """
+        answered = asyncio.Event()
+        self.context.tick.commit()
+        self.context.tick.when_durable(lambda flushed: answered.set())
+        with suppress(TimeoutError):
+            await asyncio.wait_for(
+                answered.wait(), self.store.settings.sync_flush_timeout_ms / 1000
+            )
 
     def _apply(self, settings: BrokerSettings) -> None:
         """Make anew what was made from settings, after the parts that it is made of."""

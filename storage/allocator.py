@@ -87,6 +87,10 @@ class Allocator:
         else:
             self._set_ask_at(position)
 
+    def is_preparing(self, segment: Segment) -> bool:
+        """Whether the helper may be writing zeros behind `ready` of a file."""
+        return self._ordered is segment
+
     def limit_window(self, room_bytes: int) -> None:
         """Prepare no further ahead than `room_bytes`, but for the small step that a write needs."""
         most = self._settings.window_bytes

@@ -1,4 +1,4 @@
-"""RocketMQ's checkpoint: up to which store time log, queues and index are on the disk."""
+"""RocketMQ's checkpoint: up to where log, queues and index are on the disk."""
 
 import struct
 from dataclasses import dataclass
@@ -11,18 +11,20 @@ from aerobee.storage.layout import CHECKPOINT
 CHECKPOINT_BYTES: Final = 4096
 SLACK_MS: Final = 3000  # clocks and threads of the writer are not exact to the millisecond
 
-_TIMES: Final = struct.Struct(">5q")
+_NUMBERS: Final = struct.Struct(">6q")
+_OLD_BYTES: Final = 40  # before RocketMQ 5.5 there were five
 
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """Five numbers at the start of a 4 KiB file (StoreCheckpoint.java); times in milliseconds."""
+    """Six numbers at the start of a 4 KiB file (StoreCheckpoint.java); times in milliseconds."""
 
     log_timestamp: int = 0  # every message stored until then is on the disk
     queue_timestamp: int = 0  # ... and so are their queue entries
     index_timestamp: int = 0
     master_flushed_position: int = 0
     confirm_position: int = 0
+    queue_position: int = 0  # every entry of a record before it is on the disk; 0: not known
 
     @property
     def safe_timestamp(self) -> int:
@@ -31,26 +33,30 @@ class Checkpoint:
 
 
 def read_checkpoint(files: Files, root: Path) -> Checkpoint:
-    """Read the checkpoint of a store; a missing or short one counts as all zeros."""
+    """Read the checkpoint of a store; a missing or short one counts as all zeros.
+
+    One of five numbers, and one of an older RocketMQ, has the sixth 0.
+    """
     data = files.read_all(root / CHECKPOINT, CHECKPOINT_BYTES) or b""
-    if len(data) < _TIMES.size:
+    if len(data) < _OLD_BYTES:
         return Checkpoint()
-    return Checkpoint(*_TIMES.unpack_from(data))
+    return Checkpoint(*_NUMBERS.unpack_from(data.ljust(_NUMBERS.size, b"\0")))
 
 
 def write_checkpoint(files: Files, root: Path, checkpoint: Checkpoint, *, sync: bool) -> None:
-    """Write the checkpoint in place: 40 bytes of one sector are never torn."""
+    """Write the checkpoint in place: 48 bytes of one sector are never torn."""
     fd = files.open(root / CHECKPOINT, create=True)
     try:
         files.resize(fd, CHECKPOINT_BYTES)
         files.write(
             fd,
-            _TIMES.pack(
+            _NUMBERS.pack(
                 checkpoint.log_timestamp,
                 checkpoint.queue_timestamp,
                 checkpoint.index_timestamp,
                 checkpoint.master_flushed_position,
                 checkpoint.confirm_position,
+                checkpoint.queue_position,
             ),
             0,
         )

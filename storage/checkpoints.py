@@ -97,5 +97,6 @@ class Checkpoints:
             log_timestamp=timestamp,
             queue_timestamp=timestamp,
             confirm_position=position,
+            queue_position=position,
         )
         return self.latest

@@ -296,6 +296,8 @@ class CommitLog:
             following = self._segments.after(tail)
             if following is None or following.ready < following.base + size + BLANK_BYTES:
                 raise self._no_room(size)
+        if self.position + BLANK_BYTES > tail.ready and self._allocator.is_preparing(tail):
+            raise self._no_room(BLANK_BYTES)  # or the helper zeroes it: the log would end there
         self.commit()
         try:  # by pwrite: the place may lie beyond the prepared space
             tail.write(self.position, BLANK.pack(tail.end - self.position, BLANK_MAGIC))

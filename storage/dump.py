@@ -165,6 +165,7 @@ def _dump_checkpoint(path: Path) -> Iterator[str]:
     yield f"index until    {_time(checkpoint.index_timestamp)}"
     yield f"master flushed {checkpoint.master_flushed_position}"
     yield f"confirmed      {checkpoint.confirm_position}"
+    yield f"queues flushed {checkpoint.queue_position}"
 
 
 def _dump_progress(path: Path) -> Iterator[str]:

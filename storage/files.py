@@ -12,6 +12,7 @@ import mmap
 import os
 import resource
 import select
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -23,6 +24,9 @@ ZERO_STEP_BYTES: Final = 64 * 1024
 
 FALLOC_FL_KEEP_SIZE: Final = 1
 FALLOC_FL_PUNCH_HOLE: Final = 2
+AT_FDCWD: Final = -100
+STATX_MNT_ID: Final = 0x1000  # since Linux 5.8
+STATX_MNT_ID_UNIQUE: Final = 0x4000  # since 6.8
 BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 MAPS_MAX: Final = Path("/proc/sys/vm/max_map_count")
 
@@ -112,6 +116,14 @@ class Files:
             return BOOT_ID.read_bytes().strip()[:36]
         except OSError:
             return b""
+
+    def mount(self, path: Path) -> tuple[int, int]:
+        """Return numbers of the device and of the mount of a path; 0 for what nobody can tell.
+
+        A file system that was unmounted and mounted again has another mount number for certain
+        since Linux 6.8; before, a number that is free again may be given once more.
+        """
+        return path.stat().st_dev, mount_number(path)
 
     def maps_max(self) -> int:
         """Return how many maps a process may have, 65,530 where that cannot be told."""
@@ -232,6 +244,20 @@ def punch_hole(fd: int, at: int, count: int) -> bool:
     mode = ctypes.c_int(FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE)
     result: int = call(ctypes.c_int(fd), mode, ctypes.c_int64(at), ctypes.c_int64(count))
     return result == 0
+
+
+def mount_number(path: Path) -> int:
+    """Return the kernel's number of the mount of a path (statx), 0 where it has none."""
+    call = getattr(ctypes.CDLL(None), "statx", None)
+    if call is None:
+        return 0
+    for wanted in (STATX_MNT_ID_UNIQUE, STATX_MNT_ID):
+        found = ctypes.create_string_buffer(256)
+        name = ctypes.c_char_p(os.fsencode(path))
+        failed = call(ctypes.c_int(AT_FDCWD), name, ctypes.c_int(0), ctypes.c_uint(wanted), found)
+        if not failed and int.from_bytes(found.raw[0:4], sys.byteorder) & wanted:
+            return int.from_bytes(found.raw[144:152], sys.byteorder)
+    return 0
 
 
 def sync(fd: int) -> None:

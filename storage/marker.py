@@ -4,7 +4,10 @@ When a process dies, the page cache keeps what it has written; when the machine 
 So a position noted together with the kernel's boot id proves, while that id lasts, that all before
 it is in the files, and recovery has next to nothing to read. Layout of the 4 KiB, big-endian:
 
-    boot id 36 · zeros to 64 · position i64, its complement i64 · the same again
+    boot id 36 · zeros to 48 · device u64 · mount u64 · position i64, its complement i64 · the same
+
+A device that lost its cache while the machine ran (pulled out, unmounted by force) must have been
+mounted again: the note counts for one mount only.
 
 The two notes are written in turn, after every commit: one that a kill has torn does not match its
 complement, and the other is as old as one commit. After a failed sync both are wiped, and the word
@@ -23,6 +26,8 @@ MARKER_BYTES: Final = 4096
 BOOT_ID_BYTES: Final = 36
 
 _SLOTS_AT: Final = 64
+_MOUNT_AT: Final = 48
+_MOUNT: Final = struct.Struct(">QQ")
 _NOTE: Final = struct.Struct(">qq")
 _DOUBT_AT: Final = _SLOTS_AT + 2 * _NOTE.size
 _DOUBT: Final = struct.Struct(">8sq")
@@ -36,6 +41,7 @@ class Marker:
     def __init__(self, files: Files, root: Path) -> None:
         self._files = files
         self._path = root / WRITTEN
+        self._root = root
         self._boot = files.boot_id()
         self._map: mmap.mmap = _CLOSED
         self._slot = _SLOTS_AT
@@ -56,10 +62,15 @@ class Marker:
         return max(0, position) if word == _DOUBTED else None
 
     def _page(self) -> bytes:
-        """Return what the file holds, nothing if it is not of this boot."""
+        """Return what the file holds, nothing if it is not of this boot and mount."""
         data = self._files.read_all(self._path, MARKER_BYTES) or b""
-        of_this_boot = len(self._boot) == BOOT_ID_BYTES and data.startswith(self._boot)
-        return data if of_this_boot and len(data) == MARKER_BYTES else b""
+        if len(data) < MARKER_BYTES or len(self._boot) != BOOT_ID_BYTES:
+            return b""
+        ours = data.startswith(self._boot) and data[_MOUNT_AT:_SLOTS_AT] == self._mount()
+        return data if ours else b""
+
+    def _mount(self) -> bytes:
+        return _MOUNT.pack(*(number % 2**64 for number in self._files.mount(self._root)))
 
     def open(self, position: int) -> None:
         """Begin a fresh file with one note."""
@@ -69,6 +80,7 @@ class Marker:
         try:
             page = bytearray(MARKER_BYTES)
             page[: len(self._boot)] = self._boot
+            page[_MOUNT_AT:_SLOTS_AT] = self._mount()
             _NOTE.pack_into(page, _SLOTS_AT, position, ~position)
             _NOTE.pack_into(page, _SLOTS_AT + _NOTE.size, position, ~position)
             self._files.write(fd, bytes(page), 0)

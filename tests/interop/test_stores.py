@@ -55,6 +55,30 @@ def test_next_broker_reads_to_the_last_message(generations: str, tmp_path: Path)
             verify(store)
 
 
+def test_rocketmq_recovers_our_killed_store_by_its_checkpoint(tmp_path: Path) -> None:
+    """It does not even start so where `checkpoint` lacks the position up to which queues are."""
+    ledger = Ledger({"store-a": 4}, seed=20261122)
+    store = tmp_path / "store"
+    settings = {"mappedFileSizeCommitLog": str(SEGMENT_BYTES)}
+    with Aerobee(tmp_path / "aerobee", store=store, settings=settings) as cluster:
+        ledger.create(cluster)
+        ledger.write(cluster, MESSAGES)
+        deadline = time.monotonic() + 20
+        while not queues_are_noted(store):
+            assert time.monotonic() < deadline, "no checkpoint is written"
+            time.sleep(0.1)
+        cluster.kill_broker()
+    settings["enableAcceleratedRecovery"] = "true"
+    with RocketMQ(tmp_path / "rocketmq", store=store, settings=settings) as cluster:
+        ledger.check(cluster)
+
+
+def queues_are_noted(store: Path) -> bool:
+    """Whether the checkpoint says up to where queues are on the disk."""
+    path = store / "checkpoint"
+    return path.exists() and path.read_bytes()[40:48] > bytes(8)
+
+
 def verify(store: Path) -> None:
     """Let our own verifier look at the store that our broker closed."""
     command = [sys.executable, "-m", "aerobee.storage.verify", str(store)]

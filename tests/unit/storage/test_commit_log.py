@@ -198,3 +198,22 @@ def test_the_worked_example_of_the_format_is_true(tmp_path: Path) -> None:
     data = store.record_at(0)
     assert data is not None and bytes(data) == bytes.fromhex("".join(rows))
     store.close()
+
+
+def test_the_closing_blank_waits_for_the_helper(tmp_path: Path) -> None:
+    """Beyond the prepared space the helper may still be writing zeros; they would end the log."""
+    store = opened(small(tmp_path, window_bytes=16_384))
+    send(store)
+    log, allocator, tail = store.commit_log, store.allocator, store.segments.items[0]
+    allocator.prepare_now(tail.end, 16_384)  # the next file is ready, this one is not
+    tail.ready = log.position + 4
+    allocator._ordered = tail
+    log._set_limit()
+    with pytest.raises(LogBusy):
+        append(store, body=bytes(16_200))
+    assert tail.read(log.position, 8) == bytes(8) and log.position < tail.end
+    allocator._ordered = None  # the helper has ended, or has done its order
+    assert append(store, body=bytes(16_200)) == tail.end
+    store.commit_log.commit()
+    assert [len(body) for body in bodies(store)] == [5, 16_200]
+    store.close()

@@ -52,6 +52,37 @@ def test_a_single_wrong_bit_is_noticed(data: st.DataObject) -> None:
     assert decode_progress(good) == EXAMPLE
 
 
+def test_the_marker_counts_in_its_mount_only(tmp_path: Path) -> None:
+    """A device that was mounted again may have lost what was in memory, without a reboot."""
+
+    class Mounted(ForgetfulFiles):
+        numbers = (7, 1)
+
+        def mount(self, path: Path) -> tuple[int, int]:
+            """As told."""
+            return self.numbers
+
+    files = Mounted()
+    marker = Marker(files, tmp_path)
+    marker.open(100)
+    assert marker.read() == 100
+    files.numbers = (7, 2)
+    assert marker.read() is None
+    marker.doubt(50)
+    assert marker.doubted() is None, "there is no page cache left to be doubted"
+    files.numbers = (7, 1)
+    assert (marker.read(), marker.doubted()) == (None, 50)
+
+
+def test_a_mount_has_a_number() -> None:
+    """Linux since 5.8 tells it; another file system has another."""
+    device, number = Files().mount(Path("/proc"))
+    other = Files().mount(Path(__file__).parent)
+    assert (device, number) != other
+    if number:
+        assert Files().mount(Path("/proc/sys"))[1] > 0
+
+
 def test_the_marker_counts_in_its_boot_only(tmp_path: Path) -> None:
     """Another boot id, and the position proves nothing."""
     marker = Marker(ForgetfulFiles(1), tmp_path)

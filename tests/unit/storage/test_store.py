@@ -85,14 +85,36 @@ def test_a_clean_stop_flushes_what_came_during_a_sync(tmp_path: Path) -> None:
 
 def test_rocketmqs_other_times_survive(tmp_path: Path) -> None:
     """Index time and the master's position in the checkpoint are not ours to change."""
-    write_checkpoint(Files(), tmp_path, Checkpoint(1, 2, 3, 4, 5), sync=True)
+    write_checkpoint(Files(), tmp_path, Checkpoint(1, 2, 3, 4, 5, 6), sync=True)
     store = opened(small(tmp_path))
     send(store)
+    position = store.commit_log.committed
     store.close()
     checkpoint = read_checkpoint(Files(), tmp_path)
     assert (checkpoint.index_timestamp, checkpoint.master_flushed_position) == (3, 4)
+    assert (checkpoint.confirm_position, checkpoint.queue_position) == (position, position)
     (tmp_path / "checkpoint").write_bytes(b"short")
     assert read_checkpoint(Files(), tmp_path) == Checkpoint()
+
+
+def test_the_checkpoint_is_what_its_example_says(tmp_path: Path) -> None:
+    """Byte by byte, as RocketMQ 5.5 reads it; five numbers of an older one are read as well."""
+    text = (Path(__file__).parents[3] / "storage/FORMAT.md").read_text()
+    example = text[text.index("`checkpoint`, 4 KiB") :]
+    rows = [line.split("  ") for line in example.splitlines() if line.startswith("    0000")]
+    data = bytes.fromhex("".join(row[3] + row[4] for row in rows[:3]))
+    stamp = 1_700_000_000_000
+    checkpoint = Checkpoint(stamp, stamp, 0, 0, 109, 109)
+    write_checkpoint(Files(), tmp_path, checkpoint, sync=False)
+    written = (tmp_path / "checkpoint").read_bytes()
+    assert written == data + bytes(4096 - 48)
+    assert read_checkpoint(Files(), tmp_path) == checkpoint
+    golden = Path(__file__).parents[2] / "golden/stores/stopped"
+    stopped = bytes.fromhex((golden / "checkpoint.hex").read_text()).ljust(4096, b"\0")
+    (tmp_path / "checkpoint").write_bytes(stopped)  # of RocketMQ 5.5.0
+    assert read_checkpoint(Files(), tmp_path).queue_position == 31_920
+    (tmp_path / "checkpoint").write_bytes(data[:40])
+    assert read_checkpoint(Files(), tmp_path) == Checkpoint(stamp, stamp, 0, 0, 109)
 
 
 def test_topics_come_and_go(tmp_path: Path) -> None:
