@@ -33,6 +33,7 @@ from aerobee.broker.request_modes import RequestModeTable
 from aerobee.broker.routes import FAMILIES
 from aerobee.broker.settings import BrokerSettings
 from aerobee.broker.settings_changes import SettingsChanges
+from aerobee.broker.start import told
 from aerobee.broker.start.offsets import lower_offsets
 from aerobee.broker.tables import Tables
 from aerobee.broker.tick import Tick
@@ -44,6 +45,7 @@ from aerobee.remoting.net.certificates.sides import ServerTls
 from aerobee.remoting.net.client import ConnectionPool
 from aerobee.remoting.net.connection import Connection
 from aerobee.remoting.net.routes import Dispatcher
+from aerobee.remoting.net.said import tell_start
 from aerobee.remoting.net.server import Server
 from aerobee.remoting.net.tasks import Tasks
 from aerobee.remoting.record import host_bytes
@@ -107,6 +109,7 @@ class Broker:
     async def start(self) -> None:
         """Open the store, recover, bind the ports, tell the nameservers, serve."""
         loop = asyncio.get_running_loop()
+        tell_start(log, "broker", self.settings)
         if self.settings.enable_property_filter:
             await load_parser()
         self.store.open()
@@ -116,6 +119,14 @@ class Broker:
             await self._close_servers()
             self.store.close()
             raise
+        try:
+            await self._begin(loop)
+        except BaseException:  # it was cancelled, or ended by a signal: what is open is closed
+            await self.stop()
+            raise
+
+    async def _begin(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Tell the nameservers, and start what goes on beside the requests."""
         self._watch_store(loop)
         await self.context.registration.start()
         start = self._tasks.start
@@ -132,12 +143,14 @@ class Broker:
         start(tables.save_delay_offsets(self.live, self.context.delays), "delay offsets")
         start(self._start_http(), "http")
         self.context.delays.start()
+        told.serves(self.context, self.port)
         gc.collect()
         gc.freeze()
         gc.set_threshold(GEN0_THRESHOLD, *gc.get_threshold()[1:])
 
     async def stop(self) -> None:
         """Stop cleanly; what was acknowledged is on disk when this returns."""
+        began_s = told.stops(self.context)
         if self._http is not None:
             await self._http.stop()
         await self._tasks.close()
@@ -153,6 +166,7 @@ class Broker:
         unsaved = self._tables.save_now()  # a full disk is no reason to leave the log open
         self.store.close()
         unsaved = self._tables.save_delay_offsets_now(self.context.delays) or unsaved
+        told.stopped(self.context, began_s, unsaved)
         if unsaved is not None:
             raise unsaved
 

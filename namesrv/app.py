@@ -1,6 +1,7 @@
 """The nameserver as one object: what it is made of, in which order it starts and stops."""
 
 import logging
+import time
 from collections.abc import Callable
 from typing import Final
 
@@ -11,8 +12,10 @@ from aerobee.namesrv.processors import FAMILIES
 from aerobee.namesrv.route_table import RouteTable
 from aerobee.namesrv.settings import NamesrvSettings
 from aerobee.remoting.clocks import Lateness, steady_clock_ms
+from aerobee.remoting.net.addresses import format_address
 from aerobee.remoting.net.connection import Connection
 from aerobee.remoting.net.routes import Dispatcher
+from aerobee.remoting.net.said import tell_openness, tell_start
 from aerobee.remoting.net.server import Server, ServerStatistics
 from aerobee.remoting.net.tasks import Tasks
 
@@ -59,6 +62,7 @@ class NameServer:
 
         Raises KeptFileDamaged, TlsError, or OSError naming the address that cannot be had.
         """
+        tell_start(log, "namesrv", self.settings)
         self.kv.load()
         context = Context(self.settings, self.table, self.kv, self._clock_ms, self._clock_ms())
         dispatch = Dispatcher(context, FAMILIES, self._tasks.start)
@@ -71,12 +75,18 @@ class NameServer:
             limits=limits,
         )
         self._expiry.start()
-        log.debug("nameserver serves port=%d kv=%s", self.port, self.settings.kv_config_path)
+        listens = format_address(self.settings.bind_address or "0.0.0.0", self.port)
+        log.info("namesrv_serves listens=%s kv=%s", listens, self.settings.kv_config_path)
+        tell_openness(log, "namesrv", self.settings.bind_address, self.port)
 
     async def stop(self) -> None:
         """Finish what waits for the disk, then close every connection; harmless when repeated."""
         if self._server is None:
             return
+        began_s = time.monotonic()
+        brokers = len(self.table.brokers)
         self._expiry.stop()
         await self._tasks.finish(STOP_TIMEOUT_S)
         await self._server.close()
+        self._server = None
+        log.info("namesrv_stopped seconds=%.2f brokers=%d", time.monotonic() - began_s, brokers)

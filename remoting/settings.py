@@ -199,6 +199,18 @@ class ServerSettings(BaseSettings):
             text = "" if value is None else str(value)
             yield key, text.lower() if isinstance(value, bool) else text
 
+    def chosen(self) -> dict[str, str]:
+        """Return the keys whose values are not the defaults, secrets hidden."""
+        defaults = {
+            key: info.get_default(call_default_factory=True)
+            for key, info in zip(
+                self.keys().values(), type(self).model_fields.values(), strict=True
+            )
+        }
+        values = {key: getattr(self, name) for name, key in self.keys().items()}
+        shown = without_secrets(dict(self.items()))
+        return {key: shown[key] for key, value in values.items() if value != defaults[key]}
+
     @classmethod
     def _unkept(cls, key: str, value: _Given) -> str | None:
         """Say why a key cannot be passed over, None where it can."""

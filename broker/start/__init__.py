@@ -1,1 +1,1 @@
-"""What a broker looks at before it serves: promises of its settings, offsets of its groups."""
+"""What a broker looks at before it serves, and what it says of its start and its stop."""

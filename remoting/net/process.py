@@ -1,11 +1,20 @@
 """A server as a process of its own: on the fastest loop there is, until somebody ends it."""
 
 import asyncio
+import logging
+import os
 import signal
 from collections.abc import Callable, Coroutine
-from typing import Any, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 T = TypeVar("T")
+
+log = logging.getLogger(__name__)
+
+STOPS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+"""What asks for a clean stop: a service manager, Ctrl-C, a terminal that is closed."""
+IMPATIENT: Final = 3
+"""So many signals end the process at once, as a crash would; the next start recovers."""
 
 
 class Service(Protocol):
@@ -21,26 +30,66 @@ class Service(Protocol):
 def run(main: Coroutine[Any, Any, T]) -> T:
     """Run `main` to its end on uvloop, or on asyncio's own loop, slower but complete.
 
+    SIGTERM and SIGHUP cancel `main`, as Ctrl-C does, unless it handles them itself; when it has
+    cleaned up, SystemExit says so with the code that shells give: 128 and the signal's number.
+
     uvloop is loaded here, where a process begins, and nowhere else: an embedding program has chosen
     its loop already.
     """
     try:
         import uvloop
     except ImportError:  # no wheel for this platform
-        return asyncio.run(main)
-    return uvloop.run(main)
+        return asyncio.run(_cancelled_by_signals(main))
+    return uvloop.run(_cancelled_by_signals(main))
+
+
+async def _cancelled_by_signals(main: Coroutine[Any, Any, T]) -> T:
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    assert task is not None
+    ended_by: list[int] = []
+
+    def end(number: int) -> None:
+        ended_by.append(number)
+        task.cancel()
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(number, end, number)
+    try:
+        return await main
+    except asyncio.CancelledError:
+        if ended_by:
+            raise SystemExit(128 + ended_by[0]) from None
+        raise
 
 
 async def serve(service: Service, announcement: Callable[[], str]) -> None:
-    """Start, say so in one line on standard output, stop at SIGTERM or SIGINT.
+    """Start, say so in one line on standard output, stop at SIGTERM, SIGINT or SIGHUP.
 
-    `announcement` is asked once the service serves, when it knows its port. Raises what the
-    service's start raises.
+    `announcement` is asked once the service serves, when it knows its port. A second signal is told
+    that the stop is under way, a third ends the process. Raises what the service's start raises.
     """
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
+    asked: list[float] = []
+
+    def ask(number: signal.Signals) -> None:
+        asked.append(loop.time())
+        if len(asked) == 1:
+            log.info("stop_asked signal=%s", number.name)
+            stop.set()
+        elif len(asked) < IMPATIENT:
+            seconds = loop.time() - asked[0]
+            log.warning(
+                "stop_under_way signal=%s seconds=%.1f: one more signal ends the process at once",
+                number.name,
+                seconds,
+            )
+        else:
+            log.error("stop_cut_short signal=%s: the next start recovers", number.name)
+            os._exit(128 + number)
+
+    for number in STOPS:
+        loop.add_signal_handler(number, ask, number)
     await service.start()
     print(announcement(), flush=True)
     await stop.wait()

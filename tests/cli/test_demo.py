@@ -1,8 +1,10 @@
 """`aerobee demo`, smaller than life: the same story, the same balance, Spark's count included."""
 
 import re
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -45,3 +47,29 @@ def test_a_folder_with_files_is_refused(tmp_path: Path) -> None:
     assert result.exit_code == 2
     wanted = "name a folder that does not exist, or is empty"
     assert result.stderr == f"error: {tmp_path} is not empty: {wanted}\n"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_demonstration_that_is_ended_stops_its_servers(
+    number: signal.Signals, tmp_path: Path
+) -> None:
+    """As Ctrl-C does: what it leaves is a store that was closed, not one that crashed."""
+    root = tmp_path / "demo"
+    with subprocess.Popen(
+        [
+            *(sys.executable, "-c", "from aerobee.cli.main import main; main()", "demo"),
+            *("--messages", "10000000", "--no-spark", "--dir", str(root)),
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    ) as child:
+        store = root / "broker-a"
+        for _ in range(1000):
+            if list(store.glob("commitlog/*")) or child.poll() is not None:
+                break
+            time.sleep(0.02)
+        assert (store / "abort").exists()
+        child.send_signal(number)
+        child.communicate(timeout=60)
+    assert child.returncode == 128 + number
+    assert not (store / "abort").exists()

@@ -52,7 +52,7 @@ def broker(tmp_path: Path) -> "Iterator[subprocess.Popen[str]]":
     child.communicate()
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_broker_says_one_line_and_stops_on_a_signal(
     number: signal.Signals, broker: "subprocess.Popen[str]", tmp_path: Path
 ) -> None:
@@ -67,6 +67,32 @@ def test_a_broker_says_one_line_and_stops_on_a_signal(
     output, errors = broker.communicate(timeout=TIMEOUT_S)
     assert (output, broker.returncode) == ("", 0), errors
     assert not (tmp_path / "store" / "abort").exists()
+    lines = dict(line.split(maxsplit=5)[4:] for line in errors.splitlines())
+    assert "version=" in lines["broker_starts"] and "httpPort='-1'" in lines["broker_starts"]
+    assert "listens=0.0.0.0:" in lines["broker_serves"] and "broker_is_open" in lines
+    assert lines["stop_asked"] == f"signal={number.name}"
+    assert "clean=true unsaved=nothing" in lines["broker_stopped"]
+
+
+def test_a_stop_that_hangs_is_told_and_cut_short_by_a_third_signal(tmp_path: Path) -> None:
+    """Whoever presses Ctrl-C again hears why it takes so long, and has the last word."""
+    code = (
+        "import asyncio, logging; from aerobee.remoting.net import process\n"
+        "logging.basicConfig(level='INFO')\n"
+        "class Slow:\n"
+        "    async def start(self): pass\n"
+        "    async def stop(self): await asyncio.sleep(60)\n"
+        "process.run(process.serve(Slow(), lambda: 'serves'))\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as child:
+        assert child.stdout is not None and child.stderr is not None
+        assert child.stdout.readline() == "serves\n"
+        for word in ("stop_asked", "stop_under_way", "stop_cut_short"):
+            child.send_signal(signal.SIGTERM)
+            assert word in child.stderr.readline()
+        assert child.wait(TIMEOUT_S) == 128 + signal.SIGTERM
 
 
 def test_a_second_broker_on_the_store_is_told_so(

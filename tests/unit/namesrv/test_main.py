@@ -21,9 +21,9 @@ def start(*arguments: str) -> "subprocess.Popen[str]":
     )
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_it_says_where_it_serves_and_stops_cleanly(tmp_path: Path, number: signal.Signals) -> None:
-    """One line, then nothing until the signal; exit code 0."""
+    """One line to its caller, in the log what runs and how it ended; exit code 0."""
     config = tmp_path / "namesrv.conf"
     config.write_text(f"listenPort=0\nbindAddress=127.0.0.1\nkvConfigPath={tmp_path}/kv.json\n")
     with start("-c", str(config)) as process:
@@ -31,7 +31,23 @@ def test_it_says_where_it_serves_and_stops_cleanly(tmp_path: Path, number: signa
         assert re.fullmatch(r"namesrv serves on 127\.0\.0\.1:\d+\n", process.stdout.readline())
         process.send_signal(number)
         out, errors = process.communicate(timeout=20)
-    assert (out, errors, process.returncode) == ("", "", 0)
+    assert (out, process.returncode) == ("", 0)
+    events = [line.split()[4] for line in errors.splitlines()]
+    assert events == ["namesrv_starts", "namesrv_serves", "stop_asked", "namesrv_stopped"]
+    assert " INFO " in errors and "version=" in errors and f"kvConfigPath='{tmp_path}" in errors
+    assert f"signal={number.name}" in errors
+
+
+def test_a_nameserver_that_is_open_to_everybody_says_so(tmp_path: Path) -> None:
+    """The line that names 127.0.0.1 is where to dial; the log says who else can."""
+    config = tmp_path / "namesrv.conf"
+    config.write_text(f"listenPort=0\nkvConfigPath={tmp_path}/kv.json\n")
+    with start("-c", str(config)) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.terminate()
+        _, errors = process.communicate(timeout=20)
+    assert " WARNING " in errors and "namesrv_is_open listens=0.0.0.0:" in errors
 
 
 def test_what_is_wrong_is_said_in_one_line(tmp_path: Path) -> None:
@@ -41,7 +57,8 @@ def test_what_is_wrong_is_said_in_one_line(tmp_path: Path) -> None:
     config.write_text(f"listenPort=0\nkvConfigPath={tmp_path}/kv.json\nlistnPort=1\n")
     with start("-c", str(config)) as process:
         out, errors = process.communicate(timeout=20)
-    warning, error = errors.splitlines()
+    warning, starts, error = errors.splitlines()
+    assert "namesrv_starts" in starts
     assert "listnPort" in warning
     assert "listenPort" in warning
     assert error.startswith("error: cannot read")

@@ -1,0 +1,57 @@
+"""What a broker logs of its start and its stop, so that a log alone says what it was doing."""
+
+import logging
+import time
+
+from aerobee.broker.context import Context
+from aerobee.remoting.net.addresses import format_address
+from aerobee.remoting.net.said import tell_openness
+from aerobee.storage.layout import ABORT
+
+log = logging.getLogger(__name__)
+
+
+def serves(ctx: Context, port: int) -> None:
+    """Say where the broker listens, whom it registers with, and what its store holds."""
+    settings, statistics = ctx.settings, ctx.store.statistics()
+    log.info(
+        "broker_serves name=%s cluster=%s address=%s listens=%s nameservers=%s store=%s"
+        " log_begin=%d log_end=%d topics=%d groups=%d",
+        settings.broker_name,
+        settings.broker_cluster_name,
+        ctx.registration.address,
+        format_address(settings.bind_address or "0.0.0.0", port),
+        ";".join(settings.nameservers) or "none",
+        settings.store_path_root_dir,
+        statistics.log_begin,
+        statistics.position,
+        len(ctx.topics),
+        len(ctx.groups),
+    )
+    tell_openness(log, "broker", settings.bind_address, port)
+    if statistics.refusal is not None:
+        log.error("broker_takes_no_messages reason=%s", statistics.refusal)
+    if not settings.nameservers:
+        log.warning("broker_without_nameserver: clients find it through namesrvAddr alone")
+
+
+def stops(ctx: Context) -> float:
+    """Say that a stop has begun and what is to be done; return when, for `stopped`."""
+    statistics = ctx.store.statistics()
+    log.info("broker_stops unflushed_bytes=%d", statistics.unflushed_bytes)
+    return time.monotonic()
+
+
+def stopped(ctx: Context, began_s: float, unsaved: OSError | None) -> None:
+    """Say how a stop has ended: what is on the disk, and whether a start will have to recover."""
+    statistics, root = ctx.store.statistics(), ctx.settings.store_path_root_dir
+    clean = not (root / ABORT).exists()
+    log.log(
+        logging.INFO if clean and unsaved is None else logging.ERROR,
+        "broker_stopped seconds=%.2f log_end=%d flushed=%d clean=%s unsaved=%s",
+        time.monotonic() - began_s,
+        statistics.position,
+        statistics.flushed_position,
+        str(clean).lower(),
+        unsaved or "nothing",
+    )

@@ -1,0 +1,41 @@
+"""What servers say of themselves when they start: version, settings, and who can reach them."""
+
+import logging
+import platform
+from importlib.metadata import PackageNotFoundError, version
+from typing import Final
+
+from aerobee.remoting.net.addresses import format_address
+from aerobee.remoting.settings import ServerSettings
+
+EVERYWHERE: Final = frozenset({"", "0.0.0.0", "::"})
+
+
+def package_version() -> str:
+    """Return the version of what runs, "unknown" where it was not installed."""
+    try:
+        return version("aerobee")
+    except PackageNotFoundError:
+        return "unknown"
+
+
+def tell_start(log: logging.Logger, what: str, settings: ServerSettings) -> None:
+    """Log who starts, and every setting that somebody has chosen; secrets stay hidden."""
+    log.info(
+        "%s_starts version=%s python=%s settings=%s",
+        what,
+        package_version(),
+        platform.python_version(),
+        " ".join(f"{key}={value!r}" for key, value in settings.chosen().items()) or "defaults",
+    )
+
+
+def tell_openness(log: logging.Logger, what: str, host: str, port: int) -> None:
+    """Warn where whoever is in the network can use a server: it asks nobody who he is."""
+    if host in EVERYWHERE:
+        log.warning(
+            "%s_is_open listens=%s: on every interface, without authentication;"
+            " bindAddress=127.0.0.1 or a firewall closes it",
+            what,
+            format_address(host or "0.0.0.0", port),
+        )
