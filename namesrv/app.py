@@ -45,6 +45,7 @@ class NameServer:
         self._expiry = Expiry(self.table, settings.scan_interval_ms, Lateness(clock_ms))
         self._tasks = Tasks()
         self._server: Server | None = None
+        self._stopped = False
 
     @property
     def port(self) -> int:
@@ -81,12 +82,12 @@ class NameServer:
 
     async def stop(self) -> None:
         """Finish what waits for the disk, then close every connection; harmless when repeated."""
-        if self._server is None:
+        if self._server is None or self._stopped:
             return
         began_s = time.monotonic()
         brokers = len(self.table.brokers)
         self._expiry.stop()
         await self._tasks.finish(STOP_TIMEOUT_S)
         await self._server.close()
-        self._server = None
+        self._stopped = True
         log.info("namesrv_stopped seconds=%.2f brokers=%d", time.monotonic() - began_s, brokers)

@@ -1,1 +1,1 @@
-"""What a broker looks at before it serves, and what it says of its start and its stop."""
+"""What a broker looks at before it serves, mends and says; and what it says of its stop."""
