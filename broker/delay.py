@@ -205,8 +205,8 @@ class DelayService:
             if wait_ms > 0 or not budget.left:
                 break
             try:
-                blank = size == BLANK_SIZE
-                budget.spend(0 if blank else self._store_again(position, level, offset))
+                nothing = size == BLANK_SIZE or self.progress.is_done(level, offset)
+                budget.spend(0 if nothing else self._store_again(position, level, offset))
             except LogBusy:
                 wait_ms = BUSY_WAIT_MS
                 break

@@ -22,6 +22,7 @@ from aerobee.storage.settings import StoreSettings
 
 if TYPE_CHECKING:
     from aerobee.storage.consume_queue import ConsumeQueue
+    from aerobee.storage.damage.spans import DamageTable
 
 log = logging.getLogger(__name__)
 
@@ -73,6 +74,7 @@ class CommitLog:
         self.committed = 0
         self.flushed_position = 0
         self.unclean = False  # log or queues end in leftovers that only recovery clears
+        self.damage: DamageTable | None = None  # None for a log that is whole
         self.losses = 0  # failed commits: what was appended before each of them is in no file
         self.note: Callable[[int], None] = lambda position: None  # called after every commit
         self.on_lost: Callable[[int], None] = lambda position: None  # what lies behind is no more
@@ -242,20 +244,32 @@ class CommitLog:
         segment = self._segments.find(position)
         if segment is None or position + count > min(self.committed, segment.end):
             return None
+        if self.damage is not None and self.damage.touches(position, position + count):
+            return None
         at = position - segment.base
         return segment.view[at : at + count]
 
     def file_at(self, position: int) -> tuple[memoryview, int, int] | None:
-        """Return a file as memory, its base, and how far it may be read, None for no file."""
+        """Return a file as memory, its base, and how far it may be read.
+
+        None for no file, and for a damaged one, of which `view` gives what is left.
+        """
         segment = self._segments.find(position)
         if segment is None:
+            return None
+        if self.damage is not None and self.damage.touches(segment.base, segment.end):
             return None
         return segment.view, segment.base, min(self.committed, segment.end)
 
     def read(self, position: int, count: int) -> bytes:
-        """Copy up to `count` committed bytes of one file; safe for any position."""
+        """Copy up to `count` committed bytes of one file; safe for any position.
+
+        Nothing of a damaged span is given out.
+        """
         segment = self._segments.find(position)
         if segment is None or position >= self.committed:
+            return b""
+        if self.damage is not None and self.damage.at(position) is not None:
             return b""
         return segment.read(position, min(count, self.committed - position))
 

@@ -16,6 +16,7 @@ from typing import Final
 
 from aerobee.remoting.record import Property, find_property
 from aerobee.storage.consume_queue import ConsumeQueue
+from aerobee.storage.damage.walk import records_over
 from aerobee.storage.delay_notes import (
     DURABLE_AT,
     LATEST_AT,
@@ -27,7 +28,7 @@ from aerobee.storage.delay_notes import (
     encode_page,
 )
 from aerobee.storage.layout import DELAYED
-from aerobee.storage.log_scan import SCHEDULE_TOPIC, LogScan, Scanned
+from aerobee.storage.log_scan import SCHEDULE_TOPIC, Scanned
 from aerobee.storage.segments import Segments
 from aerobee.storage.store import MessageStore
 
@@ -60,6 +61,7 @@ class DelayProgress:
         self._base = Note(0)  # what the files bore out when the store was opened
         self._candidate = Note(0)  # becomes the durable note when the disk has its position
         self.offsets: dict[int, int] = {}
+        self._done: dict[int, set[int]] = {}
         self.durable: Mapping[int, int] = {}  # what was delivered for certain, after power loss too
 
     @property
@@ -95,7 +97,7 @@ class DelayProgress:
         _raise(self.offsets, hint)
         waiting = any(self.waiting(level) for level in self._levels())
         if waiting and base.position < end:
-            _raise(self.offsets, self._delivered_since(base.position, end))
+            self._take_delivered(base.position, end)
         for level, offset in self.offsets.items():
             queue = self.queue(level)
             most = queue.max_offset if queue is not None else 0
@@ -114,7 +116,7 @@ class DelayProgress:
             self._open()
             return
         commit_log = self._store.commit_log
-        note = Note(commit_log.committed, dict(self.offsets))
+        note = Note(self._position(), dict(self.offsets))
         self._write(LATEST_AT, note)
         if commit_log.flushed_position >= self._candidate.position:
             self._write(DURABLE_AT, self._candidate)
@@ -135,8 +137,13 @@ class DelayProgress:
         if page is None:
             return Note(end)  # nothing was ever delivered by us
         sound = [note for note in decode_page(page) if note.position <= end]
-        begin = self._store.commit_log.begin
-        return max(sound, key=lambda note: note.position, default=Note(begin))
+        notes = sorted(sound, key=lambda note: note.position)
+        damage = self._store.commit_log.damage
+        best = notes[0] if notes else Note(self._store.commit_log.begin)
+        for note in notes[1:]:
+            if damage is None or not damage.touches(best.position, note.position):
+                best = note  # else it counts deliveries that the log has lost
+        return best
 
     def _renew(self, page: bytes, end: int) -> None:
         """Replace an old page, whose notes must not seem true when the log has grown again.
@@ -153,7 +160,7 @@ class DelayProgress:
     def _open(self) -> None:
         """Begin a fresh page; the old one is replaced in one step."""
         files, commit_log = self._store.files, self._store.commit_log
-        note = Note(commit_log.committed, dict(self.offsets))
+        note = Note(self._position(), dict(self.offsets))
         durable = note if commit_log.flushed_position >= note.position else self._base
         fresh = self.path.with_suffix(".tmp")
         files.remove(fresh)
@@ -173,20 +180,49 @@ class DelayProgress:
         data = encode_note(note)
         self._map[at : at + len(data)] = data
 
-    def _delivered_since(self, begin: int, end: int) -> dict[int, int]:
-        """Return by level one past the last offset that the log between says was delivered."""
-        found: dict[int, int] = {}
+    def _take_delivered(self, begin: int, end: int) -> None:
+        """Count what the log between says was delivered.
+
+        Where a damaged span lies between, it may have taken deliveries before others that are
+        there: those are made again, and the others remembered as done.
+        """
+        damage = self._store.commit_log.damage
+        delivered = self._delivered_since(begin, end)
+        if damage is None or not damage.touches(begin, end):
+            _raise(self.offsets, {level: max(found) + 1 for level, found in delivered.items()})
+            return
+        for level, found in delivered.items():
+            offset = self.offsets.get(level, 0)
+            while offset in found:
+                offset += 1
+            self.offsets[level] = offset
+            self._done[level] = {each for each in found if each > offset}
+
+    def is_done(self, level: int, offset: int) -> bool:
+        """Whether a message at or behind the next one was delivered before the log was damaged."""
+        return offset in self._done.get(level, ())
+
+    def _position(self) -> int:
+        """Return the position before which all deliveries are counted in the offsets."""
+        for level, found in list(self._done.items()):
+            if max(found, default=-1) < self.next_offset(level):
+                del self._done[level]
+        return self._base.position if self._done else self._store.commit_log.committed
+
+    def _delivered_since(self, begin: int, end: int) -> dict[int, set[int]]:
+        """Return by level the offsets that the log between says were delivered."""
+        found: dict[int, set[int]] = {}
         begin = max(begin, self._store.commit_log.begin)
-        if not _mentions(self._store.segments, begin, end):
+        if end <= begin or not _mentions(self._store.segments, begin, end):
             return found
-        for record in LogScan(self._store.segments, begin, check_crc=False):
+        for record in records_over(self._store.segments, begin, self._store.commit_log.damage):
             if record.position >= end:
                 break
             if _NEEDLE in record.buffer[record.properties_at : record.at + record.size]:
                 delivered = self._delivered(record)
                 if delivered is not None:
                     level, offset = delivered
-                    found[level] = max(found.get(level, 0), offset + 1)
+                    found.setdefault(level, set()).add(offset)
         return found
 
     def _delivered(self, record: Scanned) -> tuple[int, int] | None:

@@ -13,6 +13,8 @@ PROGRESS: Final = "aerobee.progress"  # ours: a position proven flushed and disp
 WRITTEN: Final = "aerobee.written"  # ours: a position proven written in this boot
 DOUBT: Final = "aerobee.doubt"  # ours: a sync has failed, and from where on that matters
 DELAYED: Final = "aerobee.delayed"  # ours: how far delayed messages have been delivered
+DAMAGE: Final = "aerobee.damage"  # ours: spans of the log that cannot be read
+MENDING: Final = "aerobee.mending"  # ours: queues that are being written again
 ABORT: Final = "abort"
 LOCK: Final = "lock"
 

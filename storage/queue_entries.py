@@ -1,19 +1,24 @@
 """The entries of one queue as they are read, through maps of its files."""
 
 import mmap
+import struct
 from collections import OrderedDict
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from aerobee.storage.files import Files
 from aerobee.storage.layout import ENTRY_BYTES, FileSpan, file_name, file_spans
-from aerobee.storage.queue_files import BLANK_SIZE, ENTRY
+from aerobee.storage.queue_files import BLANK_ENTRY, BLANK_SIZE, ENTRY
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
 OLD_MAPS_MAX: Final = 4  # files of one queue that stay mapped for readers far behind
+
+BLANKS_AT_ONCE: Final = 1024
+_SIZE: Final = struct.Struct(">i")
 
 NO_BUFFER: Final = mmap.mmap(-1, ENTRY_BYTES)
 """The `buffer` of a queue that has no file open to be written."""
@@ -125,27 +130,34 @@ class QueueEntries:
 
     def first_from(self, position: int) -> int:
         """Return the first offset whose message starts at a position of the log or behind it."""
-        low, high = self.min_offset, self.max_offset
-        while low < high:
-            middle = (low + high) // 2
-            begin, size, _ = self.entry(middle)
-            if size == BLANK_SIZE or begin < position:
-                low = middle + 1
-            else:
-                high = middle
-        return low
+        return self._first(lambda begin, size: begin >= position)
 
     def first_behind(self, position: int) -> int:
         """Return the first offset whose message ends behind a position of the log."""
+        return self._first(lambda begin, size: begin + size > position)
+
+    def _first(self, behind: Callable[[int, int], bool]) -> int:
+        """Return the first offset that is behind, by halves; never that of a blank entry."""
         low, high = self.min_offset, self.max_offset
         while low < high:
             middle = (low + high) // 2
-            begin, size, _ = self.entry(middle)
-            if size != BLANK_SIZE and begin + size > position:
+            known = self.after_blanks(middle, high)
+            if known == high or behind(*self.entry(known)[:2]):
                 high = middle
             else:
-                low = middle + 1
-        return low
+                low = known + 1
+        return self.after_blanks(low, self.max_offset)
+
+    def after_blanks(self, offset: int, high: int) -> int:
+        """Return the first offset from there on, and below `high`, that is no blank; or `high`."""
+        while offset < high:
+            buffer, at, count = self.run(offset, min(high - offset, BLANKS_AT_ONCE))
+            if _SIZE.unpack_from(buffer, at + 8)[0] != BLANK_SIZE:
+                return offset
+            if buffer[at : at + count * ENTRY_BYTES] != BLANK_ENTRY * count:
+                count = 1
+            offset += count
+        return high
 
     def last_position(self) -> int:
         """Return where the newest message starts, -1 in an empty queue."""

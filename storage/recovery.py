@@ -9,19 +9,31 @@ Where to begin is a matter of proof, tried from the latest position to the earli
 5. the log's first byte.
 
 Each proof is checked against the files; one that they contradict is dropped. From there every
-record is checked, queue entries are written where they are missing or wrong, and what follows the
-last sound record is forgotten (CommitLog.recoverNormally, recoverAbnormally).
+record is checked, and queue entries are written where they are missing or wrong
+(CommitLog.recoverNormally, recoverAbnormally).
+
+Nothing sound is removed, which is where this differs from RocketMQ: what cannot be read is a
+damaged span, the log goes on behind it, and it ends where nothing sound follows; never before a
+position that a proof names. Queues that have lost entries are written again by themselves.
 """
 
 import logging
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from aerobee.storage.checkpoint import Checkpoint
 from aerobee.storage.consume_queue import ConsumeQueue
 from aerobee.storage.consume_queues import ConsumeQueues
-from aerobee.storage.log_scan import HEAD, LogScan, Scanned, tags_code
+from aerobee.storage.damage.dispatch import Dispatcher
+from aerobee.storage.damage.keeping import describe
+from aerobee.storage.damage.known import take_known
+from aerobee.storage.damage.mending import Mender, MendingNote
+from aerobee.storage.damage.next_record import NextRecord
+from aerobee.storage.damage.spans import Damage, DamageTable
+from aerobee.storage.damage.walk import LogWalk
+from aerobee.storage.files import Files
+from aerobee.storage.log_scan import HEAD, LogScan
 from aerobee.storage.progress import Progress
 from aerobee.storage.queue_files import BLANK_SIZE
 from aerobee.storage.segments import Segments
@@ -42,6 +54,7 @@ class Evidence:
     checkpoint: Checkpoint
     progress: Progress | None
     written: int | None  # the marker's position, if it is of this boot
+    damage: tuple[Damage, ...] = ()  # spans that are known
 
 
 @dataclass(slots=True)
@@ -56,10 +69,7 @@ class Recovered:
     entries: int = 0  # written to queues
     truncated_queues: int = 0
     seconds: float = 0.0
-
-
-class _Gap(Exception):
-    """A queue lacks entries of messages older than where the scan began."""
+    mended: set[tuple[str, int]] = field(default_factory=set)  # queues that had lost entries
 
 
 class Recovery:
@@ -67,38 +77,46 @@ class Recovery:
 
     def __init__(
         self,
+        files: Files,
         segments: Segments,
         queues: ConsumeQueues,
         settings: StoreSettings,
         evidence: Evidence,
+        table: DamageTable,
         *,
         write: bool,
     ) -> None:
         self._segments = segments
         self._queues = queues
-        self._settings = settings
         self._evidence = evidence
         self._write = write
-        self._by_key: dict[tuple[bytes, int], ConsumeQueue] = {}
+        self._table = table
+        self._search = NextRecord(segments, queues)
+        self._floor = 0  # the log does not end before
+        self._mending_done = False
+        self._dispatcher = Dispatcher(
+            segments, queues, settings, table, self._mend_once, write=write
+        )
+        self._note = MendingNote(files, settings.root)
+        self._mender = Mender(segments, queues, table, self._search, self._dispatcher)
         self.result = Recovered()
 
     def run(self) -> Recovered:
-        """Recover; the queues have been loaded."""
+        """Recover; the queues have been loaded, and no file of the log has been changed yet."""
         started = time.monotonic()
         result = self.result
         if self._segments.items:
+            self._floor = take_known(
+                self._segments, self._table, self._search, self._evidence.damage,
+                self._evidence.progress,
+            )  # fmt: skip
             result.begun_at, result.proof = self._begin()
-            try:
-                self._replay(result.begun_at)
-            except _Gap as gap:
-                log.warning("recovery_restarts reason=%s", gap)
-                result.begun_at, result.proof = self._segments.begin, f"log begin ({gap})"
-                self._replay(result.begun_at)
-            if self._write:
-                self._segments.drop_after(result.position)
+            self._replay(result.begun_at)
         self._truncate_queues(result.position)
         for queue in self._queues:
             queue.trim(self._segments.begin)
+        describe(self._table, self._queues, self._dispatcher.holes)
+        result.entries = self._dispatcher.entries
         result.seconds = time.monotonic() - started
         return result
 
@@ -106,8 +124,10 @@ class Recovery:
         """Choose where to begin, with the name of the proof."""
         evidence, begin = self._evidence, self._segments.begin
         progress = evidence.progress
-        if progress is not None and not self._holds(progress):
-            return begin, "log begin (queues have lost entries)"
+        if progress is not None and not begin <= progress.position <= self._segments.end:
+            progress = None
+        if progress is not None:
+            self._mend_lacking(progress)
         newest = self._queues.max_end_position()
         written = evidence.written
         if (
@@ -115,8 +135,9 @@ class Recovery:
             and written >= (progress.position if progress is not None else begin)
             and self._lead_to(written)
         ):
+            self._floor = max(self._floor, written)
             return written, WRITTEN
-        if progress is not None and begin <= progress.position <= self._segments.end:
+        if progress is not None:
             return progress.position, FLUSHED
         if newest == 0:
             return begin, "log begin (no queues)"
@@ -134,25 +155,57 @@ class Recovery:
                     return segment.base, "timestamp" if evidence.aborted else "dispatched file"
         return begin, "log begin"
 
-    def _holds(self, progress: Progress) -> bool:
-        """Whether every queue still has what the progress file says it had."""
+    def _mend_lacking(self, progress: Progress) -> None:
+        """Write queues again that do not have what the progress file says they had."""
+        lacking = self._lacking(progress)
+        if not lacking or not self._write:
+            return
+        self._note.begin(lacking)
+        for queue in lacking:
+            self.result.mended.add((queue.topic, queue.queue_id))
+            self._mender.cut(queue)
+        self._mending_done = True  # a gap that is met now is none that this could mend
+        self._mender.run(self._segments.begin, progress.position, lacking)
+        self._dispatcher.finish()
+        self._mending_done = False
+        for queue in lacking:
+            max_offset = progress.queues.get((queue.topic, queue.queue_id), 0)
+            self._dispatcher.fill_up(queue, max_offset, progress.position)
+        self._note.end([queue for queue in lacking if queue.spans()])
+
+    def _lacking(self, progress: Progress) -> list[ConsumeQueue]:
+        """List the queues that do not have what the progress file says they had."""
         begin = self._segments.begin
-        if not begin <= progress.position <= self._segments.end:
-            return progress.position == begin
+        lacking = []
         for (topic, queue_id), max_offset in progress.queues.items():
             if max_offset == 0:
                 continue
-            queue = self._queues.find(topic, queue_id)
-            if queue is None or queue.max_offset < max_offset:
-                return False
-            if max_offset <= queue.min_offset:
-                continue
-            position, size, _ = queue.entry(max_offset - 1)
-            if position < begin or size == BLANK_SIZE:
-                continue
-            if position + size > progress.position or not self._is_record(position, size):
-                return False
-        return True
+            queue = self._queues.get(topic, queue_id)
+            if queue.max_offset >= max_offset:
+                if max_offset <= queue.min_offset:
+                    continue
+                position, size, _ = queue.entry(max_offset - 1)
+                if position < begin or size == BLANK_SIZE:
+                    continue
+                if position + size <= progress.position and (
+                    self._table.at(position) is not None or self._is_record(position, size)
+                ):
+                    continue
+            lacking.append(queue)
+        unfinished = (self._queues.find(*key) for key in self._note.read())
+        lacking += [queue for queue in unfinished if queue is not None and queue not in lacking]
+        return lacking
+
+    def _mend_once(self, queue: ConsumeQueue) -> None:
+        """Look for the messages that queues lack before where the scan began."""
+        if not self._mending_done:
+            self._mending_done = True
+            log.warning("queues_mended first=%s-%d", queue.topic, queue.queue_id)
+            before = {each: each.max_offset for each in self._queues}
+            self._mender.run(self._segments.begin, self.result.begun_at, None)
+            for each in self._queues:
+                if before.get(each) != each.max_offset:
+                    self.result.mended.add((each.topic, each.queue_id))
 
     def _is_record(self, position: int, size: int) -> bool:
         """Whether the log has a record of that size there, by its header alone."""
@@ -186,29 +239,16 @@ class Recovery:
 
     def _replay(self, begin: int) -> None:
         """Check every record from `begin` and bring the queues up to them."""
-        whole = begin == self._segments.begin
-        by_key = self._by_key
-        result = self.result
-        result.entries = 0
+        self._mending_done |= begin == self._segments.begin
+        dispatcher, result = self._dispatcher, self.result
         begin, records = self._check_in_bulk(begin)
-        scan = LogScan(self._segments, begin)
-        for record in scan:
+        walk = LogWalk(self._segments, begin, self._table, self._search, self._floor)
+        for record in walk:
             records += 1
-            if not record.queued:
-                continue
-            queue = by_key.get((record.prefix, record.queue_id))
-            if queue is None:
-                queue = self._queue_of(record)
-                if queue is None:
-                    continue
-            offset = record.queue_offset
-            if queue.min_offset <= offset < queue.max_offset and (
-                queue.entry(offset)[:2] == (record.position, record.size)
-            ):
-                continue
-            self._dispatch(queue, record, whole)
-        result.records = records
-        result.position, result.reason = scan.end, scan.reason
+            dispatcher.take(record)
+        dispatcher.finish()
+        result.records = records + self._mender.records
+        result.position, result.reason = walk.end, walk.reason
 
     def _check_in_bulk(self, begin: int) -> tuple[int, int]:
         """Check what the queues already cover many times faster; return where it ends, and records.
@@ -220,40 +260,6 @@ class Recovery:
         from aerobee.storage.bulk_check import sound_until
 
         return sound_until(self._segments, list(self._queues), begin)
-
-    def _queue_of(self, record: Scanned) -> ConsumeQueue | None:
-        """Find or make the queue of a record; None where its name cannot be one."""
-        try:
-            queue = self._queues.get(record.topic, record.queue_id)
-        except ValueError as error:
-            log.warning("record_skipped position=%d reason=%s", record.position, error)
-            return None
-        self._by_key[record.prefix, record.queue_id] = queue
-        return queue
-
-    def _dispatch(self, queue: ConsumeQueue, record: Scanned, whole: bool) -> None:
-        """Write the entry of one record, whatever the queue holds at that place."""
-        if not self._write:
-            return
-        offset = record.queue_offset
-        if offset < 0:
-            return
-        if offset < queue.min_offset:
-            if queue.max_offset > queue.min_offset:
-                return  # its file is gone, and so is every entry before it
-            queue.start_at(offset)
-        if offset < queue.max_offset and record.position > queue.end_position():
-            queue.truncate(offset)  # a topic that was deleted and made again
-        if offset > queue.max_offset:
-            if not whole:
-                raise _Gap(f"{queue.topic}-{queue.queue_id} lacks entries")
-            if queue.max_offset == queue.min_offset and not queue.spans():
-                queue.start_at(offset)
-            while queue.max_offset < offset:  # messages that the log lost, never to be read
-                queue.put(queue.max_offset, 0, BLANK_SIZE, 0)
-        code = tags_code(record, queue.topic, self._settings.delay_levels_ms)
-        queue.put(offset, record.position, record.size, code)
-        self.result.entries += 1
 
     def _truncate_queues(self, position: int) -> None:
         """Forget queue entries of messages that the log does not have."""

@@ -3,6 +3,7 @@
 import mmap
 from pathlib import Path
 
+from aerobee.remoting.record import BLANK, BLANK_MAGIC
 from aerobee.storage.files import Files
 from aerobee.storage.layout import file_name
 
@@ -12,12 +13,17 @@ class Segment:
 
     Invariants: the file always has its full size; everything from the last record to `ready` is
     zero and has disk space; beyond `ready` there may be a hole, which must not be touched through
-    the map. `ready` is counted from the start of the log, as every position is.
+    the map. `ready` is counted from the start of the log, as every position is. A file that is lost
+    (`stored` is 0) reads as zeros and is never mapped.
     """
 
-    __slots__ = ("_files", "_map", "_view", "_write", "base", "end", "fd", "path", "ready", "size")
+    __slots__ = (
+        "_files", "_map", "_view", "_write", "base", "end", "fd", "path", "ready", "size", "stored",
+    )  # fmt: skip
 
-    def __init__(self, files: Files, path: Path, base: int, size: int, *, write: bool) -> None:
+    def __init__(
+        self, files: Files, path: Path, base: int, size: int, *, write: bool, stored: int = -1
+    ) -> None:
         self._files = files
         self._write = write
         self._map: mmap.mmap | None = None
@@ -27,7 +33,8 @@ class Segment:
         self.size = size
         self.end = base + size
         self.ready = base
-        self.fd = files.open(path, write=write)
+        self.stored = size if stored < 0 else stored  # less where the file has lost its end
+        self.fd = files.open(path, write=write) if stored else -1
 
     @classmethod
     def create(cls, files: Files, directory: Path, base: int, size: int) -> "Segment":
@@ -47,7 +54,7 @@ class Segment:
     def map(self) -> mmap.mmap:
         """The whole file, mapped at first use."""
         if self._map is None:
-            self._map = self._files.map(self.fd, self.size, write=self._write)
+            self._map = self._files.map(self.fd, self.stored, write=self._write)
         return self._map
 
     @property
@@ -60,12 +67,42 @@ class Segment:
     def read(self, position: int, count: int) -> bytes:
         """Copy bytes out of the file; unlike the map this is safe over holes, too."""
         count = min(count, self.end - position)
+        if self.fd < 0:
+            return bytes(max(0, count))
         return self._files.read(self.fd, count, position - self.base)
 
     def next_data(self, position: int) -> int:
         """Return the first position from there on that is no hole, the end if all is."""
+        if self.fd < 0:
+            return self.end
         at = self._files.next_data(self.fd, position - self.base)
         return self.end if at is None else self.base + at
+
+    def is_zeros(self) -> bool:
+        """Whether the file has no byte but zeros."""
+        at = self.base
+        while (at := self.next_data(at)) < self.end:
+            data = self.read(at, 4 << 20)
+            if not data or data.count(0) != len(data):
+                return not data
+            at += len(data)
+        return True
+
+    def restore(self, *, closed: bool) -> None:
+        """Give a lost or shortened file its size back, as a hole.
+
+        One that is wholly lost and `closed` begins with a blank then: whoever reads the log goes on
+        in the next file.
+        """
+        fresh = self.fd < 0
+        if fresh:
+            self.fd = self._files.open(self.path, create=True)
+        self._files.resize(self.fd, self.size)
+        if fresh and closed:
+            self._files.write(self.fd, BLANK.pack(self.size, BLANK_MAGIC), 0)
+        self._files.sync(self.fd)
+        self._map = self._view = None
+        self.stored = self.size
 
     def write(self, position: int, data: bytes | memoryview) -> None:
         """Write through the file number; a hole gets disk space, or the call raises ENOSPC."""

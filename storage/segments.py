@@ -1,8 +1,10 @@
 """The ordered files of the log: load, find, roll, trim at both ends."""
 
 import logging
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
+from typing import Final
 
 from aerobee.storage.errors import StoreDamaged, WrongFileSize
 from aerobee.storage.files import Files
@@ -10,6 +12,8 @@ from aerobee.storage.layout import file_name, file_spans
 from aerobee.storage.segment import Segment
 
 log = logging.getLogger(__name__)
+
+LOST_FILES_MAX: Final = 100  # in a row; more are another log, not a loss
 
 
 class Segments:
@@ -21,31 +25,62 @@ class Segments:
         self.directory = directory
         self.segment_bytes = segment_bytes
         self.items: list[Segment] = []
+        self.lost: list[Segment] = []  # missing or too short
 
     def load(self) -> None:
-        """Open every file; an empty last one is removed, any other wrong size is an error."""
+        """Open every file; an empty last one is removed.
+
+        A file that is missing between two others, or is shorter than they are, reads as zeros, and
+        is in `lost`. Errors: WrongFileSize where that cannot be the settings' mistake, or is it;
+        StoreDamaged for names that no log of that file size has. Nothing is changed then.
+        """
         spans = file_spans(self.directory)
         if spans and spans[-1].size == 0 and self._write:  # made, but never given its length
             log.warning("log_file_removed file=%s reason=empty", spans[-1].path)
             self._files.remove(spans.pop().path)
+        size = self.segment_bytes
         for span in spans:
-            if span.size != self.segment_bytes:
+            if span.size > size or not any(each.size == size for each in spans):
                 raise WrongFileSize(
-                    f"{span.path} has {span.size} bytes, the settings say {self.segment_bytes}"
+                    f"{span.path} has {span.size} bytes, the settings say {size}"
                     " (mappedFileSizeCommitLog): set the size that the store was written with, or"
                     " restore the file"
                 )
         for before, after in pairwise(spans):
-            if after.begin != before.begin + self.segment_bytes:
+            missing, rest = divmod(after.begin - before.begin - size, size)
+            if rest or missing < 0 or missing > LOST_FILES_MAX:
                 raise StoreDamaged(
-                    f"the log file {file_name(before.begin + self.segment_bytes)} between"
-                    f" {before.path} and {after.path} is missing: restore it, or move the files on"
-                    " one side of the gap away"
+                    f"the log file {file_name(before.begin + size)} between {before.path} and"
+                    f" {after.path} is missing: restore it, or move the files on one side of the"
+                    " gap away"
                 )
         for span in spans:
-            self.items.append(
-                Segment(self._files, span.path, span.begin, self.segment_bytes, write=self._write)
+            while self.items and self.end < span.begin:
+                self.add_lost()
+            segment = Segment(
+                self._files, span.path, span.begin, size, write=self._write, stored=span.size
             )
+            self.items.append(segment)
+            if span.size < size:
+                self.lost.append(segment)
+
+    def add_lost(self) -> None:
+        """Count on a file that is not there: it reads as zeros until it is restored."""
+        path = self.directory / file_name(self.end)
+        segment = Segment(
+            self._files, path, self.end, self.segment_bytes, write=self._write, stored=0
+        )
+        self.items.append(segment)
+        self.lost.append(segment)
+
+    def restore_lost(self, end: int) -> None:
+        """Make the files that are lost, and give short ones their size; the log ends at `end`."""
+        for segment in self.lost:
+            log.warning("log_file_restored file=%s bytes=%d", segment.path, segment.stored)
+            segment.restore(closed=segment.end <= end)
+        if self.lost:
+            self.sync_names()
+            self.lost.clear()
 
     @property
     def begin(self) -> int:
@@ -97,10 +132,21 @@ class Segments:
         self._discard(segment)
         return segment.path
 
-    def drop_after(self, position: int) -> None:
-        """Remove every file that starts behind `position`."""
+    def drop_after(self, position: int, keep: Callable[[Path], Path]) -> None:
+        """Take every file that starts behind `position` out of the log.
+
+        One without a byte but zeros is removed, any other is given to `keep`, which moves it.
+        """
         while len(self.items) > 1 and self.items[-1].base > position:
-            self._discard(self.items.pop())
+            segment = self.items.pop()
+            if segment.is_zeros():
+                self._discard(segment)
+                continue
+            segment.close()
+            log.error(
+                "log_file_set_aside file=%s kept=%s reason='it lies behind the end of the log, %d'",
+                segment.path, keep(segment.path), position,
+            )  # fmt: skip
 
     def _discard(self, segment: Segment) -> None:
         segment.close()

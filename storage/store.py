@@ -8,7 +8,6 @@ Synchronous, and used by one thread. The broker watches `flusher.fileno()` and
 import logging
 import time
 from contextlib import suppress
-from dataclasses import dataclass
 
 from aerobee.storage.allocator import Allocator
 from aerobee.storage.checkpoint import read_checkpoint
@@ -16,6 +15,8 @@ from aerobee.storage.checkpoints import Checkpoints
 from aerobee.storage.commit_log import CommitLog
 from aerobee.storage.consume_queue import ConsumeQueue
 from aerobee.storage.consume_queues import ConsumeQueues
+from aerobee.storage.damage.keeping import Keeper, tell
+from aerobee.storage.damage.spans import Damage, DamageTable, read_damage
 from aerobee.storage.doubt.believing import believe_disk
 from aerobee.storage.doubt.note import Doubt
 from aerobee.storage.errors import LogUnavailable, StoreReadOnly
@@ -38,6 +39,7 @@ from aerobee.storage.search import (
 )
 from aerobee.storage.segments import Segments
 from aerobee.storage.settings import StoreSettings
+from aerobee.storage.statistics import StoreStatistics
 from aerobee.storage.sync_backends import DirectBackend, SyncBackend, best_backend
 from aerobee.storage.worker import Job
 from aerobee.storage.writing_start import WritingStart
@@ -46,30 +48,6 @@ log = logging.getLogger(__name__)
 
 CLOSE_TIMEOUT_S = 60.0
 CLEAN_INTERVAL_S = 10.0
-
-
-@dataclass(frozen=True, slots=True)
-class StoreStatistics:
-    """Counters and sizes at one moment; bytes and counts, times in milliseconds."""
-
-    position: int
-    committed: int
-    flushed_position: int
-    log_begin: int
-    log_files: int
-    queues: int
-    fsyncs: int
-    log_fsyncs: int
-    sync_timeouts: int
-    disk_used_ratio: float
-    writable: bool
-    refusal: str | None
-    earliest_store_timestamp: int | None
-
-    @property
-    def unflushed_bytes(self) -> int:
-        """How much of the log the disk does not have yet, as far as we know."""
-        return max(0, self.position - self.flushed_position)
 
 
 class MessageStore:
@@ -102,9 +80,11 @@ class MessageStore:
             files, self.commit_log, self.segments, self.queues, self.allocator, settings
         )
         self.checkpoints = Checkpoints(files, settings.root)
+        self._damage = DamageTable()
+        self._keeper = Keeper(files, settings, self.segments, self._damage)
         self._writing = WritingStart(
             files, settings, self.segments, self.queues, self.allocator, self.commit_log,
-            self.checkpoints, self._marker,
+            self.checkpoints, self._marker, self._keeper,
         )  # fmt: skip
         self.flusher = self._flusher(DirectBackend(files))
 
@@ -174,12 +154,14 @@ class MessageStore:
         self.checkpoints.latest = checkpoint = read_checkpoint(files, root)
         self._progress_found = progress = read_progress(files, root)
         self._aborted = aborted = (root / ABORT).exists()
-        evidence = Evidence(aborted, checkpoint, progress, self._marker.read())
+        damage = tuple(read_damage(files, root))
+        evidence = Evidence(aborted, checkpoint, progress, self._marker.read(), damage)
         self.segments.load()
         self.queues.load(progress.queues if progress else {})
         recovery = Recovery(
-            self.segments, self.queues, self.settings, evidence, write=not self.read_only
-        )
+            files, self.segments, self.queues, self.settings, evidence, self._damage,
+            write=not self.read_only,
+        )  # fmt: skip
         self.recovered = result = recovery.run()
         log.info(
             "store_recovered position=%d from=%d proof=%r records=%d entries=%d seconds=%.3f"
@@ -187,6 +169,10 @@ class MessageStore:
             result.position, result.begun_at, result.proof, result.records, result.entries,
             result.seconds, result.reason, aborted,
         )  # fmt: skip
+        if len(self._damage):
+            self.commit_log.damage = self._damage
+            if self.read_only:
+                tell(self._damage)
         self.commit_log.place(result.position)
         if self.read_only:
             self.commit_log.refuse(f"the store {root} is open for reading only")
@@ -242,6 +228,14 @@ class MessageStore:
         if self._open:
             self._open = False
             self._release()
+
+    @property
+    def damage(self) -> tuple[Damage, ...]:
+        """The spans of the log that cannot be read, oldest first; empty for a log that is whole.
+
+        Found when the store was opened; gone when their log files are too old to be kept.
+        """
+        return tuple(self._damage)
 
     def queue(self, topic: str, queue_id: int) -> ConsumeQueue:
         """Return a queue, made on first use; ValueError for a name that cannot be a directory."""
@@ -342,7 +336,8 @@ class MessageStore:
         self.retention.check_disk()
         if now - self._cleaned_at >= CLEAN_INTERVAL_S:
             self._cleaned_at = now
-            self.retention.clean()
+            if self.retention.clean() and len(self._damage):
+                self._keeper.forget_before(self.segments.begin)
 
     def _commit(self) -> None:
         """Write what is appended; whoever waits for a lost message is told by its own commit."""

@@ -12,6 +12,7 @@ Exit codes: 0 clean, 1 problems were found, 2 the store cannot be read.
 import argparse
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,11 +30,18 @@ from aerobee.storage.bulk_check import (
 )
 from aerobee.storage.consume_queue import ConsumeQueue
 from aerobee.storage.consume_queues import ConsumeQueues
+from aerobee.storage.damage.keeping import describe
+from aerobee.storage.damage.known import take_known
+from aerobee.storage.damage.next_record import NextRecord
+from aerobee.storage.damage.spans import DamageTable, read_damage
+from aerobee.storage.damage.walk import LogWalk
 from aerobee.storage.errors import StoreError, WrongFileSize
 from aerobee.storage.files import Files
 from aerobee.storage.layout import ENTRY_BYTES, file_spans, log_files, queue_paths
 from aerobee.storage.lives import Lives
-from aerobee.storage.log_scan import SCHEDULE_TOPIC, LogScan, Scanned, tags_code
+from aerobee.storage.log_scan import SCHEDULE_TOPIC, Scanned, tags_code
+from aerobee.storage.progress import read_progress
+from aerobee.storage.queue_files import BLANK_SIZE
 from aerobee.storage.segments import Segments
 from aerobee.storage.settings import DELAY_LEVELS_MS, GIB, SEGMENT_BYTES_MIN, StoreSettings
 
@@ -42,6 +50,8 @@ SLOW_RECORDS: Final = 2000  # walked one by one where the columns do not fit, be
 BLOCK_ENTRIES: Final = 65_536
 
 Progress = Callable[[int], None]
+_Ints = np.ndarray[tuple[int], np.dtype[np.int64]]
+_Bools = np.ndarray[tuple[int], np.dtype[np.bool_]]
 
 
 @dataclass(slots=True)
@@ -56,6 +66,7 @@ class Report:
     queues: int = 0
     entries: int = 0
     deleted_records: int = 0  # of topics that have been deleted since
+    lost_entries: int = 0  # whose messages the log does not have any more
     problems: list[str] = field(default_factory=list)
     problem_count: int = 0
 
@@ -69,10 +80,11 @@ class Report:
 def store_settings(root: Path, commit_log_dir: Path | None = None) -> StoreSettings:
     """Guess the file sizes of a store from its files; WrongFileSize where no store has such."""
     logs = log_files(root, commit_log_dir)
-    sizes = [span.size for span in logs if span.size]
-    if sizes and sizes[0] < SEGMENT_BYTES_MIN:
+    sizes = Counter(span.size for span in logs if span.size)
+    segment_bytes = max(sizes, key=lambda size: (sizes[size], size), default=GIB)
+    if segment_bytes < SEGMENT_BYTES_MIN:
         raise WrongFileSize(
-            f"{logs[0].path} has {sizes[0]} bytes, a log file has {SEGMENT_BYTES_MIN} or more"
+            f"{logs[0].path} has {segment_bytes} bytes, a log file has {SEGMENT_BYTES_MIN} or more"
         )
     entries = {
         span.size // ENTRY_BYTES for _, _, path in queue_paths(root) for span in file_spans(path)
@@ -80,7 +92,7 @@ def store_settings(root: Path, commit_log_dir: Path | None = None) -> StoreSetti
     return StoreSettings(
         root=root,
         commit_log_dir=commit_log_dir,
-        segment_bytes=sizes[0] if sizes else GIB,
+        segment_bytes=segment_bytes,
         queue_file_entries=max(entries, default=300_000) or 300_000,
     )
 
@@ -95,6 +107,10 @@ class Verifier:
         self._segments = Segments(files, settings.log_dir, settings.segment_bytes, write=False)
         self._queues = ConsumeQueues(files, settings, write=False)
         self._lives = Lives(self._queues)
+        self._files = files
+        self._damage = DamageTable()
+        self._search = NextRecord(self._segments, self._queues)
+        self._floor = 0
         self._tags: dict[bytes, int] = {}
         self.report = Report()
 
@@ -113,13 +129,36 @@ class Verifier:
         for queue in self._queues:
             queue.trim(self._segments.begin)
         report.log_files = len(self._segments.items)
+        self._take_known()
         report.begin = report.end = self._segments.begin
         report.queues = len(self._queues)
         self._check_log()
+        describe(self._damage, self._queues, ())
+        for span in self._damage:
+            lost = "".join(f"; {t}-{q} offset {a} to {b} lost" for t, q, a, b in span.queues)
+            self.report.add(
+                f"{self._name(span.begin)}: bytes {span.begin} to {span.end} are no records:"
+                f" {span.reason}{lost}"
+            )
         self._check_end()
         for queue in self._queues:
             self._check_queue(queue)
         return report
+
+    def _take_known(self) -> None:
+        """See which files are lost, and what an earlier start of a broker has found."""
+        root = self._settings.root
+        for segment in self._segments.lost:
+            lost = "is missing" if segment.stored == 0 else f"has {segment.stored} bytes only"
+            self.report.add(f"{segment.path} {lost}")
+        self._floor = take_known(
+            self._segments, self._damage, self._search, read_damage(self._files, root),
+            read_progress(self._files, root),
+        )  # fmt: skip
+
+    def _name(self, position: int) -> str:
+        segment = self._segments.find(position)
+        return str(segment.path) if segment is not None else "the log"
 
     def _check_log(self) -> None:
         """Walk the log, in bulk where its queues allow it."""
@@ -127,7 +166,7 @@ class Verifier:
         while True:
             position, records = sound_until(self._segments, queues, position, self._stretch)
             self.report.records += records
-            scan = LogScan(self._segments, position)
+            scan = LogWalk(self._segments, position, self._damage, self._search, self._floor)
             walked = 0
             for record in scan:
                 self._check_record(record)
@@ -177,7 +216,7 @@ class Verifier:
 
     def _check_record(self, record: Scanned) -> None:
         """Compare one record with its queue entry."""
-        if not record.queued:
+        if not record.queued or self._damage.at(record.position) is not None:
             return
         name = f"{record.topic}-{record.queue_id} offset {record.queue_offset}"
         queue = self._queues.find(record.topic, record.queue_id)
@@ -230,29 +269,40 @@ class Verifier:
             self.report.entries += len(rows)
             position = rows["position"].astype(np.int64)
             size = rows["size"].astype(np.int64)
-            inside = (position >= self.report.begin) & (position + size <= self.report.end)
+            lost = self._lost(position, size)
+            self.report.lost_entries += int(lost.sum())
+            inside = lost | (position >= self.report.begin) & (position + size <= self.report.end)
             for index in np.flatnonzero(~inside)[:PROBLEMS_SHOWN].tolist():
                 self.report.add(
                     f"{queue.topic}-{queue.queue_id} offset {low + index}: the entry says"
                     f" {size[index]} bytes at {position[index]}, the log has"
                     f" {self.report.begin} to {self.report.end}"
                 )
-            falls = np.flatnonzero(position[1:] <= position[:-1])
-            for index in falls[:PROBLEMS_SHOWN].tolist():
+            known = np.flatnonzero(size != BLANK_SIZE)
+            falls = np.flatnonzero(position[known][1:] <= position[known][:-1])
+            for fall in falls[:PROBLEMS_SHOWN].tolist():
+                before, index = int(known[fall]), int(known[fall + 1])
                 self.report.add(
-                    f"{queue.topic}-{queue.queue_id} offset {low + index + 1}: position"
-                    f" {position[index + 1]} is not behind the one before, {position[index]}"
+                    f"{queue.topic}-{queue.queue_id} offset {low + index}: position"
+                    f" {position[index]} is not behind the one before, {position[before]}"
                 )
             if self.report.problem_count:  # without any, the log has vouched for every entry
-                self._check_heads(queue, low, position, size, inside)
+                self._check_heads(queue, low, position, size, inside & ~lost)
+
+    def _lost(self, position: "_Ints", size: "_Ints") -> "_Bools":
+        """Tell the entries that are blank, or point into a damaged span."""
+        lost = np.asarray(size == BLANK_SIZE)
+        for span in self._damage:
+            lost |= (position < span.end) & (position + size > span.begin)
+        return lost
 
     def _check_heads(
         self,
         queue: ConsumeQueue,
         low: int,
-        position: "np.ndarray[tuple[int], np.dtype[np.int64]]",
-        size: "np.ndarray[tuple[int], np.dtype[np.int64]]",
-        inside: "np.ndarray[tuple[int], np.dtype[np.bool_]]",
+        position: "_Ints",
+        size: "_Ints",
+        inside: "_Bools",
     ) -> None:
         """Look at the record under each entry on its own."""
         for index in np.flatnonzero(inside).tolist():
@@ -283,6 +333,8 @@ def lines(report: Report) -> Iterator[str]:
             f"{report.deleted_records} records of deleted topics: no queue has them, and they go"
             " when their log files go"
         )
+    if report.lost_entries:
+        yield f"{report.lost_entries} messages of queues are lost: their entries are passed over"
     yield (
         f"{report.log_files} log files, {report.records} records at {report.begin} to {report.end};"
         f" {report.queues} queues, {report.entries} entries; {report.problem_count} problems"

@@ -10,6 +10,7 @@ from aerobee.storage.allocator import WINDOW_BYTES_MIN, Allocator
 from aerobee.storage.checkpoints import Checkpoints
 from aerobee.storage.commit_log import CommitLog
 from aerobee.storage.consume_queues import ConsumeQueues
+from aerobee.storage.damage.keeping import Keeper
 from aerobee.storage.files import Files
 from aerobee.storage.layout import ABORT
 from aerobee.storage.marker import Marker
@@ -40,6 +41,7 @@ class WritingStart:
         commit_log: CommitLog,
         checkpoints: Checkpoints,
         marker: Marker,
+        keeper: Keeper,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._files = files
@@ -50,6 +52,8 @@ class WritingStart:
         self._log = commit_log
         self._checkpoints = checkpoints
         self._marker = marker
+        self._keeper = keeper
+        self._torn = True  # what lies behind the end of the log may have been acknowledged
         self._clock = clock
         self._aborted = False
         self._noted = False  # our files say what is so: progress is true or gone, `abort` is there
@@ -72,13 +76,16 @@ class WritingStart:
         a gigabyte takes the disk seconds.
         """
         self._aborted = aborted
+        self._torn = recovered.proof != WRITTEN
         if (
             progress is not None
             and recovered.proof in (WRITTEN, FLUSHED)
             and recovered.position >= progress.position
         ):
             for queue in self._queues:
-                queue.distrust(progress.queues.get((queue.topic, queue.queue_id), 0))
+                key = (queue.topic, queue.queue_id)
+                known = 0 if key in recovered.mended else progress.queues.get(key, 0)
+                queue.distrust(known)
             trusted = progress.position
         elif not aborted and not recovered.entries:
             found = describe(recovered.position)  # a store that somebody else has stopped cleanly
@@ -120,6 +127,7 @@ class WritingStart:
     def _begin(self) -> None:
         """Note that we are at work, prepare the first window, begin to append."""
         position = self._log.position
+        self._keeper.keep(position, torn=self._torn)
         if not self._noted:
             self._first_step()
             self._write_abort()

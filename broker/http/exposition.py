@@ -17,7 +17,7 @@ from aerobee.broker.metrics import NAMES
 from aerobee.broker.names import DLQ_PREFIX, RETRY_PREFIX
 from aerobee.broker.system_topics import SYSTEM_PREFIX, system_topic_names
 from aerobee.remoting.command import language_name
-from aerobee.storage.store import StoreStatistics
+from aerobee.storage.statistics import StoreStatistics
 
 CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
 ROWS_PER_TURN: Final = 100

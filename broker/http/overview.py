@@ -12,7 +12,7 @@ from aerobee.remoting.bodies import TopicConfig
 from aerobee.remoting.codes import Perm
 from aerobee.remoting.command import language_name
 from aerobee.storage.consume_queue import ConsumeQueue
-from aerobee.storage.store import StoreStatistics
+from aerobee.storage.statistics import StoreStatistics
 
 
 def missing(ctx: Context) -> list[str]:

@@ -11,6 +11,7 @@ from aerobee.remoting.record import Record, decode_record, host_bytes, java_stri
 from aerobee.storage.files import Files
 from aerobee.storage.settings import StoreSettings
 from aerobee.storage.store import MessageStore
+from aerobee.storage.verify import verify
 
 NOW_MS = 1_700_000_000_000
 SECTOR_BYTES = 512
@@ -75,13 +76,32 @@ def send(store: MessageStore, topic: str = "orders", queue_id: int = 0, **more: 
     return position
 
 
+def lost(store: MessageStore, topic: str = "orders", queue_id: int = 0) -> set[int]:
+    """The offsets of a queue that damaged spans have taken."""
+    return {
+        offset
+        for span in store.damage
+        for name, number, first, last in span.queues
+        if (name, number) == (topic, queue_id)
+        for offset in range(first, last + 1)
+    }
+
+
+def other_problems(settings: StoreSettings) -> list[str]:
+    """What the verifier says but for the spans that no record can be read from."""
+    return [problem for problem in verify(settings).problems if "are no records" not in problem]
+
+
 def read_all(store: MessageStore, topic: str = "orders", queue_id: int = 0) -> list[Record]:
-    """Decode every message of a queue, from its first to its last."""
+    """Decode every message of a queue, from its first to its last, but for what is lost."""
     queue = store.find_queue(topic, queue_id)
     if queue is None:
         return []
     records = []
+    gone = lost(store, topic, queue_id)
     for offset in range(queue.min_offset, queue.max_offset):
+        if offset in gone:
+            continue
         position, size, _ = queue.entry(offset)
         data = store.record_at(position)
         assert data is not None and len(data) == size, f"{topic}-{queue_id} offset {offset}"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.logs import NOW_MS, append, bodies, hosts, opened, send, settle, small
+from support.logs import NOW_MS, append, bodies, hosts, opened, other_problems, send, settle, small
 from support.stores import Stored, StoreWriter, properties
 
 from aerobee.remoting.record import java_string_hash
@@ -274,8 +274,8 @@ def test_delayed_messages_are_due_by_their_level(tmp_path: Path) -> None:
     ("at", "value"), [(4, b"\0\0\0\1"), (0, b"\x7f\xff\xff\xff"), (28, b"\1"), (84, b"\xff"),
                       (90, b"x"), (93, b"\x7f"), (39, b"\x30")]
 )  # fmt: skip
-def test_a_damaged_record_ends_the_log(tmp_path: Path, at: int, value: bytes) -> None:
-    """Wrong magic, size, position, body, crc, topic length, hosts: nothing behind it counts."""
+def test_a_damaged_record_costs_no_other(tmp_path: Path, at: int, value: bytes) -> None:
+    """Wrong magic, size, position, body, crc, topic length, hosts: the one behind it counts."""
     settings = small(tmp_path)
     store = opened(settings)
     places = [send(store, body=b"body%d" % number) for number in range(4)]
@@ -286,26 +286,27 @@ def test_a_damaged_record_ends_the_log(tmp_path: Path, at: int, value: bytes) ->
     data[places[2] + at : places[2] + at + len(value)] = value
     path.write_bytes(data)
     store = opened(settings)
-    assert bodies(store) == [b"body0", b"body1"]
+    assert bodies(store) == [b"body0", b"body1", b"body3"]
+    assert [(span.begin, span.end) for span in store.damage] == [(places[2], places[3])]
     send(store, body=b"after")
     store.close()
     store = opened(settings)
-    assert bodies(store) == [b"body0", b"body1", b"after"]
+    assert bodies(store) == [b"body0", b"body1", b"body3", b"after"]
     store.close()
-    assert not verify(settings).problems
+    assert not other_problems(settings)
 
 
 def test_wrong_log_files_are_errors_and_stay_as_they_are(tmp_path: Path) -> None:
-    """Wrong size or a gap: one error with file, sizes and setting, and not a byte is changed."""
+    """Wrong size or another log: an error with file, sizes and setting; not a byte is changed."""
     java_store(tmp_path, clean=True)
     logs = tmp_path / "commitlog"
     with pytest.raises(WrongFileSize, match="65536 bytes, the settings say 16384"):
         opened(small(tmp_path))
-    os.truncate(logs / f"{0:020d}", 100)
-    with pytest.raises(WrongFileSize, match="has 100 bytes"):
+    os.truncate(logs / f"{0:020d}", SEGMENT + 1)
+    with pytest.raises(WrongFileSize, match="has 65537 bytes"):
         opened(small(tmp_path, **JAVA))
-    (logs / f"{SEGMENT:020d}").unlink()
     os.truncate(logs / f"{0:020d}", SEGMENT)
+    (logs / f"{200 * SEGMENT:020d}").write_bytes(bytes(SEGMENT))
     with pytest.raises(StoreDamaged, match="is missing"):
         opened(small(tmp_path, **JAVA))
     assert not (tmp_path / "abort").exists()

@@ -1,0 +1,199 @@
+"""Brings queues up to records that a walk over the log has found sound.
+
+The checksum covers the body alone, so what a header says of its queue offset is believed only as
+far as it can be true: not more ahead than the log had room for messages, and not taken already.
+"""
+
+import logging
+from collections.abc import Callable
+from typing import NamedTuple
+
+from aerobee.storage.consume_queue import ConsumeQueue
+from aerobee.storage.consume_queues import ConsumeQueues
+from aerobee.storage.damage.known import MISPLACED
+from aerobee.storage.damage.next_record import sound_record
+from aerobee.storage.damage.spans import Damage, DamageTable
+from aerobee.storage.log_scan import RECORD_BYTES_MIN, Scanned, tags_code
+from aerobee.storage.queue_files import BLANK_SIZE
+from aerobee.storage.segments import Segments
+from aerobee.storage.settings import StoreSettings
+
+log = logging.getLogger(__name__)
+
+
+class Hole(NamedTuple):
+    """Offsets that no record was found for, and the part of the log where they must have been."""
+
+    queue: ConsumeQueue
+    first: int
+    last: int
+    begin: int
+    end: int
+
+
+class Dispatcher:
+    """Takes records in the log's order; `finish` after the last one."""
+
+    def __init__(
+        self,
+        segments: Segments,
+        queues: ConsumeQueues,
+        settings: StoreSettings,
+        table: DamageTable,
+        mend: Callable[[ConsumeQueue], None],
+        *,
+        write: bool,
+    ) -> None:
+        self._segments = segments
+        self._queues = queues
+        self._settings = settings
+        self._table = table
+        self._mend = mend
+        self._write = write
+        self._by_key: dict[tuple[bytes, int], ConsumeQueue] = {}
+        self._begun_again: dict[ConsumeQueue, Scanned] = {}
+        self.entries = 0
+        self.holes: list[Hole] = []
+
+    def take(self, record: Scanned) -> None:
+        """See that the queue has the entry of a record."""
+        if not record.queued:
+            return
+        queue = self._by_key.get((record.prefix, record.queue_id)) or self._queue_of(record)
+        if queue is None:
+            return
+        offset = record.queue_offset
+        if queue.min_offset <= offset < queue.max_offset and (
+            queue.entry(offset)[:2] == (record.position, record.size)
+        ):
+            return
+        if self._write and self._table.at(record.position) is None:
+            if queue in self._begun_again:
+                self._decide(queue, record)
+            self._settle(queue, record)
+
+    def finish(self) -> None:
+        """Decide what the last records of a queue left open."""
+        for queue in list(self._begun_again):
+            self._decide(queue, None)
+
+    def _queue_of(self, record: Scanned) -> ConsumeQueue | None:
+        """Find or make the queue of a record; None where its name cannot be one."""
+        try:
+            queue = self._queues.get(record.topic, record.queue_id)
+        except ValueError as error:
+            log.warning("record_skipped position=%d reason=%s", record.position, error)
+            return None
+        self._by_key[record.prefix, record.queue_id] = queue
+        return queue
+
+    def _settle(self, queue: ConsumeQueue, record: Scanned) -> None:
+        """Write the entry of one record that the queue does not have at that place."""
+        offset, position = record.queue_offset, record.position
+        if self._known_otherwise(queue, record):
+            return self._refuse(record, "its queue knows it by another offset")
+        if offset > queue.max_offset and position >= queue.end_position():
+            self._mend(queue)
+        if queue.max_offset == queue.min_offset and not queue.spans():
+            if not 0 <= offset <= position // RECORD_BYTES_MIN:
+                return self._refuse(record, "more than the log ever had room for")
+            queue.start_at(offset)
+        if offset < queue.min_offset:
+            if offset < 0:
+                self._refuse(record, "less than none")
+            return None  # its file is gone, and so is every entry before it
+        if offset < queue.max_offset:
+            return self._replace(queue, record)
+        if position < queue.end_position():
+            return None  # of a topic's earlier life
+        if offset > queue.max_offset:
+            if offset - queue.max_offset > self._room(queue, position):
+                return self._refuse(record, f"the one before it has {queue.max_offset - 1}")
+            self._blank(queue, offset, position)
+        self._put(queue, record)
+        return None
+
+    def _known_otherwise(self, queue: ConsumeQueue, record: Scanned) -> bool:
+        """Whether an entry of another offset points at the record: then its header is damaged."""
+        offset = queue.first_from(record.position)
+        if offset >= queue.max_offset or offset == record.queue_offset:
+            return False
+        return queue.entry(offset)[:2] == (record.position, record.size)
+
+    def _replace(self, queue: ConsumeQueue, record: Scanned) -> None:
+        """Decide between a record and the entry that has its offset."""
+        offset = record.queue_offset
+        if record.position >= queue.end_position():
+            self._begun_again[queue] = record  # a topic that was made again, or a flipped bit
+            return
+        there = sound_record(self._segments, queue.entry(offset)[0])
+        if there is not None and (there.prefix, there.queue_id, there.queue_offset) == (
+            record.prefix, record.queue_id, offset,
+        ):  # fmt: skip
+            return  # of a topic's earlier life
+        if self._fits(queue, record):
+            self._put(queue, record)
+
+    def _fits(self, queue: ConsumeQueue, record: Scanned) -> bool:
+        """Whether the sound neighbours of an entry agree that the record stands between them."""
+        offset = record.queue_offset
+        if offset > queue.min_offset:
+            place = queue.entry(offset - 1)[0]
+            if place >= record.position and sound_record(self._segments, place) is not None:
+                return False
+        after = queue.after_blanks(offset + 1, queue.max_offset)
+        if after >= queue.max_offset:
+            return True
+        place = queue.entry(after)[0]
+        return place > record.position or sound_record(self._segments, place) is None
+
+    def _decide(self, queue: ConsumeQueue, following: Scanned | None) -> None:
+        """Tell a topic that was made again from a wrong offset, by the record that follows."""
+        first = self._begun_again.pop(queue)
+        offset = first.queue_offset
+        if following is None:
+            again = offset == 0
+        elif following.queue_offset == queue.max_offset + 1:
+            again = False  # it stood in the place of the one that is missing there
+        else:
+            room = (following.position - first.position) // RECORD_BYTES_MIN
+            again = offset < following.queue_offset <= offset + room
+        if again:
+            queue.truncate(offset)
+            self._settle_again(queue, first)
+        else:
+            self._refuse(first, f"the one before it has {queue.max_offset - 1}")
+
+    def _settle_again(self, queue: ConsumeQueue, first: Scanned) -> None:
+        if queue.max_offset == queue.min_offset == first.queue_offset:
+            queue.start_at(first.queue_offset)
+        self._put(queue, first)
+
+    def _room(self, queue: ConsumeQueue, position: int) -> int:
+        """Return how many messages the log has room for behind the queue's last one."""
+        begin = max(queue.end_position(), self._segments.begin)
+        return (position - begin) // RECORD_BYTES_MIN
+
+    def _blank(self, queue: ConsumeQueue, offset: int, position: int) -> None:
+        """Give lost messages blank entries, never to be read."""
+        first, begin = queue.max_offset, queue.end_position()
+        while queue.max_offset < offset:
+            queue.put(queue.max_offset, 0, BLANK_SIZE, 0)
+        self.holes.append(Hole(queue, first, offset - 1, begin, position))
+
+    def fill_up(self, queue: ConsumeQueue, max_offset: int, position: int) -> None:
+        """Let a queue have offsets up to `max_offset`, which messages before `position` had."""
+        if queue.max_offset == queue.min_offset and not queue.spans():
+            queue.start_at(max_offset)  # of all its messages nothing is left
+        elif queue.max_offset < max_offset <= queue.max_offset + self._room(queue, position):
+            self._blank(queue, max_offset, position)
+
+    def _put(self, queue: ConsumeQueue, record: Scanned) -> None:
+        code = tags_code(record, queue.topic, self._settings.delay_levels_ms)
+        queue.put(record.queue_offset, record.position, record.size, code)
+        self.entries += 1
+
+    def _refuse(self, record: Scanned, why: str) -> None:
+        """Take a record whose header cannot be true for damaged."""
+        reason = f"{MISPLACED} {record.queue_offset} of {record.topic}-{record.queue_id}: {why}"
+        self._table.add(Damage(record.position, record.position + record.size, reason))

@@ -1,0 +1,111 @@
+"""What recovery does about damage once it is found: names what was lost, keeps it, says so."""
+
+import logging
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Final
+
+from aerobee.storage.consume_queues import ConsumeQueues
+from aerobee.storage.damage.aside import COPY_BYTES_MAX, TORN, UNREADABLE, Aside
+from aerobee.storage.damage.dispatch import Hole
+from aerobee.storage.damage.spans import DamageTable, Lost, write_damage
+from aerobee.storage.files import Files
+from aerobee.storage.segments import Segments
+from aerobee.storage.settings import StoreSettings
+
+log = logging.getLogger(__name__)
+
+SPANS_TOLD: Final = 100  # with a line each
+
+
+def describe(table: DamageTable, queues: ConsumeQueues, holes: Iterable[Hole]) -> None:
+    """Say of each span whose offsets it took: by the entries that point into it, and by holes."""
+    taken: dict[int, list[Lost]] = {}
+    for hole in holes:
+        span = next((s for s in table if s.begin < hole.end and s.end > hole.begin), None)
+        name = (hole.queue.topic, hole.queue.queue_id, hole.first, hole.last)
+        if span is not None:
+            taken.setdefault(span.begin, []).append(name)
+        else:
+            log.error("queue_offsets_lost queue=%s-%d from=%d to=%d", *name)
+    spans = []
+    for span in table:
+        lost = dict.fromkeys(span.queues + tuple(taken.get(span.begin, ())))
+        if not span.queues:
+            for queue in queues:
+                low, high = queue.first_from(span.begin), queue.first_from(span.end)
+                high = min(high, queue.max_offset)
+                if low < high:
+                    lost[queue.topic, queue.queue_id, low, high - 1] = None
+        spans.append(replace(span, queues=tuple(sorted(lost))))
+    table.replace(spans)
+
+
+def tell(table: DamageTable) -> None:
+    """Log an error for each span."""
+    for span in list(table)[:SPANS_TOLD]:
+        lost = ", ".join(f"{t}-{q} {a} to {b}" for t, q, a, b in span.queues[:20])
+        log.error(
+            "log_damaged begin=%d end=%d reason=%r lost_offsets=%r set_aside=%s advice='messages"
+            " before and behind are served; put the file back from a copy if there is one, else run"
+            " python -m aerobee.storage.repair once the broker is stopped'",
+            span.begin, span.end, span.reason, lost + (", ..." if span.queues[20:] else ""),
+            span.set_aside,
+        )  # fmt: skip
+    if len(table) > SPANS_TOLD:
+        log.error("log_damaged more=%d", len(table) - SPANS_TOLD)
+
+
+class Keeper:
+    """The changes on the disk that damage asks for, in an order in which each may be the last."""
+
+    def __init__(
+        self, files: Files, settings: StoreSettings, segments: Segments, table: DamageTable
+    ) -> None:
+        self._files = files
+        self._settings = settings
+        self._segments = segments
+        self._table = table
+        self._aside = Aside(files, settings)
+        self._noted = False
+
+    def keep(self, position: int, *, torn: bool) -> None:
+        """Copy what cannot be read, note it, and clear the way behind the end of the log.
+
+        `torn` says whether what lies behind `position` may have been acknowledged; then it is
+        copied before it is written over. Does nothing twice. Errors: OSError, to be tried again.
+        """
+        segments = self._segments
+        if not self._noted:
+            self._copy_spans()
+            write_damage(self._files, self._settings.root, self._table)
+            self._noted = True
+            tell(self._table)
+        segments.restore_lost(position)
+        segments.drop_after(position, self._aside.keep_behind)
+        tail = segments.find(position)
+        if torn and tail is not None:
+            path = self._aside.keep_bytes([tail], position, tail.end, TORN)
+            if path is not None:
+                log.warning("log_tail_set_aside position=%d kept=%s", position, path)
+
+    def _copy_spans(self) -> None:
+        """Copy the bytes of each span; where there is no room they stay where they are."""
+        spans = []
+        for span in self._table:
+            if span.set_aside is None and span.end - span.begin <= COPY_BYTES_MAX:
+                try:
+                    path = self._aside.keep_bytes(
+                        self._segments.items, span.begin, span.end, UNREADABLE
+                    )
+                except OSError as error:
+                    log.warning("log_damage_not_copied begin=%d error=%s", span.begin, error)
+                    path = None
+                span = replace(span, set_aside=str(path) if path is not None else None)
+            spans.append(span)
+        self._table.replace(spans)
+
+    def forget_before(self, position: int) -> None:
+        """Drop the damage that lies before the log's begin."""
+        if self._table.drop_before(position):
+            write_damage(self._files, self._settings.root, self._table)

@@ -1,0 +1,72 @@
+"""The damage of a log that is known before any record is read."""
+
+from collections.abc import Iterable
+from typing import Final
+
+from aerobee.storage.damage.next_record import NextRecord
+from aerobee.storage.damage.spans import Damage, DamageTable
+from aerobee.storage.damage.walk import LogWalk
+from aerobee.storage.log_scan import LogScan
+from aerobee.storage.progress import Progress
+from aerobee.storage.segment import Segment
+from aerobee.storage.segments import Segments
+
+MISPLACED: Final = "queue offset"
+"""How the reason begins for a record that is whole, but names an offset that cannot be its own."""
+
+
+def take_known(
+    segments: Segments,
+    table: DamageTable,
+    search: NextRecord,
+    noted: Iterable[Damage],
+    progress: Progress | None,
+) -> int:
+    """Fill the table; return the position before which the log does not end.
+
+    Known are the spans that an earlier start has noted, unless somebody has put back what they had
+    lost, and what files have taken that are missing or too short, those before `progress` too.
+    """
+    if not segments.items:
+        return 0
+    floor = segments.begin
+    if progress is not None and floor <= progress.position:
+        floor = progress.position
+        while segments.end < floor:
+            segments.add_lost()
+    for span in noted:
+        if segments.begin < span.end <= segments.end and not _is_mended(segments, span):
+            table.add(span)
+    for segment in segments.lost:
+        last = segment is segments.items[-1]
+        if segment.stored == 0:
+            end = floor if last else segment.end
+            if end > segment.base:
+                table.add(Damage(segment.base, end, "the log file is missing"))
+        elif not last:
+            _look_through(segments, segment, table, search)
+    return floor
+
+
+def _look_through(
+    segments: Segments, segment: Segment, table: DamageTable, search: NextRecord
+) -> None:
+    """Find what a file has lost with its end."""
+    for record in LogWalk(segments, segment.base, table, search, segment.end):
+        if record.position >= segment.end:
+            break
+
+
+def _is_mended(segments: Segments, span: Damage) -> bool:
+    """Whether there are records where a span had none."""
+    if span.reason.startswith(MISPLACED):
+        return False
+    scan = LogScan(segments, span.begin)
+    first = next(iter(scan), None)
+    if first is None or first.position != span.begin:
+        return False
+    for record in LogScan(segments, span.begin):
+        if record.position >= span.end:
+            return record.position == span.end
+        end = record.position + record.size
+    return end == span.end

@@ -1,0 +1,170 @@
+"""Writes queues again that have lost entries, from the stretches of the log that no entry covers.
+
+The entries of all other queues say where their records lie, so the log is read only in between: for
+one lost queue that is its own share of it, not the whole.
+"""
+
+import logging
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import Final
+
+from aerobee.storage.consume_queue import ConsumeQueue
+from aerobee.storage.consume_queues import ConsumeQueues
+from aerobee.storage.damage.dispatch import Dispatcher
+from aerobee.storage.damage.next_record import NextRecord
+from aerobee.storage.damage.spans import DamageTable, replace_file
+from aerobee.storage.damage.walk import LogWalk
+from aerobee.storage.files import Files
+from aerobee.storage.layout import ENTRY_BYTES, MENDING
+from aerobee.storage.log_scan import HEAD, RECORD_BYTES_MIN, Scanned
+from aerobee.storage.progress import (
+    PROGRESS_BYTES_MAX,
+    Progress,
+    decode_progress,
+    encode_progress,
+)
+from aerobee.storage.queue_files import BLANK_SIZE
+from aerobee.storage.segments import Segments
+
+log = logging.getLogger(__name__)
+
+SECTOR_ENTRIES: Final = 512 // ENTRY_BYTES  # what a disk loses, it loses by sectors
+
+
+def sound_prefix(segments: Segments, queue: ConsumeQueue) -> int:
+    """Return the first offset from which on the entries of a queue are not to be believed.
+
+    Their order and sizes are checked for all, the records they point at once per sector.
+    """
+    end = queue.min_offset
+    last_end = -1
+    for offset in range(queue.min_offset, queue.max_offset):
+        position, size, _ = queue.entry(offset)
+        if size == BLANK_SIZE:
+            continue
+        if size < RECORD_BYTES_MIN or position < last_end:
+            break
+        last_end = position + size
+        checked = offset % SECTOR_ENTRIES == 0 or offset == queue.max_offset - 1
+        if checked and position >= segments.begin:
+            if not record_of(segments, queue, offset, position, size):
+                break
+            end = offset  # an entry may reach into a sector that is lost
+    return end
+
+
+def record_of(
+    segments: Segments, queue: ConsumeQueue, offset: int, position: int, size: int
+) -> bool:
+    """Whether the log's header at a position is that of a queue's message, of that size."""
+    segment = segments.find(position)
+    head = segment.read(position, HEAD.size) if segment is not None else b""
+    if len(head) < HEAD.size:
+        return False
+    total, _, _, queue_id, _, own_offset, own, _ = HEAD.unpack(head)
+    return bool((total, queue_id, own_offset, own) == (size, queue.queue_id, offset, position))
+
+
+class MendingNote:
+    """Says which queues are being written again, until the disk has all of their entries.
+
+    Without it a power cut in between could leave a queue whose last entry is there, and not all
+    before it; the next start looks at the last one alone. The file is a progress file without
+    positions; that it cannot be written keeps nobody from mending.
+    """
+
+    def __init__(self, files: Files, root: Path) -> None:
+        self._files = files
+        self._path = root / MENDING
+
+    def read(self) -> Collection[tuple[str, int]]:
+        """Return the queues that an earlier start did not finish."""
+        data = self._files.read_all(self._path, PROGRESS_BYTES_MAX)
+        noted = decode_progress(data) if data else None
+        return noted.queues if noted is not None else ()
+
+    def begin(self, queues: Collection[ConsumeQueue]) -> None:
+        """Note them, durably."""
+        noted = Progress(0, 0, {(queue.topic, queue.queue_id): 0 for queue in queues})
+        try:
+            replace_file(self._files, self._path, encode_progress(noted))
+        except OSError as error:
+            log.warning("queues_mended_without_note path=%s error=%s", self._path, error)
+
+    def end(self, queues: Collection[ConsumeQueue]) -> None:
+        """Bring their entries to the disk, and take the note away."""
+        for queue in queues:
+            queue.distrust(0)
+            for fd in queue.open_for_sync():
+                try:
+                    self._files.sync(fd)
+                finally:
+                    self._files.close(fd)
+            self._files.sync_directory(queue.directory)
+        self._files.remove(self._path)
+
+
+class Mender:
+    """Gives queues the entries they lack from before the position where a recovery begins."""
+
+    def __init__(
+        self,
+        segments: Segments,
+        queues: ConsumeQueues,
+        table: DamageTable,
+        search: NextRecord,
+        dispatcher: Dispatcher,
+    ) -> None:
+        self._segments = segments
+        self._queues = queues
+        self._table = table
+        self._search = search
+        self._dispatcher = dispatcher
+        self.records = 0
+
+    def cut(self, queue: ConsumeQueue) -> None:
+        """Forget the entries of a queue that are not to be believed."""
+        queue.close()
+        queue.load()
+        offset = sound_prefix(self._segments, queue)
+        log.warning(
+            "queue_mended queue=%s-%d from_offset=%d entries_forgotten=%d",
+            queue.topic, queue.queue_id, offset, queue.max_offset - offset,
+        )  # fmt: skip
+        queue.truncate(offset)
+
+    def run(self, begin: int, end: int, wanted: Collection[ConsumeQueue] | None) -> None:
+        """Read what no entry names from `begin` to `end`, and dispatch what a queue lacks.
+
+        Records of queues that are not `wanted` are taken where they go on behind the queue's last
+        entry; other records without an entry are those of deleted topics. None: all are wanted, for
+        want of a list, and messages of deleted topics come back.
+        """
+        for low, high in self._unnamed(begin, end):
+            walk = LogWalk(self._segments, low, self._table, self._search, high)
+            for record in walk:
+                if record.position >= high:
+                    break
+                self.records += 1
+                queue = self._queues.find(record.topic, record.queue_id)
+                if wanted is None or (
+                    queue is not None and (queue in wanted or _goes_on(queue, record))
+                ):
+                    self._dispatcher.take(record)
+
+    def _unnamed(self, begin: int, end: int) -> Iterator[tuple[int, int]]:
+        """Yield the stretches that no entry covers; each file is looked at when it is its turn."""
+        from aerobee.storage.damage.coverage import coverage  # numpy costs 100 ms
+
+        for segment in self._segments.items:
+            low, high = max(begin, segment.base), min(end, segment.end)
+            if low < high:
+                yield from coverage(self._segments, list(self._queues), low, high).gaps(low, high)
+
+
+def _goes_on(queue: ConsumeQueue, record: Scanned) -> bool:
+    return (
+        queue.min_offset < queue.max_offset <= record.queue_offset
+        and record.position >= queue.end_position()
+    )
