@@ -104,7 +104,9 @@ class Dispatcher:
             return None  # its file is gone, and so is every entry before it
         if offset < queue.max_offset:
             return self._replace(queue, record)
-        if position < queue.end_position():
+        if position < queue.end_position() and (
+            sound_record(self._segments, queue.last_position()) is not None
+        ):
             return None  # of a topic's earlier life
         if offset > queue.max_offset:
             if offset - queue.max_offset > self._room(queue, position):
@@ -126,7 +128,8 @@ class Dispatcher:
         if record.position >= queue.end_position():
             self._begun_again[queue] = record  # a topic that was made again, or a flipped bit
             return
-        there = sound_record(self._segments, queue.entry(offset)[0])
+        place = queue.entry(offset)[0]
+        there = sound_record(self._segments, place) if place != record.position else None
         if there is not None and (there.prefix, there.queue_id, there.queue_offset) == (
             record.prefix, record.queue_id, offset,
         ):  # fmt: skip

@@ -95,8 +95,8 @@ class MendingNote:
     def end(self, queues: Collection[ConsumeQueue]) -> None:
         """Bring their entries to the disk, and take the note away."""
         for queue in queues:
-            queue.distrust(0)
-            for fd in queue.open_for_sync():
+            for span in queue.spans():
+                fd = self._files.open(span.path)
                 try:
                     self._files.sync(fd)
                 finally:
