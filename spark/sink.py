@@ -85,7 +85,7 @@ class StreamSinkWriter(DataSourceStreamArrowWriter):
     def commit(self, messages: list[Any], batchId: int) -> None:
         """Note how far the sink has come."""
         reports = [message.report for message in messages if message is not None]
-        if reports and not any(each.covered for each in reports):
+        if reports:
             topics = frozenset[str]().union(*(each.topics for each in reports))
             note_batch(self._options, reports[0].query, batchId, topics)
 

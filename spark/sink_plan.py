@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from time import sleep
 from typing import Final
 
 from aerobee.remoting.clocks import wall_clock_ms
+from aerobee.spark.errors import ClusterUnreachable
 from aerobee.spark.network import Network
 from aerobee.spark.network_address import NetworkAddress
 from aerobee.spark.offsets import Offsets
 from aerobee.spark.sink_options import SinkOptions
 from aerobee.spark.sink_record import SinkRecord, keep_record, read_record
 from aerobee.spark.topics import TopicChoice
+
+log = logging.getLogger(__name__)
 
 # what the workers of a killed driver may need to end, on a busy machine, and what they had sent to
 # reach the brokers
@@ -46,7 +50,11 @@ def plan_write(options: SinkOptions) -> SinkPlan:
 
 
 def plan_batch(options: SinkOptions) -> SinkPlan:
-    """The plan of one micro-batch, which may have been tried before. Raises likewise."""
+    """The plan of one micro-batch, which may have been tried before.
+
+    Raises likewise, also where its beginning can be kept nowhere: nothing is sent then, as nobody
+    could find it later.
+    """
     address, sink = options.address, options.sink
     with Network(address) as network:
         record = network.run(lambda connections: read_record(connections, address, sink))
@@ -68,14 +76,20 @@ def plan_batch(options: SinkOptions) -> SinkPlan:
 
 
 def note_batch(options: SinkOptions, query: str, batch: int, topics: Collection[str]) -> None:
-    """Keep that all of a micro-batch is stored, which wrote to these topics."""
+    """Keep that all of a micro-batch is stored, which wrote to these topics.
+
+    Where that cannot be kept, the next one searches from its beginning on, and it is a warning.
+    """
     address, sink = options.address, options.sink
     with Network(address) as network:
         record = network.run(lambda connections: read_record(connections, address, sink))
-        older: Offsets = {} if record is None else record.ends
-        ends, _ = _bounds(network, {*topics, *(key.topic for key in older)})
-        newer = SinkRecord(query, batch, wall_clock_ms(), {**older, **ends}, begun=False)
-        network.run(lambda connections: keep_record(connections, address, sink, newer))
+        older = record or SinkRecord("", -1, 0, {}, begun=True)
+        ends, _ = _bounds(network, {*topics, *(key.topic for key in older.ends)})
+        newer = older.followed(query, batch, ends)
+        try:
+            network.run(lambda connections: keep_record(connections, address, sink, newer))
+        except ClusterUnreachable as error:
+            log.warning("micro-batch %d is stored, and the next one looks for it: %s", batch, error)
 
 
 def _topics(network: Network, options: SinkOptions, record: SinkRecord | None) -> set[str]:

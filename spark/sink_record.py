@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import json
 import logging
-from dataclasses import dataclass, replace
-from typing import Final, Self
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Self
 
 from aerobee.client.connections import Connections
 from aerobee.client.errors import BrokerRefused
+from aerobee.remoting.clocks import wall_clock_ms
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.errors import RequestError, Unavailable
 from aerobee.remoting.headers._fields import decode_header
@@ -26,6 +27,7 @@ from aerobee.spark.offsets import Offsets, format_offsets, parse_offsets
 log = logging.getLogger(__name__)
 
 NAMESPACE: Final = "AEROBEE_SPARK_SINKS"
+BATCHES_KEPT: Final = 100  # as many as a checkpoint keeps (spark.sql.streaming.minBatchesToRetain)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +35,9 @@ class SinkRecord:
     """Up to which batch of which query all is stored, and where the queues ended at `at_ms`.
 
     `begun` says that the next batch has been begun since: its attempts have written behind `ends`.
-    Batch -1 of query "" is that of a sink that has written nothing yet.
+    `starts` is where the queues ended before that last batch was begun, `begins` when it and the
+    ones before it first were (ms): a checkpoint that is put back has them written once more. Batch
+    -1 of query "" is that of a sink that has written nothing yet.
     """
 
     query: str
@@ -41,28 +45,58 @@ class SinkRecord:
     at_ms: int
     ends: Offsets
     begun: bool
+    starts: Offsets = field(default_factory=dict)
+    begins: dict[int, int] = field(default_factory=dict)
 
-    def covers(self, query: str, batch: int) -> bool:
-        """Whether all rows of a batch are known to be stored."""
-        return self.query == query and self.batch >= batch
+    def begun_ms(self, query: str, batch: int) -> int | None:
+        """When a batch was first begun, None if it never was, 0 where that is not known any more.
+
+        What was stored under a batch's number need not be what it has now.
+        """
+        if self.query != query:
+            return None
+        return self.begins.get(batch, 0 if batch <= self.batch else None)
+
+    def followed(self, query: str, batch: int, ends: Offsets) -> SinkRecord:
+        """The record once all of a batch is stored as well, where the queues end at `ends`."""
+        known = self.query == query
+        begins = {batch: self.at_ms} | (self.begins if known else {})
+        starts = {**self.ends, **(self.starts if known and batch == self.batch else {})}
+        kept = sorted(begins)[-BATCHES_KEPT:]
+        return SinkRecord(
+            query,
+            batch,
+            wall_clock_ms(),
+            {**self.ends, **ends},
+            begun=False,
+            starts=starts,
+            begins={number: begins[number] for number in kept},
+        )
 
     def to_text(self) -> str:
         """As it is kept."""
         ends = json.loads(format_offsets(self.ends))
         kept = {"query": self.query, "batch": self.batch, "at_ms": self.at_ms, "begun": self.begun}
-        return json.dumps(kept | {"ends": ends})
+        starts = json.loads(format_offsets(self.starts))
+        return json.dumps(kept | {"ends": ends, "starts": starts, "begins": self.begins})
 
     @classmethod
     def of_text(cls, text: str) -> Self | None:
         """What is kept; None where that is something else."""
         try:
             found = json.loads(text)
-            ends = parse_offsets(json.dumps(found["ends"]), (), "a sink's record")
+            ends, starts = _offsets(found["ends"]), _offsets(found.get("starts", {}))
             at_ms, begun = int(found["at_ms"]), bool(found["begun"])
-            return cls(str(found["query"]), int(found["batch"]), at_ms, ends, begun)
-        except (ValueError, TypeError, KeyError) as error:
+            begins = {int(batch): int(ms) for batch, ms in found.get("begins", {}).items()}
+            query, batch = str(found["query"]), int(found["batch"])
+            return cls(query, batch, at_ms, ends, begun, starts, begins)
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
             log.warning("a sink's record cannot be read and is not used: %s", error)
             return None
+
+
+def _offsets(values: Any) -> Offsets:
+    return parse_offsets(json.dumps(values), (), "a sink's record")
 
 
 async def read_record(
@@ -103,7 +137,7 @@ async def read_record(
 async def keep_record(
     connections: Connections, address: NetworkAddress, sink: str, record: SinkRecord
 ) -> None:
-    """Keep a record at every nameserver that takes it; where none does, that is a warning."""
+    """Keep a record at every nameserver that takes it. Raises ClusterUnreachable if none does."""
     header = PutKVConfigRequest(namespace=NAMESPACE, key=sink, value=record.to_text())
     problems: list[str] = []
     for namesrv in address.namesrv:
@@ -112,9 +146,7 @@ async def keep_record(
         except (Unavailable, BrokerRefused) as error:
             problems.append(str(error))
     if len(problems) == len(address.namesrv):
-        log.warning(
-            "no nameserver keeps the record of sink %s: a restart would look for its rows from the"
-            " last one on that was kept: %s",
-            sink,
-            "; ".join(problems),
+        raise ClusterUnreachable(
+            f"option namesrv: no nameserver of {address} keeps what sink {sink} does (the table"
+            f" {NAMESPACE}): {'; '.join(problems)}"
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -14,6 +15,7 @@ from aerobee.spark.network import Network
 from aerobee.spark.offsets import Offsets, QueueRange
 from aerobee.spark.sink_ids import Attempted, RowIds
 from aerobee.spark.sink_plan import SinkPlan
+from aerobee.spark.sink_record import SinkRecord
 from aerobee.spark.sink_rows import Row, rows_of
 from aerobee.spark.sink_search import stored_ids
 from aerobee.spark.sink_sends import Parcel, Sends, takes_batches
@@ -21,6 +23,8 @@ from aerobee.spark.topics import TopicChoice
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+log = logging.getLogger(__name__)
 
 PARCEL_BYTES: Final = 256 << 10
 PARCEL_MESSAGES: Final = 1000
@@ -30,16 +34,12 @@ CLOCKS_APART_MS: Final = 60_000  # what a broker's clock may be behind the drive
 
 @dataclass(frozen=True, slots=True)
 class SinkReport:
-    """What a task has done: rows that it sent, and rows that it found stored.
-
-    `covered` says that the whole micro-batch was stored by an earlier attempt.
-    """
+    """What a task has done: rows that it sent, and rows that it found stored."""
 
     query: str
     topics: frozenset[str] = frozenset()
     sent: int = 0
     found: int = 0
-    covered: bool = False
 
 
 def write_rows(
@@ -49,8 +49,6 @@ def write_rows(
 
     Raises InvalidMessage for a row that no broker takes, ClusterUnreachable.
     """
-    if plan.record is not None and plan.record.covers(attempted.query, attempted.batch):
-        return SinkReport(attempted.query, covered=True)
     with LoopThread("aerobee-sink") as loop:
         sends = Sends(plan.address, attempted.prefix, plan.ends)
         packing = _Packing(plan, attempted, attempt, loop, sends)
@@ -152,7 +150,10 @@ class _Packing:
 
     def _tails(self, topic: str) -> list[QueueRange]:
         """Where in the topic's queues rows of earlier attempts may stand."""
-        plan = self._plan
+        plan, record, batch = self._plan, self._plan.record, self._attempted.batch
+        begun_ms = None if record is None else record.begun_ms(self._attempted.query, batch)
+        if record is not None and begun_ms is not None:
+            return self._tails_since(topic, record, begun_ms)
         lows: Offsets = {key: low for key, low in plan.lows.items() if key.topic == topic}
         if not self._attempt:  # what this attempt's tasks write, they write behind `ends`
             return [QueueRange(key, low, plan.ends[key]) for key, low in lows.items()]
@@ -160,6 +161,29 @@ class _Packing:
             bounds = network.bounds(TopicChoice(names=frozenset({topic})), missing_fails=False)
             if unknown := [key for key in bounds if key not in lows]:
                 lows |= network.offsets_at(unknown, plan.at_ms - CLOCKS_APART_MS)
+        return [
+            QueueRange(key, max(each.start, lows[key]), each.end) for key, each in bounds.items()
+        ]
+
+    def _tails_since(self, topic: str, record: SinkRecord, begun_ms: int) -> list[QueueRange]:
+        """The same of a batch whose number was written before: its checkpoint was put back.
+
+        Or the driver has died before Spark knew that the sink had all of it.
+        """
+        with Network(self._plan.address) as network:
+            bounds = network.bounds(TopicChoice(names=frozenset({topic})), missing_fails=False)
+            lows: Offsets = {key: each.start for key, each in bounds.items()}
+            if self._attempted.batch == record.batch and bounds.keys() <= record.starts.keys():
+                lows = record.starts
+            elif begun_ms:
+                lows = network.offsets_at(bounds, begun_ms - CLOCKS_APART_MS)
+            else:
+                log.warning(
+                    "micro-batch %d was written longer ago than is known: all of topic %s is"
+                    " searched for its rows",
+                    self._attempted.batch,
+                    topic,
+                )
         return [
             QueueRange(key, max(each.start, lows[key]), each.end) for key, each in bounds.items()
         ]

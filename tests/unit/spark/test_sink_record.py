@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Iterator
 from dataclasses import replace
@@ -117,6 +118,49 @@ def test_life_of_a_sink(cluster: ClusterThread, monkeypatch: pytest.MonkeyPatch)
     kept = read(address)
     assert kept is not None
     assert (kept.query, kept.batch, kept.begun) == ("query", 0, False)
-    assert kept.covers("query", 0)
-    assert not kept.covers("query", 1)
-    assert not kept.covers("other", 0)
+    assert again.record is not None and kept.starts == {queue: 0}
+    assert kept.begun_ms("query", 0) == again.record.at_ms
+    assert kept.begun_ms("query", 1) is kept.begun_ms("other", 0) is None
+
+
+def full(cluster: ClusterThread, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no nameserver have room for another value."""
+    for namesrv in cluster.cluster.nameservers:
+        monkeypatch.setattr(namesrv.kv, "_bytes_max", 0)
+
+
+def test_micro_batch_whose_beginning_is_kept_nowhere_fails(
+    cluster: ClusterThread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before anything is sent: what it sends could not be found by its next attempt."""
+    address, _, _ = both(cluster)
+    options = SinkOptions(address, "orders", "s")
+    full(cluster, monkeypatch)
+    with pytest.raises(ClusterUnreachable, match=r"no nameserver of .* keeps what sink s does"):
+        plan_batch(options)
+
+
+def test_end_that_is_kept_nowhere_is_found_by_the_next_batch(
+    cluster: ClusterThread, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """All is stored by then: nobody needs to fail, and the next one begins where this one did."""
+    address, _, _ = both(cluster)
+    options = SinkOptions(address, "orders", "s")
+    plan = plan_batch(options)
+    with monkeypatch.context() as patch:
+        full(cluster, patch)
+        note_batch(options, "query", 0, set())
+    assert "micro-batch 0 is stored" in caplog.text
+    monkeypatch.setattr(sink_plan, "sleep", lambda _: None)
+    with RawClient(cluster.broker_addrs[0]) as client:
+        send(client, "orders", 0, b"row")
+    after = plan_batch(options)
+    assert (after.lows, after.ends) == (plan.ends, {QueueKey("broker-a", "orders", 0): 1})
+
+
+def test_records_of_early_versions_are_read() -> None:
+    """They do not say where their batch began: such a batch is searched for everywhere."""
+    early = {"query": "q", "batch": 3, "at_ms": 5, "begun": False, "ends": {}}
+    record = SinkRecord.of_text(json.dumps(early))
+    assert record is not None and (record.starts, record.begins) == ({}, {})
+    assert [record.begun_ms("q", batch) for batch in (2, 3, 4)] == [0, 0, None]

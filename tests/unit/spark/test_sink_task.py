@@ -13,7 +13,7 @@ from support.sink_writes import QUERY, once, rows, write
 from aerobee.client.errors import InvalidMessage
 from aerobee.client.message import Message, MessageQueue
 from aerobee.client.selectors import by_key
-from aerobee.spark import sink_ids
+from aerobee.spark import sink_ids, sink_plan, sink_record
 from aerobee.spark.columns import arrow_schema
 from aerobee.spark.decode import Decoder
 from aerobee.spark.errors import OptionError
@@ -188,8 +188,48 @@ def test_batch_whose_end_was_noted_is_not_written_again(cluster: ClusterThread, 
     parsed = parse_sink_options(options(cluster, topic), stream=True)
     write(plan_batch(parsed), rows(20))
     note_batch(parsed, QUERY, 0, {topic})
-    assert write(plan_batch(parsed), rows(20)).covered
+    again = write(plan_batch(parsed), rows(20))
+    assert (again.sent, again.found) == (0, 20)
     assert bodies(cluster, topic) == once(20)
+
+
+def test_batch_of_the_same_number_with_other_rows_is_written(
+    cluster: ClusterThread, topic: str
+) -> None:
+    """A checkpoint was put back, and its source has other rows now; in part, or all of them."""
+    parsed = parse_sink_options(options(cluster, topic), stream=True)
+    for first, found in ((0, 0), (10, 10), (100, 0)):
+        report = write(plan_batch(parsed), rows(20, first))
+        assert (report.sent, report.found) == (20 - found, found)
+        note_batch(parsed, QUERY, 0, {topic})
+    assert bodies(cluster, topic) == once(30) + Counter(b"row %d" % at for at in range(100, 120))
+
+
+@pytest.mark.parametrize("kept", [100, 1])
+@pytest.mark.parametrize("killed", [False, True])
+def test_checkpoint_that_was_put_back_by_several_batches_loses_nothing(
+    cluster: ClusterThread, topic: str, kept: int, killed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was stored is found, however long ago; what was not is written; none comes twice."""
+    monkeypatch.setattr(sink_record, "BATCHES_KEPT", kept)
+    monkeypatch.setattr(sink_plan, "sleep", lambda _: None)
+    parsed = parse_sink_options(options(cluster, topic), stream=True)
+    for batch in range(4):
+        write(plan_batch(parsed), rows(20, 20 * batch), batch=batch)
+        note_batch(parsed, QUERY, batch, {topic})
+    found = {1: (20, 20), 2: (5, 200), 3: (20, 60), 4: (0, 80)}
+    for batch, (known, first) in found.items():
+        whole = [rows(20, first)] if known in (0, 20) else [rows(5, 40), rows(15, first)]
+        if killed:
+            write(plan_batch(parsed), rows(7, 500 + batch), batch=batch, partition=9)
+        report = write(plan_batch(parsed), *whole, batch=batch)
+        if kept == 100 or batch in (1, 4):
+            assert (report.sent, report.found) == (20 - known, known)
+        note_batch(parsed, QUERY, batch, {topic})
+    stored_bodies = bodies(cluster, topic)
+    assert {b"row %d" % at for at in (*range(100), *range(200, 215))} <= stored_bodies.keys()
+    if kept == 100 and not killed:
+        assert stored_bodies == once(100) + Counter(b"row %d" % at for at in range(200, 215))
 
 
 def test_first_batch_of_a_topic_column(cluster: ClusterThread, topic: str) -> None:
