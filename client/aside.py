@@ -5,8 +5,31 @@ from aerobee.client.message import MessageQueue
 from aerobee.client.route_cache import RouteCache
 from aerobee.client.settings import ClientSettings
 from aerobee.remoting.command import Command
+from aerobee.remoting.errors import NotConnected
 from aerobee.remoting.headers._fields import Header
 from aerobee.remoting.net.client import refuse_requests
+
+
+async def call_master(
+    connections: Connections,
+    routes: RouteCache,
+    queue: MessageQueue,
+    code: int,
+    header: Header,
+    timeout_ms: int,
+) -> Command:
+    """Call the master of the queue's broker, also where that has moved meanwhile.
+
+    Raises BrokerRefused, Unavailable.
+    """
+    address = await routes.broker_address(queue)
+    try:
+        return await connections.request(address, code, header, timeout_ms=timeout_ms)
+    except NotConnected:
+        if not await routes.has_moved(queue, address):
+            raise
+    address = await routes.broker_address(queue)
+    return await connections.request(address, code, header, timeout_ms=timeout_ms)
 
 
 class Aside:
@@ -26,8 +49,7 @@ class Aside:
         self, queue: MessageQueue, code: int, header: Header, timeout_ms: int
     ) -> Command:
         """Call the master of the queue's broker; raises BrokerRefused, Unavailable."""
-        address = await self._routes.broker_address(queue)
-        return await self.connections.request(address, code, header, timeout_ms=timeout_ms)
+        return await call_master(self.connections, self._routes, queue, code, header, timeout_ms)
 
     async def close(self) -> None:
         """Close the connections."""

@@ -13,7 +13,7 @@ from aerobee.client.handlers import Handler, HandlerThreads, as_handler
 from aerobee.client.handling import HandlerStatistics
 from aerobee.client.hooks import ConsumeHook, FilterHook, Hooks
 from aerobee.client.instance import ClientInstance
-from aerobee.client.local_offsets import LocalOffsets, offsets_file
+from aerobee.client.local_offsets import LocalOffsets
 from aerobee.client.membership import GroupMember
 from aerobee.client.message import MessageQueue
 from aerobee.client.offsets import ConsumeFrom
@@ -173,9 +173,8 @@ class PushConsumer(GroupMember):
     def _consume(self, instance: ClientInstance) -> None:
         """Make ready to work on queues, before the first one is ours."""
         if self._broadcasts:
-            path = offsets_file(self.settings.offsets_folder, instance.client_id, self.group)
-            timeout_ms = self._client.offset_timeout_ms
-            self._offsets = LocalOffsets(instance, self.group, timeout_ms, path)
+            timeout_ms, folder = self._client.offset_timeout_ms, self.settings.offsets_folder
+            self._offsets = LocalOffsets(instance, self.group, timeout_ms, folder)
         consumption = self._consumption = Consumption(
             instance,
             self.group,

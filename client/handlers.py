@@ -61,6 +61,8 @@ class HandlerThreads:
     """Up to `size` threads for the handlers that are plain functions, made when they are needed.
 
     asyncio's own threads would be fewer than the handlers that may run, and belong to everybody.
+    Python ends no process before its threads have ended: a function that hangs for ever keeps it,
+    though its consumer is closed.
     """
 
     def __init__(self, size: int, name: str) -> None:

@@ -34,7 +34,7 @@ class Heartbeats:
 
     def __init__(
         self,
-        client_id: str,
+        client_id: Callable[[], str],
         connections: Connections,
         routes: RouteCache,
         consumers: Mapping[str, Consumer],
@@ -94,7 +94,9 @@ class Heartbeats:
         self, producer_group: str | None, consumer_group: str | None
     ) -> UnregisterClientRequest:
         return UnregisterClientRequest(
-            client_id=self._client_id, producer_group=producer_group, consumer_group=consumer_group
+            client_id=self._client_id(),
+            producer_group=producer_group,
+            consumer_group=consumer_group,
         )
 
     def _connected(self) -> list[str]:
@@ -124,7 +126,7 @@ class Heartbeats:
     def _beat(self, address: str, connection: Connection) -> Coroutine[Any, Any, None]:
         """Send a heartbeat before returning; what is returned waits for the reply."""
         data = HeartbeatData(
-            client_id=self._client_id,
+            client_id=self._client_id(),
             producer_data_set=[ProducerData(group_name=group) for group in self.producers],
             consumer_data_set=[consumer.heartbeat_data() for consumer in self._consumers.values()],
         )

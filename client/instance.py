@@ -4,8 +4,8 @@ import contextlib
 import logging
 
 from aerobee.client.address_server import AddressServer, is_address_server
-from aerobee.client.aside import Aside
-from aerobee.client.client_id import make_client_id
+from aerobee.client.aside import Aside, call_master
+from aerobee.client.client_id import find_client_id, make_client_id
 from aerobee.client.connections import Connections
 from aerobee.client.errors import RouteMissing
 from aerobee.client.heartbeats import Heartbeats
@@ -23,6 +23,7 @@ from aerobee.remoting.errors import Unavailable
 from aerobee.remoting.headers._fields import Header
 from aerobee.remoting.headers.heartbeat import ConsumerListRequest
 from aerobee.remoting.net.routes import Dispatcher
+from aerobee.remoting.net.shared import Shared
 from aerobee.remoting.net.tasks import Tasks
 
 log = logging.getLogger(__name__)
@@ -40,9 +41,10 @@ class ClientInstance:
         self.settings = settings
         self.users = 0  # open producers and consumers
         self.groups: set[str] = set()  # consumer groups that have, or are about to have, a member
-        self.client_id = make_client_id(namesrv[0], settings)
+        self.client_id = make_client_id(namesrv[0], settings)  # empty until `identify`
         self.consumers: dict[str, Consumer] = {}
-        self._kept_topics: set[str] = set()
+        self._namesrv = namesrv[0]
+        self._identifying: Shared[None] | None = None
         self._persisting: set[str] = set()  # groups whose offsets are on their way
         self._tasks = Tasks()
         dispatch = Dispatcher(
@@ -54,7 +56,7 @@ class ClientInstance:
         self.aside = Aside(self.routes, settings)
         self.rebalancing = RebalanceService(settings, self.consumers)
         self.heartbeats = Heartbeats(
-            self.client_id,
+            lambda: self.client_id,
             self.connections,
             self.routes,
             self.consumers,
@@ -82,6 +84,16 @@ class ClientInstance:
             last.push_async_callback(self._tasks.close)
 
     # --- who is here ---
+
+    async def identify(self) -> None:
+        """Wait until this client has its id, before anybody is told of it."""
+        if not self.client_id:
+            if self._identifying is None:
+                self._identifying = Shared(self._identify())
+            await self._identifying.wait()
+
+    async def _identify(self) -> None:
+        self.client_id = await find_client_id(self._namesrv, self.settings)
 
     async def add_producer(self, group: str) -> None:
         """Mention a producer group in heartbeats from now on."""
@@ -113,6 +125,12 @@ class ClientInstance:
             self.rebalancing.joining.discard(consumer.group)
         self.rebalance_soon(at_once=True)
 
+    async def add_topic(self, topic: str) -> None:
+        """Tell of a topic that a member has subscribed to late; its group goes on meanwhile."""
+        await self.routes.refresh_all([topic])
+        await self.heartbeats.send_all()
+        self.rebalance_soon(at_once=True)
+
     async def leave(self, consumer: Consumer) -> None:
         """Leave a group: give up its queues, then tell all brokers; cancelled, at once."""
         try:
@@ -129,7 +147,11 @@ class ClientInstance:
 
     def keep_route(self, topic: str) -> None:
         """Refresh the topic's route with the others: it is sent to, or read by assignment."""
-        self._kept_topics.add(topic)
+        self.routes.keep(topic)
+
+    def look_for(self, topic: str) -> None:
+        """Ask for the route of a topic without waiting for it; it is shared when it is there."""
+        self._tasks.start(self.routes.refresh_all([topic]), f"route of {topic}")
 
     async def members(self, group: str, route: TopicRoute) -> list[str]:
         """Return the client ids that share the group's queues, in the words of a broker.
@@ -181,8 +203,7 @@ class ClientInstance:
         self, queue: MessageQueue, code: int, header: Header, timeout_ms: int
     ) -> Command:
         """Call the master of the queue's broker; raises BrokerRefused, Unavailable."""
-        address = await self.routes.broker_address(queue)
-        return await self.connections.request(address, code, header, timeout_ms=timeout_ms)
+        return await call_master(self.connections, self.routes, queue, code, header, timeout_ms)
 
     # --- on events ---
 
@@ -224,10 +245,9 @@ class ClientInstance:
     # --- timers ---
 
     async def _refresh_routes(self) -> None:
-        topics = set(self._kept_topics)
-        for consumer in self.consumers.values():
-            topics.update(consumer.topics())
-        await self.routes.refresh_all(sorted(topics))
+        wanted = {topic for each in self.consumers.values() for topic in each.topics()}
+        await self.routes.refresh_all(sorted(wanted | self.routes.kept))
+        self.routes.forget_missing(wanted)
 
     async def _persist_offsets(self) -> None:
         """Begin a round for each group whose last one is over: none waits for another's broker."""

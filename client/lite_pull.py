@@ -2,6 +2,7 @@
 
 import contextlib
 import logging
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Self
@@ -14,7 +15,7 @@ from aerobee.client.fetched import Fetched
 from aerobee.client.hooks import ConsumeHook, FilterHook, Hooks
 from aerobee.client.instance import ClientInstance
 from aerobee.client.lite_queues import LiteQueues
-from aerobee.client.local_offsets import LocalOffsets, offsets_file
+from aerobee.client.local_offsets import LocalOffsets
 from aerobee.client.membership import GroupMember
 from aerobee.client.message import MessageQueue
 from aerobee.client.offsets import ConsumeFrom, GroupOffsets
@@ -157,8 +158,8 @@ class LitePullConsumer(GroupMember):
         self._tasks = Tasks()
         timeout_ms = self._client.offset_timeout_ms
         if self._broadcasts:
-            path = offsets_file(self.settings.offsets_folder, instance.client_id, self.group)
-            self._offsets = LocalOffsets(instance, self.group, timeout_ms, path)
+            folder = self.settings.offsets_folder
+            self._offsets = LocalOffsets(instance, self.group, timeout_ms, folder)
         else:  # until it shares queues
             self._offsets = GroupOffsets(instance.aside, self.group, timeout_ms)
         self._queues = LiteQueues(
@@ -185,9 +186,17 @@ class LitePullConsumer(GroupMember):
                 await self._assign(self._given_first)
 
     async def close(self) -> None:
-        """Stop; with auto-commit, what was handed out counts as consumed and is committed."""
-        if self.settings.auto_commit and self._instance is not None and not self._leaving:
-            self._fetched.all_done()
+        """Stop; with auto-commit, what was handed out counts as consumed and is committed.
+
+        Not so where this is called, and awaited, on the way of an error: in the `finally` or
+        `except` of a block that failed or was cancelled. What was handed out last comes again then,
+        as after `async with`. Java's client commits it all the same.
+        """
+        if self._instance is not None and not self._leaving:
+            if sys.exception() is not None:
+                self._fetched.forget_handed()
+            elif self.settings.auto_commit:
+                self._fetched.all_done()
         await self._close_once(self._leave)
 
     async def __aexit__(
@@ -300,8 +309,11 @@ class LitePullConsumer(GroupMember):
     # --- looking in ---
 
     async def fetch_queues(self, topic: str) -> list[MessageQueue]:
-        """Return the queues of `topic` that can be read; raises RouteMissing, Unavailable."""
-        return list((await self._started().routes.get(topic)).read_queues)
+        """Return the queues of `topic` that can be read, as a nameserver knows them now.
+
+        Raises RouteMissing, Unavailable.
+        """
+        return list((await self._started().routes.get_anew(topic)).read_queues)
 
     def on_topic_queues_changed(
         self, topic: str, callback: Callable[[str, list[MessageQueue]], None]

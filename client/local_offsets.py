@@ -4,13 +4,16 @@ import asyncio
 import logging
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from aerobee.client.message import MessageQueue
-from aerobee.client.offsets import BrokerCalls, QueueOffsets
+from aerobee.client.offsets import QueueOffsets
 from aerobee.remoting import fastjson
 from aerobee.remoting.errors import AerobeeError, ProtocolError
 from aerobee.remoting.kept_files import KeptFileDamaged, load_kept_file, replace_file
+
+if TYPE_CHECKING:
+    from aerobee.client.instance import ClientInstance
 
 log = logging.getLogger(__name__)
 
@@ -30,11 +33,19 @@ class LocalOffsets(QueueOffsets):
     Offsets of queues that are not asked for stay in the file as they are.
     """
 
-    def __init__(self, brokers: BrokerCalls, group: str, timeout_ms: int, path: Path) -> None:
-        super().__init__(brokers, timeout_ms)
+    def __init__(
+        self, instance: "ClientInstance", group: str, timeout_ms: int, folder: str
+    ) -> None:
+        super().__init__(instance, timeout_ms)
         self.group = group
-        self.path = path
+        self._instance = instance
+        self._folder = folder
         self._turn = asyncio.Lock()
+
+    @property
+    def path(self) -> Path:
+        """The file, known as soon as the client has its id."""
+        return offsets_file(self._folder, self._instance.client_id, self.group)
 
     async def committed(self, queue: MessageQueue) -> int | None:
         """Return the offset in the file, or None; raises KeptFileDamaged, with what to do."""
@@ -56,7 +67,7 @@ class LocalOffsets(QueueOffsets):
         except (OSError, KeptFileDamaged) as error:
             log.error("offsets not stored group=%s file=%s: %s", self.group, self.path, error)
 
-    def carried(self, queue: MessageQueue) -> None:
+    def carried(self, queue: MessageQueue, offset: int) -> None:
         """Pulls of a broadcasting member carry no offsets."""
 
     def _read(self) -> dict[MessageQueue, int]:

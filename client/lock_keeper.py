@@ -8,6 +8,7 @@ from typing import Protocol
 from aerobee.client.message import MessageQueue
 from aerobee.client.settings import PushSettings
 from aerobee.remoting.errors import AerobeeError
+from aerobee.remoting.net.tasks import Tasks
 
 log = logging.getLogger(__name__)
 
@@ -20,6 +21,15 @@ class Locks(Protocol):
         ...
 
 
+class Back:
+    """A lock that has come back and is not used yet; `asked` is when it was asked for last."""
+
+    __slots__ = ("asked",)
+
+    def __init__(self, asked: float) -> None:
+        self.asked = asked
+
+
 class LockKeeper:
     """Takes locks, renews them, and tells for how long to trust them (RebalanceImpl.lockAll).
 
@@ -28,8 +38,9 @@ class LockKeeper:
     brokers keep it for twice as long, so that nobody else has it while it is trusted here. One that
     could not be renewed is not trusted any more; it is asked for every `lock_retry_ms`. When it
     comes back, or was not renewed for so long that the broker forgot it, `regained` is awaited
-    first: somebody else may have gone on meanwhile. A queue that is given up keeps its lock while
-    its handlers end, but is not asked for again once that is lost. `clock` is in seconds.
+    first, beside the others: somebody else may have gone on meanwhile. A queue that is given up
+    keeps its lock while its handlers end, but is not asked for again once that is lost. `clock` is
+    in seconds.
     """
 
     def __init__(
@@ -48,6 +59,8 @@ class LockKeeper:
         self._taken: dict[MessageQueue, float] = {}  # and perhaps not begun
         self._since: dict[MessageQueue, float] = {}
         self._refused: set[MessageQueue] = set()
+        self._back: dict[MessageQueue, Back] = {}  # refused once, and granted again
+        self._looks = Tasks()
         self._ending: set[MessageQueue] = set()
 
     async def take(self, queues: Iterable[MessageQueue]) -> set[MessageQueue]:
@@ -86,14 +99,17 @@ class LockKeeper:
 
     async def run(self) -> None:
         """Renew all locks, again and again."""
-        while True:
-            await asyncio.sleep(
-                min(self._retry_s, self._interval_s) if self._refused else self._interval_s
-            )
-            try:
-                await self.renew()
-            except Exception:  # one failed round must not end the rounds
-                log.exception("renewing locks failed")
+        try:
+            while True:
+                await asyncio.sleep(
+                    min(self._retry_s, self._interval_s) if self._refused else self._interval_s
+                )
+                try:
+                    await self.renew()
+                except Exception:  # one failed round must not end the rounds
+                    log.exception("renewing locks failed")
+        finally:
+            self._looks.cancel()
 
     async def renew(self) -> None:
         """Ask for every lock once."""
@@ -115,13 +131,27 @@ class LockKeeper:
                 continue
             self._refused.add(queue)
             if queue not in granted:
+                self._back.pop(queue, None)  # and what is looked at is no longer so
                 log.warning("lock not renewed queue=%s", queue)
-                continue
-            try:
-                await self._regained(queue)
-            except AerobeeError as error:
-                log.warning("lock not used yet queue=%s error=%s", queue, error)
-                continue
-            if queue in self._refused:  # else the queue was given up
+            elif queue in self._back:
+                self._back[queue].asked = asked
+            else:
+                back = self._back[queue] = Back(asked)
+                self._looks.start(self._look(queue, back), f"lock of {queue}")
+
+    async def _look(self, queue: MessageQueue, back: Back) -> None:
+        """Use a lock that has come back, once it is known that nobody has consumed meanwhile.
+
+        The other locks are renewed while this takes its time: it waits for a broker, and where
+        somebody has consumed for handlers.
+        """
+        try:
+            await self._regained(queue)
+            if self._back.get(queue) is back and queue in self._refused:  # else lost, or given up
                 self._refused.discard(queue)
-                self._since[queue] = asked
+                self._since[queue] = back.asked
+        except AerobeeError as error:
+            log.warning("lock not used yet queue=%s error=%s", queue, error)
+        finally:
+            if self._back.get(queue) is back:
+                del self._back[queue]

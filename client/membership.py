@@ -130,6 +130,8 @@ class GroupMember(Lifetime):
 
     async def _check_subscriptions(self, instance: ClientInstance) -> None:
         """Let brokers look at what is subscribed so far; raises BrokerRefused."""
+        await instance.identify()
+        self._go_on(instance)
         for subscription in list(self._subscriptions.values()):
             await instance.check_subscription(self.group, subscription)
             self._go_on(instance)
@@ -151,7 +153,10 @@ class GroupMember(Lifetime):
             await instance.check_subscription(self.group, subscription)
         except BrokerRefused as error:
             log.error("subscription refused group=%s error=%s", self.group, error)
-        await instance.add_consumer(self)
+        if instance.consumers.get(self.group) is self:
+            await instance.add_topic(subscription.topic)
+        else:
+            await instance.add_consumer(self)
         then()
 
     def _give_up_topic(self, topic: str) -> None:

@@ -7,7 +7,7 @@ import itertools
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 from aerobee.client.errors import BrokerRefused
 from aerobee.client.message import MessageQueue
@@ -26,6 +26,8 @@ from aerobee.remoting.headers.offsets import (
 from aerobee.remoting.net.shared import Shared
 
 log = logging.getLogger(__name__)
+
+QUEUES_KEPT: Final = 16_384
 
 
 class BrokerCalls(Protocol):
@@ -98,8 +100,8 @@ class OffsetStore(Protocol):
         """Store offsets; failures are logged."""
         ...
 
-    def carried(self, queue: MessageQueue) -> None:
-        """A pull that is about to be sent carries the queue's offset."""
+    def carried(self, queue: MessageQueue, offset: int) -> None:
+        """A pull that is on its way carries the queue's offset."""
         ...
 
 
@@ -118,6 +120,7 @@ class GroupOffsets(QueueOffsets):
         self.group = group
         self._numbers = itertools.count(1)  # of commits, in the order in which they were asked for
         self._latest: dict[MessageQueue, int] = {}  # the number of each queue's last one
+        self._carried: dict[MessageQueue, int] = {}  # offsets that only pulls have told since
         self._under_way: dict[MessageQueue, asyncio.Lock] = {}
         self._first: dict[tuple[str, str], Shared[None]] = {}  # by broker and topic
         self._begun: set[tuple[str, str]] = set()
@@ -140,11 +143,11 @@ class GroupOffsets(QueueOffsets):
 
     async def commit(self, queue: MessageQueue, offset: int) -> None:
         """Store the offset of the next message to consume and wait for the broker's answer."""
-        await self._store(queue, offset, next(self._numbers))
+        await self._store(queue, offset, next(self._numbers), awaited=True)
 
     async def commit_or_log(self, queue: MessageQueue, offset: int) -> None:
         """Store an offset as `commit` does; a failure is logged: the messages come again."""
-        await self._store_or_log(queue, offset, next(self._numbers))
+        await self._store_or_log(queue, offset, next(self._numbers), awaited=True)
 
     async def commit_all(self, offsets: Mapping[MessageQueue, int]) -> None:
         """Store offsets; failures are logged, and what another commit has outdated is not sent."""
@@ -153,31 +156,55 @@ class GroupOffsets(QueueOffsets):
             *(self._store_or_log(queue, offset, number) for queue, offset in offsets.items())
         )
 
-    def carried(self, queue: MessageQueue) -> None:
-        """A pull that is about to be sent carries the queue's offset: older ones are outdated."""
-        self._latest[queue] = next(self._numbers)
+    def carried(self, queue: MessageQueue, offset: int) -> None:
+        """A pull that is on its way carries the queue's offset: what waits to be sent is outdated.
 
-    async def _store_or_log(self, queue: MessageQueue, offset: int, number: int) -> None:
+        Whether it arrives is never known. Who waits for a commit therefore sends this offset
+        instead of his own, so that he may rely on it.
+        """
+        self._latest[queue] = next(self._numbers)
+        self._carried[queue] = offset
+
+    async def _store_or_log(
+        self, queue: MessageQueue, offset: int, number: int, *, awaited: bool = False
+    ) -> None:
         try:
-            await self._store(queue, offset, number)
+            await self._store(queue, offset, number, awaited=awaited)
         except AerobeeError as error:
             log.warning("commit failed group=%s queue=%s error=%s", self.group, queue, error)
 
-    async def _store(self, queue: MessageQueue, offset: int, number: int) -> None:
+    async def _store(
+        self, queue: MessageQueue, offset: int, number: int, *, awaited: bool = False
+    ) -> None:
+        self._make_room()
         async with self._under_way.setdefault(queue, asyncio.Lock()):
             table = queue.broker_name, queue.topic
             while table not in self._begun and (first := self._first.get(table)) is not None:
                 with contextlib.suppress(BrokerRefused):  # it may be about that queue alone
                     await first.wait()
-            if number < self._latest.get(queue, 0):  # a pull may have carried more meanwhile
-                return
+            if number < (latest := self._latest.get(queue, 0)):
+                carried = self._carried.get(queue)  # by a pull, meanwhile
+                if carried is None or not awaited:
+                    return
+                offset, number = carried, latest
             self._latest[queue] = number
             if table in self._begun:
                 await self._send(queue, offset)
-                return
-            first = self._first[table] = Shared(self._begin(table, queue, offset))
-            first.task.add_done_callback(lambda _: self._first.pop(table))
-            await first.wait()
+            else:
+                first = self._first[table] = Shared(self._begin(table, queue, offset))
+                first.task.add_done_callback(lambda _: self._first.pop(table))
+                await first.wait()
+            if self._latest.get(queue) == number:
+                self._carried.pop(queue, None)
+
+    def _make_room(self) -> None:
+        """Forget queues of which no commit is under way when there are many: they come and go."""
+        if len(self._latest) > QUEUES_KEPT:
+            locks = self._under_way = {
+                queue: lock for queue, lock in self._under_way.items() if lock.locked()
+            }
+            self._latest = {each: self._latest.get(each, 0) for each in locks}
+            self._carried = {each: at for each, at in self._carried.items() if each in locks}
 
     async def _begin(self, table: tuple[str, str], queue: MessageQueue, offset: int) -> None:
         """Commit on the first queue of a broker's table; the others wait, or fail, with it."""

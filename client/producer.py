@@ -34,6 +34,7 @@ from aerobee.remoting.net.connection import Connection
 log = logging.getLogger(__name__)
 
 DEFAULT_GROUP: Final = "DEFAULT_PRODUCER"
+TOPICS_KEPT: Final = 10_000  # whose turns are remembered
 
 
 class Producer(Lifetime):
@@ -70,21 +71,27 @@ class Producer(Lifetime):
         self._packer = Packer(group, self.settings)
         self._headers = SendHeaders(group, self.settings)
         self._turns: dict[str, RoundRobin] = {}
+        self._listed = False  # among the producers that heartbeats mention
 
     async def start(self) -> None:
         """Get ready; connections are made when they are needed. Raises InvalidUse when started."""
         self._check_not_started()
-        self._instance = share_instance(self._namesrv, self._client)
+        instance = self._instance = share_instance(self._namesrv, self._client)
         async with self._or_close():
-            await self._instance.add_producer(self.group)
+            await instance.identify()
+            self._go_on(instance)
+            self._listed = True
+            await instance.add_producer(self.group)
 
     async def close(self) -> None:
         """Say good-bye to the brokers; sends that still wait for a reply may fail."""
         await self._close_once(self._leave)
 
     async def _leave(self, instance: ClientInstance) -> None:
+        listed, self._listed = self._listed, False
         try:
-            await instance.remove_producer(self.group)
+            if listed:
+                await instance.remove_producer(self.group)
         finally:
             await return_instance(instance)
 
@@ -179,12 +186,12 @@ class Producer(Lifetime):
         self._after(context)
 
     async def fetch_queues(self, topic: str) -> list[MessageQueue]:
-        """Return the queues that messages of `topic` can be sent to.
+        """Return the queues that `topic` can be sent to, as a nameserver knows them now.
 
         Raises RouteMissing, Unavailable.
         """
         check_name("topic", topic, TOPIC_CHARACTERS_MAX)
-        self._started()
+        await self._started().routes.refresh(topic)
         return list((await self._route(topic)).write_queues)
 
     # --- one send ---
@@ -261,6 +268,12 @@ class Producer(Lifetime):
         try:
             async with asyncio.timeout(deadline_s - monotonic()):
                 address = await instance.routes.broker_address(queue)
+                try:
+                    return await instance.connections.connect(address)
+                except NotConnected:
+                    if not await instance.routes.has_moved(queue, address):
+                        raise
+                address = await instance.routes.broker_address(queue)
                 return await instance.connections.connect(address)
         except TimeoutError:
             raise NotConnected(
@@ -310,6 +323,8 @@ class Producer(Lifetime):
                 f"no nameserver told the route of topic {topic!r} before the send's time was up"
             ) from None
         instance.keep_route(topic)
+        if topic not in self._turns and len(self._turns) >= TOPICS_KEPT:
+            self._turns.clear()  # they begin anew; nobody else knows of them
         self._turns.setdefault(topic, RoundRobin())
         return route
 

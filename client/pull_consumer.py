@@ -84,6 +84,8 @@ class PullConsumer(Lifetime):
         if group is not None:
             registration = self._registration = Registration(instance, group, self._topics)
             async with self._or_close():
+                await instance.identify()
+                self._go_on(instance)
                 await registration.join()
 
     async def close(self) -> None:
@@ -174,8 +176,11 @@ class PullConsumer(Lifetime):
     # --- queues and offsets ---
 
     async def fetch_queues(self, topic: str) -> list[MessageQueue]:
-        """Return the queues of `topic` that can be read; raises RouteMissing, Unavailable."""
-        return list((await self._started().routes.get(topic)).read_queues)
+        """Return the queues of `topic` that can be read, as a nameserver knows them now.
+
+        Raises RouteMissing, Unavailable.
+        """
+        return list((await self._started().routes.get_anew(topic)).read_queues)
 
     async def committed(self, queue: MessageQueue) -> int | None:
         """Return the group's committed offset as the broker has it; None if it has none."""
@@ -251,7 +256,10 @@ class PullConsumer(Lifetime):
         subscription = parse_subscription(queue.topic, tags, sql)
         puller = self._puller(instance, queue, settings, suspends=suspends)
         result = await puller.pull(subscription, offset, commit_offset=0)
-        self._replicas[queue] = puller.broker_id
+        if puller.broker_id == MASTER_ID:
+            self._replicas.pop(queue, None)
+        else:
+            self._replicas[queue] = puller.broker_id
         self._hooks.handed_out(self.group, queue, result.messages)
         return result
 

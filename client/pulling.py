@@ -14,8 +14,11 @@ from aerobee.client.route_cache import MASTER_ID, RouteCache
 from aerobee.client.settings import PullSettings
 from aerobee.client.subscriptions import Subscription
 from aerobee.remoting.codes import PullSysFlag, RequestCode, ResponseCode
+from aerobee.remoting.command import Command
+from aerobee.remoting.errors import NotConnected
 from aerobee.remoting.headers._fields import decode_header
 from aerobee.remoting.headers.pull import PullMessageReply
+from aerobee.remoting.net.connection import Connection
 
 log = logging.getLogger(__name__)
 
@@ -72,7 +75,7 @@ class Puller:
         subscribed: bool = True,
         suspends: bool = True,
         commits: bool = True,
-        carried: Callable[[MessageQueue], None] | None = None,
+        carried: Callable[[MessageQueue, int], None] | None = None,
         hooks: Hooks | None = None,
         broker_id: int = MASTER_ID,
     ) -> None:
@@ -80,7 +83,7 @@ class Puller:
 
         `subscribed` says that heartbeats have told the brokers what the group wants; a `lite` pull
         always says it itself. With `suspends` the broker may hold a pull. `carried` is called
-        before a pull goes out that commits.
+        with the offset that a pull commits as soon as that is on its way.
         """
         self.broker_id = broker_id  # where the broker advised to pull from next
         self._connections = connections
@@ -114,10 +117,7 @@ class Puller:
         pulls of this kind do not commit (`commits`, `lite`). Raises BrokerRefused for any code that
         is no outcome of a pull, Unavailable, CorruptRecord.
         """
-        address, ext = await self._request(subscription, offset, commit_offset)
-        reply = await self._connections.call(
-            address, self._code, ext, timeout_ms=self._settings.timeout_ms
-        )
+        address, reply = await self._call(subscription, offset, commit_offset)
         status = STATUS_BY_CODE.get(reply.code)
         if status is None:
             raise BrokerRefused(reply.code, reply.remark, address)
@@ -157,20 +157,28 @@ class Puller:
 
     async def pull_oneway(self, subscription: Subscription, offset: int) -> None:
         """Let the broker read from `offset` on, into its memory, and send nothing back."""
-        address, ext = await self._request(subscription, offset, 0)
-        await self._connections.oneway(address, self._code, ext)
+        _, connection, ext = await self._request(subscription, offset, 0)
+        connection.oneway(Command(self._code, ext))
+
+    async def _call(
+        self, subscription: Subscription, offset: int, commit_offset: int
+    ) -> tuple[str, Command]:
+        """Return the broker's address and its reply."""
+        address, connection, ext = await self._request(subscription, offset, commit_offset)
+        reply = connection.begin(self._code, ext, b"", self._settings.timeout_ms / 1000)
+        if ext["commitOffset"] != "0" and self._carried is not None:
+            self._carried(self._queue, commit_offset)  # it is on its way, behind all before it
+        return address, await reply
 
     async def _request(
         self, subscription: Subscription, offset: int, commit_offset: int
-    ) -> tuple[str, dict[str, str]]:
-        """Return the broker's address and the fields of a request."""
-        address, broker_id = await self._find_broker()
+    ) -> tuple[str, Connection, dict[str, str]]:
+        """Return the broker's address, the connection to it, and the fields of a request."""
+        address, broker_id, connection = await self._reach()
         flags = self._flags
         commits = self._commits and commit_offset > 0 and broker_id == MASTER_ID
         if commits:
             flags |= PullSysFlag.COMMIT_OFFSET
-            if self._carried is not None:
-                self._carried(self._queue)
         ext = self._ext.copy()
         ext["queueOffset"] = str(offset)
         ext["sysFlag"] = str(flags)
@@ -179,9 +187,21 @@ class Puller:
         ext["subVersion"] = str(subscription.first_version)
         if flags & PullSysFlag.SUBSCRIPTION:
             ext["subscription"] = subscription.expression
-        return address, ext
+        return address, connection, ext
+
+    async def _reach(self) -> tuple[str, int, Connection]:
+        """Return the address and id of the broker to pull from, and the connection to it."""
+        address, broker_id = await self._find_broker()
+        try:
+            return address, broker_id, await self._connections.connect(address)
+        except NotConnected:
+            if not await self._routes.has_moved(self._queue, address):
+                raise
+        address, broker_id = await self._find_broker()
+        return address, broker_id, await self._connections.connect(address)
 
     async def _find_broker(self) -> tuple[str, int]:
+        self._routes.keep(self._queue.topic)
         found = self._routes.reading_address(self._queue.broker_name, self.broker_id)
         if found is None:
             await self._routes.refresh(self._queue.topic)

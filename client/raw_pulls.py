@@ -61,6 +61,7 @@ class RawPuller:
         The broker answers at once, with at most `messages_max` and as many as its own limits allow.
         Raises BrokerRefused for a code that is no outcome of a pull, Unavailable.
         """
+        self._routes.keep(queue.topic)
         found = self._routes.reading_address(queue.broker_name, broker_id)
         if found is None:
             await self._routes.refresh(queue.topic)

@@ -1,8 +1,10 @@
 """Which brokers serve a topic: asked of the nameservers, kept, and refreshed."""
 
+import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -19,6 +21,9 @@ from aerobee.remoting.net.shared import Shared
 log = logging.getLogger(__name__)
 
 MASTER_ID: Final = 0
+AT_A_TIME: Final = 8  # topics that are looked up
+MISSED_MAX: Final = 20  # refreshes; a nameserver that was restarted does not know all topics yet
+LOOK_S: Final = 1.0  # for where a broker is that was not reached; the look-up itself goes on
 QUEUES_MAX: Final = 65_536  # per topic and broker; a hostile reply must not fill the memory
 
 
@@ -71,6 +76,8 @@ class RouteCache:
         self.routes: dict[str, TopicRoute] = {}
         self.brokers: dict[str, dict[int, str]] = {}
         self.on_changed: list[Callable[[TopicRoute], None]] = []
+        self.kept: set[str] = set()
+        self._missed: Counter[str] = Counter()  # refreshes in a row that found no such topic
         self._connections = connections
         self._first = random.randrange(1 << 16)  # whichever that is among them
         self._fetching: dict[str, Shared[TopicRoute | None]] = {}
@@ -80,12 +87,32 @@ class RouteCache:
 
         Raises RouteMissing if they do not know it, Unavailable if none of them answers.
         """
-        route = self.routes.get(topic)
-        if route is None or route.assumed:
+        route = self.known(topic)
+        if route is None:
             route = await self.refresh(topic)
         if route is None:
             raise RouteMissing(topic, ";".join(self.namesrv))
         return route
+
+    def known(self, topic: str) -> TopicRoute | None:
+        """Return the topic's route as far as it is known, and the topic exists."""
+        route = self.routes.get(topic)
+        return None if route is None or route.assumed else route
+
+    async def get_anew(self, topic: str) -> TopicRoute:
+        """Return the topic's route as a nameserver knows it now; errors are those of `get`.
+
+        (MQAdminImpl.fetchSubscribeMessageQueues)
+        """
+        route = await self.refresh(topic)
+        if route is None:
+            raise RouteMissing(topic, ";".join(self.namesrv))
+        self.keep(topic)
+        return route
+
+    def keep(self, topic: str) -> None:
+        """Refresh the topic from now on: queues of it are sent to, read or asked for."""
+        self.kept.add(topic)
 
     async def for_sending(self, topic: str, create_topic_key: str, queues: int) -> TopicRoute:
         """Return a route with queues to send to; for an unknown topic, that of its creators.
@@ -116,13 +143,50 @@ class RouteCache:
         return await fetching.wait()
 
     async def refresh_all(self, topics: Iterable[str]) -> None:
-        """Refresh these topics one after the other; errors are logged, what is known stays."""
-        for topic in list(topics):  # a consumer's may change meanwhile
-            try:
-                await self.refresh(topic)
-            except AerobeeError as error:
-                log.warning("route refresh failed topic=%s error=%s", topic, error)
+        """Refresh these topics, a few at a time; errors are logged, what is known stays.
+
+        Where no nameserver answers for those, the others are left for the next time.
+        """
+        left = list(topics)  # a consumer's may change meanwhile
+        while left:
+            some, left = left[:AT_A_TIME], left[AT_A_TIME:]
+            answered = await asyncio.gather(*map(self._refresh_or_log, some))
+            if left and not any(answered):
+                log.warning("no nameserver answers, %d routes are not refreshed", len(left))
+                break
         self._forget_brokers()
+
+    async def _refresh_or_log(self, topic: str) -> bool:
+        """Refresh a topic; False if no nameserver answered."""
+        try:
+            if await self.refresh(topic) is None:
+                self._missed[topic] += 1
+            else:
+                self._missed.pop(topic, None)
+        except AerobeeError as error:
+            log.warning("route refresh failed topic=%s error=%s", topic, error)
+            return not isinstance(error, Unavailable)
+        return True
+
+    def forget_missing(self, wanted: Collection[str]) -> None:
+        """Forget topics that are long gone, but for those that are `wanted` all the same."""
+        for topic in [each for each, times in self._missed.items() if times >= MISSED_MAX]:
+            del self._missed[topic]
+            if topic not in wanted:
+                log.info("route forgotten, there is no such topic any more topic=%s", topic)
+                self.kept.discard(topic)
+                self.routes.pop(topic, None)
+        self._forget_brokers()
+
+    async def has_moved(self, queue: MessageQueue, address: str) -> bool:
+        """Whether a broker that is not reached is said to be elsewhere; False if nobody tells."""
+        try:
+            async with asyncio.timeout(LOOK_S):
+                await self.refresh(queue.topic)
+        except (AerobeeError, TimeoutError):
+            return False
+        addresses = self.brokers.get(queue.broker_name, {}).values()
+        return bool(addresses) and address not in addresses
 
     def address(self, broker_name: str, broker_id: int = MASTER_ID) -> str | None:
         """Return the address of one broker, or None if no route names it."""
@@ -144,6 +208,7 @@ class RouteCache:
 
         Raises Unavailable if the queue's broker has no master at present.
         """
+        self.kept.add(queue.topic)
         address = self.address(queue.broker_name)
         if address is None:
             await self.get(queue.topic)

@@ -23,6 +23,8 @@ HEADER: Final = (
 SINGLE: Final = RequestCode.SEND_MESSAGE_V2
 BATCH: Final = RequestCode.SEND_BATCH_MESSAGE
 
+TEMPLATES_KEPT: Final = 65_536  # one for each queue
+
 encode_json: Final = msgspec.json.Encoder().encode
 pack_words: Final = struct.Struct(">II").pack
 
@@ -46,6 +48,8 @@ class SendHeaders:
         if outgoing.is_plain and not oneway:
             template = self._plain.get(queue)
             if template is None:
+                if len(self._plain) >= TEMPLATES_KEPT:
+                    self._plain.clear()  # of topics that come and go, most are not used again
                 template = self._plain[queue] = self._template(queue)
         else:
             template = self._template(

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, NamedTuple
 
 from aerobee.client.balance import Strategy
-from aerobee.client.errors import BrokerRefused, ClientError
+from aerobee.client.errors import BrokerRefused, ClientError, RouteMissing
 from aerobee.client.message import MessageQueue
 from aerobee.client.route_cache import TopicRoute
 from aerobee.remoting.allocation import sorted_members
@@ -51,7 +51,10 @@ class Sharing:
         Raises RouteMissing, BrokerRefused, Unavailable, ClientError where there is nothing to
         share or nobody to share with, and what the user's strategy raises: then nothing changes.
         """
-        route = await self._instance.routes.get(topic)
+        route = self._instance.routes.known(topic)
+        if route is None:  # a round waits for no nameserver: other topics have to be shared
+            self._instance.look_for(topic)
+            raise RouteMissing(topic, ";".join(self._instance.routes.namesrv))
         queues = list(route.read_queues)
         if self.broadcasting:
             return Share(queues, [], set(queues))

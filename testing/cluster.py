@@ -35,10 +35,19 @@ class EmbeddedCluster:
         self._broker_count = brokers
         self._nameserver_count = nameservers
         self._broker_settings = dict(broker_settings or {})
-        self._temporary = root is None
-        self.root = root or Path(tempfile.mkdtemp(prefix="aerobee-"))
+        self._root = root
+        self._made: Path | None = None
         self.nameservers: list[NameServer] = []
         self.brokers: list[Broker] = []
+
+    @property
+    def root(self) -> Path:
+        """Where the stores are kept; a temporary folder is made when it is first needed."""
+        if self._root is not None:
+            return self._root
+        if self._made is None:
+            self._made = Path(tempfile.mkdtemp(prefix="aerobee-"))
+        return self._made
 
     @property
     def namesrv_addr(self) -> str:
@@ -68,21 +77,35 @@ class EmbeddedCluster:
             raise
 
     async def stop(self) -> None:
-        """Stop the brokers cleanly, then the nameservers; remove a temporary store."""
+        """Stop the brokers cleanly, then the nameservers; remove a temporary store.
+
+        All of them are stopped, whatever one of them raises; that is raised afterwards.
+        """
+        brokers, nameservers = list(self.brokers), list(self.nameservers)
+        failed: list[BaseException | None] = []
+        self.brokers.clear()
+        self.nameservers.clear()
         try:
-            await asyncio.gather(*(broker.stop() for broker in self.brokers))
-            await asyncio.gather(*(server.stop() for server in self.nameservers))
+            for servers in (brokers, nameservers):
+                stopping = (server.stop() for server in servers)
+                failed += await asyncio.gather(*stopping, return_exceptions=True)
         finally:
-            self.brokers.clear()
-            self.nameservers.clear()
-            if self._temporary:
-                shutil.rmtree(self.root, ignore_errors=True)
+            if self._made is not None:
+                shutil.rmtree(self._made, ignore_errors=True)
+                self._made = None
+        for failure in failed:
+            if failure is not None:
+                raise failure
 
     async def restart_broker(self, index: int = 0) -> None:
-        """Stop one broker cleanly and start it again with its store and its port."""
-        port = self.brokers[index].port
-        await self.brokers[index].stop()
-        self.brokers[index] = await self._start_broker(index, port)
+        """Stop one broker cleanly and start it again with its store and its port.
+
+        One that does not stop or start well is in `brokers` no more.
+        """
+        broker = self.brokers.pop(index)
+        port = broker.port
+        await broker.stop()
+        self.brokers.insert(index, await self._start_broker(index, port))
 
     async def create_topic(self, topic: str, queues: int = 4) -> None:
         """Make a topic, or change its number of queues, on every broker.

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import weakref
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
@@ -97,8 +98,10 @@ class ClusterProcesses:
     ) -> None:
         self._broker_count = brokers
         self._broker_keys = dict(broker_keys or {})
-        self._temporary = root is None
         self.root = root or Path(tempfile.mkdtemp(prefix="aerobee-"))
+        if root is None:  # gone at the latest with the cluster, also if that is never started
+            weakref.finalize(self, shutil.rmtree, self.root, ignore_errors=True)
+        self._temporary = root is None
         self.namesrv = ServerProcess(
             "aerobee.namesrv",
             self.root / "namesrv",

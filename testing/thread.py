@@ -12,6 +12,7 @@ from aerobee.testing.cluster import EmbeddedCluster
 T = TypeVar("T")
 
 CALL_TIMEOUT_S: Final = 30.0
+CANCELLED_S: Final = 5.0  # how long tasks may take to end when the thread does
 
 
 class ClusterThread:
@@ -101,6 +102,11 @@ class ClusterThread:
         try:
             self._loop.run_forever()
         finally:
+            left = asyncio.all_tasks(self._loop)  # of a stop or a call that took too long
+            for task in left:
+                task.cancel()
+            if left:
+                self._loop.run_until_complete(asyncio.wait(left, timeout=CANCELLED_S))
             self._loop.run_until_complete(self._loop.shutdown_asyncgens())
             self._loop.close()
 

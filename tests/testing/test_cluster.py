@@ -1,6 +1,7 @@
 """The embedded cluster in its three forms: it starts, serves, restarts and leaves nothing."""
 
 import asyncio
+import gc
 import time
 from pathlib import Path
 
@@ -115,3 +116,45 @@ def test_a_process_that_cannot_start_says_why(tmp_path: Path) -> None:
     server = ServerProcess("aerobee.broker", tmp_path, {"listenPort": "many"})
     with pytest.raises(Unavailable, match="listenPort cannot be 'many'"):
         server.start()
+
+
+async def test_one_server_that_does_not_stop_leaves_no_other_running() -> None:
+    """Its error is raised when all of them are stopped, and the temporary store is gone."""
+    cluster = EmbeddedCluster(brokers=2)
+    await cluster.start()
+    nameserver, broker, root = cluster.nameservers[0], cluster.brokers[0], cluster.root
+    stop = broker.stop
+
+    async def fail() -> None:
+        await stop()
+        raise OSError("as the test wants")
+
+    broker.stop = fail  # type: ignore[method-assign]
+    with pytest.raises(OSError, match="as the test wants"):
+        await cluster.stop()
+    address = f"127.0.0.1:{nameserver.port}"
+    with pytest.raises(Unavailable):
+        async with Producer(namesrv=address) as producer:
+            await producer.send(Message("t", b"x"))
+    assert not root.exists()
+    await cluster.stop()
+
+
+async def test_a_broker_that_does_not_start_again_is_no_more() -> None:
+    """The cluster can be stopped all the same."""
+    async with EmbeddedCluster() as cluster:
+        cluster._broker_settings["broker_name"] = ""
+        with pytest.raises(Exception, match=r"brokerName|broker_name|name"):
+            await cluster.restart_broker()
+        assert not cluster.brokers
+
+
+def test_a_cluster_that_is_never_started_leaves_no_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever only describes one owes nothing."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    clusters = [EmbeddedCluster(), ClusterProcesses()]
+    clusters.clear()
+    gc.collect()
+    assert not list(tmp_path.iterdir())

@@ -1,7 +1,9 @@
 """How far a lite pull consumer is: many polls and assignments at a time, and the user's word."""
 
 import asyncio
+from dataclasses import replace
 
+import pytest
 from support.fake_cluster import FakeCluster
 from support.waiting import until
 
@@ -145,3 +147,38 @@ async def test_a_seek_ends_the_users_word(cluster: FakeCluster) -> None:
         await member.commit({A0: 7})
         await member.assign([])
         assert cluster.brokers[0].committed["g", "t", 0] == 7
+
+
+@pytest.mark.parametrize("how", ["finally", "except", "cancelled", "end"])
+async def test_a_close_on_the_way_of_an_error_commits_nothing_that_failed(
+    cluster: FakeCluster, how: str
+) -> None:
+    """What was handed out last comes again, unless the program came to its end."""
+    cluster.create("t", 1)
+    fill(cluster, A0, 3)
+    member = consumer(cluster, AUTO)
+    member.settings = replace(AUTO, auto_commit_interval_ms=60_000)
+    await member.start()
+    await member.assign([A0])
+
+    async def program() -> None:
+        try:
+            assert len(await member.poll()) == 3
+            if how == "cancelled":
+                await asyncio.Event().wait()
+            if how != "end":
+                raise RuntimeError("as the test wants")
+        except RuntimeError:
+            if how == "except":
+                await member.close()
+            raise
+        finally:
+            await member.close()
+
+    task = asyncio.create_task(program())
+    await until(lambda: task.done() or member.statistics()[A0].messages == 3)
+    if how == "cancelled":
+        await asyncio.sleep(0)
+        task.cancel()
+    await asyncio.wait([task])
+    assert cluster.brokers[0].committed["g", "t", 0] == (3 if how == "end" else 0)

@@ -46,6 +46,12 @@ class Brokers:
         )
 
 
+async def renew(keeper: LockKeeper) -> None:
+    """Renew all locks, and let what is looked at beside that have its turn."""
+    await keeper.renew()
+    await asyncio.sleep(0)
+
+
 async def begin(keeper: LockKeeper, *queues: MessageQueue) -> None:
     """Take and begin queues."""
     assert await keeper.take(queues) == set(queues)
@@ -67,7 +73,7 @@ async def test_a_lock_is_trusted_for_thirty_seconds_from_the_question() -> None:
     assert keeper.trusted(ONE)
     brokers.now = 130.1
     assert not keeper.trusted(ONE)
-    await keeper.renew()
+    await renew(keeper)
     assert keeper.trusted(ONE) and keeper.since(ONE) == 130.1
     assert brokers.asked == [{ONE, TWO}, {ONE}]
     assert not brokers.regained
@@ -79,10 +85,10 @@ async def test_a_refused_lock_is_looked_at_when_it_comes_back() -> None:
     keeper = brokers.keeper()
     await begin(keeper, ONE, TWO)
     brokers.granted = {TWO}
-    await keeper.renew()
+    await renew(keeper)
     assert not keeper.trusted(ONE) and keeper.trusted(TWO)
     brokers.granted = {ONE, TWO}
-    await keeper.renew()
+    await renew(keeper)
     assert brokers.asked[-1] == {ONE, TWO}
     assert brokers.regained == [ONE]
     assert keeper.trusted(ONE) and keeper.trusted(TWO)
@@ -94,10 +100,10 @@ async def test_a_lock_that_the_broker_has_forgotten_is_looked_at_too() -> None:
     keeper = brokers.keeper()
     await begin(keeper, ONE)
     brokers.now = 160.0
-    await keeper.renew()
+    await renew(keeper)
     assert not brokers.regained
     brokers.now = 221.0
-    await keeper.renew()
+    await renew(keeper)
     assert brokers.regained == [ONE]
     assert keeper.trusted(ONE)
 
@@ -112,15 +118,15 @@ async def test_what_is_given_up_is_asked_for_no_more() -> None:
     keeper = brokers.keeper(give_up)
     await begin(keeper, ONE, TWO)
     keeper.forget(TWO)
-    await keeper.renew()
+    await renew(keeper)
     assert brokers.asked[-1] == {ONE}
     brokers.granted = set()
-    await keeper.renew()
+    await renew(keeper)
     brokers.granted = {ONE}
-    await keeper.renew()
+    await renew(keeper)
     assert not keeper.trusted(ONE)
     before = len(brokers.asked)
-    await keeper.renew()
+    await renew(keeper)
     assert len(brokers.asked) == before
 
 
@@ -130,20 +136,20 @@ async def test_what_ends_keeps_its_lock_but_gets_none_back() -> None:
     keeper = brokers.keeper()
     await begin(keeper, ONE, TWO)
     keeper.end(ONE)
-    await keeper.renew()
+    await renew(keeper)
     assert brokers.asked[-1] == {ONE, TWO} and keeper.trusted(ONE)
     brokers.granted = {TWO}
-    await keeper.renew()
+    await renew(keeper)
     brokers.granted = {ONE, TWO}
-    await keeper.renew()
+    await renew(keeper)
     assert brokers.asked[-1] == {TWO}
     assert not keeper.trusted(ONE) and not brokers.regained
     keeper.forget(ONE)
     await begin(keeper, ONE)  # taken anew it is like any other
     brokers.granted = {TWO}
-    await keeper.renew()
+    await renew(keeper)
     brokers.granted = {ONE, TWO}
-    await keeper.renew()
+    await renew(keeper)
     assert keeper.trusted(ONE) and brokers.regained == [ONE]
 
 
@@ -157,10 +163,10 @@ async def test_what_ends_without_its_lock_is_not_asked_for() -> None:
     keeper = brokers.keeper(end)
     await begin(keeper, ONE, TWO)
     brokers.granted = set()
-    await keeper.renew()
+    await renew(keeper)
     keeper.end(TWO)
     brokers.granted = {ONE, TWO}
-    await keeper.renew()
+    await renew(keeper)
     assert brokers.asked[-1] == {ONE}
     assert not keeper.trusted(ONE) and not keeper.trusted(TWO)
 
@@ -171,7 +177,7 @@ async def test_what_was_locked_and_not_begun_is_not_renewed() -> None:
     keeper = brokers.keeper()
     await keeper.take([ONE, TWO])
     keeper.begin(TWO)
-    await keeper.renew()
+    await renew(keeper)
     assert brokers.asked == [{ONE, TWO}, {TWO}]
     assert not keeper.trusted(ONE)
 
@@ -188,12 +194,12 @@ async def test_one_queue_that_cannot_be_used_yet_leaves_the_others_alone() -> No
     keeper = brokers.keeper(regained)
     await begin(keeper, ONE, TWO)
     brokers.granted = set()
-    await keeper.renew()
+    await renew(keeper)
     brokers.granted = {ONE, TWO}
-    await keeper.renew()
+    await renew(keeper)
     assert (keeper.trusted(ONE), keeper.trusted(TWO)) == (False, True)
     failing.clear()
-    await keeper.renew()
+    await renew(keeper)
     assert keeper.trusted(ONE)
 
 
@@ -203,7 +209,7 @@ async def test_locks_are_renewed_for_ever() -> None:
     keeper = brokers.keeper(settings=PushSettings(lock_interval_ms=60_000, lock_retry_ms=1))
     await begin(keeper, ONE)
     brokers.granted = set()
-    await keeper.renew()
+    await renew(keeper)
     running = asyncio.ensure_future(keeper.run())
     await until(lambda: len(brokers.asked) > 2)
     brokers.fails = 3
@@ -211,3 +217,57 @@ async def test_locks_are_renewed_for_ever() -> None:
     brokers.granted = {ONE}
     await until(lambda: keeper.trusted(ONE))
     running.cancel()
+
+
+async def test_renewing_goes_on_while_queues_are_looked_after() -> None:
+    """However long that takes, and however many: the other locks are renewed in time."""
+    brokers = Brokers()
+    go = asyncio.Event()
+    looked: list[MessageQueue] = []
+
+    async def regained(queue: MessageQueue) -> None:
+        looked.append(queue)
+        await go.wait()
+
+    others = [MessageQueue("u", "broker-a", number) for number in range(4)]
+    brokers.granted |= set(others)
+    keeper = brokers.keeper(regained)
+    await begin(keeper, ONE, TWO, *others)
+    brokers.granted -= {ONE, TWO}
+    await renew(keeper)
+    brokers.granted |= {ONE, TWO}
+    for _ in range(20):  # of six seconds each
+        brokers.now += 4
+        async with asyncio.timeout(5):
+            await renew(keeper)
+        assert all(keeper.trusted(queue) for queue in others)
+    assert looked == [ONE, TWO], "each is looked at once, both at the same time"
+    assert not keeper.trusted(ONE)
+    go.set()
+    await until(lambda: keeper.trusted(ONE) and keeper.trusted(TWO))
+
+
+async def test_a_lock_that_is_lost_again_while_it_is_looked_at_is_not_used() -> None:
+    """What was found no longer holds: it is looked at once more when it comes back."""
+    brokers = Brokers()
+    go = asyncio.Event()
+    looked: list[MessageQueue] = []
+
+    async def regained(queue: MessageQueue) -> None:
+        looked.append(queue)
+        if len(looked) == 1:
+            await go.wait()
+
+    keeper = brokers.keeper(regained)
+    await begin(keeper, ONE)
+    for granted in (set(), {ONE}, set()):
+        brokers.granted = granted
+        await renew(keeper)
+    go.set()
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert not keeper.trusted(ONE)
+    brokers.granted = {ONE}
+    await renew(keeper)
+    assert looked == [ONE, ONE]
+    assert keeper.trusted(ONE)
