@@ -35,6 +35,7 @@ from aerobee.broker.settings import BrokerSettings
 from aerobee.broker.settings_changes import SettingsChanges
 from aerobee.broker.start import told
 from aerobee.broker.start.offsets import lower_offsets
+from aerobee.broker.start.twins import LOOK_INTERVAL_MS, Twins
 from aerobee.broker.tables import Tables
 from aerobee.broker.tick import Tick
 from aerobee.broker.topic_queues import AckStyle, TopicQueues
@@ -128,7 +129,9 @@ class Broker:
     async def _begin(self, loop: asyncio.AbstractEventLoop) -> None:
         """Tell the nameservers, and start what goes on beside the requests."""
         self._watch_store(loop)
+        await self.context.twins.before_start()
         await self.context.registration.start()
+        self._tasks.every(LOOK_INTERVAL_MS, self.context.twins.look, "twins")
         start = self._tasks.start
         faults = self.context.metrics.faults
         start(kept_running(self.context.registration.run, "registration", faults), "registration")
@@ -241,6 +244,7 @@ class Broker:
         lower_offsets(offsets, store)
         self._pool = ConnectionPool(tls=settings.calls_tls)
         host = (settings.broker_ip1, port)
+        address = f"{host[0]}:{host[1]}"
         store_host = host_bytes(*record_host(*host))
         metrics = Metrics()
         tick = Tick(loop, store, metrics.faults)
@@ -252,14 +256,7 @@ class Broker:
             store, queues, appender, tick, wall_clock_ms, loop.call_later, settings.delay_levels_ms
         )
         delays.progress.recover(tables.delay_offsets.load())
-        holds = Holds(
-            self._serve_again,
-            steady_clock_ms,
-            settings.held_pulls_max,
-            settings.held_pulls_per_connection_max,
-            loop.call_soon,
-            lambda pull, error: self._pulls.failed(pull, error),
-        )
+        holds = self._make_holds(loop)
         parts = follow_members(loop, live, tables, queues, holds, self._tasks.start)
         self.context = Context(
             live=live,
@@ -278,9 +275,10 @@ class Broker:
             appender=appender,
             holds=holds,
             hooks=Hooks(queues.forget_checks),
-            registration=Registration(live, topics, self._pool, f"{host[0]}:{host[1]}"),
+            registration=Registration(live, topics, self._pool, address),
             metrics=metrics,
             troubles=self._troubles,
+            twins=Twins(live, self._pool, address),
             now_ms=wall_clock_ms,
             changes=SettingsChanges(live, self._config_file, wall_clock_ms),
             delays=delays,
@@ -292,6 +290,16 @@ class Broker:
         tick.holds = self.context.holds
         topics.on_changed.append(lambda config: queues.forget_checks())
         self._build_traffic(loop)
+
+    def _make_holds(self, loop: asyncio.AbstractEventLoop) -> Holds:
+        return Holds(
+            self._serve_again,
+            steady_clock_ms,
+            self.settings.held_pulls_max,
+            self.settings.held_pulls_per_connection_max,
+            loop.call_soon,
+            lambda pull, error: self._pulls.failed(pull, error),
+        )
 
     def _build_traffic(self, loop: asyncio.AbstractEventLoop) -> None:
         """Make what connections need, from the context."""

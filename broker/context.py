@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from aerobee.broker.request_modes import RequestModeTable
     from aerobee.broker.settings import BrokerSettings
     from aerobee.broker.settings_changes import SettingsChanges
+    from aerobee.broker.start.twins import Twins
     from aerobee.broker.tick import Tick
     from aerobee.broker.topic_queues import TopicQueues
     from aerobee.broker.topic_routes import TopicRoutes
@@ -55,6 +56,7 @@ class Context:
     registration: "Registration"
     metrics: "Metrics"
     troubles: "Troubles"
+    twins: "Twins"
     now_ms: Callable[[], int]
     changes: "SettingsChanges"
     delays: "DelayService"

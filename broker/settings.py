@@ -162,6 +162,7 @@ class BrokerSettings(CallingSettings):
     register_broker_timeout_mills: Milliseconds = 24_000
     force_register: bool = True  # false: ask first whether the nameserver's version is old
     compressed_register: bool = False
+    refuse_name_in_use: AtStart[bool] = False  # ours: true starts no second broker of one name
     announce_timeout_ms: Milliseconds = 1000  # ours: how long a new topic waits for nameservers
 
     # Store

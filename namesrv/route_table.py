@@ -26,6 +26,7 @@ from aerobee.namesrv.registered import (
     MasterAddress,
     queue_data,
 )
+from aerobee.namesrv.twins import Twins
 from aerobee.remoting.bodies import DataVersion, QueueData, TopicConfigSerializeWrapper
 from aerobee.remoting.codes import Perm, ResponseCode
 from aerobee.remoting.errors import RequestError
@@ -92,6 +93,7 @@ class RouteTable:
         self.live: dict[Place, LiveBroker] = {}
         self.filter_servers: dict[Place, list[str]] = {}
         self.mappings: dict[str, dict[str, Any]] = {}  # static topics: topic -> broker name -> info
+        self._twins = Twins()
         self._clock_ms = clock_ms
         self._brokers_max = brokers_max
         self._topics_max = topics_max
@@ -185,6 +187,9 @@ class RouteTable:
         self._leave_ids(group, it.address, keep=it.broker_id)  # a slave may become master
         before = group.addresses.get(it.broker_id)
         if before is not None and before != it.address:
+            holder = self.live[group.clusters[before], before]
+            silent_ms = self._clock_ms() - holder.last_heard_ms
+            self._twins.took_place(it.name, it.broker_id, before, it.address, silent_ms)
             self._leave_group(it.name, group, before)
         group.addresses[it.broker_id] = it.address
         return before is None
@@ -315,6 +320,7 @@ class RouteTable:
     def _forget_group(self, name: str, group: BrokerGroup) -> None:
         for topic in list(group.topics):
             self._remove_topic_of(topic, name)
+        self._twins.forget(name)
         del self.brokers[name]
 
     def _leave_cluster(self, name: str, cluster: str) -> None:
