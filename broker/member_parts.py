@@ -51,7 +51,7 @@ def follow_members(
         tables.groups.is_read_forbidden,
         limits,
     )
-    locks = QueueLocks(steady_clock_ms, first.owned_queues_max)
+    locks = QueueLocks(steady_clock_ms, first.owned_queues_max, members.is_member)
     around = BrokerSurroundings(
         first.broker_name,
         holds=holds,

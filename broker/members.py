@@ -219,6 +219,13 @@ class Members:
         group = self._consumers.get(group_name)
         return group.client_ids() if group is not None else []
 
+    def is_member(self, group_name: str, client_id: str) -> bool:
+        """Whether a client is in a group, on any connection."""
+        group = self._consumers.get(group_name)
+        return group is not None and any(
+            member.client.client_id == client_id for member in group.members.values()
+        )
+
     def subscription(self, group_name: str, topic: str) -> SubscriptionData | None:
         """Return what a group subscribed to in one topic."""
         group = self._consumers.get(group_name)

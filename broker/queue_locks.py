@@ -9,6 +9,10 @@ from aerobee.remoting.bodies import MessageQueue
 log = logging.getLogger(__name__)
 
 LEASE_MS: Final = 60_000  # rocketmq.broker.rebalance.lockMaxLiveTime
+ABANDONED_MS: Final = 35_000
+"""How long the lock of a client lasts that is no member of the group on any connection: longer than
+clients trust one that they could not renew, which is 30 s (REBALANCE_LOCK_MAX_LIVE_TIME)."""
+
 SWEEP_MS: Final = 60_000
 
 
@@ -16,11 +20,20 @@ class QueueLocks:
     """Locks of queues; one that is not renewed for LEASE_MS is anybody's.
 
     A lock belongs to a client id, whatever connection asks: a client that reconnects keeps its own.
-    `locks_max` bounds what clients can put here; past it nothing new is locked.
+    One whose connections have all ended may be cut off and at work still, for as long as it trusts
+    its locks; when that time is over, ABANDONED_MS after it renewed them, they are anybody's.
+    `is_member(group, client_id)` tells who is connected. `locks_max` bounds what clients can put
+    here; past it nothing new is locked.
     """
 
-    def __init__(self, clock_ms: Callable[[], int], locks_max: int) -> None:
+    def __init__(
+        self,
+        clock_ms: Callable[[], int],
+        locks_max: int,
+        is_member: Callable[[str, str], bool] = lambda group, client_id: True,
+    ) -> None:
         self._clock_ms = clock_ms
+        self._is_member = is_member
         self._locks_max = locks_max
         self._locks: dict[tuple[str, MessageQueue], tuple[str, int]] = {}  # client id, renewed at
         self._renewed: dict[str, int] = {}  # by group, when any lock of it was taken or renewed
@@ -75,8 +88,14 @@ class QueueLocks:
 
     def holder(self, group: str, queue: MessageQueue) -> str | None:
         """Return the client that holds a queue's lock."""
-        client_id, renewed_ms = self._locks.get((group, queue), (None, 0))
-        return client_id if self._clock_ms() - renewed_ms <= LEASE_MS else None
+        known = self._locks.get((group, queue))
+        if known is None:
+            return None
+        client_id, renewed_ms = known
+        age_ms = self._clock_ms() - renewed_ms
+        if age_ms <= ABANDONED_MS:
+            return client_id
+        return client_id if age_ms <= LEASE_MS and self._is_member(group, client_id) else None
 
     def _sweep(self, now_ms: int) -> None:
         """Forget locks that have ended; who asks next would find them so anyway."""

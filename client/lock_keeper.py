@@ -35,12 +35,11 @@ class LockKeeper:
 
     Only the locks of queues that have begun are renewed: one that is locked and then not taken may
     be another member's by now. A lock is trusted for `lock_trusted_ms` after it was asked for;
-    brokers keep it for twice as long, so that nobody else has it while it is trusted here. One that
-    could not be renewed is not trusted any more; it is asked for every `lock_retry_ms`. When it
-    comes back, or was not renewed for so long that the broker forgot it, `regained` is awaited
-    first, beside the others: somebody else may have gone on meanwhile. A queue that is given up
-    keeps its lock while its handlers end, but is not asked for again once that is lost. `clock` is
-    in seconds.
+    brokers keep it for longer, so that nobody else has it while it is trusted here. One that could
+    not be renewed is not trusted any more; it is asked for every `lock_retry_ms`. When it comes
+    back, or was not trusted for a moment, `regained` is awaited first, beside the others: somebody
+    else may have gone on meanwhile. A queue that is given up keeps its lock while its handlers end,
+    but is not asked for again once that is lost. `clock` is in seconds.
     """
 
     def __init__(
@@ -122,7 +121,7 @@ class LockKeeper:
             if queue not in self._since and queue not in self._refused:
                 continue  # lost while the brokers were asked
             since = self._since.get(queue)
-            if queue in granted and since is not None and asked - since <= 2 * self._trusted_s:
+            if queue in granted and since is not None and asked - since <= self._trusted_s:
                 self._since[queue] = asked
                 continue
             self._since.pop(queue, None)

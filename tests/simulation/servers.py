@@ -2,7 +2,7 @@
 
 import asyncio
 from abc import ABC, abstractmethod
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from aerobee.broker.app import Broker
 from aerobee.broker.offsets import OffsetTable
@@ -112,6 +112,10 @@ class BrokerNode(ServerNode):
             auto_create_topic_enable=False,
             timer_wheel_enable=False,
         )
+
+    def set(self, **settings: Any) -> None:
+        """Give it other settings, from its next start on."""
+        self._settings = BrokerSettings(**(self._settings.model_dump() | settings))
 
     def kill(self, *, silent_s: float = 0.0) -> None:
         """End it as kill -9 does: what the kernel has of its files stays."""

@@ -7,14 +7,17 @@ import pytest
 from support.live_broker import LiveBroker, live_broker
 from support.members import RawMember
 from support.virtual_time import VirtualTime
+from support.waiting import until
 
 from aerobee.broker.live import Live
-from aerobee.broker.queue_locks import LEASE_MS, QueueLocks
+from aerobee.broker.queue_locks import ABANDONED_MS, LEASE_MS, QueueLocks
 from aerobee.broker.request_modes import RequestModeTable
 from aerobee.broker.settings import BrokerSettings
 from aerobee.broker.topic_routes import FRESH_MS, TopicRoutes
 from aerobee.broker.topics import TopicTable
 from aerobee.remoting.bodies import (
+    ConsumerData,
+    HeartbeatData,
     LockBatchBody,
     LockBatchReply,
     MessageQueue,
@@ -22,6 +25,7 @@ from aerobee.remoting.bodies import (
     QueryAssignmentReply,
     QueueData,
     RequestModeBody,
+    SubscriptionData,
     TopicConfig,
     TopicRouteData,
     decode_body,
@@ -30,6 +34,7 @@ from aerobee.remoting.bodies import (
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.command import Command
 from aerobee.remoting.errors import Unavailable
+from aerobee.remoting.net.client import ConnectionPool
 from aerobee.remoting.settings import SettingsError
 
 
@@ -178,6 +183,39 @@ async def test_locks_belong_to_one_client(live: LiveBroker) -> None:
     assert await lock("c2", 1, 2) == [2]
     await lock("c2", 0, 2, code=RequestCode.UNLOCK_BATCH_MQ)
     assert await lock("c1", 0, 1, 2) == [0, 1, 2]
+
+
+def test_locks_of_who_is_gone_end_when_nobody_can_trust_them() -> None:
+    """35 s after the renewal, not 60: until then a client that is cut off may be at work."""
+    time, members = VirtualTime(), {("G", "c1"), ("G", "c2")}
+    locks = QueueLocks(time.clock_ms, 10, lambda group, client_id: (group, client_id) in members)
+    assert locks.lock("G", "c1", [queue(0)]) == [queue(0)]
+    time.advance(ABANDONED_MS + 1)
+    assert locks.lock("G", "c2", [queue(0)]) == [], "it is connected, and may be slow"
+    assert locks.lock("G", "c1", [queue(0)]) == [queue(0)]
+    members.remove(("G", "c1"))
+    time.advance(ABANDONED_MS)
+    assert locks.lock("G", "c2", [queue(0)]) == []
+    time.advance(1)
+    assert locks.lock("G", "c2", [queue(0)]) == [queue(0)]
+
+
+async def test_a_member_holds_its_locks_by_its_client_id(live: LiveBroker) -> None:
+    """On whichever connection; when the last one has ended it is a member no more."""
+    subscription = SubscriptionData(topic="t", sub_string="*")
+    beat = HeartbeatData(
+        client_id="c1",
+        consumer_data_set=[ConsumerData(group_name="G", subscription_data_set=[subscription])],
+    )
+    other = ConnectionPool()
+    members = live.broker.context.members
+    assert not members.is_member("G", "c1")
+    await live.ask(RequestCode.HEART_BEAT, body=beat)
+    await live.ask(RequestCode.HEART_BEAT, body=beat, pool=other)
+    await other.close()
+    assert members.is_member("G", "c1") and not members.is_member("G", "c2")
+    await live.pool.close()
+    await until(lambda: not members.is_member("G", "c1"), what="its departure")
 
 
 def test_locks_end_unless_they_are_renewed() -> None:

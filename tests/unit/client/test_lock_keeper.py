@@ -76,7 +76,7 @@ async def test_a_lock_is_trusted_for_thirty_seconds_from_the_question() -> None:
     await renew(keeper)
     assert keeper.trusted(ONE) and keeper.since(ONE) == 130.1
     assert brokers.asked == [{ONE, TWO}, {ONE}]
-    assert not brokers.regained
+    assert brokers.regained == [ONE], "for a moment somebody else could have had it"
 
 
 async def test_a_refused_lock_is_looked_at_when_it_comes_back() -> None:
@@ -95,14 +95,14 @@ async def test_a_refused_lock_is_looked_at_when_it_comes_back() -> None:
 
 
 async def test_a_lock_that_the_broker_has_forgotten_is_looked_at_too() -> None:
-    """After a minute without renewal anybody may have had it in between."""
+    """Half a minute after its renewal, without a connection, anybody may have had it in between."""
     brokers = Brokers()
     keeper = brokers.keeper()
     await begin(keeper, ONE)
-    brokers.now = 160.0
+    brokers.now = 130.0
     await renew(keeper)
     assert not brokers.regained
-    brokers.now = 221.0
+    brokers.now = 166.0
     await renew(keeper)
     assert brokers.regained == [ONE]
     assert keeper.trusted(ONE)

@@ -1,0 +1,29 @@
+"""The default of handoverDrainMillis: for how long queues rest, and what comes twice."""
+
+from pathlib import Path
+
+import pytest
+
+from aerobee.broker.settings import BrokerSettings
+from simulation.pauses import ALL_SLOW, QUICK, SECOND, SLOW, Handlers, measure
+
+LIMIT_MS = BrokerSettings().handover_drain_millis
+PAUSE_MS_MAX = 2000.0
+CHANGES = 12
+
+
+@pytest.mark.parametrize("handlers", [QUICK, SECOND], ids=lambda each: each.name)
+def test_nothing_comes_twice_where_handlers_take_up_to_a_second(
+    tmp_path: Path, handlers: Handlers
+) -> None:
+    """Java consumers finish what they have fetched before they hear that their group changed."""
+    cost = measure(handlers, LIMIT_MS, tmp_path, changes=CHANGES)
+    assert (cost.twice, cost.lost) == (0, 0)
+
+
+@pytest.mark.parametrize("handlers", [SLOW, ALL_SLOW], ids=lambda each: each.name)
+def test_handlers_of_five_seconds_stop_nobody_for_long(tmp_path: Path, handlers: Handlers) -> None:
+    """A group whose handlers cannot end in time goes on; what was under way comes twice."""
+    cost = measure(handlers, LIMIT_MS, tmp_path, changes=CHANGES)
+    assert cost.lost == 0
+    assert cost.pause_ms(0.99) <= PAUSE_MS_MAX
