@@ -19,7 +19,6 @@ from aerobee.broker.connection import BrokerConnection
 from aerobee.broker.context import Context
 from aerobee.broker.delay import DelayService
 from aerobee.broker.fast_sends import FastSends
-from aerobee.broker.faults import kept_running
 from aerobee.broker.filters import load_parser
 from aerobee.broker.health.troubles import LOOK_INTERVAL_S, Troubles
 from aerobee.broker.hold import SWEEP_INTERVAL_MS, Holds
@@ -80,8 +79,9 @@ class Broker:
         self.port = settings.listen_port
         self.context: Context
         self.store = MessageStore(settings.store)
+        self._metrics = Metrics()
         self._troubles = Troubles(self.store, time.monotonic)
-        self._tasks = Tasks()
+        self._tasks = Tasks(self.failed)
         self._servers: list[Server] = []
         self._pool: ConnectionPool | None = None
         self._tls: ServerTls
@@ -127,24 +127,31 @@ class Broker:
             raise
 
     async def _begin(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Tell the nameservers, and start what goes on beside the requests."""
+        """Tell the nameservers, and start what goes on beside the requests.
+
+        All of it goes on until `stop`: a round that raises is counted and the next one comes; a
+        task that ends all the same, by whatever, is counted and begins anew after a second
+        (`Tasks.keep`, `aerobee_faults_total`). HTTP alone is started once: the broker serves
+        without it.
+        """
         self._watch_store(loop)
         await self.context.twins.before_start()
         await self.context.registration.start()
-        self._tasks.every(LOOK_INTERVAL_MS, self.context.twins.look, "twins")
-        start = self._tasks.start
-        faults = self.context.metrics.faults
-        start(kept_running(self.context.registration.run, "registration", faults), "registration")
-        start(self._every(SWEEP_INTERVAL_MS / 1000, self.context.holds.sweep), "held pulls")
-        start(self._every(EXPIRY_INTERVAL_S, self._expire), "expiry")
-        start(self._every(SAMPLE_INTERVAL_S, self._sample), "samples")
-        start(self._every(LOOK_INTERVAL_S, self._troubles.look), "troubles")
+        keep, tables = self._tasks.keep, self._tables
         flush_interval_s = self.store.settings.flush_interval_ms / 1000
-        start(self._every(flush_interval_s * EARLY, self.store.tick), "flush")
-        tables = self._tables
-        start(tables.save(self.live), "tables")
-        start(tables.save_delay_offsets(self.live, self.context.delays), "delay offsets")
-        start(self._start_http(), "http")
+        self._tasks.every(LOOK_INTERVAL_MS, self.context.twins.look, "twins")
+        for interval_s, work, name in (
+            (SWEEP_INTERVAL_MS / 1000, self.context.holds.sweep, "held pulls"),
+            (EXPIRY_INTERVAL_S, self._expire, "expiry"),
+            (SAMPLE_INTERVAL_S, self._sample, "samples"),
+            (LOOK_INTERVAL_S, self._troubles.look, "troubles"),
+            (flush_interval_s * EARLY, self.store.tick, "flush"),
+        ):
+            keep(partial(self._every, interval_s, work), name)
+        keep(self.context.registration.run, "registration")
+        keep(partial(tables.save, self.live), "tables")
+        keep(partial(tables.save_delay_offsets, self.live, self.context.delays), "delay offsets")
+        self._tasks.start(self._start_http(), "http")
         self.context.delays.start()
         told.serves(self.context, self.port)
         gc.collect()
@@ -246,8 +253,7 @@ class Broker:
         host = (settings.broker_ip1, port)
         address = f"{host[0]}:{host[1]}"
         store_host = host_bytes(*record_host(*host))
-        metrics = Metrics()
-        tick = Tick(loop, store, metrics.faults)
+        tick = Tick(loop, store, self._metrics.faults)
         style = AckStyle(settings.region_id, settings.trace_on, store_host.hex().upper())
         queues = TopicQueues(store, style)
         live.on_change(queues.apply)
@@ -275,8 +281,8 @@ class Broker:
             appender=appender,
             holds=holds,
             hooks=Hooks(queues.forget_checks),
-            registration=Registration(live, topics, self._pool, address),
-            metrics=metrics,
+            registration=Registration(live, topics, self._pool, address, self.failed),
+            metrics=self._metrics,
             troubles=self._troubles,
             twins=Twins(live, self._pool, address),
             now_ms=wall_clock_ms,
@@ -336,6 +342,10 @@ class Broker:
         expired_ms = self.settings.channel_expired_timeout
         for connection in self.context.members.expire(expired_ms, int(EXPIRY_INTERVAL_S * 1000)):
             connection.close("no heartbeat")
+
+    def failed(self, what: str, error: BaseException) -> None:
+        """Count and log an error that ended a task, a round of one, or a callback."""
+        self._metrics.faults.caught(what, error)
 
     def _sample(self) -> None:
         self.context.metrics.sample(self.context.queues.used())

@@ -4,11 +4,10 @@ A loop that serves many waiting parties catches what one of them raises, tells i
 with the next; what is foreseen (a refusal, a full disk) never comes here.
 """
 
-import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Final
 
 from aerobee.remoting.codes import ResponseCode
@@ -17,7 +16,6 @@ from aerobee.remoting.errors import RequestError
 log = logging.getLogger(__name__)
 
 QUIET_S: Final = 60.0  # in which a fault of one place and kind is told once
-RESTART_S: Final = 1.0  # until work that ended by a fault begins anew
 
 
 class Faults:
@@ -50,17 +48,3 @@ class Faults:
 def as_refusal(error: Exception) -> RequestError:
     """Return what a peer is told whose request met an unforeseen error: SYSTEM_ERROR, and why."""
     return RequestError(ResponseCode.SYSTEM_ERROR, f"{type(error).__name__}: {error}")
-
-
-async def kept_running(
-    work: Callable[[], Awaitable[None]], where: str, faults: Faults, pause_s: float = RESTART_S
-) -> None:
-    """Run work that is never to end; what it raises is told, and it begins anew after a pause."""
-    while True:
-        try:
-            await work()
-        except Exception as error:  # noqa: BLE001  of any kind: the broker depends on this work
-            faults.caught(where, error)
-        else:
-            return
-        await asyncio.sleep(pause_s)

@@ -31,7 +31,7 @@ from aerobee.remoting.headers.registration import (
 )
 from aerobee.remoting.net.addresses import format_address
 from aerobee.remoting.net.connection import Connection
-from aerobee.remoting.net.tasks import Tasks
+from aerobee.remoting.net.tasks import OnFailure, Tasks
 from aerobee.remoting.registration_body import encode_register_body
 
 log = logging.getLogger(__name__)
@@ -95,6 +95,7 @@ class Registration:
         topics: TopicTable,
         caller: Caller,
         address: str,
+        on_failure: OnFailure | None = None,
     ) -> None:
         self._live = live
         self._topics = topics
@@ -102,7 +103,7 @@ class Registration:
         self.address = address
         self.nameservers = [Nameserver(server) for server in live.current.nameservers]
         live.on_change(self._follow)
-        self._tasks = Tasks()
+        self._tasks = Tasks(on_failure)
         self._closing = False
 
     @property

@@ -80,6 +80,10 @@ class NameServer:
         log.info("namesrv_serves listens=%s kv=%s", listens, self.settings.kv_config_path)
         tell_openness(log, "namesrv", self.settings.bind_address, self.port)
 
+    def failed(self, what: str, error: BaseException) -> None:
+        """Log an error that ended a task, or a callback; the nameserver goes on."""
+        log.error("fault where=%s", what, exc_info=error)
+
     async def stop(self) -> None:
         """Finish what waits for the disk, then close every connection; harmless when repeated."""
         if self._server is None or self._stopped:

@@ -194,6 +194,8 @@ class ConnectionPool:
 
     def _sweep(self, loop: asyncio.AbstractEventLoop) -> None:
         self._timer = None
+        if self.connections:  # first, or a look that fails would be the last
+            self._timer = loop.call_later(self.limits.sweep_interval_s, self._sweep, loop)
         now_s = loop.time()
         self.budget.sweep(now_s)
         if self._tls is not None:
@@ -201,8 +203,6 @@ class ConnectionPool:
         if now_s - self._silent_since_s >= self.limits.idle_timeout_s / IDLE_LOOKS:
             self._silent_since_s = now_s
             close_idle([each for each in self.connections.values() if not each.calls_waiting])
-        if self.connections:
-            self._timer = loop.call_later(self.limits.sweep_interval_s, self._sweep, loop)
 
 
 def _is_cancelled() -> bool:

@@ -5,6 +5,7 @@ import logging
 import os
 import signal
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any, Final, Protocol, TypeVar
 
 T = TypeVar("T")
@@ -25,6 +26,9 @@ class Service(Protocol):
 
     async def stop(self) -> None:
         """Return when everything is closed and kept."""
+
+    def failed(self, what: str, error: BaseException) -> None:
+        """Count and log an error that nobody caught; the process goes on."""
 
 
 def run(main: Coroutine[Any, Any, T]) -> T:
@@ -90,7 +94,19 @@ async def serve(service: Service, announcement: Callable[[], str]) -> None:
 
     for number in STOPS:
         loop.add_signal_handler(number, ask, number)
+    loop.set_exception_handler(partial(_tell_uncaught, service))
     await service.start()
     print(announcement(), flush=True)
     await stop.wait()
     await service.stop()
+
+
+def _tell_uncaught(
+    service: Service, loop: asyncio.AbstractEventLoop, context: dict[str, Any]
+) -> None:
+    """Have a service count what a callback raised, or a task that nobody waits for."""
+    error = context.get("exception")
+    if isinstance(error, Exception):
+        service.failed("callback" if "handle" in context else "task", error)
+    else:
+        loop.default_exception_handler(context)

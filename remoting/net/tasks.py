@@ -3,9 +3,18 @@
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Coroutine
-from typing import Any
+from typing import Any, Final, TypeAlias
 
 log = logging.getLogger(__name__)
+
+RESTART_S: Final = 1.0  # until work that ended unexpectedly begins anew
+
+OnFailure: TypeAlias = Callable[[str, BaseException], None]
+"""Told the name of a task and what ended it, or one of its rounds."""
+
+
+class Ended(Exception):
+    """Work that was to go on has ended by itself, or was cancelled by somebody else."""
 
 
 class Tasks:
@@ -14,7 +23,8 @@ class Tasks:
     asyncio itself keeps only weak references to tasks, and tells of a failure when it is too late.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, on_failure: OnFailure | None = None) -> None:
+        self._on_failure = on_failure or _log_failure
         self._running: dict[asyncio.Task[Any], None] = {}  # in the order of their start
         self._closed = False
 
@@ -25,7 +35,7 @@ class Tasks:
     def start(
         self, work: Coroutine[Any, Any, Any], name: str | None = None
     ) -> asyncio.Task[Any] | None:
-        """Run `work` beside the caller; its failure is logged. None after `close`."""
+        """Run `work` beside the caller; its failure is told. None after `close`."""
         if self._closed:
             work.close()
             return None
@@ -34,11 +44,30 @@ class Tasks:
         task.add_done_callback(self._ended)
         return task
 
+    def keep(
+        self, work: Callable[[], Coroutine[Any, Any, None]], name: str, pause_s: float | None = None
+    ) -> None:
+        """Run work that goes on until `close`: whatever ends it is told, and it begins anew."""
+
+        def ended(task: asyncio.Task[Any]) -> None:
+            if self._closed:
+                return
+            if task.cancelled() or task.exception() is None:
+                how = "was cancelled" if task.cancelled() else "came to its end"
+                self._on_failure(name, Ended(f"{name} {how}, and is to go on"))
+            task.get_loop().call_later(RESTART_S if pause_s is None else pause_s, begin)
+
+        def begin() -> None:
+            if not self._closed and (task := self.start(work(), name)) is not None:
+                task.add_done_callback(ended)
+
+        begin()
+
     def every(
         self, interval_ms: int, action: Callable[[], Coroutine[Any, Any, None]], name: str
     ) -> None:
-        """Call `action` again and again, `interval_ms` after it last ended; errors are logged."""
-        self.start(self._repeat(interval_ms / 1000, action, name), name)
+        """Call `action` again and again, `interval_ms` after it last ended; errors are told."""
+        self.keep(lambda: self._repeat(interval_ms / 1000, action, name), name)
 
     async def finish(self, timeout_s: float) -> None:
         """Wait for those that run; after `timeout_s` seconds end them as `close` does."""
@@ -77,10 +106,14 @@ class Tasks:
             await asyncio.sleep(interval_s)
             try:
                 await action()
-            except Exception:  # one failed round must not end the rounds
-                log.exception("recurring task failed name=%s", name)
+            except Exception as error:  # noqa: BLE001  one failed round must not end the rounds
+                self._on_failure(name, error)
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
         self._running.pop(task, None)
         if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("task failed name=%s", task.get_name(), exc_info=error)
+            self._on_failure(task.get_name(), error)
+
+
+def _log_failure(name: str, error: BaseException) -> None:
+    log.error("task failed name=%s", name, exc_info=error)

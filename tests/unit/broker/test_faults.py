@@ -15,7 +15,7 @@ from support.raw_peer import RawPeer
 from support.waiting import until
 
 from aerobee.broker.change_notices import ChangeNotices
-from aerobee.broker.faults import QUIET_S, Faults, kept_running
+from aerobee.broker.faults import QUIET_S, Faults
 from aerobee.broker.live import Live
 from aerobee.broker.tables import Tables
 from aerobee.broker.tick import Tick
@@ -205,17 +205,3 @@ def test_a_kind_of_fault_is_told_once_a_minute(caplog: pytest.LogCaptureFixture)
         faults.caught("held pull", OSError(5, "EIO"), topic="T")
     assert faults.counts == {"held pull": 10_002}
     assert "untold=10000" in caplog.text
-
-
-async def test_work_that_may_not_end_begins_anew() -> None:
-    """A task that a fault ended is started again, and the fault is counted."""
-    rounds: list[int] = []
-    faults = Faults()
-
-    async def work() -> None:
-        rounds.append(1)
-        if len(rounds) < 3:
-            raise ValueError("unforeseen")
-
-    await kept_running(work, "work", faults, pause_s=0)
-    assert len(rounds) == 3 and faults.counts == {"work": 2}

@@ -41,7 +41,7 @@ async def test_rounds_survive_their_errors(caplog: pytest.LogCaptureFixture) -> 
     await until(lambda: rounds >= 3, what="a third round")
     await tasks.close()
     ended = rounds
-    assert caplog.text.count("recurring task failed name=counting") == ended
+    assert caplog.text.count("task failed name=counting") == ended
 
 
 async def test_close_cancels_waits_and_spares_the_caller() -> None:
@@ -113,3 +113,47 @@ async def test_finish_waits_before_it_cancels() -> None:
     await tasks.finish(0.05)
     assert log == ["passed", "cancelled"]
     assert not len(tasks)
+
+
+@pytest.mark.parametrize("how", ["raises", "ends", "is cancelled", "raises what nobody catches"])
+async def test_work_that_is_to_go_on_begins_anew(how: str) -> None:
+    """However it ends; each time is told, with its name, until its owner closes."""
+    told: list[tuple[str, BaseException]] = []
+    tasks, rounds = Tasks(lambda name, error: told.append((name, error))), 0
+
+    async def work() -> None:
+        nonlocal rounds
+        rounds += 1
+        if how == "raises":
+            raise ValueError("unforeseen")
+        if how == "raises what nobody catches":
+            raise GeneratorExit("of no kind that is foreseen")
+        if how == "is cancelled":
+            task = asyncio.current_task()
+            assert task is not None
+            task.cancel()
+            await asyncio.sleep(0)
+
+    tasks.keep(work, "the sweep", pause_s=0)
+    await until(lambda: rounds >= 3, what="a third beginning")
+    await tasks.close()
+    ended = rounds
+    assert len(told) >= 2 and {name for name, _ in told} == {"the sweep"}
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert rounds == ended and not len(tasks)
+
+
+async def test_what_is_closed_is_no_failure() -> None:
+    """The end of an owner is what everything was waiting for."""
+    told: list[str] = []
+    tasks, begun = Tasks(lambda name, error: told.append(name)), asyncio.Event()
+
+    async def work() -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    tasks.keep(work, "the sweep", pause_s=0)
+    await begun.wait()
+    await tasks.close()
+    assert not told
