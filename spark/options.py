@@ -15,6 +15,7 @@ from aerobee.spark.network_address import NetworkAddress
 from aerobee.spark.network_options import CONNECTING, network_address
 from aerobee.spark.offsets import EARLIEST, LATEST, Offsets, parse_assign, parse_offsets
 from aerobee.spark.selection import Selection
+from aerobee.spark.table_options import own_options
 from aerobee.spark.topics import TopicChoice
 
 _WORDS = {"earliest": EARLIEST, "latest": LATEST}
@@ -75,13 +76,20 @@ class Options:
         return TopicChoice(queues=parse_assign(self.assign, brokers))
 
 
+def option_texts(given: Mapping[str, str]) -> dict[str, str]:
+    """The options of a query, or of a table, by their names in small letters."""
+    return own_options(given, _PARSERS)
+
+
 def parse_options(given: Mapping[str, str], use: Use = Use.BATCH) -> Options:
     """The options of a query; names are compared without regard to case, as Spark does.
 
     Raises OptionError, which names the option, what is allowed, and what may have been meant.
     """
-    by_name = {name.lower(): value for name, value in given.items()}
+    by_name = option_texts(given)
     for name in by_name:
+        if name in _ELSEWHERE:
+            raise OptionError(f"option {name} is called {_ELSEWHERE[name]} where messages are read")
         if name not in _PARSERS:
             spelled = sorted(spelling for spelling, _ in _PARSERS.values())
             raise OptionError(f"unknown option {values.near(name, spelled)}")
@@ -218,6 +226,8 @@ def _offsets_text(option: str, value: str) -> str:
     return value.strip()
 
 
+# by what writers and other sources call it
+_ELSEWHERE = {"topic": "subscribe", "topics": "subscribe", "topicpattern": "subscribePattern"}
 _PARSERS: dict[str, tuple[str, Callable[[str, str], Any]]] = {
     spelling.lower(): (spelling, parse)
     for spelling, parse in (

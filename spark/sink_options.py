@@ -15,6 +15,7 @@ from aerobee.spark.errors import OptionError
 from aerobee.spark.network_address import NetworkAddress
 from aerobee.spark.network_options import CONNECTING, network_address
 from aerobee.spark.places import spelled_once
+from aerobee.spark.table_options import own_options
 
 _CHECKPOINT: Final = "checkpointLocation"  # Spark's own, which it hands on to sources
 
@@ -33,7 +34,7 @@ class SinkOptions:
 
 def parse_sink_options(given: Mapping[str, str], *, stream: bool) -> SinkOptions:
     """The options of a write; names in any case. Raises OptionError."""
-    by_name = {name.lower(): value for name, value in given.items()}
+    by_name = own_options(given, _PARSERS)
     for name in by_name:
         if name not in _PARSERS and name != _CHECKPOINT.lower():
             spelled = [spelling for spelling, _ in _PARSERS.values()]

@@ -32,8 +32,9 @@ from aerobee.spark.damage import PERMISSIVE
 from aerobee.spark.errors import OptionError
 from aerobee.spark.network_reader import NetworkReader, PushingNetworkReader
 from aerobee.spark.option_values import unknown_column
-from aerobee.spark.options import Options, Use, check_mode, parse_options
+from aerobee.spark.options import Options, Use, check_mode, option_texts, parse_options
 from aerobee.spark.partitions import LogPartition, read_share
+from aerobee.spark.table_options import is_table, keep_options, kept_options
 from aerobee.spark.versions import FromDriver
 
 if TYPE_CHECKING:
@@ -70,14 +71,17 @@ class RocketMQSource(DataSource):
             spark_type = _SPARK_TYPES["binary" if kind == "binary" else column.types[0]]
             nullable = column.nullable or options.mode == PERMISSIVE
             fields.append(StructField(name, spark_type, nullable=nullable))
-        return StructType(fields)
+        schema = StructType(fields)
+        return (
+            keep_options(schema, option_texts(self.options)) if is_table(self.options) else schema
+        )
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """The reader of the given columns: those of `schema()`, or of the query's own schema.
 
         Raises OptionError where the query's own schema asks for what there is not.
         """
-        options = parse_options(self.options)
+        options = parse_options(self._texts(schema))
         pushing = options.push_filters and _pushing()
         readable = _readable(schema, options.mode)
         if options.network is not None:
@@ -88,8 +92,19 @@ class RocketMQSource(DataSource):
         """The reader of the given columns for `readStream`. Raises OptionError likewise."""
         from aerobee.spark.stream_reader import QueueStreamReader
 
-        options = parse_options(self.options, Use.STREAM)
+        options = parse_options(self._texts(schema), Use.STREAM)
         return QueueStreamReader(options, _readable(schema, options.mode))
+
+    def _texts(self, schema: StructType) -> dict[str, str]:
+        """The options of the query, and of the table that it reads."""
+        texts = kept_options(schema) | option_texts(self.options)
+        if not texts:
+            raise OptionError(
+                "option path is missing; Spark does not hand on the options of a table that was"
+                " made with columns: CREATE TABLE without them (OPTIONS (columns '...') chooses"
+                " some), or SELECT ... FROM table WITH (path = '...')"
+            )
+        return texts
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """The writer of `df.write`. Raises OptionError, ClusterUnreachable."""

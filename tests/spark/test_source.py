@@ -242,3 +242,38 @@ def _rows_scanned(frame: DataFrame) -> int:
 def _position(row: dict[str, Any]) -> int:
     position: int = row["commit_log_offset"]
     return position
+
+
+def test_tables_of_a_catalog(spark: SparkSession, store: Path) -> None:
+    """Created, described, read in part, in views, with more options; dropped, the store stays."""
+    spark.sql(
+        f"CREATE TABLE log USING rocketmq OPTIONS (path '{store}', columns 'topic, queue_offset',"
+        " includeRetryTopics 'true') COMMENT 'ours' TBLPROPERTIES ('team' = 'billing')"
+    )
+    try:
+        count = len(list(read_log(store)))
+        assert spark.table("log").count() == count
+        described = [row.col_name for row in spark.sql("DESCRIBE TABLE EXTENDED log").collect()]
+        assert described[:2] == ["topic", "queue_offset"]
+        orders = sum(row["topic"] == "orders" for row in read_log(store))
+        spark.sql("CREATE VIEW orders AS SELECT * FROM log WITH (subscribe = 'orders')")
+        for query in ("SELECT * FROM orders", "SELECT * FROM log WHERE topic = 'orders'"):
+            assert spark.sql(query).count() == orders
+    finally:
+        spark.sql("DROP VIEW IF EXISTS orders")
+        spark.sql("DROP TABLE log")
+    assert len(list(read_log(store))) == count
+
+
+def test_table_with_columns_of_its_own_says_how_to_read_it(
+    spark: SparkSession, store: Path
+) -> None:
+    """Spark keeps its options to itself."""
+    spark.sql(f"CREATE TABLE narrow (topic string) USING rocketmq OPTIONS (path '{store}')")
+    try:
+        with pytest.raises(Exception, match="CREATE TABLE without them"):
+            spark.table("narrow").count()
+        found = spark.sql(f"SELECT topic FROM narrow WITH (path = '{store}')")
+        assert found.where("topic = 'orders'").count() > 0
+    finally:
+        spark.sql("DROP TABLE narrow")

@@ -142,3 +142,29 @@ def test_assigned_queues_are_read_whatever_their_topic_is() -> None:
     assert options.selection.wants_topic("%RETRY%g")
     assert options.selection.wants_topic("SCHEDULE_TOPIC_XXXX")
     assert not options.choice(["s"]).wants("orders")
+
+
+def test_words_that_spark_adds_to_a_table_are_no_options() -> None:
+    """And what stands in its TBLPROPERTIES and is none; what OPTIONS say must be right."""
+    added = {
+        "owner": "root",
+        "provider": "rocketmq",
+        "location": "file:/data",
+        "comment": "ours",
+        "external": "true",
+        "transient_lastDdlTime": "1763750000",
+        "team": "billing",
+    }
+    given = {**added, "path": "file:/data", "option.subscribe": "orders", "subscribe": "orders"}
+    assert parse_options(given) == parse_options({"path": "file:/data", "subscribe": "orders"})
+    with pytest.raises(OptionError, match=r"'subscrybe'; did you mean subscribe\?"):
+        parse_options({**added, "path": "/d", "option.subscrybe": "a", "subscrybe": "a"})
+    with pytest.raises(OptionError, match="unknown option 'team'"):
+        parse_options({"path": "/d", "team": "billing"})
+
+
+@pytest.mark.parametrize("name", ["topic", "Topics"])
+def test_topic_is_called_subscribe(name: str) -> None:
+    """Writers have the option, so that readers look for it."""
+    with pytest.raises(OptionError, match=f"option {name.lower()} is called subscribe"):
+        parse_options({"path": "/d", name: "orders"})
