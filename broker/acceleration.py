@@ -8,13 +8,15 @@ what the compiled code declines.
 
 from typing import TYPE_CHECKING, Protocol
 
+from aerobee.storage.cold.residency import Resident, resident_bytes
 from aerobee.storage.reading import Gather
 
 try:
     from aerobee.broker.compiled.plain_sends import PlainSends
     from aerobee.broker.compiled.record_runs import gather as _gather
+    from aerobee.broker.compiled.record_runs import resident as _resident
 except ImportError:  # no compiler where this was installed, or another Python
-    PlainSends = _gather = None  # type: ignore[assignment,misc]
+    PlainSends = _gather = _resident = None  # type: ignore[assignment,misc]
 
 if TYPE_CHECKING:
     from aerobee.broker.context import Context
@@ -62,6 +64,13 @@ def serve_run(context: "Context", suffix: bytes) -> ServeRun | None:
 def gather(context: "Context") -> Gather | None:
     """Return the compiled way to copy records for pulls, None where there is none."""
     return _gather if context.settings.compiled_fast_path else None
+
+
+def resident(context: "Context") -> Resident:
+    """Return what tells whether mapped memory can be touched without waiting for the disk."""
+    if _resident is None or not context.settings.compiled_fast_path:
+        return resident_bytes
+    return _resident
 
 
 def is_compiled() -> bool:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from aerobee.broker.appending import Appender
 from aerobee.broker.broadcast_offsets import BroadcastOffsets
+from aerobee.broker.cold.reads import ColdReads
 from aerobee.broker.connection import BrokerConnection
 from aerobee.broker.context import Context
 from aerobee.broker.delay import DelayService
@@ -165,6 +166,7 @@ class Broker:
             await self._http.stop()
         await self._tasks.close()
         self.context.delays.stop()
+        self.context.cold_reads.close()
         await self.context.registration.stop()
         await self._answer_all()
         await self._close_servers()
@@ -285,6 +287,7 @@ class Broker:
             metrics=self._metrics,
             troubles=self._troubles,
             twins=Twins(live, self._pool, address),
+            cold_reads=ColdReads(loop, live),
             now_ms=wall_clock_ms,
             changes=SettingsChanges(live, self._config_file, wall_clock_ms),
             delays=delays,

@@ -12,7 +12,8 @@ from aerobee.broker.envelopes import (
     DECODE_SEND,
     decode_json_send,
 )
-from aerobee.broker.pulling import Pull, refusal
+from aerobee.broker.pull_replies import refusal
+from aerobee.broker.pulling import Pull
 from aerobee.broker.stored_message import Stamp
 from aerobee.remoting.codes import RequestCode
 from aerobee.remoting.command import FLAG_ONEWAY

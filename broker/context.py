@@ -9,6 +9,7 @@ if TYPE_CHECKING:
 
     from aerobee.broker.appending import Appender
     from aerobee.broker.broadcast_offsets import BroadcastOffsets
+    from aerobee.broker.cold.reads import ColdReads
     from aerobee.broker.delay import DelayService
     from aerobee.broker.delay_offsets import DelayOffsetTable
     from aerobee.broker.groups import GroupTable
@@ -57,6 +58,7 @@ class Context:
     metrics: "Metrics"
     troubles: "Troubles"
     twins: "Twins"
+    cold_reads: "ColdReads"
     now_ms: Callable[[], int]
     changes: "SettingsChanges"
     delays: "DelayService"

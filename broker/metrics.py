@@ -49,6 +49,9 @@ NAMES: Final = {
     "aerobee_disk_used_ratio": "How full the disk of the store is, from 0 to 1",
     "aerobee_store_writable": "Whether messages are taken, 1 or 0",
     "aerobee_nameservers_registered": "Nameservers that know this broker",
+    "aerobee_cold_reads_total": "Reads of what was not in memory, done beside the loop",
+    "aerobee_cold_reads_waiting": "Reads that wait for a thread that may wait for the disk",
+    "aerobee_cold_read_errors_total": "Reads that the disk answered with an error",
     "aerobee_faults_total": "Errors inside the broker that nobody foresaw, by place",
 }
 """Every metric with its help sentence: RocketMQ's names (BrokerMetricsConstant), then our own."""

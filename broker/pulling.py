@@ -2,58 +2,47 @@
 
 from typing import TYPE_CHECKING, Final, Protocol
 
-from aerobee.broker.acceleration import gather
+from aerobee.broker.acceleration import gather, resident
 from aerobee.broker.broadcast_offsets import FROM_PROXY, BroadcastOffsets
 from aerobee.broker.faults import as_refusal
 from aerobee.broker.filters import MessageFilter, SqlFilter
 from aerobee.broker.hooks import PullEvent
 from aerobee.broker.owned_queue import QueueKey
 from aerobee.broker.pull_checks import PullChecks
+from aerobee.broker.pull_replies import (
+    FOUND,
+    HEADER,
+    encoded_reply,
+    moved,
+    nothing,
+    refusal,
+    reply_code,
+)
 from aerobee.broker.topic_queues import TopicQueue
 from aerobee.remoting.bodies import SubscriptionGroupConfig, TopicConfig
 from aerobee.remoting.codes import PullSysFlag, ResponseCode
-from aerobee.remoting.command import FLAG_RESPONSE, VERSION, Codec, Command
+from aerobee.remoting.command import Codec
 from aerobee.remoting.errors import RequestError
-from aerobee.remoting.frame import encode_frame
-from aerobee.remoting.headers._fields import encode_header
-from aerobee.remoting.headers.pull import PullMessageReply, PullMessageRequest
+from aerobee.remoting.headers.pull import PullMessageRequest
 from aerobee.remoting.net.connection import Connection
+from aerobee.storage.cold.fetching import Fetched, fetch
+from aerobee.storage.cold.wish import ColdRead
 from aerobee.storage.reading import ReadResult, ReadStatus
 
 if TYPE_CHECKING:
     from aerobee.broker.context import Context
     from aerobee.broker.offsets import OffsetTable
+    from aerobee.storage.consume_queue import ConsumeQueue
 
 MASTER_ID: Final = 0
 HELD_MS_MAX: Final = 10 * 60 * 1000  # a client may not park a pull for longer
-
-FOUND: Final = ReadStatus.FOUND  # to look it up in the enumeration takes a quarter microsecond
-HEADER: Final = (
-    b'{"code":%d,"extFields":{"groupSysFlag":"%d","maxOffset":"%d","minOffset":"%d",'
-    b'"nextBeginOffset":"%d","suggestWhichBrokerId":"%d","topicSysFlag":"%d"},"flag":1,'
-    b'"language":"JAVA","opaque":%d,"remark":"%b","serializeTypeCurrentRPC":"JSON",'
-    b'"version":' + str(VERSION).encode() + b"}"
-)
-
-# GetMessageStatus to ResponseCode (PullMessageProcessor.composeResponseHeader)
-CODES: Final = {
-    ReadStatus.FOUND: ResponseCode.SUCCESS,
-    ReadStatus.MESSAGE_WAS_REMOVING: ResponseCode.PULL_RETRY_IMMEDIATELY,
-    ReadStatus.NO_MATCHED_MESSAGE: ResponseCode.PULL_RETRY_IMMEDIATELY,
-    ReadStatus.NO_MATCHED_LOGIC_QUEUE: ResponseCode.PULL_OFFSET_MOVED,
-    ReadStatus.NO_MESSAGE_IN_QUEUE: ResponseCode.PULL_OFFSET_MOVED,
-    ReadStatus.OFFSET_FOUND_NULL: ResponseCode.PULL_NOT_FOUND,
-    ReadStatus.OFFSET_OVERFLOW_ONE: ResponseCode.PULL_NOT_FOUND,
-    ReadStatus.OFFSET_OVERFLOW_BADLY: ResponseCode.PULL_OFFSET_MOVED,
-    ReadStatus.OFFSET_TOO_SMALL: ResponseCode.PULL_OFFSET_MOVED,
-    ReadStatus.OFFSET_RESET: ResponseCode.PULL_OFFSET_MOVED,
-}
+FETCHES_MAX: Final = 3  # of one pull, whose place may change while it waits
 
 
 class Pull:
     """One pull request while the broker works on it or holds it."""
 
-    __slots__ = ("codec", "connection", "header", "offset", "opaque", "request_code")
+    __slots__ = ("codec", "connection", "fetches", "header", "offset", "opaque", "request_code")
 
     def __init__(
         self,
@@ -69,6 +58,7 @@ class Pull:
         self.codec = codec
         self.request_code = request_code
         self.offset = header.queue_offset  # moves past unwanted messages while the pull is held
+        self.fetches = 0  # how often what it reads was not in memory
 
 
 class PullServer(Protocol):
@@ -105,6 +95,7 @@ class Pulls:
         self._handovers = context.handovers
         self._commit_log = context.tick.commit_log
         self._read_store = context.store.read
+        context.store.reader.use(resident(context))
         self._gather = gather(context)  # the records of a reply, where that is compiled
         self._count_pull = context.metrics.pulled
         self._faults = context.metrics.faults
@@ -133,7 +124,7 @@ class Pulls:
             self._offsets.commit(group_name, topic_name, queue_id, header.commit_offset)
         broadcasts, result = self._broadcasts, None
         if broadcasts is not None:
-            if group_name in broadcasts.groups or header.request_source == FROM_PROXY:
+            if self._is_broadcast(pull, broadcasts):
                 result = self._sent_on(pull, queue, broadcasts)
             else:
                 broadcasts = None
@@ -144,15 +135,14 @@ class Pulls:
                 header.queue_offset,
                 finished=_finished(header, self._offsets),
             ):
-                result = self._read(pull, queue, wanted, key)
+                try:
+                    result = self._read(pull, queue, wanted, key)
+                except ColdRead as cold:
+                    self._fetch(pull, queue, cold)
+                    return None
             else:
                 result = nothing(queue, pull.offset)
-        self._offsets.pulled(group_name, topic_name, queue_id, result.next_offset)
-        status = result.status
-        code = 0 if status is FOUND else reply_code(status, header.queue_offset)
-        if broadcasts is not None:
-            sent_on = code == ResponseCode.PULL_OFFSET_MOVED
-            broadcasts.pulled(connection, header, result.next_offset if sent_on else None)
+        code = self._outcome(pull, result, broadcasts)
         if code == ResponseCode.PULL_NOT_FOUND and header.sys_flag & PullSysFlag.SUSPEND:
             timeout_ms, context = header.suspend_timeout_millis, self._context
             if not context.settings.long_polling_enable:
@@ -172,12 +162,7 @@ class Pulls:
             queue, wanted, topic, group = self._check(
                 pull.connection, pull.header, pull.request_code
             )
-            header, handovers = pull.header, self._handovers
-            key = QueueKey(header.consumer_group, header.topic, header.queue_id)
-            if handovers.may_pull(pull.connection, key):
-                result = self._read(pull, queue, wanted, key if handovers.watched else None)
-            else:
-                result = nothing(queue, pull.offset)
+            result = self._read_again(pull, queue, wanted, None)
             code = reply_code(result.status, pull.offset)
             if not expired and code != ResponseCode.SUCCESS:
                 if result.next_offset >= result.max_offset and (
@@ -190,10 +175,90 @@ class Pulls:
             if code == ResponseCode.PULL_NOT_FOUND and pull.offset != pull.header.queue_offset:
                 code = ResponseCode.PULL_RETRY_IMMEDIATELY  # unwanted messages were passed over
             frames = self._reply(pull, code, queue, result, topic, group)
+        except ColdRead as cold:
+            self._fetch_or_refuse(pull, queue, cold)
+            return True
         except RequestError as error:
             frames = refusal(pull, error)
         pull.connection.write(b"".join(frames))
         return True
+
+    def _read_again(
+        self, pull: Pull, queue: TopicQueue, wanted: MessageFilter | None, fetched: Fetched | None
+    ) -> ReadResult:
+        """Read for a pull that has waited, unless its queue has gone to somebody else."""
+        header, handovers = pull.header, self._handovers
+        key = QueueKey(header.consumer_group, header.topic, header.queue_id)
+        if handovers.may_pull(pull.connection, key):
+            return self._read(pull, queue, wanted, key if handovers.watched else None, fetched)
+        return nothing(queue, pull.offset)
+
+    def _outcome(self, pull: Pull, result: ReadResult, broadcasts: BroadcastOffsets | None) -> int:
+        """Note where a pull has got to; return the code of its answer."""
+        header = pull.header
+        self._offsets.pulled(
+            header.consumer_group, header.topic, header.queue_id, result.next_offset
+        )
+        status = result.status
+        code = 0 if status is FOUND else reply_code(status, header.queue_offset)
+        if broadcasts is not None:
+            sent_on = code == ResponseCode.PULL_OFFSET_MOVED
+            broadcasts.pulled(pull.connection, header, result.next_offset if sent_on else None)
+        return code
+
+    def _fetch(self, pull: Pull, queue: TopicQueue, cold: ColdRead) -> None:
+        """Have what a pull reads fetched from the disk, and answer it then; RequestError if not."""
+        pull.fetches += 1
+        if pull.fetches > FETCHES_MAX:
+            raise RequestError(ResponseCode.SYSTEM_BUSY, "the queue changes faster than it is read")
+        connection, stored, files = pull.connection, queue.stored, self._context.store.files
+        self._context.cold_reads.begin(
+            pull.header.consumer_group,
+            lambda: fetch(files, cold.wish),
+            cold.wish.bytes_max,
+            lambda fetched, error: self._fetched(pull, stored, fetched, error),
+            lambda: not connection.closed,
+        )
+
+    def _fetch_or_refuse(self, pull: Pull, queue: TopicQueue, cold: ColdRead) -> None:
+        try:
+            self._fetch(pull, queue, cold)
+        except RequestError as error:
+            pull.connection.write(b"".join(refusal(pull, error)))
+
+    def _fetched(
+        self, pull: Pull, stored: "ConsumeQueue", fetched: Fetched | None, error: Exception | None
+    ) -> None:
+        """Answer a pull for which the disk was read; raises nothing."""
+        if pull.connection.closed:
+            return
+        if error is not None:
+            self.failed(pull, error)
+            return
+        try:
+            queue, wanted, topic, group = self._check(
+                pull.connection, pull.header, pull.request_code
+            )
+            if fetched is None or queue.stored is not stored or fetched.wish.offset != pull.offset:
+                fetched = None  # the queue was deleted, or made anew
+            try:
+                result = self._read_again(pull, queue, wanted, fetched)
+            except ColdRead as cold:
+                self._fetch_or_refuse(pull, queue, cold)
+                return
+            broadcasts = self._broadcasts
+            if broadcasts is not None and not self._is_broadcast(pull, broadcasts):
+                broadcasts = None
+            code = self._outcome(pull, result, broadcasts)
+            pull.connection.write(b"".join(self._reply(pull, code, queue, result, topic, group)))
+        except RequestError as refused:
+            pull.connection.write(b"".join(refusal(pull, refused)))
+        except Exception as fault:  # noqa: BLE001  of this pull alone
+            self.failed(pull, fault)
+
+    def _is_broadcast(self, pull: Pull, broadcasts: BroadcastOffsets) -> bool:
+        header = pull.header
+        return header.consumer_group in broadcasts.groups or header.request_source == FROM_PROXY
 
     def fault(self, pull: Pull, error: Exception) -> list[bytes | memoryview]:
         """Take note of an error that no check foresaw; the client is told SYSTEM_ERROR."""
@@ -227,6 +292,7 @@ class Pulls:
         queue: TopicQueue,
         wanted: MessageFilter | None,
         handed_over: QueueKey | None,
+        fetched: Fetched | None = None,
     ) -> ReadResult:
         header, offsets = pull.header, self._offsets
         if offsets.resets:
@@ -247,7 +313,7 @@ class Pulls:
             bytes_max = bytes_wish  # RocketMQ's broker knows nothing of it
         count_max = min(header.max_msg_nums, self._count_max)
         return self._read_store(
-            queue.stored, pull.offset, count_max, bytes_max, wanted, accept, self._gather
+            queue.stored, pull.offset, count_max, bytes_max, wanted, accept, self._gather, fetched
         )
 
     def _reply(
@@ -314,66 +380,3 @@ def _finished(header: PullMessageRequest, offsets: "OffsetTable") -> bool:
     """Whether a consumer has consumed all that it has fetched, as far as its commits say."""
     committed = offsets.committed(header.consumer_group, header.topic, header.queue_id)
     return (committed or 0) >= header.queue_offset
-
-
-def moved(queue: TopicQueue, offset: int) -> ReadResult:
-    """Return what sends a client elsewhere in the queue."""
-    stored = queue.stored
-    return ReadResult(ReadStatus.OFFSET_RESET, offset, stored.min_offset, stored.max_offset)
-
-
-def nothing(queue: TopicQueue, offset: int) -> ReadResult:
-    """Return what a read past the end of a queue finds."""
-    stored = queue.stored
-    return ReadResult(ReadStatus.OFFSET_OVERFLOW_ONE, offset, stored.min_offset, stored.max_offset)
-
-
-def reply_code(status: ReadStatus, offset: int) -> int:
-    """Map the outcome of a read to the code that decides what the client does next."""
-    if offset == 0 and status in (
-        ReadStatus.NO_MATCHED_LOGIC_QUEUE,
-        ReadStatus.NO_MESSAGE_IN_QUEUE,
-    ):
-        return ResponseCode.PULL_NOT_FOUND
-    return CODES[status]
-
-
-def encoded_reply(
-    pull: Pull, code: int, result: ReadResult, flags: tuple[int, int], broker_id: int
-) -> bytes:
-    """Encode a pull reply for a peer whose headers are not JSON."""
-    header = PullMessageReply(
-        suggest_which_broker_id=broker_id,
-        next_begin_offset=result.next_offset,
-        min_offset=result.min_offset,
-        max_offset=result.max_offset,
-        topic_sys_flag=flags[0],
-        group_sys_flag=flags[1],
-    )
-    return encode_frame(
-        Command(
-            code=code,
-            ext=encode_header(header),
-            body=b"".join(result.parts),
-            opaque=pull.opaque,
-            flag=FLAG_RESPONSE,
-            remark=result.status.name,
-            codec=pull.codec,
-        )
-    )
-
-
-def refusal(pull: Pull, error: RequestError) -> list[bytes | memoryview]:
-    """Encode the reply to a pull that failed a check."""
-    return [
-        encode_frame(
-            Command(
-                code=error.code,
-                ext=dict(error.ext or {}),
-                opaque=pull.opaque,
-                flag=FLAG_RESPONSE,
-                remark=error.remark,
-                codec=pull.codec,
-            )
-        )
-    ]

@@ -130,6 +130,9 @@ class BrokerSettings(CallingSettings):
     # ours: pulls that wait for a message
     held_pulls_max: AtStart[int] = Field(default=200_000, ge=1)
     held_pulls_per_connection_max: AtStart[int] = Field(default=20_000, ge=1)  # ours
+    cold_read_threads: AtStart[int] = Field(default=4, ge=1, le=64)  # ours: wait for the disk
+    cold_reads_max: int = Field(default=8192, ge=16)  # ours: that wait for those threads
+    cold_read_bytes_max: int = Field(default=64 << 20, ge=1 << 20)  # ours: read at once
     reject_pull_consumer_enable: bool = False
     enable_property_filter: bool = False  # SQL92
     slave_read_enable: bool = False

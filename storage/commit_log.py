@@ -15,6 +15,7 @@ from isal.isal_zlib import crc32
 
 from aerobee.remoting.record import BLANK, BLANK_MAGIC, PROPERTIES_BYTES_MAX
 from aerobee.storage.allocator import Allocator
+from aerobee.storage.cold.wish import LogPlace
 from aerobee.storage.errors import LogBusy, LogFull, LogUnavailable, MessageTooLarge
 from aerobee.storage.segment import Segment
 from aerobee.storage.segments import Segments
@@ -248,6 +249,11 @@ class CommitLog:
             return None
         at = position - segment.base
         return segment.view[at : at + count]
+
+    def place_of_files(self) -> LogPlace:
+        """Return where the files are and how far they may be read, for another thread."""
+        segments = self._segments
+        return LogPlace(segments.directory, segments.begin, self.committed, segments.segment_bytes)
 
     def file_at(self, position: int) -> tuple[memoryview, int, int] | None:
         """Return a file as memory, its base, and how far it may be read.

@@ -5,15 +5,12 @@ import struct
 from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from aerobee.storage.cold.wish import QueuePlace
 from aerobee.storage.files import Files
 from aerobee.storage.layout import ENTRY_BYTES, FileSpan, file_name, file_spans
 from aerobee.storage.queue_files import BLANK_ENTRY, BLANK_SIZE, ENTRY
-
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
 
 OLD_MAPS_MAX: Final = 4  # files of one queue that stay mapped for readers far behind
 
@@ -94,12 +91,9 @@ class QueueEntries:
         count = min(count, self.max_offset - offset, base + self._file_entries - offset)
         return buffer, (offset - base) * ENTRY_BYTES, count
 
-    def tags(self, offset: int, count: int) -> "npt.NDArray[np.int64]":
-        """Return the tags codes of entries of one file as a strided view, big-endian int64."""
-        import numpy as np  # costs 100 ms, and most brokers never filter that deep
-
-        buffer, at, count = self.run(offset, count)
-        return np.ndarray((count,), ">i8", buffer, at + 12, (ENTRY_BYTES,))
+    def place_of_files(self) -> QueuePlace:
+        """Return where the files are, for reading them in another thread."""
+        return QueuePlace(self._directory, self._file_entries, self.min_offset, self.max_offset)
 
     def _map(self, base: int) -> mmap.mmap:
         """Map an older file for reading; the least recently used one is let go."""

@@ -8,6 +8,10 @@ from enum import Enum
 from operator import add
 from typing import Final, Protocol, TypeAlias
 
+from aerobee.storage.cold.fetching import Fetched, NotFetchedError
+from aerobee.storage.cold.residency import Resident, everything_is
+from aerobee.storage.cold.warm_log import WarmLog
+from aerobee.storage.cold.wish import ColdRead, Wish
 from aerobee.storage.commit_log import CommitLog
 from aerobee.storage.consume_queue import ConsumeQueue
 from aerobee.storage.layout import ENTRY_BYTES
@@ -15,7 +19,8 @@ from aerobee.storage.queue_files import BLANK_SIZE
 from aerobee.storage.settings import StoreSettings
 
 TagHashes: TypeAlias = frozenset[int]
-_Run: TypeAlias = tuple[mmap.mmap, int, int]  # a queue file's memory, byte place, entries there
+_Log: TypeAlias = WarmLog | Fetched
+_Run: TypeAlias = tuple[mmap.mmap | bytes, int, int]  # memory of a queue file, place, entries
 Accept: TypeAlias = Callable[[memoryview], bool | None]
 """Decides by a whole record whether it is wanted; None ends the read before it."""
 
@@ -26,12 +31,13 @@ class Gather(Protocol):
     Entry 0 is at byte `at` of `entries`; `file` is the log from position `base` on, of which what
     is before position `end` may be read. Limits and `wanted` are those of Reader.read. Returns the
     records, how many they are, and how many entries need not be looked at again; None where any of
-    them is not wholly within the file, or for no reason at all.
+    them is not wholly within the file, or for no reason at all. The records end before one that
+    lies below position `hot` and is not in memory.
     """
 
     def __call__(
         self,
-        entries: mmap.mmap,
+        entries: mmap.mmap | bytes,
         at: int,
         count: int,
         file: memoryview,
@@ -40,6 +46,7 @@ class Gather(Protocol):
         messages_max: int,
         bytes_max: int,
         wanted: TagHashes | None,
+        hot: int,
         /,
     ) -> tuple[bytes, int, int] | None:
         """Copy; see the class."""
@@ -91,6 +98,12 @@ class Reader:
         self._settings = settings
         self._memory_bytes = memory_bytes
         self._cached_bytes = int(memory_bytes * settings.memory_ratio)
+        self.use(everything_is)
+
+    def use(self, resident: Resident) -> None:
+        """Touch only memory that `resident` speaks of; without, reads wait for the disk."""
+        self._resident = resident
+        self._warm = WarmLog(self._log, resident)
 
     def apply(self, settings: StoreSettings) -> None:
         """Take limits that were changed while the store is open."""
@@ -106,12 +119,16 @@ class Reader:
         wanted: TagHashes | None = None,
         accept: Accept | None = None,
         gather: Gather | None = None,
+        fetched: Fetched | None = None,
     ) -> ReadResult:
         """Read at least one message if there is one; see DefaultMessageStore.getMessage.
 
         `wanted` are the tags codes to look for, None for all; `accept` decides by the record. The
         result never spans two queue files, and scans at most `filter_scan_bytes` of entries.
         `gather` is asked first, unless `accept` is given; it changes nothing but the speed.
+
+        A read ends before bytes that are not in memory, and raises ColdRead if that is where it
+        begins. Done again with what was `fetched` for that, it finds what it would have found.
         """
         if queue is None:
             return ReadResult(ReadStatus.NO_MATCHED_LOGIC_QUEUE, 0, 0, 0)
@@ -121,21 +138,32 @@ class Reader:
             bytes_max = min(max(bytes_max, READ_BYTES_LEAST), READ_BYTES_MAX)
             everything = wanted is None and accept is None
             scan = max(self._settings.filter_scan_bytes // ENTRY_BYTES, messages_max)
-            run = queue.run(offset, min(messages_max, 256) if everything else scan)
+            count_max = min(messages_max, 256) if everything else scan
+            log: _Log = fetched or self._warm
+            run = fetched.run(offset, count_max) if fetched else self._run(queue, offset, count_max)
+            if not run[2]:
+                limits = self._limits(self._log.position, messages_max, bytes_max)
+                raise ColdRead(self._wish(queue, offset, count_max, limits, wanted, accept))
             (first,) = _POSITION.unpack_from(*run[:2])
             limits = self._limits(first, messages_max, bytes_max)
             if gather is not None and accept is None:
-                file = self._log.file_at(first)
-                found = gather(*run, *file, *limits, wanted) if file is not None else None
+                file = log.file_at(first)
+                found = gather(*run, *file, *limits, wanted, log.hot) if file is not None else None
                 if found is not None:
                     records, count, looked = found
+                    if not looked:
+                        raise ColdRead(self._wish(queue, offset, run[2], limits, wanted, accept))
                     return ReadResult(
                         _FOUND if count else ReadStatus.NO_MATCHED_MESSAGE, offset + looked, low,
                         high, [records] if count else [], count, len(records),
                     )  # fmt: skip
             if everything:
-                return self._read_all(queue, offset, run, limits)
-            return self._read_some(queue, offset, run, limits, wanted, accept)
+                result = self._read_all(log, queue, offset, run, limits)
+            else:
+                result = self._read_some(log, queue, offset, run, limits, wanted, accept)
+            if result is None:  # its first record is not in memory
+                raise ColdRead(self._wish(queue, offset, run[2], limits, wanted, accept))
+            return result
         if high == 0:
             return ReadResult(ReadStatus.NO_MESSAGE_IN_QUEUE, 0, low, high)
         if offset < low:
@@ -161,9 +189,29 @@ class Reader:
             min(bytes_max, settings.transfer_bytes_disk),
         )
 
+    def _run(self, queue: ConsumeQueue, offset: int, count: int) -> _Run:
+        """Return entries as far as they are in memory; the newest, not synced yet, always are."""
+        buffer, at, count = queue.run(offset, count)
+        if offset < queue.flushed_offset:
+            count = self._resident(buffer, at, count * ENTRY_BYTES) // ENTRY_BYTES
+        return buffer, at, count
+
+    def _wish(
+        self,
+        queue: ConsumeQueue,
+        offset: int,
+        count: int,
+        limits: tuple[int, int],
+        wanted: TagHashes | None,
+        accept: Accept | None,
+    ) -> Wish:
+        log, files = self._log.place_of_files(), queue.place_of_files()
+        count = min(count, queue.max_offset - offset)
+        return Wish(log, files, offset, count, *limits, wanted, accept is not None)
+
     def _read_all(
-        self, queue: ConsumeQueue, offset: int, run: _Run, limits: tuple[int, int]
-    ) -> ReadResult:
+        self, log: _Log, queue: ConsumeQueue, offset: int, run: _Run, limits: tuple[int, int]
+    ) -> ReadResult | None:
         buffer, at, count = run
         messages_max, bytes_max = limits
         count = min(count, messages_max)
@@ -171,8 +219,12 @@ class Reader:
         places, sizes = entries[::3], entries[1::3]
         ends = tuple(map(add, places, sizes))
         total, first, end = sum(sizes), min(places), max(ends)
-        file = self._log.file_at(first) if total <= bytes_max and min(sizes) > 0 else None
-        if file is not None and end <= file[2]:
+        file = log.file_at(first) if total <= bytes_max and min(sizes) > 0 else None
+        if (
+            file is not None
+            and end <= file[2]
+            and log.is_warm(file[0], first - file[1], end - first, first)
+        ):
             view, base, _ = file  # all of them lie in one file
             parts: list[bytes | memoryview]
             if ends[:-1] == places[1:]:  # side by side, in this order
@@ -184,24 +236,27 @@ class Reader:
                 _FOUND, offset + count, queue.min_offset, queue.max_offset, parts,
                 count, total,
             )  # fmt: skip
-        gathered = _Gathered(self._log, messages_max, bytes_max)
+        gathered = _Gathered(log, messages_max, bytes_max)
         for index in range(count):
             if not gathered.add(places[index], sizes[index], None):
+                if not index and gathered.cold:
+                    return None
                 count = index
                 break
         return gathered.result(queue, offset + count)
 
     def _read_some(
         self,
+        log: _Log,
         queue: ConsumeQueue,
         offset: int,
         run: _Run,
         limits: tuple[int, int],
         wanted: TagHashes | None,
         accept: Accept | None,
-    ) -> ReadResult:
+    ) -> ReadResult | None:
         buffer, at, count = run
-        gathered = _Gathered(self._log, *limits)
+        gathered = _Gathered(log, *limits)
         done = 0
         while done < count:
             block = min(count - done, SCAN_BY_HAND if done == 0 else count)
@@ -212,11 +267,13 @@ class Reader:
                 tags = (_STRUCTS.get(block) or _struct(block)).unpack_from(buffer, at)[2::3]
                 hits = [i for i, tag in enumerate(tags) if tag in wanted]
             else:
-                hits = _matching(queue, offset + done, block, wanted)
+                hits = _matching(buffer, at + done * ENTRY_BYTES, block, wanted)
             for index in hits:
                 place = at + (done + index) * ENTRY_BYTES
                 position, size = _PLACE.unpack_from(buffer, place)
                 if not gathered.add(position, size, accept):
+                    if gathered.cold and not done + index:
+                        return None
                     return gathered.result(queue, offset + done + index)
             done += block
         return gathered.result(queue, offset + count)
@@ -232,9 +289,11 @@ def _struct(count: int) -> struct.Struct:
     return found
 
 
-def _matching(queue: ConsumeQueue, offset: int, count: int, wanted: TagHashes) -> list[int]:
+def _matching(entries: mmap.mmap | bytes, at: int, count: int, wanted: TagHashes) -> list[int]:
     """Return the indexes of entries whose tags code is wanted."""
-    tags = queue.tags(offset, count)
+    import numpy as np  # costs 100 ms, and most brokers never filter that deep
+
+    tags = np.ndarray((count,), ">i8", entries, at + 12, (ENTRY_BYTES,))
     codes = iter(wanted)
     first = next(codes, None)
     if first is None:
@@ -249,8 +308,8 @@ def _matching(queue: ConsumeQueue, offset: int, count: int, wanted: TagHashes) -
 class _Gathered:
     """Collects records until a limit is met; the first one always fits."""
 
-    def __init__(self, commit_log: CommitLog, messages_max: int, bytes_max: int) -> None:
-        self._log = commit_log
+    def __init__(self, log: _Log, messages_max: int, bytes_max: int) -> None:
+        self._log = log
         self._messages_max = messages_max
         self._bytes_max = bytes_max
         self._removed_until = 0  # where the next log file starts, after a miss
@@ -258,6 +317,7 @@ class _Gathered:
         self.parts: list[bytes | memoryview] = []
         self.count = 0
         self.bytes = 0
+        self.cold = False  # whether what comes next is not in memory
         self.status = ReadStatus.NO_MATCHED_MESSAGE
 
     def add(self, position: int, size: int, accept: Accept | None) -> bool:
@@ -266,7 +326,11 @@ class _Gathered:
             return False
         if position < self._removed_until:
             return True
-        view = self._log.view(position, size) if 0 < size < BLANK_SIZE else None
+        try:
+            view = self._log.view(position, size) if 0 < size < BLANK_SIZE else None
+        except NotFetchedError:
+            self.cold = True
+            return False
         if view is None:
             if not self.count:
                 self.status = ReadStatus.MESSAGE_WAS_REMOVING
@@ -275,7 +339,7 @@ class _Gathered:
         if accept is not None and not (accepted := accept(view)):
             return accepted is not None
         if position == self._run_end and (
-            longer := self._log.view(self._run_begin, position + size - self._run_begin)
+            longer := self._log.joined(self._run_begin, position + size - self._run_begin)
         ):
             self.parts[-1] = longer
         else:

@@ -12,6 +12,7 @@ from contextlib import suppress
 from aerobee.storage.allocator import Allocator
 from aerobee.storage.checkpoint import read_checkpoint
 from aerobee.storage.checkpoints import Checkpoints
+from aerobee.storage.cold.fetching import Fetched
 from aerobee.storage.commit_log import CommitLog
 from aerobee.storage.consume_queue import ConsumeQueue
 from aerobee.storage.consume_queues import ConsumeQueues
@@ -254,9 +255,12 @@ class MessageStore:
         wanted: TagHashes | None = None,
         accept: Accept | None = None,
         gather: Gather | None = None,
+        fetched: Fetched | None = None,
     ) -> ReadResult:
         """Read messages of a queue; see Reader.read. Commit first."""
-        return self.reader.read(queue, offset, messages_max, bytes_max, wanted, accept, gather)
+        return self.reader.read(
+            queue, offset, messages_max, bytes_max, wanted, accept, gather, fetched
+        )
 
     def poll(self, timeout_s: float = 0.0) -> None:
         """Take what the disk and the helper report, for users without a loop of their own."""

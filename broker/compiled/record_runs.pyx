@@ -10,10 +10,20 @@ No position or size that an entry names is used before it was compared with what
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
-from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t, uintptr_t
 from libc.string cimport memcpy
 
+cdef extern from "<sys/mman.h>" nogil:
+    int mincore(void*, size_t, unsigned char*)
+
+cdef extern from "<unistd.h>" nogil:
+    long sysconf(int)
+    int _SC_PAGESIZE
+
+cdef uintptr_t PAGE_BYTES = sysconf(_SC_PAGESIZE)
+
 cdef enum:
+    PAGES = 64  # asked for at once
     ENTRY_BYTES = 20  # position, record size, tags code
     WANTED_MAX = 32  # tags codes that are compared one by one
 
@@ -21,7 +31,9 @@ include "packing.pxi"
 
 
 cdef struct Run:
-    Bytes entries
+    Bytes entries, file
+    int64_t hot  # from this position on all is in memory
+    int64_t warm_begin, warm_end  # positions between which all is, too
     Py_ssize_t count
     int64_t base, end  # of the records that may be taken
     Py_ssize_t messages_max
@@ -50,6 +62,41 @@ cdef inline bint is_wanted(Run* run, Bytes entry) noexcept nogil:
     return False
 
 
+cdef Py_ssize_t resident_bytes(Bytes at, Py_ssize_t count, Py_ssize_t room) noexcept nogil:
+    """Return how many bytes from `at` on are in memory; `count` are wanted, `room` are mapped.
+
+    It may be more than `count`: a few pages more are asked about. Where the system cannot tell, all
+    are.
+    """
+    cdef unsigned char[PAGES] states
+    cdef uintptr_t begin = <uintptr_t>at, page = begin & ~(PAGE_BYTES - 1)
+    cdef uintptr_t end = begin + count, last = begin + room
+    cdef Py_ssize_t pages, number
+    while page < end:
+        pages = min(<uintptr_t>PAGES, (last - page + PAGE_BYTES - 1) // PAGE_BYTES)
+        if mincore(<void*>page, pages * PAGE_BYTES, states):
+            return room
+        for number in range(pages):
+            if not states[number] & 1:
+                page += number * PAGE_BYTES
+                return 0 if page <= begin else page - begin
+        page += pages * PAGE_BYTES
+    return min(page - begin, <uintptr_t>room)
+
+
+cdef inline bint is_warm(Run* run, int64_t position, int32_t size) noexcept nogil:
+    """Say whether a record is in memory."""
+    if position >= run.hot or (
+        run.warm_begin <= position and position + size <= run.warm_end
+    ):
+        return True
+    run.warm_begin = position
+    run.warm_end = position + resident_bytes(
+        run.file + (position - run.base), size, run.end - position
+    )
+    return position + size <= run.warm_end
+
+
 cdef bint measure(Run* run) noexcept nogil:
     """Find out where the read ends; False where a record is not wholly within the file."""
     cdef Bytes entry = run.entries
@@ -64,6 +111,8 @@ cdef bint measure(Run* run) noexcept nogil:
                 break
             if size <= 0 or position < run.base or position > run.end - size:
                 return False
+            if not is_warm(run, position, size):
+                break
             run.taken += 1
             run.taken_bytes += size
         run.looked += 1
@@ -107,8 +156,11 @@ def gather(
     Py_ssize_t messages_max,
     int64_t bytes_max,
     wanted,
+    int64_t hot=0,
 ):
     """Return records of `count` entries, how many they are, and how many entries were looked at.
+
+    They end before a record that lies below position `hot` and is not in memory.
 
     `entries` has the first one at byte `at`; `file` is log memory that begins at position `base`
     and may be read up to `end`. None: declined.
@@ -119,6 +171,7 @@ def gather(
     run.looked = run.taken = run.taken_bytes = 0
     run.base, run.end, run.count = base, end, count
     run.messages_max, run.bytes_max = messages_max, bytes_max
+    run.hot, run.warm_begin, run.warm_end = hot, -1, -1
     if not set_wanted(&run, wanted):
         return None
     PyObject_GetBuffer(entries, &queue, PyBUF_SIMPLE)
@@ -130,6 +183,7 @@ def gather(
         try:
             if base < 0 or end - base > log.len:
                 raise ValueError("outside of the log's memory")
+            run.file = <Bytes>log.buf
             if measure(&run):
                 found = PyBytes_FromStringAndSize(NULL, run.taken_bytes)
                 copy(&run, <Bytes>log.buf, <unsigned char*>PyBytes_AS_STRING(found))
@@ -138,3 +192,15 @@ def gather(
     finally:
         PyBuffer_Release(&queue)
     return None if found is None else (found, run.taken, run.looked)
+
+
+def resident(memory not None, Py_ssize_t at, Py_ssize_t count):
+    """Return how many bytes of mapped memory from `at` on are in memory, at most `count`."""
+    cdef Py_buffer held
+    PyObject_GetBuffer(memory, &held, PyBUF_SIMPLE)
+    try:
+        if at < 0 or count < 0 or count > held.len - at:
+            raise ValueError("outside of the memory")
+        return min(count, resident_bytes(<Bytes>held.buf + at, count, held.len - at))
+    finally:
+        PyBuffer_Release(&held)

@@ -106,6 +106,9 @@ def _broker(ctx: Context, snapshot: Snapshot) -> None:
     add("aerobee_differing_groups_total", mismatches.warned)
     known = sum(server.knows_us for server in ctx.registration.nameservers)
     add("aerobee_nameservers_registered", known)
+    add("aerobee_cold_reads_total", ctx.cold_reads.begun)
+    add("aerobee_cold_reads_waiting", ctx.cold_reads.waiting)
+    add("aerobee_cold_read_errors_total", ctx.cold_reads.failed)
     for where, count in ctx.metrics.faults.counts.items():
         add("aerobee_faults_total", count, where=where.replace(" ", "_"))
 

@@ -133,7 +133,7 @@ def test_what_lies_in_one_file_is_not_declined(
     entries, at, count = store.queue("orders", 1).run(3, 32)
     file = store.commit_log.file_at(0)
     assert file is not None
-    found = gather()(entries, at, count, *file, 32, 1 << 20, wanted)
+    found = gather()(entries, at, count, *file, 32, 1 << 20, wanted, 0)
     assert found is not None
     records, taken, looked = found
     assert looked == 32
@@ -173,14 +173,14 @@ def test_memory_that_is_not_there_is_an_error() -> None:
     """No caller gets bytes from outside of what it hands over."""
     entries, file = mmap.mmap(-1, 4096), memoryview(bytes(4096))
     copied = gather()
-    assert copied(entries, 0, 0, file, 0, 4096, 32, 1 << 20, None) == (b"", 0, 0)
+    assert copied(entries, 0, 0, file, 0, 4096, 32, 1 << 20, None, 0) == (b"", 0, 0)
     for at, count in ((-1, 1), (0, -1), (0, 205), (4080, 1), (5000, 0), (0, 2**60)):
         with pytest.raises(ValueError, match="queue's memory"):
-            copied(entries, at, count, file, 0, 4096, 32, 1 << 20, None)
+            copied(entries, at, count, file, 0, 4096, 32, 1 << 20, None, 0)
     for base, end in ((-1, 100), (0, 4097), (100, 5000)):
         with pytest.raises(ValueError, match="log's memory"):
-            copied(entries, 0, 1, file, base, end, 32, 1 << 20, None)
-    assert copied(entries, 0, 1, file, 4096, 100, 32, 1 << 20, None) is None
+            copied(entries, 0, 1, file, base, end, 32, 1 << 20, None, 0)
+    assert copied(entries, 0, 1, file, 4096, 100, 32, 1 << 20, None, 0) is None
 
 
 async def test_a_broker_answers_pulls_alike_whichever_code_reads(tmp_path: Path) -> None:
@@ -193,7 +193,7 @@ async def test_a_broker_answers_pulls_alike_whichever_code_reads(tmp_path: Path)
         await feed(*connect(broker), [send * 40])
         answers = set()
         for wanted in (True, False):
-            broker._apply(broker.settings.model_copy(update={"compiled_fast_path": wanted}))
+            broker.live.change(broker.settings.model_copy(update={"compiled_fast_path": wanted}))
             assert (broker._pulls._gather is not None) is wanted
             connection, wire = connect(broker)
             await feed(connection, wire, [pull])

@@ -75,7 +75,9 @@ class TwinBrokers:
                 connection, wire = connect(broker)
                 connection.data_received(encode_frame(send_command(topic=topic)))
                 await until(wire.replies, what=f"topic {topic} is known")
-            broker._apply(broker.settings.model_copy(update={"auto_create_topic_enable": False}))
+            broker.live.change(
+                broker.settings.model_copy(update={"auto_create_topic_enable": False})
+            )
             for topic in TOPICS:
                 await feed(*connect(broker), [encode_frame(send_command(topic=topic))])
         self._count(self.brokers[0])

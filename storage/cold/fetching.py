@@ -1,0 +1,154 @@
+"""Reads what a ColdRead wishes for, in whatever thread may wait for the disk.
+
+Everything is opened by its name and read with `pread`: the store may remove files meanwhile, and
+what was removed is found missing. It shares nothing with the store that changes.
+"""
+
+import contextlib
+import os
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from aerobee.storage.cold.wish import Wish
+from aerobee.storage.files import Files
+from aerobee.storage.layout import ENTRY_BYTES, file_name
+from aerobee.storage.queue_files import BLANK_SIZE, ENTRY
+
+GAP_BYTES_MAX: Final = 16 * 1024  # between two records that are read as one piece
+PIECE_BYTES_MAX: Final = 1 << 20  # of records that are read as one piece; one record may be longer
+AHEAD_BYTES: Final = 1 << 20  # that the kernel is asked to have ready for the reads that follow
+
+Span = tuple[int, int]  # of the log: begin and end
+
+
+class NotFetchedError(Exception):
+    """A record that was not wished for: the read ends before it."""
+
+
+class Fetched:
+    """Entries and records that were read for a wish; what a Reader takes in place of the maps."""
+
+    def __init__(
+        self, wish: Wish, entries: bytes, pieces: dict[int, bytes], tried: frozenset[int]
+    ) -> None:
+        self.wish = wish
+        self._entries = entries
+        self._pieces = {begin: memoryview(data) for begin, data in pieces.items()}
+        self._tried = tried  # positions of records; what is in no piece of them is no more
+
+    @property
+    def size_bytes(self) -> int:
+        """How much memory it takes."""
+        return len(self._entries) + sum(map(len, self._pieces.values()))
+
+    @property
+    def begin(self) -> int:
+        """The position of the oldest byte kept, as it was."""
+        return self.wish.log.begin
+
+    def run(self, offset: int, count: int) -> tuple[bytes, int, int]:
+        """Return (entries, byte place, how many there are) from an offset on; see QueueEntries."""
+        at = (offset - self.wish.offset) * ENTRY_BYTES
+        if not 0 <= at < len(self._entries):
+            return b"", 0, 0
+        return self._entries, at, min(count, (len(self._entries) - at) // ENTRY_BYTES)
+
+    def file_at(self, position: int) -> tuple[memoryview, int, int] | None:
+        """Return the piece that holds a position, its begin and its end; see CommitLog.file_at."""
+        for begin, piece in self._pieces.items():
+            if begin <= position < begin + len(piece):
+                return piece, begin, begin + len(piece)
+        return None
+
+    def view(self, position: int, count: int) -> memoryview | None:
+        """Return bytes of the log, None where they are gone; NotFetchedError for any others."""
+        found = self.file_at(position)
+        if found is not None and position + count <= found[2]:
+            return found[0][position - found[1] : position - found[1] + count]
+        if position in self._tried or not self.wish.log.holds(position, count):
+            return None
+        raise NotFetchedError
+
+    joined = view
+
+    def is_warm(self, view: memoryview, at: int, count: int, position: int) -> bool:
+        """All of it is in memory."""
+        return True
+
+    @property
+    def hot(self) -> int:
+        """From which position on everything is in memory."""
+        return 0
+
+
+def fetch(files: Files, wish: Wish) -> Fetched:
+    """Read what is wished for; raises OSError where the disk refuses, not for what is gone."""
+    entries = _entries(files, wish)
+    pieces: dict[int, bytes] = {}
+    records = list(_records(wish, entries))
+    for begin, end in _pieces(wish, records):
+        path, base = wish.log.file(begin)
+        try:
+            fd = files.open(path, write=False)
+        except FileNotFoundError:
+            continue
+        try:
+            pieces[begin] = files.read(fd, end - begin, begin - base)
+            read_ahead(fd, end - base)
+        finally:
+            files.close(fd)
+    return Fetched(wish, entries, pieces, frozenset(position for position, _ in records))
+
+
+def read_ahead(fd: int, at: int) -> None:
+    """Ask the kernel for what comes next, so that who reads on need not come here each time."""
+    if hasattr(os, "posix_fadvise"):
+        with contextlib.suppress(OSError):
+            os.posix_fadvise(fd, at, AHEAD_BYTES, os.POSIX_FADV_WILLNEED)
+
+
+def _entries(files: Files, wish: Wish) -> bytes:
+    queue = wish.queue
+    base = wish.offset // queue.file_entries * queue.file_entries
+    count = min(wish.count, base + queue.file_entries - wish.offset)
+    try:
+        fd = files.open(queue.folder / file_name(base * ENTRY_BYTES), write=False)
+    except FileNotFoundError:
+        return b""
+    try:
+        data = files.read(fd, count * ENTRY_BYTES, (wish.offset - base) * ENTRY_BYTES)
+        return data[: len(data) // ENTRY_BYTES * ENTRY_BYTES]
+    finally:
+        files.close(fd)
+
+
+def _pieces(wish: Wish, records: Iterable[Span]) -> Iterator[Span]:
+    """Yield the spans of the log to read: neighbours together, none beyond a file's end."""
+    span: Span | None = None
+    for position, size in records:
+        end = position + size
+        if span is not None:
+            begin, before = span
+            near = before <= position <= before + GAP_BYTES_MAX and end - begin <= PIECE_BYTES_MAX
+            if near and wish.log.file(begin) == wish.log.file(position):
+                span = begin, end
+                continue
+            yield span
+        span = position, end
+    if span is not None:
+        yield span
+
+
+def _records(wish: Wish, entries: bytes) -> Iterator[Span]:
+    """Yield position and size of the records that the read would take, as far as they can be."""
+    log, count, total = wish.log, 0, 0
+    for position, size, code in ENTRY.iter_unpack(entries):
+        if wish.wanted is not None and code not in wish.wanted:
+            continue
+        if total and (count >= wish.messages_max or total + size > wish.bytes_max):
+            return
+        if not 0 < size < BLANK_SIZE or not log.holds(position, size):
+            continue
+        count += not wish.every
+        total += size
+        yield position, size
