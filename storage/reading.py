@@ -164,13 +164,7 @@ class Reader:
             if result is None:  # its first record is not in memory
                 raise ColdRead(self._wish(queue, offset, run[2], limits, wanted, accept))
             return result
-        if high == 0:
-            return ReadResult(ReadStatus.NO_MESSAGE_IN_QUEUE, 0, low, high)
-        if offset < low:
-            return ReadResult(ReadStatus.OFFSET_TOO_SMALL, low, low, high)
-        if offset == high:
-            return ReadResult(ReadStatus.OFFSET_OVERFLOW_ONE, offset, low, high)
-        return ReadResult(ReadStatus.OFFSET_OVERFLOW_BADLY, high, low, high)
+        return _outside(offset, low, high)
 
     def in_memory(self, position: int) -> bool:
         """Whether a record is so recent that it counts as cached."""
@@ -277,6 +271,17 @@ class Reader:
                     return gathered.result(queue, offset + done + index)
             done += block
         return gathered.result(queue, offset + count)
+
+
+def _outside(offset: int, low: int, high: int) -> ReadResult:
+    """Say where a queue has messages, to who asks for an offset at which it has none."""
+    if high == 0:
+        return ReadResult(ReadStatus.NO_MESSAGE_IN_QUEUE, 0, low, high)
+    if offset < low:
+        return ReadResult(ReadStatus.OFFSET_TOO_SMALL, low, low, high)
+    if offset == high:
+        return ReadResult(ReadStatus.OFFSET_OVERFLOW_ONE, offset, low, high)
+    return ReadResult(ReadStatus.OFFSET_OVERFLOW_BADLY, high, low, high)
 
 
 _POSITION: Final = struct.Struct(">q")
