@@ -260,9 +260,11 @@ class Broker:
         queues = TopicQueues(store, style)
         live.on_change(queues.apply)
         appender = Appender(store, tick)
+        cold_reads = ColdReads(loop, live)
         delays = DelayService(
-            store, queues, appender, tick, wall_clock_ms, loop.call_later, settings.delay_levels_ms
-        )
+            store, queues, appender, tick, wall_clock_ms, loop.call_later,
+            settings.delay_levels_ms, cold_reads,
+        )  # fmt: skip
         delays.progress.recover(tables.delay_offsets.load())
         holds = self._make_holds(loop)
         parts = follow_members(loop, live, tables, queues, holds, self._tasks.start)
@@ -287,7 +289,7 @@ class Broker:
             metrics=self._metrics,
             troubles=self._troubles,
             twins=Twins(live, self._pool, address),
-            cold_reads=ColdReads(loop, live),
+            cold_reads=cold_reads,
             now_ms=wall_clock_ms,
             changes=SettingsChanges(live, self._config_file, wall_clock_ms),
             delays=delays,

@@ -8,18 +8,23 @@ see `storage.delay_progress`.
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from typing import Final, Protocol
 
 from aerobee.broker.appending import Appender
+from aerobee.broker.cold.reads import ColdReads
 from aerobee.broker.delay_levels import arrived_properties, due_ms, postpone
 from aerobee.broker.names import topic_problem
 from aerobee.broker.stored_message import Stamp
 from aerobee.broker.system_topics import HALF_TOPIC, SCHEDULE_TOPIC
 from aerobee.broker.tick import Tick
 from aerobee.broker.topic_queues import TopicQueue, TopicQueues
-from aerobee.remoting.errors import CorruptRecord
+from aerobee.remoting.errors import CorruptRecord, RequestError
 from aerobee.remoting.properties import PROPERTIES_BYTES_MAX, Property, parse_properties
 from aerobee.remoting.record import Record, decode_record, host_bytes
+from aerobee.storage.cold.fetching import Fetched, fetch
+from aerobee.storage.cold.wish import Wish
+from aerobee.storage.consume_queue import ConsumeQueue
 from aerobee.storage.delay_progress import DelayProgress
 from aerobee.storage.errors import LogBusy, MessageTooLarge, StoreError
 from aerobee.storage.queue_files import BLANK_SIZE
@@ -30,6 +35,7 @@ log = logging.getLogger(__name__)
 SLICE_MESSAGES: Final = 64  # per turn of the loop, some milliseconds
 SLICE_BYTES: Final = 1 << 20
 LOOK_INTERVAL_MS: Final = 1000  # while messages wait: the clock may be set, the note grows old
+FETCH_WAIT_MS: Final = 500  # at most, for what has to come from the disk first
 BUSY_WAIT_MS: Final = 100  # DELAY_FOR_A_WHILE
 REFUSED_WAIT_MS: Final = 1000  # until a log that refuses is tried again
 QUEUE_ID_MAX: Final = 32_767
@@ -62,7 +68,9 @@ class DelayService:
         now_ms: Callable[[], int],
         call_later: CallLater,
         levels_ms: tuple[int, ...],
+        cold_reads: ColdReads | None = None,
     ) -> None:
+        self._cold_reads = cold_reads
         self._store = store
         self._queues = queues
         self._appender = appender
@@ -200,10 +208,14 @@ class DelayService:
             offset = reached[level] = queue.min_offset  # the log was kept too short a time
         wait_ms = None
         while offset < queue.max_offset:
+            if self._is_cold(queue, offset, record=False):
+                return FETCH_WAIT_MS
             position, size, tags_code = queue.entry(offset)
             wait_ms = due_ms(tags_code, now, self.levels_ms[level - 1]) - now
             if wait_ms > 0 or not budget.left:
                 break
+            if self._is_cold(queue, offset, record=True):
+                return FETCH_WAIT_MS
             try:
                 nothing = size == BLANK_SIZE or self.progress.is_done(level, offset)
                 budget.spend(0 if nothing else self._store_again(position, level, offset))
@@ -219,6 +231,32 @@ class DelayService:
             offset = reached[level] = offset + 1
             wait_ms = None
         return None if wait_ms is None else max(0, wait_ms)
+
+    def _is_cold(self, queue: ConsumeQueue, offset: int, *, record: bool) -> bool:
+        """Whether what is to be looked at must come from the disk; if so it is asked for."""
+        wish = self._store.reader.cold_wish(queue, offset, record=record)
+        if wish is None:
+            return False
+        with suppress(RequestError):  # too many wait for the disk: asked again next time
+            self._fetch(wish)
+        return True
+
+    def _fetch(self, wish: Wish) -> None:
+        """Have entries and records brought into memory, then go on; RequestError if not."""
+        files = self._store.files
+
+        def fetched(result: Fetched | None, error: Exception | None) -> None:
+            if error is not None:
+                if not self._refused:
+                    self._refused = True
+                    log.error("delayed_messages_not_read queue=%s error=%s",
+                              wish.queue.folder, error)  # fmt: skip
+            elif self._timer is not None:
+                self._schedule(0)
+
+        if self._cold_reads is not None:
+            self._cold_reads.begin(SCHEDULE_TOPIC, lambda: fetch(files, wish), wish.bytes_max,
+                                   fetched)  # fmt: skip
 
     def _store_again(self, position: int, level: int, offset: int) -> int:
         """Store a message that is due in its own topic; return the bytes it took.

@@ -54,6 +54,7 @@ class Gather(Protocol):
 
 READ_BYTES_LEAST: Final = 100  # a smaller wish counts as this
 READ_BYTES_MAX: Final = 128 << 20
+LOOK_BYTES: Final = 64 * 1024  # that are to be in memory where one record is looked at
 SCAN_BY_HAND: Final = 64  # entries that are filtered without numpy
 
 _STRUCTS: Final[dict[int, struct.Struct]] = {}
@@ -169,6 +170,27 @@ class Reader:
     def in_memory(self, position: int) -> bool:
         """Whether a record is so recent that it counts as cached."""
         return self._log.position - position <= self._cached_bytes
+
+    def is_warm(self, position: int) -> bool:
+        """Whether the bytes from a position on, as far as most records go, are in memory."""
+        file = self._log.file_at(position)
+        if file is None or position >= file[2]:
+            return True  # there is nothing to read
+        count = min(LOOK_BYTES, file[2] - position)
+        return self._warm.is_warm(file[0], position - file[1], count, position)
+
+    def cold_wish(self, queue: ConsumeQueue, offset: int, *, record: bool) -> Wish | None:
+        """Return what to fetch before an entry, or also its record, is looked at; None: nothing."""
+        buffer, at, count = self._run(queue, offset, 1)
+        if count and record:
+            position, size = _PLACE.unpack_from(buffer, at)
+            view = self._log.view(position, size) if 0 < size < BLANK_SIZE else None
+            if view is not None and not self._warm.is_warm(view, 0, size, position):
+                count = 0
+        if count:
+            return None
+        limits = self._limits(self._log.position, SCAN_BY_HAND, READ_BYTES_MAX)
+        return self._wish(queue, offset, SCAN_BY_HAND, limits, None, None)
 
     def _limits(self, position: int, messages_max: int, bytes_max: int) -> tuple[int, int]:
         """Cut the wishes down to what memory, or the disk, may give in one reply."""

@@ -18,7 +18,6 @@ from aerobee.remoting.record import (
 from aerobee.storage.commit_log import CommitLog
 from aerobee.storage.consume_queue import ConsumeQueue
 from aerobee.storage.log_scan import HEAD, RECORD_BYTES_MIN, store_timestamp
-from aerobee.storage.queue_entries import QueueEntries
 from aerobee.storage.queue_files import BLANK_SIZE
 
 Boundary = Literal["LOWER", "UPPER"]
@@ -36,6 +35,16 @@ class Places(Protocol):
 
     def entry_of(self, topic: str, queue_id: int, offset: int) -> tuple[int, int] | None:
         """Return position and size that a queue's entry names, None where there is no entry."""
+
+
+class Entries(Protocol):
+    """The entries of one queue, of the open store or of its files."""
+
+    min_offset: int
+    max_offset: int
+
+    def entry(self, offset: int) -> tuple[int, int, int]:
+        """Return (position, record size, tags code) of one entry."""
 
 
 class OpenPlaces:
@@ -122,7 +131,7 @@ def _head(places: Places, position: int) -> bytes | None:
 
 
 def offset_by_time(
-    places: Places, queue: QueueEntries, timestamp_ms: int, boundary: Boundary = "LOWER"
+    places: Places, queue: Entries, timestamp_ms: int, boundary: Boundary = "LOWER"
 ) -> int:
     """Return the offset that a time stands for (ConsumeQueue.binarySearchInQueueByTime).
 

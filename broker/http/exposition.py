@@ -11,12 +11,15 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.registry import Collector
 
+from aerobee.broker.cold.lookups import earliest_times
 from aerobee.broker.context import Context
 from aerobee.broker.http.overview import is_writable
 from aerobee.broker.metrics import NAMES
 from aerobee.broker.names import DLQ_PREFIX, RETRY_PREFIX
 from aerobee.broker.system_topics import SYSTEM_PREFIX, system_topic_names
 from aerobee.remoting.command import language_name
+from aerobee.storage.cold.wish import QueuePlace
+from aerobee.storage.consume_queue import ConsumeQueue
 from aerobee.storage.statistics import StoreStatistics
 
 CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
@@ -66,7 +69,8 @@ async def text(ctx: Context) -> bytes:
         }
     )
     _broker(ctx, snapshot)
-    for count, _ in enumerate(_many(ctx, snapshot)):
+    times = await earliest_times(ctx, _unread(ctx))
+    for count, _ in enumerate(_many(ctx, snapshot, times)):
         if count % ROWS_PER_TURN == 0:
             await asyncio.sleep(0)
     return await asyncio.to_thread(_write, snapshot)
@@ -113,7 +117,7 @@ def _broker(ctx: Context, snapshot: Snapshot) -> None:
         add("aerobee_faults_total", count, where=where.replace(" ", "_"))
 
 
-def _many(ctx: Context, snapshot: Snapshot) -> Iterator[None]:
+def _many(ctx: Context, snapshot: Snapshot, times: dict[tuple[str, str], int]) -> Iterator[None]:
     """Add what there is for every topic, group or connection; yields after each."""
     system = system_topic_names(ctx.settings)
 
@@ -147,9 +151,10 @@ def _many(ctx: Context, snapshot: Snapshot) -> Iterator[None]:
     for topic, group, queues in ctx.offsets.entries():
         if group not in ctx.groups:
             continue
-        lag, latency_ms = _lag(ctx, topic, queues)
+        since_ms = times.get((topic, group), 0)
+        latency_ms = max(0, ctx.now_ms() - since_ms) if since_ms else 0
         labels = _group_labels(topic, group, is_system(topic))
-        snapshot.add("rocketmq_consumer_lag_messages", lag, **labels)
+        snapshot.add("rocketmq_consumer_lag_messages", _lag(ctx, topic, queues), **labels)
         snapshot.add("rocketmq_consumer_lag_latency", latency_ms, **labels)
         yield
 
@@ -186,19 +191,29 @@ def _connections(ctx: Context, snapshot: Snapshot) -> Iterator[None]:
         )
 
 
-def _lag(ctx: Context, topic: str, queues: dict[int, int]) -> tuple[int, int]:
-    """Return messages not yet consumed, and the age in ms of the oldest of them."""
-    lag, earliest = 0, 0
+def _lag(ctx: Context, topic: str, queues: dict[int, int]) -> int:
+    """Return how many messages are not yet consumed."""
+    return sum(queue.max_offset - offset for queue, offset in _behind(ctx, topic, queues))
+
+
+def _behind(ctx: Context, topic: str, queues: dict[int, int]) -> Iterator[tuple[ConsumeQueue, int]]:
+    """Yield the queues that a group has not read to their end, and where it has got to."""
     for queue_id, committed in queues.items():
         queue = ctx.store.find_queue(topic, queue_id)
-        if queue is None or committed >= queue.max_offset:
-            continue
-        lag += queue.max_offset - committed
-        position, _, _ = queue.entry(max(committed, queue.min_offset))
-        stored_ms = ctx.store.store_time_at(position)
-        if stored_ms is not None and (not earliest or stored_ms < earliest):
-            earliest = stored_ms
-    return lag, max(0, ctx.now_ms() - earliest) if earliest else 0
+        if queue is not None and committed < queue.max_offset:
+            yield queue, committed
+
+
+def _unread(ctx: Context) -> dict[tuple[str, str], list[tuple[QueuePlace, int]]]:
+    """Return by topic and group the oldest messages that are not consumed, queue by queue."""
+    return {
+        (topic, group): [
+            (queue.place_of_files(), max(committed, queue.min_offset))
+            for queue, committed in _behind(ctx, topic, queues)
+        ]
+        for topic, group, queues in ctx.offsets.entries()
+        if group in ctx.groups
+    }
 
 
 def _group_labels(topic: str, group: str, is_system: str) -> Labels:

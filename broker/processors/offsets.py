@@ -3,6 +3,7 @@
 from functools import partial
 from typing import Final
 
+from aerobee.broker.cold.lookups import offset_of_time
 from aerobee.broker.context import Context
 from aerobee.broker.owned_queue import QueueKey, Verdict
 from aerobee.remoting.codes import RequestCode, ResponseCode
@@ -19,6 +20,7 @@ from aerobee.remoting.headers.offsets import (
 )
 from aerobee.remoting.net.routes import Outcome, Reply, Request, Routes, answer, failure
 from aerobee.storage.consume_queue import ConsumeQueue
+from aerobee.storage.search import Boundary
 
 routes: Routes[Context] = Routes("offsets")
 
@@ -108,17 +110,15 @@ def update_consumer_offset(ctx: Context, request: Request[UpdateConsumerOffsetRe
 
 
 @routes.on(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, SearchOffsetRequest)
-def search_offset(ctx: Context, request: Request[SearchOffsetRequest]) -> Outcome:
+async def search_offset(ctx: Context, request: Request[SearchOffsetRequest]) -> Outcome:
     """Find the message of one queue that was stored at, or next to, a time."""
     header = request.header
     queue = ctx.store.find_queue(header.topic, header.queue_id)
     if queue is None:
         return OffsetReply(offset=0)
     upper = (header.boundary_type or "").upper() == "UPPER"
-    ctx.tick.commit_log()
-    return OffsetReply(
-        offset=ctx.store.offset_by_time(queue, header.timestamp, "UPPER" if upper else "LOWER")
-    )
+    boundary: Boundary = "UPPER" if upper else "LOWER"
+    return OffsetReply(offset=await offset_of_time(ctx, queue, header.timestamp, boundary))
 
 
 @routes.on(RequestCode.GET_MAX_OFFSET, MaxOffsetRequest)

@@ -1,5 +1,6 @@
 """Looking at single messages: 33 (QueryMessageProcessor)."""
 
+from aerobee.broker.cold.lookups import warm_record
 from aerobee.broker.context import Context
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.errors import CorruptRecord, RequestError
@@ -10,8 +11,9 @@ routes: Routes[Context] = Routes("query")
 
 
 @routes.on(RequestCode.VIEW_MESSAGE_BY_ID, ViewMessageRequest)
-def view_message_by_id(ctx: Context, request: Request[ViewMessageRequest]) -> Outcome:
+async def view_message_by_id(ctx: Context, request: Request[ViewMessageRequest]) -> Outcome:
     """Return the record at a position of the log, as it is stored."""
+    await warm_record(ctx, request.header.offset)
     return Reply(body=record_to_show(ctx, request.header.offset))
 
 

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
+from aerobee.broker.cold.lookups import offset_of_time, warm_record
 from aerobee.broker.consumer_group import Member
 from aerobee.broker.context import Context
 from aerobee.broker.processors.query import record_to_show
@@ -39,17 +40,17 @@ FORWARD_VERSION: Final = 62  # V3_1_8_SNAPSHOT, the first that knows 307 and 309
 
 
 @routes.on(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, ResetOffsetRequest)
-def reset_offset(ctx: Context, request: Request[ResetOffsetRequest]) -> Outcome:
+async def reset_offset(ctx: Context, request: Request[ResetOffsetRequest]) -> Outcome:
     """Let a group go on elsewhere in a topic, or in one queue of it.
 
     The broker does it by itself (useServerSideResetOffset), so that nobody need be online; or it
     tells the members (220).
     """
     if not ctx.settings.use_server_side_reset_offset:
-        return _tell_members(ctx, request.header)
+        return await _tell_members(ctx, request.header)
     header = request.header
     group, topic = header.group, header.topic
-    offsets = _reset_offsets(ctx, header)
+    offsets = await _reset_offsets(ctx, header)
     for queue_id, offset in offsets.items():
         ctx.offsets.reset(group, topic, queue_id, offset)
         queue = ctx.queues.find(topic, queue_id)
@@ -59,7 +60,7 @@ def reset_offset(ctx: Context, request: Request[ResetOffsetRequest]) -> Outcome:
     return Reply(body=_reset_body(ctx, topic, offsets))
 
 
-def _reset_offsets(ctx: Context, header: ResetOffsetRequest) -> dict[int, int]:
+async def _reset_offsets(ctx: Context, header: ResetOffsetRequest) -> dict[int, int]:
     """Return where each queue in question has to go on; raises RequestError in RocketMQ's words."""
     config = ctx.topics.get(header.topic)
     if config is None:
@@ -70,7 +71,7 @@ def _reset_offsets(ctx: Context, header: ResetOffsetRequest) -> dict[int, int]:
         )
     if header.queue_id < 0:
         queue_ids = range(config.read_queue_nums)
-        return {id: _offset_at(ctx, header.topic, id, header.timestamp) for id in queue_ids}
+        return {id: await _offset_at(ctx, header.topic, id, header.timestamp) for id in queue_ids}
     if header.queue_id >= config.read_queue_nums:
         raise RequestError(
             ResponseCode.INVALID_PARAMETER,
@@ -78,7 +79,7 @@ def _reset_offsets(ctx: Context, header: ResetOffsetRequest) -> dict[int, int]:
         )
     offset = header.offset
     if offset is None or offset == -1:
-        offset = _offset_at(ctx, header.topic, header.queue_id, header.timestamp)
+        offset = await _offset_at(ctx, header.topic, header.queue_id, header.timestamp)
     else:
         queue = ctx.store.find_queue(header.topic, header.queue_id)
         least, most = (queue.min_offset, queue.max_offset) if queue is not None else (0, 0)
@@ -90,15 +91,14 @@ def _reset_offsets(ctx: Context, header: ResetOffsetRequest) -> dict[int, int]:
     return {header.queue_id: offset}
 
 
-def _offset_at(ctx: Context, topic: str, queue_id: int, timestamp: int) -> int:
+async def _offset_at(ctx: Context, topic: str, queue_id: int, timestamp: int) -> int:
     """Return the offset of the first message of a time in ms since 1970; negative: of the end."""
     queue = ctx.store.find_queue(topic, queue_id)
     if queue is None:
         return 0
     if timestamp < 0:
         return queue.max_offset
-    ctx.tick.commit_log()
-    return max(ctx.store.offset_by_time(queue, timestamp, "LOWER"), 0)
+    return max(await offset_of_time(ctx, queue, timestamp), 0)
 
 
 def _reset_body(ctx: Context, topic: str, offsets: dict[int, int]) -> bytes:
@@ -110,7 +110,7 @@ def _reset_body(ctx: Context, topic: str, offsets: dict[int, int]) -> bytes:
     return encode_body(ResetOffsetBody(offset_table=table), strict=False)
 
 
-def _tell_members(ctx: Context, header: ResetOffsetRequest) -> Reply:
+async def _tell_members(ctx: Context, header: ResetOffsetRequest) -> Reply:
     """Let every member reset its offsets itself (Broker2Client.resetOffset)."""
     config = ctx.topics.get(header.topic)
     if config is None:
@@ -125,7 +125,7 @@ def _tell_members(ctx: Context, header: ResetOffsetRequest) -> Reply:
             raise RequestError(
                 ResponseCode.SYSTEM_ERROR, f"THe consumer group <{header.group}> not exist"
             )
-        wanted = _offset_at(ctx, header.topic, queue_id, header.timestamp)
+        wanted = await _offset_at(ctx, header.topic, queue_id, header.timestamp)
         offsets[queue_id] = wanted if header.is_force else min(wanted, committed)
     group = ctx.members.group(header.group)
     if group is None:
@@ -223,9 +223,7 @@ def running_info(
 
 
 @routes.on(RequestCode.CONSUME_MESSAGE_DIRECTLY, ConsumeDirectlyRequest)
-def consume_directly(
-    ctx: Context, request: Request[ConsumeDirectlyRequest]
-) -> Coroutine[Any, Any, Outcome]:
+async def consume_directly(ctx: Context, request: Request[ConsumeDirectlyRequest]) -> Outcome:
     """Pass a stored message on to a member, which shall consume it at once."""
     header = request.header
     ext = dict(request.command.ext) | {"brokerName": ctx.settings.broker_name}
@@ -239,9 +237,10 @@ def consume_directly(
         _, _, position = parse_offset_message_id(header.msg_id or "")
     except ValueError as error:
         raise RequestError(ResponseCode.INVALID_PARAMETER, str(error)) from None
+    await warm_record(ctx, position)
     record = record_to_show(ctx, position)
     command = msgspec.structs.replace(request.command, body=record)
-    return _forward(ctx, header.consumer_group, header.client_id or "", ext, command)
+    return await _forward(ctx, header.consumer_group, header.client_id or "", ext, command)
 
 
 def _forward(

@@ -6,6 +6,7 @@
 import asyncio
 
 from aerobee.broker.announcing import announce, announcement_of, until_known
+from aerobee.broker.cold.lookups import warm_record
 from aerobee.broker.context import Context
 from aerobee.broker.placing import append, place
 from aerobee.broker.processors.send import busy, durable, unavailable
@@ -33,6 +34,7 @@ async def consumer_send_message_back(ctx: Context, request: Request[SendBackRequ
         )
     if config.retry_queue_nums <= 0:
         return Reply()  # the group does not want to see it again
+    await warm_record(ctx, header.offset)
     record = failed_record(ctx, header.offset, body=False)
     target = destination(ctx, header, config, record, request.command.version)
     if target.is_new:

@@ -1,0 +1,69 @@
+"""Looking at old messages without waiting for the disk on the loop: by position, and by time."""
+
+from collections.abc import Iterable
+from contextlib import suppress
+from functools import partial
+
+from aerobee.broker.context import Context
+from aerobee.remoting.errors import CorruptRecord
+from aerobee.storage.cold.places import FilePlaces
+from aerobee.storage.cold.wish import QueuePlace
+from aerobee.storage.consume_queue import ConsumeQueue
+from aerobee.storage.search import Boundary, offset_by_time, record_bytes_at, store_time_at
+
+LOOKUPS = "look-ups of the broker"
+"""Whose turn it is among the groups that wait for the disk."""
+
+
+def places_of(ctx: Context) -> FilePlaces:
+    """Return what is committed by now as another thread finds it in the files."""
+    ctx.tick.commit_log()
+    store = ctx.store
+    return FilePlaces(
+        store.files,
+        store.commit_log.place_of_files(),
+        store.queues.root,
+        store.settings.queue_file_entries,
+    )
+
+
+async def warm_record(ctx: Context, position: int) -> None:
+    """Return when the record at a position, if there is one, is in memory.
+
+    Who asks the store for it next waits for nothing. Raises OSError where the disk refuses.
+    """
+    if not ctx.store.reader.is_warm(position):
+        await ctx.cold_reads.run(LOOKUPS, partial(_look, places_of(ctx), position))
+
+
+def _look(places: FilePlaces, position: int) -> None:
+    with suppress(CorruptRecord):  # which is told to who looks next
+        record_bytes_at(places, position)
+
+
+async def offset_of_time(
+    ctx: Context, queue: ConsumeQueue, timestamp_ms: int, boundary: Boundary = "LOWER"
+) -> int:
+    """Return the offset that a time stands for, see search.offset_by_time; some forty reads."""
+    places = places_of(ctx)
+    entries = places.entries(queue.place_of_files())
+    return await ctx.cold_reads.run(
+        LOOKUPS, lambda: offset_by_time(places, entries, timestamp_ms, boundary)
+    )
+
+
+async def earliest_times(
+    ctx: Context, asked: dict[tuple[str, str], list[tuple[QueuePlace, int]]]
+) -> dict[tuple[str, str], int]:
+    """Return by topic and group when the earliest of some messages was stored (ms), 0 for none."""
+    places = places_of(ctx)
+    return await ctx.cold_reads.run(
+        LOOKUPS, lambda: {key: _earliest(places, where) for key, where in asked.items()}
+    )
+
+
+def _earliest(places: FilePlaces, where: Iterable[tuple[QueuePlace, int]]) -> int:
+    times = [
+        store_time_at(places, places.entries(queue).entry(offset)[0]) for queue, offset in where
+    ]
+    return min((time for time in times if time is not None), default=0)

@@ -1,0 +1,72 @@
+"""Looks records and entries up in the files alone, for threads that may wait for the disk."""
+
+from pathlib import Path
+
+from aerobee.storage.cold.wish import LogPlace, QueuePlace
+from aerobee.storage.files import Files
+from aerobee.storage.layout import ENTRY_BYTES, file_name
+from aerobee.storage.queue_files import ENTRY
+
+
+class FilePlaces:
+    """The log and the queues as they were committed when this was made; see search.Places.
+
+    What was removed since is not found. Raises OSError where the disk refuses.
+    """
+
+    def __init__(self, files: Files, log: LogPlace, queues: Path, file_entries: int) -> None:
+        self._files = files
+        self._log = log
+        self._queues = queues
+        self._file_entries = file_entries
+
+    def read(self, position: int, count: int) -> bytes:
+        """Copy up to `count` committed bytes of one file; safe for any position."""
+        log = self._log
+        if not log.begin <= position < log.end:
+            return b""
+        path, base = log.file(position)
+        count = min(count, log.end - position, base + log.file_bytes - position)
+        return self._pread(path, position - base, count)
+
+    def entry_of(self, topic: str, queue_id: int, offset: int) -> tuple[int, int] | None:
+        """Return what an entry names; a topic that cannot be a folder's name has none."""
+        if not topic or "/" in topic or "\0" in topic or topic in (".", "..") or offset < 0:
+            return None
+        data = self._entry(self._queues / topic / str(queue_id), self._file_entries, offset)
+        return ENTRY.unpack(data)[:2] if len(data) == ENTRY_BYTES else None
+
+    def entries(self, queue: QueuePlace) -> "FileEntries":
+        """Return the entries of one queue."""
+        return FileEntries(self, queue)
+
+    def _entry(self, folder: Path, file_entries: int, offset: int) -> bytes:
+        base = offset // file_entries * file_entries
+        path = folder / file_name(base * ENTRY_BYTES)
+        return self._pread(path, (offset - base) * ENTRY_BYTES, ENTRY_BYTES)
+
+    def _pread(self, path: Path, at: int, count: int) -> bytes:
+        try:
+            fd = self._files.open(path, write=False)
+        except FileNotFoundError:
+            return b""
+        try:
+            return self._files.read(fd, count, at)
+        finally:
+            self._files.close(fd)
+
+
+class FileEntries:
+    """One queue's entries, read from its files; as much of QueueEntries as a search needs."""
+
+    def __init__(self, places: FilePlaces, queue: QueuePlace) -> None:
+        self._places = places
+        self._queue = queue
+        self.min_offset = queue.min_offset
+        self.max_offset = queue.max_offset
+
+    def entry(self, offset: int) -> tuple[int, int, int]:
+        """Return (position, record size, tags code), (0, 0, 0) of an entry that is gone."""
+        data = self._places._entry(self._queue.folder, self._queue.file_entries, offset)
+        found: tuple[int, int, int] = ENTRY.unpack(data.ljust(ENTRY_BYTES, b"\0"))
+        return found

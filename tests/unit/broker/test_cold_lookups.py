@@ -1,0 +1,106 @@
+"""Looking at old messages while the disk does not answer: the loop goes on, errors are answers."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from support.brokers import running_broker, send_command
+from support.raw_peer import RawPeer
+from support.slow_disk import Disk
+from support.waiting import until
+
+from aerobee.broker.app import Broker
+from aerobee.broker.http.exposition import text
+from aerobee.remoting.codes import RequestCode, ResponseCode
+from aerobee.remoting.command import Command, next_opaque
+from aerobee.remoting.frame import encode_frame
+
+
+@pytest.fixture
+async def broker(tmp_path: Path) -> AsyncIterator[Broker]:
+    """A broker with three messages and a group that has read none of them."""
+    async with (
+        running_broker(tmp_path, messageDelayLevel="1s 2s") as running,
+        await RawPeer.connect(running.port) as peer,
+    ):
+        for _ in range(3):
+            assert (await peer.request(send_command())).code == ResponseCode.SUCCESS
+        running.context.groups.find("G")
+        running.context.offsets.commit("G", "T", 0, 0)
+        yield running
+
+
+def request(code: int, **fields: str) -> Command:
+    """Build a request without a body."""
+    return Command(code=code, ext=fields, opaque=next_opaque())
+
+
+LOOKUPS = [
+    request(RequestCode.VIEW_MESSAGE_BY_ID, offset="0"),
+    request(
+        RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, topic="T", queueId="0", timestamp="1718000000000"
+    ),
+    request(
+        RequestCode.CONSUMER_SEND_MSG_BACK, offset="0", group="G", delayLevel="1", originTopic="T"
+    ),
+]
+
+
+@pytest.mark.parametrize("lookup", LOOKUPS, ids=lambda command: str(command.code))
+async def test_a_look_up_waits_for_the_disk_and_nobody_else_does(
+    broker: Broker, lookup: Command
+) -> None:
+    """It is answered when the disk has answered; a producer in the meantime."""
+    disk = Disk(broker)
+    disk.gate.clear()
+    async with (
+        await RawPeer.connect(broker.port) as asker,
+        await RawPeer.connect(broker.port) as producer,
+    ):
+        await asker.send(encode_frame(lookup))
+        await until(lambda: disk.reads, what="the disk is asked")
+        assert (await producer.request(send_command())).code == ResponseCode.SUCCESS
+        disk.gate.set()
+        assert (await asker.read()).code == ResponseCode.SUCCESS
+
+
+@pytest.mark.parametrize("lookup", LOOKUPS, ids=lambda command: str(command.code))
+async def test_an_error_of_the_disk_is_what_a_look_up_is_told(
+    broker: Broker, lookup: Command
+) -> None:
+    """SYSTEM_ERROR and the disk's words."""
+    Disk(broker).error = OSError(5, "Input/output error")
+    async with await RawPeer.connect(broker.port) as asker:
+        reply = await asker.request(lookup)
+    assert reply.code == ResponseCode.SYSTEM_ERROR
+    assert reply.remark == "OSError: [Errno 5] Input/output error"
+
+
+async def test_metrics_are_written_beside_a_slow_disk(broker: Broker) -> None:
+    """How long the oldest message waits is read in a thread."""
+    disk = Disk(broker)
+    disk.gate.clear()
+    writing = asyncio.create_task(text(broker.context))
+    await until(lambda: disk.reads, what="the disk is asked")
+    assert not writing.done()
+    disk.gate.set()
+    written = (await writing).decode()
+    assert "rocketmq_consumer_lag_messages{" in written
+    assert "aerobee_cold_reads_total{" in written
+
+
+async def test_delayed_messages_that_left_memory_are_delivered(broker: Broker) -> None:
+    """Entry and record are fetched first; nothing is delivered while the disk does not answer."""
+    async with await RawPeer.connect(broker.port) as producer:
+        delayed = "UNIQ_KEY\x01D1\x02DELAY\x011\x02"
+        assert (await producer.request(send_command(b"late", properties=delayed))).code == 0
+        disk = Disk(broker)
+        disk.gate.clear()
+        await until(lambda: disk.reads, what="the disk is asked for what is due")
+        assert (await producer.request(send_command())).code == ResponseCode.SUCCESS
+        broker.store.reader.use(lambda memory, at, count: count)  # as it is after the fetch
+        disk.gate.set()
+        queue = broker.store.find_queue("T", 0)
+        assert queue is not None
+        await until(lambda: queue.max_offset == 5, what="the delayed message is delivered")
