@@ -19,6 +19,7 @@ from aerobee.remoting.net.budget import STOP_WAITING, Budget
 from aerobee.remoting.net.calls import Calls
 from aerobee.remoting.net.limits import NetLimits
 from aerobee.remoting.net.partial import LENGTH_BYTES, PartialFrame, check_length
+from aerobee.remoting.net.reasons import lost_in_words
 
 log = logging.getLogger(__name__)
 
@@ -135,8 +136,8 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """End everything that waits on this connection and tell those who asked."""
         self.closed = self.gone = True
-        reason = self.close_reason or (f"{exc}" if exc else "closed by the peer")
-        self.close_reason = reason
+        answered = self.heard or self.silent_looks >= 0
+        self.close_reason = reason = self.close_reason or lost_in_words(exc, answered=answered)
         log.debug("closed remote=%s reason=%s", self.remote, reason)
         if self._closing is not None:
             self._closing.cancel()

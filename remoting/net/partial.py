@@ -9,6 +9,7 @@ from typing import Final
 from aerobee.remoting.errors import ProtocolError
 
 LENGTH_BYTES: Final = 4
+TLS_BEGINS: Final = b"\x16\x03"  # a handshake of any version; as a frame it would have 352 MiB
 _SMALL_BYTES: Final = 4096  # pieces below it share one buffer, or a dripping peer costs 50 B a byte
 _SHARED_BYTES: Final = 65_536
 
@@ -85,5 +86,7 @@ def check_length(data: bytes, at: int, frame_bytes_max: int) -> int:
     size = int.from_bytes(data[at : at + LENGTH_BYTES], "big", signed=True)
     if not LENGTH_BYTES <= size <= frame_bytes_max - LENGTH_BYTES:
         size_max = frame_bytes_max - LENGTH_BYTES
+        if data[at : at + 2] == TLS_BEGINS:
+            raise ProtocolError("a TLS handshake, which is not served here (tls.server.mode)")
         raise ProtocolError(f"frame of {size} bytes, allowed are {LENGTH_BYTES} to {size_max}")
     return size

@@ -29,5 +29,18 @@ def in_words(error: OSError | ValueError, *, encrypted: bool) -> str:
     return os.strerror(error.errno)
 
 
+def lost_in_words(error: Exception | None, *, answered: bool) -> str:
+    """Say why a connection has ended by itself; not `answered` is one that was never heard from."""
+    if error is None:
+        reason = "closed by the peer"
+    elif isinstance(error, OSError) and error.errno and not isinstance(error, ssl.SSLError):
+        reason = os.strerror(error.errno)
+    else:
+        reason = str(error)
+    if answered:
+        return reason
+    return f"{reason} before it said anything: it may want TLS, or a certificate that it trusts"
+
+
 def _refused(error: ConnectionError) -> bool:
     return isinstance(error, ConnectionRefusedError)

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from support.net_servers import Servers
 from support.raw_peer import RawPeer
-from support.tls_certs import CERTS, Pair, made, replace
+from support.tls_certs import CERTS, Pair, made, mutual_tls, replace
 from support.waiting import until
 
 from aerobee.remoting.command import Command
-from aerobee.remoting.errors import NotConnected
+from aerobee.remoting.errors import ConnectionLost, NotConnected, Unavailable
 from aerobee.remoting.net.certificates.sides import ServerTls
 from aerobee.remoting.net.certificates.watched import LOOK_INTERVAL_MS, WatchedContext
 from aerobee.remoting.net.client import ConnectionPool
@@ -28,6 +28,7 @@ from aerobee.remoting.net.tls import (
 pytest.importorskip("cryptography", reason="makes the certificates of these tests")
 
 REQUEST = Command(code=1, ext={"n": "1"}, opaque=1)
+SILENT = Command(code=999, opaque=2)
 QUICK = NetLimits(sweep_interval_s=0.02)
 CURIOUS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 CURIOUS.check_hostname, CURIOUS.verify_mode = False, ssl.CERT_NONE
@@ -82,8 +83,10 @@ async def test_it_proves_nothing(start_server: Servers) -> None:
     await pool.close()
 
 
-async def test_without_the_test_mode_there_is_none(start_server: Servers) -> None:
-    """tls.test.mode.enable=false: plain connections only, and TLS is told that it is none."""
+async def test_without_the_test_mode_there_is_none(
+    start_server: Servers, caplog: pytest.LogCaptureFixture
+) -> None:
+    """tls.test.mode.enable=false: plain connections only; both sides say what was the matter."""
     server = await start_server(tls=TlsSettings(test_mode=False))
     async with await RawPeer.connect(server.port) as plain:
         assert (await plain.request(REQUEST)).opaque == 1
@@ -91,6 +94,7 @@ async def test_without_the_test_mode_there_is_none(start_server: Servers) -> Non
     with pytest.raises(NotConnected, match="it may serve plain ones only"):
         await pool.call(f"127.0.0.1:{server.port}", REQUEST, 5)
     await pool.close()
+    assert "a TLS handshake, which is not served here" in caplog.text
 
 
 async def test_a_renewed_certificate_is_shown_without_a_restart(
@@ -242,16 +246,44 @@ async def test_an_expired_certificate_is_refused_by_name(
 async def test_who_speaks_plain_to_a_tls_port_is_told_in_the_log(
     start_server: Servers, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A server cannot answer it in its own words; whoever runs the server sees the reason."""
+    """A server cannot answer it in its own words; both sides say what may be the reason."""
     caplog.set_level(logging.INFO)
     pair = Pair(tmp_path)
     pair.write("server")
     server = await start_server(tls=pair.server(TlsMode.ENFORCING))
     pool = ConnectionPool()
-    with pytest.raises(Exception, match=r"closed by the peer|lost|reset"):
+    with pytest.raises(ConnectionLost, match="before it said anything: it may want TLS"):
         await pool.call(f"127.0.0.1:{server.port}", REQUEST, 5)
     await pool.close()
     assert "it speaks no TLS, and tls.server.mode is enforcing here" in caplog.text
+
+
+async def test_who_shows_no_certificate_or_a_wrong_one_is_told(
+    start_server: Servers, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """On both sides; a connection that has worked is lost without such guesses."""
+    caplog.set_level(logging.INFO)
+    server = await start_server(tls=mutual_tls())
+    pair = Pair(tmp_path)
+    pair.write("stranger")
+    for settings in (TlsClientSettings(), pair.client()):
+        pool = ConnectionPool(tls=settings)
+        with pytest.raises(Unavailable, match="a certificate"):
+            await pool.call(f"127.0.0.1:{server.port}", REQUEST, 5)
+        await pool.close()
+    assert "peer did not return a certificate" in caplog.text
+    assert "certificate verify failed" in caplog.text
+    server = await start_server()
+    pool = ConnectionPool()
+    await pool.call(f"127.0.0.1:{server.port}", REQUEST, 5)
+    waiting = asyncio.create_task(pool.call(f"127.0.0.1:{server.port}", SILENT, 5))
+    await until(lambda: server.connections)
+    (connection,) = server.connections
+    connection.transport.abort()
+    with pytest.raises(ConnectionLost) as lost:
+        await waiting
+    assert "certificate" not in str(lost.value)
+    await pool.close()
 
 
 async def test_half_handshakes_keep_nobody_out(start_server: Servers) -> None:
