@@ -13,6 +13,7 @@ from prometheus_client.registry import Collector
 
 from aerobee.broker.cold.lookups import earliest_times
 from aerobee.broker.context import Context
+from aerobee.broker.health.degraded import lost_messages
 from aerobee.broker.http.overview import is_writable
 from aerobee.broker.metrics import NAMES
 from aerobee.broker.names import DLQ_PREFIX, RETRY_PREFIX
@@ -100,6 +101,11 @@ def _broker(ctx: Context, snapshot: Snapshot) -> None:
     add("aerobee_held_pulls", ctx.holds.count)
     add("aerobee_disk_used_ratio", statistics.disk_used_ratio)
     add("aerobee_store_writable", int(is_writable(ctx)))
+    damage = ctx.store.damage
+    add("aerobee_store_damaged_bytes", sum(span.end - span.begin for span in damage))
+    add("aerobee_store_damaged_spans", len(damage))
+    add("aerobee_store_lost_messages", lost_messages(damage))
+    add("aerobee_name_in_use", int(bool(ctx.twins.at)))
     handovers, mismatches = ctx.handovers, ctx.members.mismatches
     add("aerobee_owned_queues", handovers.owned)
     add("aerobee_held_offset_requests", handovers.waiting)

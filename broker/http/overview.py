@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from aerobee.broker.context import Context
+from aerobee.broker.health.degraded import damage_shown, degraded, recovery_shown
 from aerobee.broker.mismatches import Differences, differences
 from aerobee.broker.owned_queue import QueueKey
 from aerobee.remoting.bodies import TopicConfig
@@ -43,6 +44,7 @@ def broker(ctx: Context) -> dict[str, Any]:
         "startedMs": ctx.metrics.started_ms,
         "ready": not (reasons := missing(ctx)),
         "reasons": reasons,
+        "degraded": degraded(ctx),
         "topics": len(ctx.topics),
         "groups": len(ctx.groups),
         "heldPulls": ctx.holds.count,
@@ -55,6 +57,9 @@ def broker(ctx: Context) -> dict[str, Any]:
             **_statistics(statistics),
             "writable": is_writable(ctx),
         },
+        "recovery": recovery_shown(ctx),
+        "damage": damage_shown(ctx.store.damage),
+        "damagedSpans": len(ctx.store.damage),
     }
 
 

@@ -14,6 +14,7 @@ import msgspec
 from aiohttp import web
 
 from aerobee.broker.context import Context
+from aerobee.broker.health.degraded import degraded
 from aerobee.broker.http import exposition, overview
 
 CONTEXT: Final = web.AppKey("context", Context)
@@ -58,7 +59,8 @@ async def readyz(request: web.Request) -> web.Response:
     missing = overview.missing(request.app[CONTEXT])
     if missing:
         return web.Response(status=503, text="".join(f"{reason}\n" for reason in missing))
-    return web.Response(text="ready\n")
+    wrong = degraded(request.app[CONTEXT])
+    return web.Response(text="".join(f"{line}\n" for line in ("ready", *wrong)))
 
 
 async def metrics(request: web.Request) -> web.Response:

@@ -16,7 +16,7 @@ def serves(ctx: Context, port: int) -> None:
     settings, statistics = ctx.settings, ctx.store.statistics()
     log.info(
         "broker_serves name=%s cluster=%s address=%s listens=%s nameservers=%s store=%s"
-        " log_begin=%d log_end=%d topics=%d groups=%d",
+        " log_begin=%d log_end=%d proof=%r topics=%d groups=%d",
         settings.broker_name,
         settings.broker_cluster_name,
         ctx.registration.address,
@@ -25,6 +25,7 @@ def serves(ctx: Context, port: int) -> None:
         settings.store_path_root_dir,
         statistics.log_begin,
         statistics.position,
+        ctx.store.recovered.proof,
         len(ctx.topics),
         len(ctx.groups),
     )

@@ -1,0 +1,60 @@
+"""What is wrong with a broker that serves all the same: sentences for people, values for tools."""
+
+from typing import Any, Final
+
+from aerobee.broker.context import Context
+from aerobee.storage.damage.spans import Damage
+
+SHOWN_MAX: Final = 100  # spans, and queues of a span, in one answer
+
+
+def degraded(ctx: Context) -> list[str]:
+    """Say what an operator should look at; nothing where all is well.
+
+    The broker is ready: taking it out of service would take away the sound rest, too.
+    """
+    found = []
+    if damage := ctx.store.damage:
+        first, total = damage[0], sum(span.end - span.begin for span in damage)
+        found.append(
+            f"damaged: {total} bytes of the log cannot be read, {len(damage)} spans, the first from"
+            f" {first.begin} to {first.end} ({first.reason}); see /api/broker and the log"
+        )
+    if ctx.twins.at:
+        found.append(f"another broker serves under this name at {ctx.twins.at}")
+    return found
+
+
+def lost_messages(damage: tuple[Damage, ...]) -> int:
+    """Count the queue offsets whose messages cannot be read."""
+    return sum(last - first + 1 for span in damage for _, _, first, last in span.queues)
+
+
+def damage_shown(damage: tuple[Damage, ...]) -> list[dict[str, Any]]:
+    """Describe the oldest spans, and what each queue has lost in them."""
+    return [
+        {
+            "begin": span.begin,
+            "end": span.end,
+            "reason": span.reason,
+            "setAside": span.set_aside,
+            "queues": [
+                {"topic": topic, "queueId": queue_id, "firstOffset": first, "lastOffset": last}
+                for topic, queue_id, first, last in span.queues[:SHOWN_MAX]
+            ],
+            "moreQueues": max(0, len(span.queues) - SHOWN_MAX),
+        }
+        for span in damage[:SHOWN_MAX]
+    ]
+
+
+def recovery_shown(ctx: Context) -> dict[str, Any]:
+    """Describe how the store was opened: by which proof, and what it had to read."""
+    found = ctx.store.recovered
+    return {
+        "proof": found.proof,
+        "begin": found.begun_at,
+        "end": found.position,
+        "records": found.records,
+        "seconds": round(found.seconds, 3),
+    }
