@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import re
 import subprocess
 import zipfile
@@ -11,8 +12,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+import pyspark
 import pytest
+from support.interop.processes import Process
 from support.source_tree import ROOT, packages
+from support.spark_cluster import START_SECONDS_MAX, cluster_environment
 from support.stores import read_log
 
 if TYPE_CHECKING:
@@ -21,6 +25,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 DEPLOY = ROOT / "deploy"
+USER = 10911  # of broker and readers, in all containers
 SCRIPTS = sorted((DEPLOY / "spark").rglob("*.sh"))
 JARS = ("core", "kubernetes", "catalyst", "sql-api")
 CONFIGURATION = (
@@ -90,6 +95,7 @@ def test_kubernetes_objects_are_what_they_say(spark: SparkSession) -> None:
     mounts = {mount.getName(): mount.getReadOnly() for mount in container.getVolumeMounts()}
     assert mounts == {"store": True, "lake": None}
     assert {volume.getName() for volume in pod.getSpec().getVolumes()} == set(mounts)
+    assert pod.getSpec().getSecurityContext().getRunAsUser() == USER
     assert not dict(pod.getAdditionalProperties()) and not dict(
         pod.getSpec().getAdditionalProperties()
     )
@@ -103,11 +109,50 @@ def test_kubernetes_objects_are_what_they_say(spark: SparkSession) -> None:
     assert f"serviceAccountName={kinds['ServiceAccount']} " in submit
 
 
+def test_kubernetes_claims_and_labels_are_defined(spark: SparkSession) -> None:
+    """What pods of Spark name is what the broker's manifest makes; each selector finds pods."""
+    jvm: Any = spark._jvm
+    folder = DEPLOY / "spark" / "kubernetes"
+    found = list(documents(spark, folder / "broker.yaml"))
+    for each in found:
+        text = jvm.org.yaml.snakeyaml.Yaml().dump(each)
+        known = jvm.io.fabric8.kubernetes.client.utils.Serialization.unmarshal(text)
+        assert known.getKind() == each["kind"] and not dict(known.getAdditionalProperties())
+    named = {(each["kind"], each["metadata"]["name"]): each for each in found}
+    claims = {name for kind, name in named if kind == "PersistentVolumeClaim"}
+    (pod,) = documents(spark, folder / "pod.yaml")
+    templates = [each["spec"]["template"] for each in found if each["kind"] == "Deployment"]
+    labels = [dict(template["metadata"]["labels"]) for template in templates]
+    specs = [pod["spec"], *(template["spec"] for template in templates)]
+    for spec in specs:
+        volumes = {each["name"]: each for each in spec.get("volumes") or ()}
+        for volume in volumes.values():
+            assert volume["persistentVolumeClaim"]["claimName"] in claims
+        for container in spec["containers"]:
+            assert {each["name"] for each in container.get("volumeMounts") or ()} <= volumes.keys()
+        assert spec["securityContext"]["runAsUser"] == USER
+    (near,) = pod["spec"]["affinity"]["podAffinity"][
+        "requiredDuringSchedulingIgnoredDuringExecution"
+    ]
+    assert dict(near["labelSelector"]["matchLabels"]) in labels
+    for each in found:
+        if each["kind"] == "Deployment":
+            assert dict(each["spec"]["selector"]["matchLabels"]) in labels
+        if each["kind"] == "Service":
+            assert dict(each["spec"]["selector"]) in labels
+    (broker,) = named["Deployment", "aerobee-broker"]["spec"]["template"]["spec"]["containers"]
+    given = {each["name"]: each["value"] for each in broker["env"]}
+    host, _, port = given["AEROBEE_NAMESRV_ADDR"].partition(":")
+    (offered,) = named["Service", host]["spec"]["ports"]
+    assert offered["port"] == int(port)
+    assert given["AEROBEE_STORE_PATH_ROOT_DIR"] in {
+        each["mountPath"] for each in broker["volumeMounts"]
+    }
+
+
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
 def test_scripts_name_settings_that_spark_has(script: Path) -> None:
     """Each --conf stands in Spark's own tables of settings, and the shell can read the script."""
-    import pyspark
-
     subprocess.run(["sh", "-n", script], check=True)
     names = set(re.findall(r"--conf (spark\.[\w.]+)=", script.read_text()))
     assert names
@@ -133,6 +178,53 @@ def stages(dockerfile: str) -> dict[str, str]:
     """Each stage of a Dockerfile and what it is made from."""
     found = re.findall(r"^FROM (\S+) AS (\S+)$", dockerfile, re.MULTILINE)
     return {stage: origin for origin, stage in found}
+
+
+def image(stage: str) -> tuple[str, set[str], dict[str, str]]:
+    """The user of a stage of the Dockerfile, the folders that are its own, its variables."""
+    dockerfile = (DEPLOY / "Dockerfile").read_text().replace("\\\n", " ")
+    text = re.split(r"^FROM .*$", dockerfile.partition(f" AS {stage}\n")[2], flags=re.MULTILINE)[0]
+    (user,) = re.findall(r"^USER (\w+)$", text, re.MULTILINE)
+    assert f"--uid {USER} {user} " in text
+    owned = " ".join(re.findall(rf"install -d -o {user} ([/\w ]+)", text)).split()
+    variables = " ".join(re.findall(r"^ENV (.*)$", text, re.MULTILINE)).split()
+    return user, {*owned, f"/home/{user}"}, dict(each.split("=", 1) for each in variables)
+
+
+def test_volumes_belong_to_the_user_who_writes_them(spark: SparkSession) -> None:
+    """A new volume takes its owner from the folder of the image that first covers it."""
+    for path in (DEPLOY / "compose.yaml", DEPLOY / "spark" / "compose.yaml"):
+        (found,) = documents(spark, path)
+        for service in found["services"].values():
+            stage = "spark" if service["image"] == "aerobee-spark" else "servers"
+            for volume in service.get("volumes") or ():
+                assert volume.split(":")[1] in image(stage)[1]
+
+
+def test_worker_of_the_image_has_a_folder_that_it_can_make(tmp_path: Path) -> None:
+    """Its user cannot write to Spark's home, where a worker puts its folder if nothing is said."""
+    _, owned, variables = image("spark")
+    folder = variables["SPARK_WORKER_DIR"]
+    assert any(Path(folder).is_relative_to(each) for each in owned)
+    home = tmp_path / "spark"
+    home.mkdir()
+    for part in Path(pyspark.__file__).parent.iterdir():
+        (home / part.name).symlink_to(part)
+    (home / "work").write_text("nobody can make a folder here, not even root")
+    places = {"SPARK_HOME": str(home), "SPARK_WORKER_DIR": f"{tmp_path}{folder}"}
+    command = ["bin/spark-class", "org.apache.spark.deploy.worker.Worker", "spark://127.0.0.1:9"]
+    command = [str(home / command[0]), *command[1:], "--host", "127.0.0.1", "--webui-port", "0"]
+    worker = Process(command, tmp_path / "log", os.environ | cluster_environment() | places)
+    try:
+        made = Path(places["SPARK_WORKER_DIR"])
+        worker.wait_until(made.is_dir, START_SECONDS_MAX, f"a worker that made {made}")
+        worker.wait_until(
+            lambda: "Connecting to master" in worker.log_file.read_text(),
+            START_SECONDS_MAX,
+            "a worker that looks for its master",
+        )
+    finally:
+        worker.kill()
 
 
 def test_the_image_has_every_package() -> None:

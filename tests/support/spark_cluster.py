@@ -32,6 +32,17 @@ exec {python} -S "$@"
 """
 
 
+def cluster_environment() -> dict[str, str]:
+    """The variables of masters and workers that are quick to start."""
+    return {
+        "JAVA_HOME": str(wrap_java(find_java_home() / "bin" / "java")),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_DAEMON_MEMORY": "256m",
+        "SPARK_DAEMON_JAVA_OPTS": quick(),
+        "SPARK_LAUNCHER_OPTS": LEAN,
+    }
+
+
 class SparkCluster:
     """A running master with two workers of one core each; use it as a context manager."""
 
@@ -45,14 +56,9 @@ class SparkCluster:
         self.python.chmod(0o755)
         self._home = Path(pyspark.__file__).parent
         self._running: list[Process] = []
-        java = find_java_home() / "bin" / "java"
         self._environment = os.environ | {
+            **cluster_environment(),
             "SPARK_HOME": str(self._home),
-            "JAVA_HOME": str(wrap_java(java)),
-            "SPARK_LOCAL_IP": "127.0.0.1",
-            "SPARK_DAEMON_MEMORY": "256m",
-            "SPARK_DAEMON_JAVA_OPTS": quick(),
-            "SPARK_LAUNCHER_OPTS": LEAN,
             "PYSPARK_PYTHON": str(self.python),
             "PYSPARK_DRIVER_PYTHON": str(self.python),
         }

@@ -1,7 +1,8 @@
 #!/bin/sh
 # Runs job.py on Kubernetes, in the current namespace of kubectl:
 #   deploy/spark/kubernetes/submit.sh k8s://https://localhost:6443 registry/aerobee-spark:0.1.0 count export
-# The image is the target `spark` of deploy/Dockerfile; access.yaml, and the claims broker-store and lake, are there.
+# The image is the target `spark` of deploy/Dockerfile; access.yaml and broker.yaml, or claims named broker-store
+# and lake of your own, are there.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 master=$1 image=$2
