@@ -28,8 +28,7 @@ PROMISES: Final = {
     "tls.config.file": Promise(
         "no second file is read, so its TLS would be missing", "put its lines into this file", ("",)
     ),
-    "tls.enable": Promise("it is not read", "use tls.server.mode for what connects to the broker"),
-    "useTLS": Promise("it is not read", "use tls.server.mode for what connects to the broker"),
+    "useTLS": Promise("it is not read", "use tls.enable=true for calls to nameservers"),
     # how many disks have a message
     "enableDLegerCommitLog": Promise(_COPY, "set it to false, and brokerRole=ASYNC_MASTER"),
     "enableControllerMode": Promise(_COPY, "set it to false: nobody would take over from it"),
@@ -107,9 +106,6 @@ HARMLESS: Final = {
         serverPooledByteBufAllocatorEnable serverSocketBacklog serverSocketRcvBufSize
         serverSocketSndBufSize shutdownWaitTimeSeconds socksProxyConfig transferMsgByHeap
         useEpollNativeSelector writeBufferHighWaterMark writeBufferLowWaterMark""",
-    "of TLS, where a key that is a promise would have to turn it on": """
-        tls.client.authServer tls.client.certPath tls.client.keyPassword tls.client.keyPath
-        tls.client.trustCertPath tls.test.mode.enable""",
     "of slaves, controllers, DLedger and their election, which nothing turns on": """
         asyncLearner brokerElectionPriority brokerHeartbeatInterval brokerNotActiveTimeoutMillis
         checkSyncStateSetPeriod controllerAddr controllerHeartBeatTimeoutMills dLegerGroup

@@ -144,6 +144,23 @@ class CallingSettings(NetSettings):
         default="", validation_alias="tls.client.trustCertPath"
     )
 
+    @model_validator(mode="after")
+    def _client_keys_have_a_meaning(self) -> Self:
+        if self.calls_tls is not None:
+            return self
+        for key, value in (
+            ("tls.client.authServer", self.tls_client_auth_server),
+            ("tls.client.trustCertPath", self.tls_client_trust_cert_path),
+            ("tls.client.certPath", self.tls_client_cert_path),
+            ("tls.client.keyPath", self.tls_client_key_path),
+        ):
+            if value:
+                raise ValueError(
+                    f"{key} means nothing while calls are not encrypted: set tls.enable=true,"
+                    " or leave it out"
+                )
+        return self
+
     @property
     def calls_tls(self) -> TlsClientSettings | None:
         """How calls of ours are encrypted; None for plain TCP."""

@@ -17,6 +17,7 @@ from aerobee.client import ClientSettings, Message, Producer, PushConsumer, TlsC
 from aerobee.client.received import ReceivedMessage
 from aerobee.namesrv.app import NameServer
 from aerobee.namesrv.settings import NamesrvSettings
+from aerobee.remoting.net.tls import TlsError
 from aerobee.spark.loop_thread import LoopThread
 from aerobee.spark.network import Network
 from aerobee.spark.network_reads import NetworkPiece, network_records
@@ -92,6 +93,14 @@ def test_commands(namesrv: str) -> None:
         assert refused.stderr.startswith(f"error: {namesrv}") or namesrv in refused.stderr
     wrong = run("status", "-n", namesrv, *OPTIONS[1:])
     assert (wrong.exit_code, "--tls-enable" in wrong.stderr) == (2, True)
+
+
+async def test_a_broker_whose_certificate_is_missing_does_not_start(tmp_path: Path) -> None:
+    """With the key and the path, before a client could come."""
+    calls = {"tls_enable": True, "tls_client_cert_path": str(tmp_path / "nothing.pem")}
+    broker = Broker(small_settings(tmp_path, **calls))
+    with pytest.raises(TlsError, match=r"tls\.client\.certPath='.*nothing\.pem'"):
+        await broker.start()
 
 
 async def test_producers_and_consumers(namesrv: str) -> None:

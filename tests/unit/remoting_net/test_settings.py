@@ -76,6 +76,15 @@ def test_calls_of_ours_are_encrypted_as_rocketmq_does_it() -> None:
     )
 
 
+@pytest.mark.parametrize("key", ["authServer", "trustCertPath", "certPath", "keyPath"])
+def test_what_would_verify_nothing_is_refused(key: str) -> None:
+    """Whoever says how calls are to be encrypted does not get plain ones."""
+    with pytest.raises(
+        SettingsError, match=rf"tls\.client\.{key} means nothing .*tls\.enable=true"
+    ):
+        CallingSettings.load(options={f"tls.client.{key}": "true"}, environ={})
+
+
 def test_resuming_must_come_after_pausing() -> None:
     """Two limits that do not go together are both named."""
     with pytest.raises(SettingsError, match=r"writeResumeBytes=2000000.*writePauseBytes=1000000"):
