@@ -369,7 +369,9 @@ class MessageStore:
 
     def _checkpointed(self, round_: QueueRound) -> Job:
         """Return the work of writing both checkpoints: all is on the disk up to its position."""
-        stamp = self.store_time_at(round_.last_position) or self.checkpoints.latest.log_timestamp
+        stamp = self.checkpoints.latest.log_timestamp
+        with suppress(OSError):  # what cannot be read just now: the older time is true, too
+            stamp = self.store_time_at(round_.last_position) or stamp
         return self.checkpoints.job(round_.position, stamp, round_.offsets, round_.end)
 
     def _proven(self) -> None:

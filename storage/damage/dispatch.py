@@ -13,8 +13,9 @@ from aerobee.storage.consume_queues import ConsumeQueues
 from aerobee.storage.damage.known import MISPLACED
 from aerobee.storage.damage.next_record import sound_record
 from aerobee.storage.damage.spans import Damage, DamageTable
+from aerobee.storage.layout import ENTRY_BYTES
 from aerobee.storage.log_scan import RECORD_BYTES_MIN, Scanned, tags_code
-from aerobee.storage.queue_files import BLANK_SIZE
+from aerobee.storage.queue_files import BLANK_SIZE, SCAN_ENTRIES
 from aerobee.storage.segments import Segments
 from aerobee.storage.settings import StoreSettings
 
@@ -52,6 +53,7 @@ class Dispatcher:
         self._write = write
         self._by_key: dict[tuple[bytes, int], ConsumeQueue] = {}
         self._begun_again: dict[ConsumeQueue, Scanned] = {}
+        self._firsts: dict[ConsumeQueue, int] = {}  # the first offset of each that was looked at
         self.entries = 0
         self.holes: list[Hole] = []
 
@@ -76,6 +78,9 @@ class Dispatcher:
         """Decide what the last records of a queue left open."""
         for queue in list(self._begun_again):
             self._decide(queue, None)
+        if self._write:
+            for queue, first in self._firsts.items():
+                self._blank_unwritten(queue, max(first, queue.min_offset))
 
     def _queue_of(self, record: Scanned) -> ConsumeQueue | None:
         """Find or make the queue of a record; None where its name cannot be one."""
@@ -85,6 +90,7 @@ class Dispatcher:
             log.warning("record_skipped position=%d reason=%s", record.position, error)
             return None
         self._by_key[record.prefix, record.queue_id] = queue
+        self._firsts[queue] = record.queue_offset
         return queue
 
     def _settle(self, queue: ConsumeQueue, record: Scanned) -> None:
@@ -141,14 +147,42 @@ class Dispatcher:
         """Whether the sound neighbours of an entry agree that the record stands between them."""
         offset = record.queue_offset
         if offset > queue.min_offset:
-            place = queue.entry(offset - 1)[0]
-            if place >= record.position and sound_record(self._segments, place) is not None:
+            place = self._stands(queue, offset - 1)
+            if place is not None and place >= record.position:
                 return False
         after = queue.after_blanks(offset + 1, queue.max_offset)
         if after >= queue.max_offset:
             return True
-        place = queue.entry(after)[0]
-        return place > record.position or sound_record(self._segments, place) is None
+        place = self._stands(queue, after)
+        return place is None or place > record.position
+
+    def _stands(self, queue: ConsumeQueue, offset: int) -> int | None:
+        """Return where the log has the message of an entry, None where it has no such message.
+
+        An entry that never reached the disk is all zeros: it speaks of no record, and above all
+        not of the one that the log begins with.
+        """
+        place, size, _ = queue.entry(offset)
+        there = sound_record(self._segments, place) if 0 < size != BLANK_SIZE else None
+        own = (queue.prefix, queue.queue_id, offset)
+        if there is None or (there.prefix, there.queue_id, there.queue_offset) != own:
+            return None
+        return place
+
+    def _blank_unwritten(self, queue: ConsumeQueue, first: int) -> None:
+        """Turn entries that never reached the disk, and whose messages are lost, into blanks.
+
+        Left as zeros they would end the queue there at the next start.
+        """
+        offset = first
+        while offset < queue.max_offset:
+            buffer, at, count = queue.run(offset, SCAN_ENTRIES)
+            if bytes(ENTRY_BYTES) in buffer[at : at + count * ENTRY_BYTES]:
+                for lost in range(offset, offset + count):
+                    if queue.entry(lost)[1] <= 0:
+                        queue.put(lost, 0, BLANK_SIZE, 0)
+                        self.entries += 1
+            offset += count
 
     def _decide(self, queue: ConsumeQueue, following: Scanned | None) -> None:
         """Tell a topic that was made again from a wrong offset, by the record that follows."""
