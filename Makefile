@@ -13,6 +13,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet install
 WORKERS ?= 2
 ROUNDS ?= 50
 SEEDS ?= 200
+DISK_SEEDS ?= 10000
 BY_FILE := --dist loadfile --no-loadscope-reorder  # in the order of tests/support/slowest_files.py
 
 # Links that an editable install makes; `git clean` takes them, so their absence asks for set-up.
@@ -71,9 +72,10 @@ bench-spark: $(READY) ## the Spark pipeline: CPU of JVM and workers, with the ba
 interop: $(READY) ## real RocketMQ clients and servers against ours
 	$(BIN)/python -m pytest -n $(WORKERS) $(BY_FILE) -m interop tests/interop $(ARGS)
 
-soak: $(READY) ## the long runs: ROUNDS kills of brokers, exports and streams, SEEDS simulated clusters
+soak: $(READY) ## the long runs: ROUNDS kills, SEEDS simulated clusters, DISK_SEEDS simulated disks
 	KILL_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest --timeout 7200 tests/crash tests/spark/test_kill_sink.py $(ARGS)
 	SIMULATION_SEEDS=$(SEEDS) $(BIN)/python -m pytest -n $(WORKERS) tests/simulation $(ARGS)
+	PYTHONPATH=tests $(BIN)/python -m simulation.disk -j $(WORKERS) 0-$$(($(DISK_SEEDS) - 1))
 
 lock: ## choose newer versions and write them down
 	@bash deploy/make_venv.sh build/lock $(PYTHON)

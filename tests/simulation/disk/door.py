@@ -149,6 +149,12 @@ class Door(Files):
         self.step("read", name, f"{at}+{count}")
         return super().read(fd, count, at)
 
+    def drop_cache(self, fd: int, at: int, count: int) -> None:
+        """Read anew what the disk has of a range, next time; dirty pages stay."""
+        inode, name = self._open_file(fd)
+        self.step("drop_cache", name, f"{at}+{count}")
+        inode.evict()
+
     def sync(self, fd: int) -> None:
         """Bring a file to the disk, here and now."""
         inode, name = self._open_file(fd)

@@ -111,7 +111,7 @@ class SimulatedKernel:
 
     def _begin(self, number: int, token: int, inode: Inode, name: str, bell: Rung) -> None:
         picture = inode.picture()
-        delay_s = self._machine.weather.sync_takes_s()
+        delay_s = self._machine.weather.sync_takes_s(name)
         self._machine.clock.after(
             delay_s, lambda: self._complete(number, token, inode, name, picture, bell)
         )

@@ -8,7 +8,7 @@ from typing import Final
 
 from aerobee.remoting.errors import CorruptRecord
 from aerobee.remoting.record import decode_record, host_bytes
-from aerobee.storage.errors import LogBusy, LogFull, LogUnavailable, StoreError
+from aerobee.storage.errors import LogBusy, LogFull, LogUnavailable, StoreError, StoreReadOnly
 from aerobee.storage.lock import _held
 from aerobee.storage.settings import StoreSettings
 from aerobee.storage.store import MessageStore
@@ -60,6 +60,11 @@ class Life:
         except (StoreError, OSError) as error:
             self.machine.note(f"refused: {type(error).__name__}")
             self.refusal = error
+            return False
+        if self.store.read_only:  # it gives what it can, mends nothing, and wants to be restarted
+            self.machine.note("open for reading only")
+            self.refusal = OSError("open for reading only")
+            self.store.abandon()
             return False
         self.serving = True
         return True
@@ -115,10 +120,11 @@ class Life:
             log.commit()
         except LogUnavailable:
             self.machine.note("commit failed")
-            self._pending = []
-            return
         pending, self._pending = self._pending, []
-        if len(pending) != self._enter(pending, self.oracle.logs()):
+        entered = self._enter(pending, self.oracle.logs())
+        if log.losses:
+            return  # nothing was said of these: of some, a roll may have stored a part
+        if entered != len(pending):
             raise Violated(Kind.WRONG, "what was committed is not in the log")
         if not self.settings.sync_flush:
             for sent in pending:
@@ -167,7 +173,7 @@ class Life:
         self.commit()
         try:
             self.store.delete_topic(topic)
-        except OSError:
+        except (OSError, StoreReadOnly):
             return
         finally:
             self.book.delete(topic)
@@ -186,7 +192,7 @@ class Life:
             self.wait(0.1)
             if self._settled():
                 return
-        if self.log_failed or self._failed_writes():
+        if store.read_only or self.log_failed or self._failed_writes():
             return  # it says so, and wants to be restarted
         log = store.commit_log
         raise Violated(
@@ -206,6 +212,11 @@ class Life:
             and (progress is None or progress.position == log.position)
         )
 
+    @property
+    def has_failures(self) -> bool:
+        """Whether the disk has refused anything in this life."""
+        return len(self.machine.weather.failed) > self._failures
+
     def _failed_syncs(self) -> list[str]:
         failed = self.machine.weather.failed[self._failures :]
         return [each for each in failed if each.startswith("sync ")]
@@ -217,7 +228,8 @@ class Life:
     def _take_flushed(self) -> None:
         log = self.store.commit_log
         self.log_failed |= any("commitlog" in each for each in self._failed_syncs())
-        self.oracle.promise(log.flushed_position, log.begin)
+        if not self.store.read_only:
+            self.oracle.promise(log.flushed_position, log.begin)
 
 
 def is_record_of(sent: Sent, data: bytes) -> bool:

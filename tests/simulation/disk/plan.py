@@ -40,6 +40,7 @@ class Plan:
     death_in_recovery: float
     settles: float
     closes: float
+    slots: int  # of the kernel's queue of syncs
 
     def settings(self) -> dict[str, Any]:
         """Return the store's settings but for its root."""
@@ -84,4 +85,5 @@ def draw(seed: int) -> Plan:
         death_in_recovery=dice.choice((0.0, 0.3)),
         settles=dice.choice((0.1, 0.6)),
         closes=dice.choice((0.1, 0.5)),
+        slots=dice.choice((2, 5, 256)),
     )

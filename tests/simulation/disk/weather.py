@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Final
 
+from aerobee.storage.layout import LOCK
+
 ALLOCATING: Final = frozenset({"prepare", "resize", "create", "replace", "mkdir", "allocate"})
 WRITING: Final = frozenset({*ALLOCATING, "write", "clear", "remove", "sync_directory"})
 SYNC_S: Final = (0.0002, 0.02)
@@ -41,6 +43,10 @@ class Weather:
         self.syncs_to_fail = 0
         self.used_ratio = 0.5
 
+    def fail_syncs(self, count: int, only: str) -> None:
+        """Let the next few syncs fail, of files whose path contains a word."""
+        self.syncs_to_fail, self.only = count, only
+
     def error(self, kind: str, path: str) -> int:
         """Return the number of the error that an operation meets, 0 for none."""
         now_s, code = self.now_s(), 0
@@ -57,13 +63,15 @@ class Weather:
         return code
 
     def _sync_error(self, path: str) -> int:
+        if path == LOCK:
+            return 0  # it is synced to see whether the kernel can; failing, it would be a thread
         if self.syncs_to_fail and self.only in path:
             self.syncs_to_fail -= 1
             return errno.EIO
         return 0
 
-    def sync_takes_s(self) -> float:
+    def sync_takes_s(self, path: str = "") -> float:
         """Return how long the next sync takes."""
-        if self.now_s() < self.slow_until_s and self.dice.random() < 0.5:
+        if path != LOCK and self.now_s() < self.slow_until_s and self.dice.random() < 0.5:
             return self.dice.uniform(*SLOW_S)
         return self.dice.uniform(*SYNC_S)

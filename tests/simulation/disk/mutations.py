@@ -1,0 +1,129 @@
+"""Faults that the store once had, put back one at a time: what the tester has to find."""
+
+import errno
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+from unittest.mock import patch
+
+from aerobee.storage import sync_backends
+from aerobee.storage.checkpoints import Checkpoints
+from aerobee.storage.damage.next_record import NextRecord
+from aerobee.storage.flush import Flusher
+from aerobee.storage.store import MessageStore
+from aerobee.storage.sync_backends import AioBackend
+from simulation.disk.oracles import Kind
+from simulation.disk.plan import Plan, Trouble
+
+
+@dataclass(frozen=True, slots=True)
+class Mutation:
+    """A fault, and which plans are likely to show it; the others are tried later."""
+
+    name: str
+    put_back: Callable[[ExitStack], None]
+    likely: Callable[[Plan], bool]
+    kinds: tuple[Kind, ...]  # what it may break
+
+    @contextmanager
+    def active(self) -> Iterator[None]:
+        """Let the product have the fault."""
+        with ExitStack() as patches:
+            self.put_back(patches)
+            yield
+
+
+def _cut_at_the_first_damage(patches: ExitStack) -> None:
+    """Recovery takes the first record that it cannot read for the end of the log."""
+    patches.enter_context(patch.object(NextRecord, "find", lambda self, stop, newest_ms: None))
+
+
+def _progress_before_commit(patches: ExitStack) -> None:
+    """The note of progress counts entries whose records were not committed yet."""
+    flush_queues, job = Flusher.flush_queues, Checkpoints.job
+
+    def without_commit(self: Any) -> None:
+        self._log.commit = lambda: None
+        try:
+            flush_queues(self)
+        finally:
+            del self._log.commit
+
+    def without_look(
+        self: Any, position: int, timestamp: int, offsets: Any, end: int = 0
+    ) -> object:
+        del end
+        return job(self, position, timestamp, offsets)
+
+    patches.enter_context(patch.object(MessageStore, "_commit", lambda self: None))
+    patches.enter_context(patch.object(Flusher, "flush_queues", without_commit))
+    patches.enter_context(patch.object(Checkpoints, "job", without_look))
+
+
+def _full_queue_is_an_error(patches: ExitStack) -> None:
+    """The kernel's queue being full counts as a failed sync."""
+
+    def submit(self: Any, syncs: Sequence[tuple[int, int]], *, log: bool = False) -> None:
+        del log
+        if self._under_way + len(syncs) > sync_backends.SLOTS:
+            self._results += [(token, errno.EAGAIN) for _, token in syncs]
+            self._bell.set()
+            return
+        self._others.extend(syncs)
+        self._begin(self._others, sync_backends.SLOTS)
+
+    patches.enter_context(patch.object(AioBackend, "submit", submit))
+
+
+def _believes_after_a_failed_sync(patches: ExitStack) -> None:
+    """A failed sync ends no proof: the next start takes what memory has for durable."""
+    patches.enter_context(patch.object(Flusher, "_doubt", lambda self: None))
+
+
+def _clean_stop_after_failed_syncs(patches: ExitStack) -> None:
+    """A stop asks whether the log is synced, and writes the proof of the queues, too."""
+
+    def flush_all(self: Any, timeout_s: float) -> bool:
+        for _ in range(2):
+            self.flush_log()
+            self.flush_queues()
+            if not self.drain(timeout_s):
+                return False
+        return bool(self._log.flushed_position >= self._log.committed)
+
+    patches.enter_context(patch.object(Flusher, "flush_all", flush_all))
+
+
+MUTATIONS = (
+    Mutation(
+        "the log is cut at the first damage",
+        _cut_at_the_first_damage,
+        lambda plan: Trouble.FLIP in plan.troubles,
+        (Kind.GONE,),
+    ),
+    Mutation(
+        "progress before commit",
+        _progress_before_commit,
+        lambda plan: not plan.troubles,
+        (Kind.PROOF,),
+    ),
+    Mutation(
+        "a full queue is an error",
+        _full_queue_is_an_error,
+        lambda plan: plan.slots < len(plan.queues) and not plan.troubles,
+        (Kind.STUCK,),
+    ),
+    Mutation(
+        "proofs outlive a failed sync",
+        _believes_after_a_failed_sync,
+        lambda plan: Trouble.SYNC_FAILS in plan.troubles,
+        (Kind.PROOF, Kind.LOST),
+    ),
+    Mutation(
+        "a clean stop after failed syncs",
+        _clean_stop_after_failed_syncs,
+        lambda plan: Trouble.SYNC_FAILS in plan.troubles and plan.closes > 0.2,
+        (Kind.PROOF, Kind.LOST),
+    ),
+)
