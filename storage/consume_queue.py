@@ -6,7 +6,6 @@ queue is derived data: recovery can write it again from the log.
 
 import errno
 import logging
-import mmap
 import struct
 from contextlib import suppress
 from pathlib import Path
@@ -16,7 +15,8 @@ from aerobee.remoting.record import MAGIC_V1, MAGIC_V2
 from aerobee.storage.errors import LogFull, LogUnavailable
 from aerobee.storage.files import Files
 from aerobee.storage.layout import ENTRY_BYTES
-from aerobee.storage.queue_entries import NO_BUFFER, QueueEntries
+from aerobee.storage.map_pool import MapPool
+from aerobee.storage.queue_entries import QueueEntries
 from aerobee.storage.queue_files import (
     BLANK_ENTRY,
     BLANK_SIZE,
@@ -43,7 +43,6 @@ class ConsumeQueue(QueueEntries):
     __slots__ = (
         "_changes",
         "_ready",
-        "_rolled",
         "_step",
         "_write",
         "changed",
@@ -65,12 +64,12 @@ class ConsumeQueue(QueueEntries):
         *,
         write: bool = True,
         changes: "list[ConsumeQueue] | None" = None,
+        pool: MapPool | None = None,
     ) -> None:
-        super().__init__(files, directory, topic, queue_id, file_entries)
+        super().__init__(files, directory, topic, queue_id, file_entries, pool)
         self._write = write
         self._changes = changes
         self._ready = 0  # up to there the open file is prepared; `limit` may be lower
-        self._rolled: list[mmap.mmap] = []  # full files, kept in memory until they are synced
         self._step = FIRST_STEP_ENTRIES
         name = topic.encode()
         if len(topic) > 127:  # the length no longer fits a signed byte
@@ -123,7 +122,7 @@ class ConsumeQueue(QueueEntries):
         if not self._write:
             raise LogUnavailable("the message is refused: the store is open for reading only")
         offset = self.max_offset
-        if offset >= self._ready:
+        if offset >= self._ready or not self.is_open:
             try:
                 self._prepare(offset)
             except OSError as error:
@@ -145,6 +144,9 @@ class ConsumeQueue(QueueEntries):
         base = offset // self._file_entries * self._file_entries
         count = min(self._step, base + self._file_entries - offset)
         place = (offset - base) * ENTRY_BYTES, count * ENTRY_BYTES
+        if offset < self._ready:  # its map was let go, that is all
+            self._open_tail(base, 0, 0)
+            return
         if self.is_open and base == self.base:
             fd = self._files.open(self._path(base))
             try:
@@ -162,23 +164,16 @@ class ConsumeQueue(QueueEntries):
         So many bytes of it are prepared. Where that fails the queue is as it was.
         """
         path = self._path(base)
-        first = not self.is_open
-        if first:
-            self._maps.clear()  # each counts as an open file
+        if not self.is_open:
             self._files.make_directory(self._directory)
         fresh = not path.exists()
         fd = self._files.open(path, create=True)
         try:
-            if first and (number := self._files.next_number(fd)) >= self._files.queue_files_end:
-                raise OSError(  # the map keeps that number, `fd` itself is free again at once
-                    errno.EMFILE,
-                    f"{number} files are open, the rest is for connections and the log;"
-                    " raise the limit of open files (ulimit -n)",
-                )
             self._files.resize(fd, self.file_bytes)
             if fresh and self.max_offset > base:  # a queue whose older messages are gone
                 self._files.write(fd, BLANK_ENTRY * (self.max_offset - base), 0)
-            self._files.prepare(fd, at, count)
+            if count:
+                self._files.prepare(fd, at, count)
             buffer = self._files.map(fd, self.file_bytes, write=True)
         except OSError:
             if fresh:  # the next try must find it fresh again, or the blanks would be missing
@@ -187,10 +182,9 @@ class ConsumeQueue(QueueEntries):
             raise
         finally:
             self._files.close(fd)
-        rolled = self._rolled if first else [*self._rolled, self.buffer]
-        self.close()
-        self._rolled, self.base, self.buffer = rolled, base, buffer
-        self._maps[base] = buffer
+        self._leave_tail()
+        self.base, self.buffer = base, buffer
+        self._keep(base, buffer)
 
     def note_change(self) -> None:
         """Put the queue on the list of those that the next round of the flusher looks at."""
@@ -280,7 +274,8 @@ class ConsumeQueue(QueueEntries):
         for span in self.spans()[:-1]:
             if (span.begin + span.size) // ENTRY_BYTES > low:
                 break
-            self._maps.pop(span.begin // ENTRY_BYTES, None)
+            if self._maps.pop(span.begin // ENTRY_BYTES, None) is not None:
+                self._pool.used(self, len(self._maps))
             self._files.remove(span.path)
 
     def distrust(self, offset: int) -> None:
@@ -300,7 +295,6 @@ class ConsumeQueue(QueueEntries):
         if self.unsynced:
             firsts = (span.begin // ENTRY_BYTES for span in self.spans())
             bases = [base for base in firsts if base + self._file_entries > self.flushed_offset]
-        self._rolled.clear()
         self.unsynced = False
         self.flushed_offset = offset
         return bases
@@ -333,12 +327,18 @@ class ConsumeQueue(QueueEntries):
             offset += count
         return True
 
-    def close(self) -> None:
-        """Close the files; the queue can be read, and extended, again."""
-        if (self.is_open or self._rolled) and self.flushed_offset < self.max_offset:
+    def _leave_tail(self) -> None:
+        """Remember that the file which was written until now has to be synced by its name."""
+        if self.is_open and self.flushed_offset < self.max_offset:
             self.unsynced = True
-        self._maps.clear()
-        self._rolled = []
-        self.buffer = NO_BUFFER
-        self.base = self._ready = 0
+
+    def let_go(self) -> None:
+        """Close every map; reading opens them again, and the next append comes to `extend`."""
+        self._leave_tail()
         self.limit = min(self.limit, self.max_offset)
+        super().let_go()
+
+    def close(self) -> None:
+        """Close the files and forget what is prepared; the queue can be used again."""
+        self.let_go()
+        self._ready = 0

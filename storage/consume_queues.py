@@ -7,6 +7,7 @@ from pathlib import Path
 from aerobee.storage.consume_queue import ConsumeQueue
 from aerobee.storage.files import Files
 from aerobee.storage.layout import CONSUME_QUEUE, queue_paths
+from aerobee.storage.map_pool import MapPool
 from aerobee.storage.settings import StoreSettings
 
 log = logging.getLogger(__name__)
@@ -22,6 +23,7 @@ class ConsumeQueues:
         self.root = settings.root / CONSUME_QUEUE
         self.table: dict[tuple[str, int], ConsumeQueue] = {}
         self._changes: list[ConsumeQueue] = []
+        self._pool = MapPool(lambda: files.queue_maps_max)
 
     def __iter__(self) -> Iterator[ConsumeQueue]:
         return iter(self.table.values())
@@ -33,6 +35,11 @@ class ConsumeQueues:
         """Find the queues on disk and their ends; below the offsets in `known` all is sound."""
         for topic, queue_id, _ in queue_paths(self._settings.root):
             self.get(topic, queue_id).load(known.get((topic, queue_id), 0))
+
+    @property
+    def maps(self) -> int:
+        """How many files of queues are mapped now."""
+        return self._pool.count
 
     def find(self, topic: str, queue_id: int) -> ConsumeQueue | None:
         """Return a queue if it exists."""
@@ -50,6 +57,7 @@ class ConsumeQueues:
                 self._settings.queue_file_entries,
                 write=self._write,
                 changes=self._changes,
+                pool=self._pool,
             )
         return queue
 

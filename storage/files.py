@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from aerobee.storage.aio import Kernel, LinuxKernel
+from aerobee.storage.maps import WITHOUT_NUMBERS, map_file
 
 ZERO_STEP_BYTES: Final = 64 * 1024
 """Larger writes of zeros make large folios, which later small stores and syncs pay for."""
@@ -37,18 +38,12 @@ _NOT_SUPPORTED: Final = frozenset({errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL}
 class Files:
     """The real file system."""
 
-    queue_files_end: int = 1 << 30  # no queue's map gets this file number or a higher one
+    queue_maps_max: int = 1 << 30  # so many files of queues are mapped at a time
 
     def open(self, path: Path, *, create: bool = False, write: bool = True) -> int:
         """Open a file and return its number; it is not inherited by child processes."""
         flags = (os.O_RDWR if write else os.O_RDONLY) | (os.O_CREAT if create else 0)
         return os.open(path, flags | os.O_CLOEXEC, 0o644)
-
-    def next_number(self, fd: int) -> int:
-        """Return the number that the next file, or map, of this process gets."""
-        number = os.dup(fd)
-        os.close(number)
-        return number
 
     def close(self, fd: int) -> None:
         """Close a file number."""
@@ -132,9 +127,18 @@ class Files:
         except (OSError, ValueError):
             return 65_530
 
+    def limit_maps(self, files_max: int, spare: int) -> None:
+        """Let queues have the maps that threads, memory and the log leave, of 1/8 of them.
+
+        Where maps hold file numbers, `spare` of the `files_max` numbers are left to connections.
+        """
+        self.queue_maps_max = self.maps_max() * 7 // 8
+        if not WITHOUT_NUMBERS:
+            self.queue_maps_max = min(self.queue_maps_max, files_max - spare)
+
     def map(self, fd: int, size: int, *, write: bool) -> mmap.mmap:
         """Map a file; touch only pages that have disk space, a hole can end the process."""
-        return mmap.mmap(fd, size, access=mmap.ACCESS_WRITE if write else mmap.ACCESS_READ)
+        return map_file(fd, size, write=write)
 
     def kernel(self) -> Kernel | None:
         """Return what syncs in the background, None to have each sync done by `sync`, at once.

@@ -10,6 +10,7 @@ from typing import Final
 from aerobee.storage.cold.wish import QueuePlace
 from aerobee.storage.files import Files
 from aerobee.storage.layout import ENTRY_BYTES, FileSpan, file_name, file_spans
+from aerobee.storage.map_pool import MapPool
 from aerobee.storage.queue_files import BLANK_ENTRY, BLANK_SIZE, ENTRY
 
 OLD_MAPS_MAX: Final = 4  # files of one queue that stay mapped for readers far behind
@@ -24,8 +25,8 @@ NO_BUFFER: Final = mmap.mmap(-1, ENTRY_BYTES)
 class QueueEntries:
     """Entries `min_offset` to `max_offset - 1`; offsets count messages from 0.
 
-    `buffer` is the map of the file that begins with entry `base` and is open to be written. A map
-    keeps its file open (Python's duplicates the file number), so each counts as one open file.
+    `buffer` is the map of the file that begins with entry `base` and is open to be written. Maps
+    are counted in a pool, which may have them let go at any time; they are opened again by need.
     """
 
     __slots__ = (
@@ -33,6 +34,7 @@ class QueueEntries:
         "_file_entries",
         "_files",
         "_maps",
+        "_pool",
         "base",
         "buffer",
         "max_offset",
@@ -42,12 +44,19 @@ class QueueEntries:
     )
 
     def __init__(
-        self, files: Files, directory: Path, topic: str, queue_id: int, file_entries: int
+        self,
+        files: Files,
+        directory: Path,
+        topic: str,
+        queue_id: int,
+        file_entries: int,
+        pool: MapPool | None = None,
     ) -> None:
         self._files = files
         self._directory = directory
         self._file_entries = file_entries
         self._maps: OrderedDict[int, mmap.mmap] = OrderedDict()
+        self._pool = pool or MapPool()
         self.topic = topic
         self.queue_id = queue_id
         self.buffer: mmap.mmap = NO_BUFFER
@@ -96,7 +105,7 @@ class QueueEntries:
         return QueuePlace(self._directory, self._file_entries, self.min_offset, self.max_offset)
 
     def _map(self, base: int) -> mmap.mmap:
-        """Map an older file for reading; the least recently used one is let go."""
+        """Map an older file for reading."""
         if (buffer := self._maps.get(base)) is not None:
             self._maps.move_to_end(base)
             return buffer
@@ -106,14 +115,27 @@ class QueueEntries:
             buffer = self._files.map(fd, min(self.file_bytes, self._files.size(path)), write=False)
         finally:
             self._files.close(fd)
+        self._keep(base, buffer)
+        return buffer
+
+    def _keep(self, base: int, buffer: mmap.mmap) -> None:
+        """Keep a map that was made; the least recently used one is let go."""
         self._maps[base] = buffer
+        self._maps.move_to_end(base)
         while len(self._maps) > OLD_MAPS_MAX:
             oldest = next(iter(self._maps))
             if oldest == self.base and self.is_open:
                 self._maps.move_to_end(oldest)
                 continue
             del self._maps[oldest]
-        return buffer
+        self._pool.used(self, len(self._maps))
+
+    def let_go(self) -> None:
+        """Close every map; reading opens them again."""
+        self._maps.clear()
+        self.buffer = NO_BUFFER
+        self.base = 0
+        self._pool.used(self, 0)
 
     def end_position(self) -> int:
         """Return one past the last byte of the newest message, 0 in an empty queue."""

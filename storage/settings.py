@@ -54,7 +54,7 @@ class StoreSettings:
     delete_hours: tuple[int, ...] = (4,)  # [deleteWhen] local hours in which expired files go
     delay_levels_ms: tuple[int, ...] = DELAY_LEVELS_MS  # [messageDelayLevel]
     open_files_wanted: int = 65_536  # the soft limit is raised to it, as far as is allowed
-    spare_files_max: int = 1024  # of them, or an eighth, queues leave to connections and the log
+    spare_files_max: int = 1024  # or an eighth, is left to connections where maps are open files
 
     def __post_init__(self) -> None:
         """Refuse values with which no store can work."""

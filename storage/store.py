@@ -104,10 +104,7 @@ class MessageStore:
         """
         assert not self._open, "a store is opened once"
         files_max = raise_open_files_limit(self.settings.open_files_wanted)
-        self.files.queue_files_end = min(
-            files_max - min(files_max // 8, self.settings.spare_files_max),
-            self.files.maps_max() * 7 // 8,  # each queue has a map, and so have threads and memory
-        )
+        self.files.limit_maps(files_max, min(files_max // 8, self.settings.spare_files_max))
         lock_fd = -1
         try:
             self.files.make_directory(self.settings.root)

@@ -82,10 +82,6 @@ class Door(Files):
         self._open[fd] = node, str(self.machine.relative(path))
         return fd
 
-    def next_number(self, fd: int) -> int:
-        """There are always enough."""
-        return 16
-
     def close(self, fd: int) -> None:
         """Close a number; the dead may, too."""
         if self._open.pop(fd, None) is not None:

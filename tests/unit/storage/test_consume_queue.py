@@ -12,6 +12,8 @@ from support.logs import ForgetfulFiles
 from aerobee.storage.consume_queue import ConsumeQueue
 from aerobee.storage.errors import LogFull, LogUnavailable, StoreDamaged, WrongFileSize
 from aerobee.storage.files import Files
+from aerobee.storage.map_pool import MapPool
+from aerobee.storage.maps import WITHOUT_NUMBERS
 from aerobee.storage.queue_files import BLANK_SIZE
 
 ENTRIES = 50
@@ -207,20 +209,17 @@ def open_files() -> set[int]:
     return {int(path.name) for path in Path("/proc/self/fd").iterdir()}
 
 
-def test_a_queue_takes_one_open_file(tmp_path: Path) -> None:
-    """The map that it is written through; the file is open otherwise only while it grows."""
+@pytest.mark.skipif(not WITHOUT_NUMBERS, reason="maps hold file numbers here")
+def test_a_queue_takes_no_open_file(tmp_path: Path) -> None:
+    """The map that it is written through holds none; files are open while they grow."""
     before = len(open_files())
     queues = [ConsumeQueue(Files(), tmp_path / str(n), "orders", n, 10_000) for n in range(20)]
     for queue in queues:
         fill(queue, 2000)
-    assert len(open_files()) == before + 20
-    for queue in queues:
         queue.close()
         assert queue.entry(1999) == (199_900, 100, 13_993)
-    assert len(open_files()) == before + 20, "and so does one that is only read"
-    for queue in queues:
         fill(queue, 1)
-    assert len(open_files()) == before + 20
+    assert len(open_files()) == before
 
 
 def test_changes_are_noticed_once_until_settled(tmp_path: Path) -> None:
@@ -282,27 +281,45 @@ def test_a_read_only_queue_is_never_extended(tmp_path: Path) -> None:
     assert {span.path: span.path.read_bytes() for span in queue.spans()} == before
 
 
-def test_queues_leave_files_for_connections_and_the_log(tmp_path: Path) -> None:
-    """Queues may take all numbers but the last; those that are open go on, others are refused."""
+def test_queues_beyond_the_maps_that_there_are_take_turns(tmp_path: Path) -> None:
+    """With room for ten maps thirty queues are written, read and rolled; nothing is refused."""
     files = Files()
-    before = open_files()
-    free = [number for number in range(len(before) + 20) if number not in before]
-    files.queue_files_end = free[10]
-    queues = [queue_in(tmp_path / str(n), files) for n in range(30)]
-    opened = []
+    pool = MapPool(lambda: 10)
+    queues = [
+        ConsumeQueue(files, tmp_path / str(n), "orders", n, ENTRIES, pool=pool) for n in range(30)
+    ]
+    for _ in range(7):
+        for queue in queues:
+            fill(queue, 20)
+            assert pool.count <= 10
+    assert [queue.max_offset for queue in queues] == [140] * 30
+    for offset in (0, 60, 139):
+        for queue in queues:
+            assert queue.entry(offset) == (offset * 100, 100, offset * 7)
+            assert pool.count <= 10
     for queue in queues:
-        try:
-            fill(queue, 1)
-            opened.append(queue)
-        except LogUnavailable as error:
-            assert "raise the limit of open files" in str(error)
-            assert (queue.max_offset, names(queue)) == (0, [])
-    assert 8 <= len(opened) <= 10
-    assert max(open_files() - before) < files.queue_files_end
-    for queue in opened:
-        fill(queue, ENTRIES)  # into its next file
-    files.queue_files_end = 1 << 20
-    fill(queues[-1], 1)
+        assert to_sync(queue)[-1] == "2000", "also of those whose map was let go"
+        queue.close()
+    assert pool.count == 0
+
+
+def test_a_map_that_was_let_go_costs_no_disk_space_again(tmp_path: Path) -> None:
+    """What is prepared stays so; the next append maps the file and goes on, as a change."""
+    files, changes = Files(), list[ConsumeQueue]()
+    queue = ConsumeQueue(files, tmp_path / "0", "orders", 0, ENTRIES, changes=changes)
+    fill(queue, 3)
+
+    def refuses(fd: int, at: int, count: int) -> None:
+        raise AssertionError("this is prepared already")
+
+    files.prepare = refuses  # type: ignore[method-assign]
+    for count in (4, 5, 6):
+        changes.clear()
+        queue.settle()
+        queue.let_go()
+        fill(queue, 1)
+        assert (queue.max_offset, changes) == (count, [queue])
+    assert [queue.entry(offset)[0] for offset in range(6)] == [0, 100, 200, 300, 400, 500]
 
 
 @pytest.mark.parametrize("failing", ["write", "map", "resize"])

@@ -1,0 +1,114 @@
+"""Stores with many more files than a process may have open, or map, are served in full."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support.logs import bodies, opened, send, settle, small
+
+from aerobee.storage.files import Files
+from aerobee.storage.maps import WITHOUT_NUMBERS, map_file
+from aerobee.storage.verify import verify
+
+TESTS = Path(__file__).parents[2]
+
+USE = """
+import resource, sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[2])
+resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
+from support.logs import append, bodies, opened, settle, small
+QUEUES = 2000
+root, segment_bytes = Path(sys.argv[1]), 4096
+settings = small(root, segment_bytes=segment_bytes, window_bytes=4096, first_window_bytes=4096)
+store = opened(settings)
+for life in range(2):
+    for turn in range(2):
+        for number in range(QUEUES):
+            append(store, f"topic{number % 100}", number // 100, body=b"%d" % number + bytes(500))
+            if number % 50 == 0:
+                store.commit_log.commit()
+                store.tick()
+                store.poll()
+        store.commit_log.commit()
+        settle(store, 60)
+        assert store.commit_log.flushed_position == store.commit_log.committed
+    for number in range(QUEUES):
+        queue = store.queue(f"topic{number % 100}", number // 100)
+        found = store.read(queue, 0, 32, 1 << 20)
+        assert found.count == 2 * (life + 1), (number, found.status)
+    print(life, len(store.segments.items), store.statistics().refusal, flush=True)
+    if life == 0:
+        store.close()
+        assert not (root / "abort").exists()
+        store = opened(settings)
+        assert store.recovered.proof == "flushed" or store.recovered.proof == "written"
+store.abandon()
+store = opened(settings)
+assert store.recovered.position == store.commit_log.committed
+for number in range(QUEUES):
+    assert bodies(store, f"topic{number % 100}", number // 100)[3][:1] == b"%d"[:0] + str(number).encode()[:1]
+store.close()
+assert not (root / "abort").exists()
+"""
+
+
+@pytest.mark.skipif(not WITHOUT_NUMBERS, reason="maps hold file numbers here")
+def test_a_limit_of_256_files_serves_2000_queues_and_more_log_files(tmp_path: Path) -> None:
+    """Each queue takes messages and is read in turn; syncs, checkpoints, stops and starts work."""
+    command = [sys.executable, "-c", USE, str(tmp_path), str(TESTS)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    lives = [line.split() for line in done.stdout.splitlines()]
+    assert [life[2] for life in lives] == ["None", "None"]
+    assert int(lives[1][1]) > 1000, "files of the log"
+    settings = small(tmp_path, segment_bytes=4096)
+    assert not verify(settings).problems
+
+
+def test_a_store_that_may_map_few_files_lets_queues_take_turns(tmp_path: Path) -> None:
+    """vm.max_map_count is a limit of its own."""
+
+    class FewMaps(Files):
+        def maps_max(self) -> int:
+            """So that queues have 70."""
+            return 80
+
+        kernel = Files.kernel
+
+    files = FewMaps()
+    store = opened(small(tmp_path), files)
+    for _ in range(3):
+        for queue_id in range(300):
+            send(store, queue_id=queue_id)
+        settle(store)
+        assert store.queues.maps <= 70
+    store.close()
+    store = opened(small(tmp_path), files)
+    for queue_id in range(300):
+        assert bodies(store, queue_id=queue_id) == [b"hello"] * 3
+        assert store.queues.maps <= 70
+    store.close()
+    assert not verify(small(tmp_path)).problems
+
+
+def test_a_map_holds_no_file_and_shows_what_is_written(tmp_path: Path) -> None:
+    """Through the map, by write, in another map; it outlives its number, not the file's end."""
+    path = tmp_path / "file"
+    path.write_bytes(bytes(10_000))
+    with path.open("r+b") as file:
+        written = map_file(file.fileno(), 10_000, write=True)
+        seen = map_file(file.fileno(), 10_000, write=False)
+        with pytest.raises(ValueError):
+            map_file(file.fileno(), 20_000, write=False)
+    written[5_000:5_003] = b"abc"
+    assert seen[5_000:5_003] == path.read_bytes()[5_000:5_003] == b"abc"
+    with pytest.raises(TypeError):
+        seen[0:1] = b"x"
+    view = memoryview(seen)[5_000:5_003]
+    del seen
+    assert bytes(view) == b"abc"
+    pipe_or_closed = 1_000_000
+    with pytest.raises(OSError):
+        map_file(pipe_or_closed, 10, write=False)
