@@ -39,6 +39,7 @@ class Files:
     """The real file system."""
 
     queue_maps_max: int = 1 << 30  # so many files of queues are mapped at a time
+    log_files_max: int = 1 << 30  # so many files of the log have a number at a time
 
     def open(self, path: Path, *, create: bool = False, write: bool = True) -> int:
         """Open a file and return its number; it is not inherited by child processes."""
@@ -127,11 +128,12 @@ class Files:
         except (OSError, ValueError):
             return 65_530
 
-    def limit_maps(self, files_max: int, spare: int) -> None:
-        """Let queues have the maps that threads, memory and the log leave, of 1/8 of them.
+    def limit(self, files_max: int, spare: int) -> None:
+        """Share out what there is: 7/8 of the maps to queues, 1/8 of the file numbers to the log.
 
         Where maps hold file numbers, `spare` of the `files_max` numbers are left to connections.
         """
+        self.log_files_max = max(8, files_max // 8)
         self.queue_maps_max = self.maps_max() * 7 // 8
         if not WITHOUT_NUMBERS:
             self.queue_maps_max = min(self.queue_maps_max, files_max - spare)

@@ -16,7 +16,9 @@ from aerobee.storage.consume_queue import ConsumeQueue
 from aerobee.storage.consume_queues import ConsumeQueues
 from aerobee.storage.errors import LogUnavailable
 from aerobee.storage.files import Files, wait_readable
+from aerobee.storage.open_files import OUT_OF_NUMBERS
 from aerobee.storage.queue_rounds import QUEUE_FILE, QueueRound, QueueRounds
+from aerobee.storage.segment import Segment
 from aerobee.storage.settings import StoreSettings
 from aerobee.storage.sync_backends import SyncBackend
 from aerobee.storage.worker import Job
@@ -25,6 +27,7 @@ log = logging.getLogger(__name__)
 
 LOG_ROUND: Final = 1
 CHECKPOINT: Final = 3
+LOG_FILES_PER_SUBMIT: Final = 32
 OTHER_WORK: Final = 4
 
 Done = Callable[[bool], None]
@@ -52,7 +55,9 @@ class Flusher:
         self._clock = clock
         self._waiting: deque[tuple[int, float, Done]] = deque()
         self._log_target = 0
+        self._log_wanted = 0
         self._log_under_way = 0
+        self._held: list[Segment] = []  # whose numbers the syncs under way use
         self._log_failed = 0
         self._rounds = QueueRounds(files, backend, self._doubt)
         self._writing = False  # all of the round is synced, and the checkpoints are being written
@@ -102,14 +107,37 @@ class Flusher:
             self._waiting.popleft()[2](False)
 
     def flush_log(self) -> None:
-        """Begin to sync what is committed, unless a sync is under way."""
-        begin, end = self._log.flushed_position, self._log.committed
+        """Begin to sync what is committed, a few files at a time, unless a sync is under way."""
+        self._log_wanted = end = self._log.committed
+        begin = self._log.flushed_position
         if self._log_under_way or begin >= end or self._log_failed:
             return
-        syncs = [(segment.fd, LOG_ROUND) for segment in self._log.dirty_segments(begin, end)]
+        segments = self._log.dirty_segments(begin, end)
+        if len(segments) > LOG_FILES_PER_SUBMIT:
+            segments = segments[:LOG_FILES_PER_SUBMIT]
+            end = segments[-1].end
+        try:
+            syncs = [(segment.fd, LOG_ROUND) for segment in segments if self._hold(segment)]
+        except OSError as error:
+            self._release()
+            if error.errno in OUT_OF_NUMBERS:  # no word of the disk's: the next tick tries again
+                log.warning("log_sync_waits error=%s", error)
+            else:
+                self._fail(error.errno or 5)
+            return
         self._log_target = end
         self._log_under_way = len(syncs)
         self._backend.submit(syncs, log=True)
+
+    def _hold(self, segment: Segment) -> bool:
+        """Keep the number of a file that is to be synced."""
+        segment.held += 1
+        self._held.append(segment)
+        return True
+
+    def _release(self) -> None:
+        while self._held:
+            self._held.pop().held -= 1
 
     def flush_queues(self) -> None:
         """Commit, and begin to sync every queue that has changed, unless that is under way."""
@@ -183,12 +211,14 @@ class Flusher:
         self._log_under_way -= 1
         if error:
             self._fail(error)
+        if not self._log_under_way:
+            self._release()
         if self._log_under_way or self._log_failed:
             return
         self._log.flushed_position = max(self._log.flushed_position, self._log_target)
         while self._waiting and self._waiting[0][0] <= self._log.flushed_position:
             self._waiting.popleft()[2](True)
-        if self._waiting:
+        if self._waiting or self._log.flushed_position < self._log_wanted:
             self.flush_log()
         self._finish_queues()
 

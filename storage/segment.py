@@ -6,6 +6,7 @@ from pathlib import Path
 from aerobee.remoting.record import BLANK, BLANK_MAGIC
 from aerobee.storage.files import Files
 from aerobee.storage.layout import file_name
+from aerobee.storage.open_files import OpenFiles
 
 
 class Segment:
@@ -14,15 +15,25 @@ class Segment:
     Invariants: the file always has its full size; everything from the last record to `ready` is
     zero and has disk space; beyond `ready` there may be a hole, which must not be touched through
     the map. `ready` is counted from the start of the log, as every position is. A file that is lost
-    (`stored` is 0) reads as zeros and is never mapped.
+    (`stored` is 0) reads as zeros and is never mapped. Its number is opened at need; whoever leaves
+    it to somebody else, as a sync does, counts up `held` until it is done.
     """
 
     __slots__ = (
-        "_files", "_map", "_view", "_write", "base", "end", "fd", "path", "ready", "size", "stored",
+        "_fd", "_files", "_map", "_open", "_view", "_write", "base", "end", "held", "path", "ready",
+        "size", "stored",
     )  # fmt: skip
 
     def __init__(
-        self, files: Files, path: Path, base: int, size: int, *, write: bool, stored: int = -1
+        self,
+        files: Files,
+        path: Path,
+        base: int,
+        size: int,
+        *,
+        write: bool,
+        stored: int = -1,
+        open_files: OpenFiles | None = None,
     ) -> None:
         self._files = files
         self._write = write
@@ -34,10 +45,19 @@ class Segment:
         self.end = base + size
         self.ready = base
         self.stored = size if stored < 0 else stored  # less where the file has lost its end
-        self.fd = files.open(path, write=write) if stored else -1
+        self.held = 0
+        self._open = open_files or OpenFiles()
+        self._fd = -1
 
     @classmethod
-    def create(cls, files: Files, directory: Path, base: int, size: int) -> "Segment":
+    def create(
+        cls,
+        files: Files,
+        directory: Path,
+        base: int,
+        size: int,
+        open_files: OpenFiles | None = None,
+    ) -> "Segment":
         """Make the file that starts at `base`, full size, without disk space yet.
 
         A crash between the two steps leaves an empty last file, which loading removes.
@@ -48,7 +68,14 @@ class Segment:
             files.resize(fd, size)
         finally:
             files.close(fd)
-        return cls(files, path, base, size, write=True)
+        return cls(files, path, base, size, write=True, open_files=open_files)
+
+    @property
+    def fd(self) -> int:
+        """The number of the file; it may be another one after the next file was opened."""
+        if self._fd < 0:
+            self._fd = self._open.open(self, lambda: self._files.open(self.path, write=self._write))
+        return self._fd
 
     @property
     def map(self) -> mmap.mmap:
@@ -67,13 +94,13 @@ class Segment:
     def read(self, position: int, count: int) -> bytes:
         """Copy bytes out of the file; unlike the map this is safe over holes, too."""
         count = min(count, self.end - position)
-        if self.fd < 0:
+        if not self.stored:
             return bytes(max(0, count))
         return self._files.read(self.fd, count, position - self.base)
 
     def next_data(self, position: int) -> int:
         """Return the first position from there on that is no hole, the end if all is."""
-        if self.fd < 0:
+        if not self.stored:
             return self.end
         at = self._files.next_data(self.fd, position - self.base)
         return self.end if at is None else self.base + at
@@ -94,9 +121,9 @@ class Segment:
         One that is wholly lost and `closed` begins with a blank then: whoever reads the log goes on
         in the next file.
         """
-        fresh = self.fd < 0
+        fresh = not self.stored
         if fresh:
-            self.fd = self._files.open(self.path, create=True)
+            self._files.close(self._files.open(self.path, create=True))
         self._files.resize(self.fd, self.size)
         if fresh and closed:
             self._files.write(self.fd, BLANK.pack(self.size, BLANK_MAGIC), 0)
@@ -127,6 +154,11 @@ class Segment:
     def close(self) -> None:
         """Close the file; memory that readers still hold stays valid until they let go."""
         self._map = self._view = None
-        if self.fd >= 0:
-            self._files.close(self.fd)
-            self.fd = -1
+        self.let_go()
+
+    def let_go(self) -> None:
+        """Close the file number, which the next use opens again; the map needs none."""
+        if self._fd >= 0:
+            fd, self._fd = self._fd, -1
+            self._open.forget(self)
+            self._files.close(fd)

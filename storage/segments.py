@@ -9,6 +9,7 @@ from typing import Final
 from aerobee.storage.errors import StoreDamaged, WrongFileSize
 from aerobee.storage.files import Files
 from aerobee.storage.layout import file_name, file_spans
+from aerobee.storage.open_files import OpenFiles
 from aerobee.storage.segment import Segment
 
 log = logging.getLogger(__name__)
@@ -26,9 +27,10 @@ class Segments:
         self.segment_bytes = segment_bytes
         self.items: list[Segment] = []
         self.lost: list[Segment] = []  # missing or too short
+        self._open_files = OpenFiles(lambda: files.log_files_max)
 
     def load(self) -> None:
-        """Open every file; an empty last one is removed.
+        """Find every file, each of which is opened at need; an empty last one is removed.
 
         A file that is missing between two others, or is shorter than they are, reads as zeros, and
         is in `lost`. Errors: WrongFileSize where that cannot be the settings' mistake, or is it;
@@ -58,8 +60,9 @@ class Segments:
             while self.items and self.end < span.begin:
                 self.add_lost()
             segment = Segment(
-                self._files, span.path, span.begin, size, write=self._write, stored=span.size
-            )
+                self._files, span.path, span.begin, size, write=self._write, stored=span.size,
+                open_files=self._open_files,
+            )  # fmt: skip
             self.items.append(segment)
             if span.size < size:
                 self.lost.append(segment)
@@ -68,8 +71,9 @@ class Segments:
         """Count on a file that is not there: it reads as zeros until it is restored."""
         path = self.directory / file_name(self.end)
         segment = Segment(
-            self._files, path, self.end, self.segment_bytes, write=self._write, stored=0
-        )
+            self._files, path, self.end, self.segment_bytes, write=self._write, stored=0,
+            open_files=self._open_files,
+        )  # fmt: skip
         self.items.append(segment)
         self.lost.append(segment)
 
@@ -116,7 +120,9 @@ class Segments:
 
     def add(self, *, sync_name: bool = False) -> Segment:
         """Create the file that follows; its name gets durable here, or later by the helper."""
-        segment = Segment.create(self._files, self.directory, self.end, self.segment_bytes)
+        segment = Segment.create(
+            self._files, self.directory, self.end, self.segment_bytes, self._open_files
+        )
         if sync_name:
             self.sync_names()
         self.items.append(segment)

@@ -104,7 +104,7 @@ class MessageStore:
         """
         assert not self._open, "a store is opened once"
         files_max = raise_open_files_limit(self.settings.open_files_wanted)
-        self.files.limit_maps(files_max, min(files_max // 8, self.settings.spare_files_max))
+        self.files.limit(files_max, min(files_max // 8, self.settings.spare_files_max))
         lock_fd = -1
         try:
             self.files.make_directory(self.settings.root)
