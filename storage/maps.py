@@ -18,6 +18,7 @@ _MAP_NORESERVE: Final = 0x4000
 _PY_BUFFER_BYTES: Final = 256  # more than a Py_buffer has on any system; its first word is `buf`
 _FAILED: Final = ctypes.c_void_p(-1).value
 _LIBC: Final = ctypes.CDLL(None, use_errno=True)
+_PYTHON: Final = ctypes.PyDLL(None)  # ours: others declare the functions of ctypes.pythonapi anew
 
 WITHOUT_NUMBERS: Final = (
     platform.system() == "Linux"
@@ -55,10 +56,9 @@ def map_file(fd: int, size: int, *, write: bool) -> mmap.mmap:
 def _address(made: mmap.mmap) -> int:
     """Return where a map lies, which stays so for its life."""
     buffer = ctypes.create_string_buffer(_PY_BUFFER_BYTES)
-    api = ctypes.pythonapi
-    if api.PyObject_GetBuffer(ctypes.py_object(made), buffer, 0):
+    if _PYTHON.PyObject_GetBuffer(ctypes.py_object(made), buffer, 0):
         raise BufferError("a map without memory")
     try:
         return int.from_bytes(buffer.raw[:8], "little")
     finally:
-        api.PyBuffer_Release(buffer)
+        _PYTHON.PyBuffer_Release(buffer)
