@@ -21,7 +21,7 @@ ifeq ($(wildcard .dev/aerobee/remoting/py.typed),)
 .PHONY: $(READY)
 endif
 
-.PHONY: help setup demo test lint types bench bench-peer bench-handover bench-spark interop soak lock clean
+.PHONY: help setup demo test quick lint types bench bench-peer bench-handover bench-spark interop soak lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -45,6 +45,9 @@ demo: $(READY) ## 100,000 messages live, then counted by Spark
 test: $(READY) ## every test that needs no other project's servers or clients
 	@PYTHONPATH=tests $(BIN)/python -m support.spark_java
 	$(BIN)/python -m pytest -n $(WORKERS) $(BY_FILE) -m "not interop and not soak" $(ARGS)
+
+quick: $(READY) ## what a change needs, in under a minute; prints what it ran
+	@PYTHONPATH=tests $(BIN)/python -m support.quick
 
 lint: $(READY) ## formatting, rules, import direction
 	$(BIN)/ruff format --check .
