@@ -4,9 +4,11 @@ import asyncio
 import contextlib
 from collections.abc import Coroutine
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from aerobee.client import ClientSettings, Message, Producer
+from aerobee.client.sending import Outgoing
+from aerobee.remoting.codes import SysFlag
 from aerobee.remoting.errors import AerobeeError
 from aerobee.remoting.net.tasks import Tasks
 from simulation.ledger import Ledger, Place
@@ -15,6 +17,8 @@ from simulation.world import World
 
 if TYPE_CHECKING:
     from simulation.members import Member
+
+POISON: Final = b"poison"
 
 
 class ClientNode:
@@ -53,25 +57,113 @@ class ClientNode:
 
 
 class HostNode(ClientNode):
-    """A process with members of one or more consumer groups."""
+    """A process with members of one or more consumer groups, which share a client instance.
+
+    With `cancels` starts and closes of members are given up in the middle now and then; with
+    `companion` there is a producer, too, so that the instance outlives its members.
+    """
 
     members: list["Member"]
+    cancels = False
+    companion = False
+    _producer: Producer
+    _turn: asyncio.Lock
 
     async def start(self) -> None:
         """Begin a life: join all the groups."""
         process = self.begin_life()
-        for member in self.members:
-            await process.call(member.join(), "join")
+        self._turn = asyncio.Lock()
+        async with self._turn:
+            if self.companion:
+                self._producer = Producer(
+                    f"{self.name}-companion", namesrv=self.namesrv, client=self.settings()
+                )
+                await process.call(self._producer.start(), "companion")
+            for member in self.members:
+                await process.call(self._join(member), "join")
 
     async def leave(self) -> None:
         """Leave the groups and end."""
         process = self.end_life()
         if process is not None:
-            self.world.trace.note(f"{process} leaves")
-            for member in self.members:
-                await process.call(member.close(), "leave")
+            async with self._turn:
+                self.world.trace.note(f"{process} leaves")
+                for member in self.members:
+                    if member.joined:
+                        await process.call(member.close(), "leave")
+                        member.joined = False
+                if self.companion:
+                    await process.call(self._producer.close(), "companion leaves")
             self.world.kill(process)
             self.ledger.give_up_all(self.name)
+
+    async def bounce(self, member: "Member", away_s: float | None) -> None:
+        """Let a member leave alone, perhaps in the middle of it, and come back (None: never)."""
+        process, turn = self.process, self._turn
+        async with turn:
+            if process is None or self.process is not process or not member.joined:
+                return
+            self.world.trace.note(f"{process}: {'+'.join(member.groups)} leaves alone")
+            member.joined = False
+            if self.dice.random() < 0.7:
+                await process.call(member.share_anew(), "share anew")  # the close comes into it
+            closed = await process.call(self._cut_short(member.close()), "leave alone")
+            if not closed:
+                member.disturbed("a close was cancelled")
+        if away_s is None:
+            return
+        await asyncio.sleep(away_s)
+        async with turn:
+            if self.process is process:
+                await process.call(self._join(member), "come back")
+
+    async def come_back(self, member: "Member") -> None:
+        """Let a member that left alone consume again."""
+        assert self.process is not None
+        async with self._turn:
+            if not member.joined:
+                await self.process.call(self._join(member), "come back")
+
+    async def hurry(self, message: Message, timeout_ms: int) -> None:
+        """Let the companion send with hardly any time for it."""
+        process = self.process
+        if process is not None:
+            await process.call(self._hurry(message, timeout_ms), "hurry")
+
+    async def _hurry(self, message: Message, timeout_ms: int) -> None:
+        try:
+            result = await self._producer.send(message, timeout_ms=timeout_ms)
+        except AerobeeError as error:
+            self.world.trace.note(f"{self.name} was too hasty: {type(error).__name__}")
+            return
+        queue = result.queue
+        place = Place(queue.topic, queue.broker_name, queue.queue_id)
+        self.ledger.acknowledge(message.body, place, result.queue_offset)
+
+    async def _join(self, member: "Member") -> None:
+        while self.cancels and self.dice.random() < 0.4:
+            if await self._cut_short(member.join()):
+                member.joined = True
+                return
+            self.world.trace.note(f"{self.name}: a start was cancelled")
+            member.disturbed("a start was cancelled")
+        await member.join()
+        member.joined = True
+
+    async def _cut_short(self, work: Coroutine[Any, Any, None]) -> bool:
+        """Give work up after some turns of the loop, or some time; True if it had ended."""
+        task = asyncio.ensure_future(work)
+        if self.dice.random() < 0.5:
+            for _ in range(self.dice.randrange(1, 12)):
+                await asyncio.sleep(0)
+        else:
+            await asyncio.wait([task], timeout=self.dice.choice((0.0005, 0.002, 0.02, 3.0)))
+        task.cancel()
+        await asyncio.wait([task])
+        if task.cancelled():
+            return False
+        task.result()
+        return True
 
     def die(self, silent_s: float) -> None:
         """End without a good-bye; see Network.kill."""
@@ -80,11 +172,17 @@ class HostNode(ClientNode):
             self.ledger.disturb(self.name, "died", silent_s)
             self.world.kill(process, silent_s=silent_s)
             self.ledger.give_up_all(self.name)
+            for member in self.members:
+                member.joined = False
 
 
 class ProducerNode(ClientNode):
-    """Sends numbered messages to its topics, `gap_s` apart, and notes what is acknowledged."""
+    """Sends numbered messages to its topics, `gap_s` apart, and notes what is acknowledged.
 
+    The share `poison` of them says of its body that it is compressed, which it is not.
+    """
+
+    poison = 0.0
     topics: tuple[str, ...]
     gap_s: float
     _sent = 0
@@ -104,10 +202,21 @@ class ProducerNode(ClientNode):
         producer = Producer(self.name, namesrv=self.namesrv, client=self.settings())
         await producer.start()
         sends = Tasks()
+        poisoner = Producer(f"{self.name}-poison", namesrv=self.namesrv, client=self.settings())
+        await poisoner.start()
+        poison(poisoner)
         while not self._stopping:
             await asyncio.sleep(self.dice.expovariate(1 / self.gap_s))
+            if self.poison and self.dice.random() < self.poison:
+                sends.start(self._send_poison(poisoner, self.dice.choice(self.topics)))
             for _ in range(20 if self.dice.random() < 0.02 else 1):
                 sends.start(self._send(producer, self.dice.choice(self.topics)))
+
+    async def _send_poison(self, producer: Producer, topic: str) -> None:
+        """Send a message that nobody can read; whether it is stored does not matter."""
+        self._sent += 1
+        with contextlib.suppress(AerobeeError):
+            await producer.send(Message(topic, b"%s-%d" % (POISON, self._sent)))
 
     async def _send(self, producer: Producer, topic: str) -> None:
         messages = []
@@ -129,6 +238,19 @@ class ProducerNode(ClientNode):
         place = Place(queue.topic, queue.broker_name, queue.queue_id)
         for at, message in enumerate(messages):
             self.ledger.acknowledge(message.body, place, result.queue_offset + at)
+
+
+def poison(producer: Producer) -> None:
+    """Let all messages of a producer have flags that do not fit their bodies."""
+    packer = producer._packer
+    pack = packer.pack
+
+    def poisoned(message: Message, message_id: str | None = None) -> Outgoing:
+        outgoing = pack(message, message_id)
+        outgoing.sys_flag, outgoing.is_plain = SysFlag.COMPRESSED, False
+        return outgoing
+
+    packer.pack = poisoned  # type: ignore[method-assign]
 
 
 async def unless_killed(life: Coroutine[Any, Any, None]) -> None:

@@ -13,7 +13,7 @@ from typing import Final
 
 from aerobee.client import MessageQueue
 from aerobee.client.balance import Averagely
-from aerobee.client.received import ReceivedMessage, decode_messages
+from aerobee.client.received import ReceivedMessage, decode_pulled
 from aerobee.client.route_cache import MASTER_ID, TopicRoute, parse_route
 from aerobee.remoting.bodies import (
     ConsumerData,
@@ -273,7 +273,7 @@ class JavaMember(Member):
             if reply.code == ResponseCode.PULL_OFFSET_MOVED:
                 owned.done_before = owned.next_offset
             if reply.code == ResponseCode.SUCCESS:
-                await self._handle(owned, decode_messages(bytes(reply.body), owned.queue))
+                await self._handle(owned, decode_pulled(bytes(reply.body), owned.queue).messages)
 
     async def _handle(self, owned: OwnedQueue, messages: list[ReceivedMessage]) -> None:
         """Handle one after the other; what is under way at the drop is not counted."""

@@ -70,6 +70,10 @@ class Attempt:
     ended_s: float | None = None
     outcome: Outcome = Outcome.RUNNING
 
+    def subjects(self) -> tuple[str, str]:
+        """Return whose disturbance may excuse it: the process, and its member of that group."""
+        return self.member, f"{self.member} in {self.group}"
+
     def __str__(self) -> str:
         end = "" if self.ended_s is None else f"-{self.ended_s:.3f}"
         return f"{self.member} at {self.began_s:.3f}{end} ({self.outcome})"
@@ -115,6 +119,7 @@ class Ledger:
         self.disturbances: list[Disturbance] = []
         self.duplicates: list[tuple[Attempt, Attempt]] = []
         self.broken: list[Violation] = []  # what was wrong the moment it was seen
+        self.poison = False  # there are messages that nobody handles, and orderly queues pass
         self._now_s = now_s
         self._trace = trace
         self._committed: dict[tuple[str, Place], int] = {}
@@ -226,7 +231,7 @@ class Ledger:
 
     def _excused(self, earlier: Attempt, later: Attempt) -> bool:
         """Whether a member that had the message, or its broker, was disturbed at the time."""
-        subjects = {earlier.member, later.member, earlier.place.broker}
+        subjects = {*earlier.subjects(), *later.subjects(), earlier.place.broker}
         return self._disturbed(subjects, earlier.began_s, later.began_s)
 
     def _disturbed(
@@ -247,10 +252,19 @@ class Ledger:
         if others:
             self.broke(Kind.ORDER, f"{what} while {others[0]} works on {others[0].offset}")
         next_offset = group.furthest.get(attempt.place, 0)
-        if attempt.offset > next_offset:
+        if attempt.offset > next_offset and not self._only_poison(attempt, next_offset):
             self.broke(Kind.ORDER, f"{what} though {next_offset} is not done")
+
+    def _only_poison(self, attempt: Attempt, next_offset: int) -> bool:
+        """Whether nothing that was acknowledged, and is not done, stands before an attempt."""
+        if not self.poison:
+            return False
+        place, before = attempt.place, range(next_offset, attempt.offset)
+        return not any(
+            at == place and offset in before for at, offset in self.acknowledged.values()
+        )
 
     def _may_overlap(self, running: Attempt) -> bool:
         """Whether a handler that still runs need not have hindered the next one."""
-        subjects = {running.member, running.place.broker}
+        subjects = {*running.subjects(), running.place.broker}
         return self._disturbed(subjects, running.began_s, self._now_s(), order=True)

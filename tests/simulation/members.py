@@ -11,8 +11,8 @@ from aerobee.client import (
     PushConsumer,
     ReceivedMessage,
 )
-from simulation.clients import HostNode
-from simulation.ledger import Attempt, Outcome, Place
+from simulation.clients import POISON, HostNode
+from simulation.ledger import Attempt, Kind, Outcome, Place
 from simulation.world import HandlerFails
 
 QUICK_S: Final = 0.05  # most handlers take at most so long
@@ -23,6 +23,9 @@ TOO_LONG_S: Final = (11.0, 14.0)  # more than a hand-over waits for
 
 class Member(ABC):
     """A host's part in its groups. `failing` and `too_long` are shares of its handlers' calls."""
+
+    joined = False
+    consumer: PushConsumer | LitePullConsumer
 
     def __init__(self, host: HostNode, *groups: str) -> None:
         self.host = host
@@ -47,8 +50,21 @@ class Member(ABC):
         """Return what a group subscribes to."""
         return self.ledger.groups[group].topics
 
+    async def share_anew(self) -> None:
+        """Begin a round of sharing queues, as if a broker had told that members changed."""
+        self.consumer.members_changed()
+        await asyncio.sleep(0)
+
+    def disturbed(self, what: str) -> None:
+        """Tell the ledger of what befalls this member alone, whoever else is in its process."""
+        for group in self.groups:
+            self.ledger.disturb(f"{self.host.name} in {group}", what)
+
     def attempt(self, group: str, message: ReceivedMessage) -> Attempt:
         """Note that a handler begins with a message."""
+        if message.body.startswith(POISON):
+            what = f"{self.host.name} was handed {message.body!r} of {message.queue}"
+            self.ledger.broke(Kind.ERROR, what)
         at = place_of(message.queue)
         return self.ledger.begin(
             group, self.host.name, at, message.queue_offset, bytes(message.body)
@@ -92,7 +108,7 @@ class PushMember(Member):
 
     def owned(self, group: str) -> list[Place]:
         """Return the queues that it owns."""
-        return [place_of(queue) for queue in self.consumer.queues()]
+        return [place_of(queue) for queue in self.consumer.queues()] if self.joined else []
 
     async def handle(self, message: ReceivedMessage) -> None:
         """Handle a message: take some time, fail now and then."""
@@ -100,7 +116,7 @@ class PushMember(Member):
         try:
             await asyncio.sleep(self.work_s())
         except asyncio.CancelledError:
-            self.ledger.disturb(self.host.name, "a handler was cancelled")
+            self.disturbed("a handler was cancelled")
             self.ledger.end(attempt, Outcome.GIVEN_UP)
             raise
         if self.dice.random() < self.failing:
@@ -139,17 +155,25 @@ class LiteMember(Member):
     async def close(self) -> None:
         """Finish the batch at hand, then close."""
         self._leaving = True
-        await self._polling
-        await self.consumer.close()
+        try:
+            await self._polling
+        finally:
+            await self.consumer.close()
 
     def owned(self, group: str) -> list[Place]:
         """Return the queues that it owns."""
-        return [place_of(queue) for queue in self.consumer.assignment()]
+        return [place_of(queue) for queue in self.consumer.assignment()] if self.joined else []
 
     async def _poll(self, group: str) -> None:
         while not self._leaving:
             batch = [self.attempt(group, message) for message in await self.consumer.poll(1000)]
-            await asyncio.sleep(sum(self.work_s() for _ in batch) / 2)
+            try:
+                await asyncio.sleep(sum(self.work_s() for _ in batch) / 2)
+            except asyncio.CancelledError:
+                self.disturbed("a batch was given up")
+                for attempt in batch:
+                    self.ledger.end(attempt, Outcome.GIVEN_UP)
+                raise
             for attempt in batch:
                 self.ledger.end(attempt, Outcome.DONE)
 

@@ -28,6 +28,14 @@ class Trouble(StrEnum):
     FREEZES = "processes stand still for a while"
     SLOW_HANDLERS = "handlers take longer than a hand-over waits"
     FAILING_HANDLERS = "handlers fail"
+    CANCELS = "starts and closes are cancelled"
+    HURRY = "sends time out while they connect"
+    POISON = "messages cannot be unpacked"
+    MOVES = "brokers come back elsewhere"
+
+
+EDGES = (Trouble.CANCELS, Trouble.HURRY, Trouble.POISON, Trouble.MOVES)
+"""Drawn apart from the others, which therefore stay what they were for a seed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +92,9 @@ def draw(seed: int) -> Plan:
         )
         for number in range(dice.choice((1, 2, 2, 3)))
     )
-    troubles = [each for each in Trouble if dice.random() < 0.4]
+    troubles = [each for each in Trouble if each not in EDGES and dice.random() < 0.4]
+    edges = Random(f"edges {seed}")
+    troubles += [each for each in EDGES if edges.random() < 0.3]
     return Plan(
         nameservers=dice.choice((1, 2)),
         brokers=dice.choice((1, 2, 2)),

@@ -22,7 +22,7 @@ from simulation.clients import HostNode, ProducerNode, unless_killed
 from simulation.java_member import JavaMember
 from simulation.ledger import Group, Ledger, Place, Violation
 from simulation.members import LiteMember, Member, OrderlyMember, PushMember
-from simulation.plan import Kind, Plan, Trouble, draw
+from simulation.plan import EDGES, Kind, Plan, Trouble, draw
 from simulation.servers import BrokerNode, NamesrvNode, ServerNode
 from simulation.troubles import Troubles
 from simulation.world import World
@@ -33,6 +33,7 @@ CONSUMED_WITHIN_S: Final = 300.0  # of quiet; failed messages may take turns of 
 SETTLED_AFTER_S: Final = 70.0  # two heartbeats or route refreshes and a round of rebalancing
 FAILING_SHARE: Final = 0.02
 TOO_LONG_SHARE: Final = 0.003
+POISON_SHARE: Final = 0.03
 
 MEMBERS: Final[dict[Kind, tuple[type[Member], ...]]] = {  # in turn
     Kind.PUSH: (PushMember,),
@@ -137,12 +138,17 @@ class Scenario:
                     member.failing = FAILING_SHARE
                 if Trouble.SLOW_HANDLERS in self.plan.troubles:
                     member.too_long = TOO_LONG_SHARE
+            ours = not any(isinstance(member, JavaMember) for member in host.members)
+            host.cancels = ours and Trouble.CANCELS in self.plan.troubles
+            host.companion = ours and bool({*EDGES} & self.plan.troubles)
         return list(hosts.values())
 
     def _make_producer(self, number: int) -> ProducerNode:
         ip = f"10.0.9.{number + 1}"
         producer = ProducerNode(self.world, self.ledger, f"p{number}", ip, self.namesrv)
         producer.topics, producer.gap_s = tuple(self.plan.topics), self.plan.gap_s
+        if Trouble.POISON in self.plan.troubles:
+            self.ledger.poison, producer.poison = True, POISON_SHARE
         return producer
 
     async def run(self) -> None:
@@ -223,9 +229,10 @@ class Scenario:
             for member in host.members:
                 member.failing = member.too_long = 0.0
         for group in self.plan.groups:
-            mine = [host for host, _ in self._members(group.name)]
-            if not any(host.up for host in mine):
-                await mine[0].start()
+            mine = self._members(group.name)
+            if not any(host.up and member.joined for host, member in mine):
+                host, member = next((each for each in mine if each[0].up), mine[0])
+                await (host.come_back(member) if host.up else host.start())
         sent = [await producer.finish(60.0) for producer in self.producers]
         await world.until(self._all_handled, CONSUMED_WITHIN_S)
         await asyncio.sleep(SETTLED_AFTER_S)

@@ -124,6 +124,11 @@ class BrokerNode(ServerNode):
         if process is not None:
             process.context.copy().run(self.broker.store.abandon)  # what it calls is dead, too
 
+    def move(self) -> None:
+        """Come back at another port."""
+        port = self._settings.listen_port + 1
+        self._settings = self._settings.model_copy(update={"listen_port": port})
+
     async def die(self, silent_s: float) -> None:
         """Kill it, and expect that it comes back with the offsets that it had saved."""
         self._ledger.forget_commits(self.name)

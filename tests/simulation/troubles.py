@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from random import Random
 from typing import TYPE_CHECKING, Final
 
+from aerobee.client import Message
 from simulation.clients import HostNode, unless_killed
 from simulation.plan import Trouble
 from simulation.servers import BrokerNode, NamesrvNode, ServerNode
@@ -16,6 +17,7 @@ GAP_S: Final = 9.0  # between two troubles, on average
 DOWN_S: Final = (0.5, 20.0)
 HALF_OPEN_S: Final = (1.0, 90.0)
 CUT_OFF_S: Final = (0.5, 12.0)
+AWAY_S: Final = (0.5, 10.0)
 FROZEN_S: Final = (1.0, 20.0)  # a lock that was renewed before the last renewal outlives it
 
 
@@ -27,6 +29,7 @@ class Troubles:
         self._world = scenario.world
         self._ledger = scenario.ledger
         self._ends_s = ends_s
+        self._hurried = 0
         self._dice = Random(f"troubles {scenario.world.seed}")
         ways: dict[Trouble, Callable[[], Awaitable[None]]] = {
             Trouble.BROKERS_DIE: self._kill_broker,
@@ -36,6 +39,9 @@ class Troubles:
             Trouble.HALF_OPEN: self._half_open,
             Trouble.DELAYS: self._cut_off,
             Trouble.FREEZES: self._freeze,
+            Trouble.CANCELS: self._bounce,
+            Trouble.HURRY: self._hurry,
+            Trouble.MOVES: self._move_broker,
         }
         self._ways = [ways[each] for each in Trouble if each in scenario.plan.troubles & set(ways)]
 
@@ -64,6 +70,45 @@ class Troubles:
             self._disturb(node, "restarted", down_s + 10)
             await unless_killed(node.stop())
             await self._return(node, down_s)
+
+    async def _move_broker(self) -> None:
+        node = self._dice.choice(self._scenario.brokers)
+        if node.up:
+            down_s = self._dice.uniform(*DOWN_S)
+            self._disturb(node, "moved", down_s + 10)
+            await unless_killed(node.stop())
+            node.move()
+            await self._return(node, down_s)
+
+    async def _bounce(self) -> None:
+        """Let one member of a process leave in the middle of that, and the others stay."""
+        hosts = [host for host in self._scenario.hosts if host.up and host.cancels]
+        if hosts:
+            host = self._dice.choice(hosts)
+            for _ in range(3):
+                if host.up:
+                    member = self._dice.choice(host.members)
+                    away_s = self._dice.choice((None, 0.0, self._dice.uniform(*AWAY_S)))
+                    await unless_killed(host.bounce(member, away_s))
+
+    async def _hurry(self) -> None:
+        """Cut a process off its brokers, and send at once with hardly any time for it."""
+        hosts = [host for host in self._scenario.hosts if host.up and host.companion]
+        if not hosts:
+            return
+        host = self._dice.choice(hosts)
+        assert host.process is not None
+        self._blame(host.process.name, "its connections are reset")
+        for wire in list(self._world.network.wires):
+            if wire.client.process is host.process and self._dice.random() < 0.8:
+                self._world.network.cut(wire)
+        await asyncio.sleep(self._dice.choice((0.0, 0.002, 0.01, 0.05)))
+        for _ in range(4):
+            self._hurried += 1
+            message = Message(
+                self._dice.choice(list(self._scenario.plan.topics)), b"hurry-%d" % self._hurried
+            )
+            await unless_killed(host.hurry(message, self._dice.choice((1, 2, 3, 5))))
 
     async def _kill_nameserver(self) -> None:
         nodes = [each for each in self._scenario.servers if isinstance(each, NamesrvNode)]
