@@ -128,6 +128,8 @@ async def test_offsets_survive_a_restart(tmp_path: Path) -> None:
     """A clean stop writes them, whenever the last periodic write was."""
     async with live_broker(tmp_path, flush_consumer_offset_interval=600_000) as live:
         await make_topic(live)
+        for number in range(5):
+            await send(live, b"%d" % number, queue_id=1)
         live.broker.context.groups.find("g")
         fields = {"consumerGroup": "g", "topic": "t", "queueId": 1, "commitOffset": 5}
         await live.ask(RequestCode.UPDATE_CONSUMER_OFFSET, fields)
