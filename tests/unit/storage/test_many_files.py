@@ -1,5 +1,6 @@
 """Stores with many more files than a process may have open, or map, are served in full."""
 
+import errno
 import os
 import subprocess
 import sys
@@ -104,6 +105,43 @@ def test_a_store_that_may_map_few_files_lets_queues_take_turns(in_memory: Path) 
         assert store.queues.maps <= 70
     store.close()
     assert not verify(small(in_memory)).problems
+
+
+def test_a_log_file_that_finds_no_number_is_synced_later(tmp_path: Path) -> None:
+    """Running out of numbers is no word of the disk's; whoever waits is answered afterwards."""
+
+    class NoNumbers(Files):
+        log_files_max = 1
+        refused = 0
+
+        kernel = Files.kernel
+
+        def open(self, path: Path, *, create: bool = False, write: bool = True) -> int:
+            """Refuse files of the log for a while."""
+            if self.refused and path.parent.name == "commitlog":
+                raise OSError(self.refused, os.strerror(self.refused), str(path))
+            return super().open(path, create=create, write=write)
+
+    files = NoNumbers()
+    store = opened(small(tmp_path), files)
+    send(store)
+    for segment in store.segments.items:
+        segment.let_go()
+    answers: list[bool] = []
+    files.refused = errno.EMFILE
+    store.flusher.request(store.commit_log.committed, answers.append)
+    assert answers == [] and store.commit_log.refusal is None
+    files.refused = 0
+    settle(store)
+    assert answers == [True]
+    send(store)
+    for segment in store.segments.items:
+        segment.let_go()
+    files.refused = errno.EIO
+    store.flusher.request(store.commit_log.committed, answers.append)
+    assert answers == [True, False] and store.commit_log.refusal is not None
+    files.refused = 0
+    store.close()
 
 
 def test_a_map_holds_no_file_and_shows_what_is_written(tmp_path: Path) -> None:
