@@ -28,7 +28,7 @@ def believe_disk(
     A store that was not stopped, of whose marker nothing is left, counts as doubted from where it
     was proven: the disk may have refused the note.
     """
-    position = doubt.read()
+    position = doubt.read(progress.position if progress is not None else 0)
     if position is None and aborted and progress is not None and not (root / WRITTEN).exists():
         position = progress.position
     if position is None:

@@ -36,16 +36,19 @@ class Doubt:
         self._marker = marker
         self.position: int | None = None
 
-    def read(self) -> int | None:
-        """Return what earlier processes have noted, None for no doubt."""
-        data = self._files.read_all(self._root / DOUBT, _NOTE.size) or b""
+    def read(self, proven: int) -> int | None:
+        """Return what earlier processes have noted, None for no doubt.
+
+        A note that did not reach the disk whole stands for `proven`, what was proven before it.
+        """
+        data = self._files.read_all(self._root / DOUBT, _NOTE.size)
         found = [] if (marked := self._marker.doubted()) is None else [marked]
-        if data:
-            found.append(0)  # a note that was torn: from the beginning
-        if len(data) == _NOTE.size:
-            magic, position, crc = _NOTE.unpack(data)
-            if magic == MAGIC and crc == zlib.crc32(data[:16]) and position >= 0:
-                found[-1] = position
+        if data is not None:
+            found.append(proven)
+            if len(data) == _NOTE.size:
+                magic, position, crc = _NOTE.unpack(data)
+                if magic == MAGIC and crc == zlib.crc32(data[:16]) and position >= 0:
+                    found[-1] = position
         self.position = min(found, default=None)
         return self.position
 

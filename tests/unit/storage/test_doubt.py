@@ -207,6 +207,21 @@ def test_a_disk_that_fails_still_is_only_read(tmp_path: Path) -> None:
     check_all_is_durable(settings, files)
 
 
+@pytest.mark.parametrize("content", [b"", bytes(20), b"AERODBT1" + bytes(12)])
+def test_a_note_that_was_torn_stands_for_what_was_proven(
+    tmp_path: Path, content: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is believed that there was a doubt, and not that it was of the whole log."""
+    settings, files = small(tmp_path, flush_mode=SYNC_FLUSH), CachingFiles()
+    after_a_failed_sync(settings, files).close()
+    proven = read_progress(files, tmp_path)
+    (tmp_path / DOUBT).write_bytes(content)
+    files.word = ""
+    check_all_is_durable(settings, files)
+    assert proven is not None and proven.position > 0
+    assert f"store_written_anew path={tmp_path} position={proven.position}" in caplog.text
+
+
 def test_what_the_kernel_has_dropped_is_found_missing(tmp_path: Path) -> None:
     """Of lost pages nothing can be had; the log ends before them, and nothing is proven there."""
     settings, files = small(tmp_path, flush_mode=SYNC_FLUSH), CachingFiles()
