@@ -22,7 +22,7 @@ _HEAD_BYTES: Final = HEAD.size
 _unpack_head = HEAD.unpack_from
 _MIDDLES: Final = {bits: (layout.unpack_from, layout.size) for bits, layout in MIDDLES.items()}
 _UINT16: Final = struct.Struct(">H")
-_CUT_OFF: Final = (struct.error, IndexError, KeyError)
+_UNFIT: Final = (struct.error, IndexError, KeyError)
 
 
 class Damage(msgspec.Struct, frozen=True, gc=False):
@@ -160,10 +160,13 @@ def decode_pulled(
             return Decoded(messages, unreadable, following)
         try:
             size, message = _decode_one(data, at, end, queue, bounds, body_bytes_max)
-        except _CUT_OFF:
-            if following is None:
+        except _UNFIT:
+            unfit = _unfit(data, at, end, queue, bounds)
+            if unfit is None and following is None:
                 raise _cut_off(at, end) from None
-            return Decoded(messages, unreadable, following)
+            if unfit is None:
+                return Decoded(messages, unreadable, following)
+            size, message = unfit
         at += size
         following = message.queue_offset + 1
         if message.damage is not None:
@@ -185,7 +188,7 @@ def decode_messages(
     while at < end:
         try:
             size, message = _decode_one(data, at, end, queue, bounds, BODY_BYTES_MAX)
-        except _CUT_OFF:
+        except _UNFIT:
             raise _cut_off(at, end) from None
         if message.damage is not None:
             raise CorruptRecord(f"pulled record at byte {at}: {message.damage.reason}")
@@ -195,7 +198,24 @@ def decode_messages(
 
 
 def _cut_off(at: int, end: int) -> CorruptRecord:
-    return CorruptRecord(f"pulled record at byte {at} of {end} is cut off")
+    return CorruptRecord(
+        f"pulled record at byte {at} of {end} is cut off, or its parts do not fit its size"
+    )
+
+
+def _unfit(
+    data: bytes, at: int, end: int, queue: MessageQueue, bounds: tuple[int, int] | None
+) -> tuple[int, ReceivedMessage] | None:
+    """Return a whole record whose parts do not fit, with its bytes for a body; None if cut off."""
+    if end - at < _HEAD_BYTES:
+        return None
+    size, magic, _, _, flag, offset, position, sys_flag, born_ms = _unpack_head(data, at)
+    if not _HEAD_BYTES <= size <= end - at:
+        return None
+    body, nobody = data[at : at + size], bytes(8)
+    damage = Damage(f"its {size} bytes (magic {magic:#x}) do not fit its parts", False)
+    fields = (offset, 0, position, born_ms, 0, flag, sys_flag, size, b"", nobody, nobody)
+    return size, ReceivedMessage(queue, body, *fields, bounds, None, size, damage)
 
 
 def _decode_one(
@@ -206,7 +226,7 @@ def _decode_one(
     bounds: tuple[int, int] | None,
     body_bytes_max: int,
 ) -> tuple[int, ReceivedMessage]:
-    """Return a record's size and its message; raises one of _CUT_OFF if it is not all there."""
+    """Return a record's size and its message; raises one of _UNFIT where the parts do not fit."""
     size, magic, crc, _, flag, offset, position, sys_flag, born_ms = _unpack_head(data, at)
     unpack_middle, middle_bytes = _MIDDLES[sys_flag & _V6_BITS]
     body_at = at + _HEAD_BYTES + middle_bytes
@@ -214,29 +234,25 @@ def _decode_one(
         data, at + _HEAD_BYTES
     )
     topic_at = body_at + stored_bytes
-    if not _HEAD_BYTES <= size <= end - at:
-        raise IndexError
-    damage = None
-    properties_at = length = 0
-    if 0 <= stored_bytes < size:
-        if magic == MAGIC_V1:
-            properties_at = topic_at + 1 + data[topic_at]
-        elif magic == MAGIC_V2:
-            properties_at = topic_at + 2 + _UINT16.unpack_from(data, topic_at)[0]
-        if properties_at + 2 <= at + size:
-            length = data[properties_at] << 8 | data[properties_at + 1]
-    if not properties_at or properties_at + 2 + length != at + size:
-        damage = Damage(f"its {size} bytes (magic {magic:#x}) do not fit its parts", False)
-        body, properties = data[at : at + size], b""
+    if magic == MAGIC_V1:
+        properties_at = topic_at + 3 + data[topic_at]
+    elif magic == MAGIC_V2:
+        properties_at = topic_at + 4 + _UINT16.unpack_from(data, topic_at)[0]
     else:
-        body, properties = data[body_at:topic_at], data[properties_at + 2 : at + size]
-        if crc and (crc32(body) ^ crc) & 0x7FFF_FFFF:
-            damage = Damage(f"position {position} fails its checksum", False)
-        elif sys_flag & SysFlag.COMPRESSED:
-            try:
-                body = decompress(body, sys_flag, bytes_max=body_bytes_max)
-            except CorruptRecord as error:
-                damage = Damage(str(error), True)
+        raise IndexError
+    behind = at + size
+    length = data[properties_at - 2] << 8 | data[properties_at - 1]
+    if stored_bytes < 0 or behind > end or properties_at + length != behind:
+        raise IndexError
+    body = data[body_at:topic_at]
+    damage = None
+    if crc and (crc32(body) ^ crc) & 0x7FFF_FFFF:
+        damage = Damage(f"position {position} fails its checksum", False)
+    elif sys_flag & SysFlag.COMPRESSED:
+        try:
+            body = decompress(body, sys_flag, bytes_max=body_bytes_max)
+        except CorruptRecord as error:
+            damage = Damage(str(error), True)
     return size, ReceivedMessage(
         queue,
         body,
@@ -248,7 +264,7 @@ def _decode_one(
         flag,
         sys_flag,
         stored_bytes,
-        properties,
+        data[properties_at:behind],
         born_host,
         store_host,
         bounds,

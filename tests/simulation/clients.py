@@ -140,6 +140,11 @@ class HostNode(ClientNode):
         place = Place(queue.topic, queue.broker_name, queue.queue_id)
         self.ledger.acknowledge(message.body, place, result.queue_offset)
 
+    def member_ids(self, group: str) -> list[str]:
+        """Return the client id of each of its members in a group."""
+        joined = [each for each in self.members if each.joined and group in each.groups]
+        return [each.consumer.client_id for each in joined]
+
     async def _join(self, member: "Member") -> None:
         while self.cancels and self.dice.random() < 0.4:
             if await self._cut_short(member.join()):
@@ -203,8 +208,9 @@ class ProducerNode(ClientNode):
         await producer.start()
         sends = Tasks()
         poisoner = Producer(f"{self.name}-poison", namesrv=self.namesrv, client=self.settings())
-        await poisoner.start()
-        poison(poisoner)
+        if self.poison:
+            await poisoner.start()
+            poison(poisoner)
         while not self._stopping:
             await asyncio.sleep(self.dice.expovariate(1 / self.gap_s))
             if self.poison and self.dice.random() < self.poison:

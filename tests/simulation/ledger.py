@@ -173,6 +173,13 @@ class Ledger:
         now_s = self._now_s()
         self.disturbances.append(Disturbance(subject, what, now_s, now_s + seconds, order))
 
+    def disturbed_since(self, subjects: set[str], since_s: float) -> bool:
+        """Whether something befell one of these later than that, or lasted longer."""
+        return any(
+            each.subject in subjects and (each.begins_s > since_s or each.ends_s > since_s)
+            for each in self.disturbances
+        )
+
     def commit(self, group: str, place: Place, offset: int, remote: str = "") -> None:
         """A broker has noted an offset that somebody committed."""
         before = self._committed.get((group, place), -1)

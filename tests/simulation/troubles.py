@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from aerobee.client import Message
 from simulation.clients import HostNode, unless_killed
+from simulation.ledger import Kind
 from simulation.plan import Trouble
 from simulation.servers import BrokerNode, NamesrvNode, ServerNode
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
 GAP_S: Final = 9.0  # between two troubles, on average
 DOWN_S: Final = (0.5, 20.0)
+GREETED_WITHIN_S: Final = 6.0  # a pull that failed is tried again within half of that
 HALF_OPEN_S: Final = (1.0, 90.0)
 CUT_OFF_S: Final = (0.5, 12.0)
 AWAY_S: Final = (0.5, 10.0)
@@ -98,7 +100,11 @@ class Troubles:
             return
         host = self._dice.choice(hosts)
         assert host.process is not None
-        self._blame(host.process.name, "its connections are reset")
+        process = host.process
+        self._ledger.disturb(host.name, "its connections are reset")
+        began_s = self._world.loop.time()
+        known = {at.name: at.process for at in self._scenario.brokers if at.up}
+        self._world.trace.note(f"{process.name}: its connections are reset, and it hurries")
         for wire in list(self._world.network.wires):
             if wire.client.process is host.process and self._dice.random() < 0.8:
                 self._world.network.cut(wire)
@@ -109,6 +115,23 @@ class Troubles:
                 self._dice.choice(list(self._scenario.plan.topics)), b"hurry-%d" % self._hurried
             )
             await unless_killed(host.hurry(message, self._dice.choice((1, 2, 3, 5))))
+        await asyncio.sleep(GREETED_WITHIN_S)
+        if host.process is process:
+            for broker in self._scenario.brokers:
+                if broker.up and broker.process is known.get(broker.name):
+                    self._check_known(host, broker, began_s)
+
+    def _check_known(self, host: HostNode, broker: BrokerNode, since_s: float) -> None:
+        """A broker knows the members that have connected anew, unless something came between."""
+        for group in self._scenario.plan.groups:
+            subjects = {host.name, f"{host.name} in {group.name}", broker.name}
+            if self._ledger.disturbed_since(subjects, since_s):
+                continue
+            known = broker.broker.context.members.client_ids(group.name)
+            for client_id in host.member_ids(group.name):
+                if client_id not in known:
+                    what = f"{broker.name} does not know {client_id}, which has connected anew"
+                    self._ledger.broke(Kind.OWNERS, what)
 
     async def _kill_nameserver(self) -> None:
         nodes = [each for each in self._scenario.servers if isinstance(each, NamesrvNode)]
