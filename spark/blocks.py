@@ -68,7 +68,16 @@ def read_blocks(
             if bad is not None:
                 break
         else:
-            if block.end == end or (block.stop is Stop.BLANK and end == file.segment.end):
+            blank = block.stop is Stop.BLANK and end == file.segment.end
+            if block.end == end or (blank and block.end > file.segment.base):
+                return
+            if blank:  # which no broker writes there: a record has room in an empty file
+                damage.note(
+                    block.end,
+                    f"{file.segment.path} has no record from its first byte on, although the log"
+                    " goes on behind it: it was lost, and the broker has put an empty one in its"
+                    " place",
+                )
                 return
             reason = (
                 f"{file.segment.path}: at log position {block.end} (byte"

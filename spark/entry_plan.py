@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from aerobee.spark.log_files import Segment
 from aerobee.spark.offsets import QueueRange
-from aerobee.spark.queue_entries import NOWHERE, QueueEntries
+from aerobee.spark.queue_entries import BLANK_SIZE, NOWHERE, QueueEntries
 from aerobee.spark.queue_ranges import queue_dir
 from aerobee.spark.stores import Store
 
@@ -76,6 +76,7 @@ def estimated_bytes(store: Store, ranges: Sequence[QueueRange]) -> int:
     for each in largest:
         with QueueEntries(queue_dir(store, each.key)) as entries:
             sizes = entries.read(each.start, min(each.end, each.start + SAMPLES))["size"]
+            sizes = sizes[sizes != BLANK_SIZE]
             read += len(sizes)
             total += int(sizes.sum())
     return total * messages(ranges) // read if read else 0
@@ -87,7 +88,7 @@ def log_span(store: Store, ranges: Sequence[QueueRange]) -> tuple[int, int]:
     for each in ranges:
         with QueueEntries(queue_dir(store, each.key)) as entries:
             low = min(low, entries.position(each.start))
-            last = entries.position(each.end - 1)
+            last = entries.last_position(each.end - 1)
             high = max(high, last + 1 if last < NOWHERE else 0)
     return low, high
 

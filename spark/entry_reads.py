@@ -12,7 +12,7 @@ from aerobee.spark.decode import repeated
 from aerobee.spark.entry_plan import EntryPiece
 from aerobee.spark.layout import Ints
 from aerobee.spark.offsets import QueueKey, QueueRange
-from aerobee.spark.queue_entries import QueueEntries
+from aerobee.spark.queue_entries import BLANK_SIZE, QueueEntries
 from aerobee.spark.queue_ranges import queue_dir, report_lost
 from aerobee.spark.selection import Limits, Mask, Selection
 from aerobee.spark.topics import DELAYED_TOPIC
@@ -94,9 +94,17 @@ def queue_slices(
                 part["tag_hash"].astype(np.int64),
             )
             start += len(part)
+            report_lost(blank_ranges(found), fail=fail_on_data_loss)
             kept = found.take(_wanted(found, selection))
             if len(kept.offsets):
                 yield kept
+
+
+def blank_ranges(part: QueueSlice) -> list[QueueRange]:
+    """The messages that a broker could not recover: it has put blank entries in their place."""
+    blank = part.offsets[part.sizes == BLANK_SIZE]
+    runs = np.split(blank, np.flatnonzero(np.diff(blank) > 1) + 1)
+    return [QueueRange(part.key, int(run[0]), int(run[-1]) + 1) for run in runs if len(run)]
 
 
 def queue_batch(part: QueueSlice, schema: pa.Schema) -> pa.RecordBatch:
@@ -106,7 +114,7 @@ def queue_batch(part: QueueSlice, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def _wanted(found: QueueSlice, selection: Selection) -> Mask:
-    keep: Mask = found.sizes > 0
+    keep: Mask = (found.sizes > 0) & (found.sizes != BLANK_SIZE)
     keep &= selection.positions.mask(found.positions)
     keep &= selection.queue_offsets.mask(found.offsets)
     if selection.tag_hashes is not None and found.key.topic != DELAYED_TOPIC:

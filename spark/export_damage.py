@@ -15,11 +15,13 @@ from aerobee.spark.log_files import SegmentFile
 from aerobee.spark.manifest import Gap
 from aerobee.spark.offsets import QueueRange
 from aerobee.spark.plan import Piece
-from aerobee.spark.queue_entries import QueueEntries
+from aerobee.spark.queue_entries import BLANK_SIZE, QueueEntries
 from aerobee.spark.queue_ranges import queue_dir
+from aerobee.spark.selection import Mask
 
 log = logging.getLogger(__name__)
 
+BLANK = "the broker's log was damaged there, and its recovery has stepped over it"
 DAMAGE_HINT = "--no-fail-on-data-loss (fail_on_data_loss=False) leaves it out, and notes it"
 
 
@@ -59,9 +61,12 @@ class LeftOut(Damage):
             if len(records):
                 yield records
 
-    def gaps(self, piece: EntryPiece | Piece, broker: str) -> list[Gap]:
-        """What was left out of a piece: offsets of its queues, or places of a log without."""
-        if not self._reasons:
+    def gaps(self, piece: EntryPiece | Piece, broker: str, *, complete: bool = False) -> list[Gap]:
+        """What was left out of a piece: offsets of its queues, or places of a log without.
+
+        `complete` says that all that was planned has been found.
+        """
+        if not self._reasons and complete:
             return []
         if isinstance(piece, Piece):
             return [
@@ -73,25 +78,38 @@ class LeftOut(Damage):
     def _queue_gaps(self, piece: EntryPiece) -> Iterator[Gap]:
         wanted = np.array(sorted(self._reasons), np.int64)
         for each in piece.ranges:
-            with QueueEntries(queue_dir(piece.store, each.key)) as entries:
-                there = entries.read(each.start, each.end)["position"].astype(np.int64)
-            found = np.flatnonzero(np.isin(there, wanted))
-            for run in np.split(found, np.flatnonzero(np.diff(found) > 1) + 1):
-                if len(run):
-                    start, end = each.start + int(run[0]), each.start + int(run[-1]) + 1
-                    reason = self._reasons[int(there[run[0]])]
-                    yield Gap(QueueRange(each.key, start, end), reason)
+            there, blank = _places(piece, each)
+            yield from (Gap(run, BLANK) for run in _runs(each, blank))
+            for run in _runs(each, np.isin(there, wanted) & ~blank):
+                yield Gap(run, self._reasons[int(there[run.start - each.start])])
+
+
+def _runs(within: QueueRange, rows: Mask) -> Iterator[QueueRange]:
+    """The offsets of the rows of a range that are marked, those in a row together."""
+    found = np.flatnonzero(rows)
+    for run in np.split(found, np.flatnonzero(np.diff(found) > 1) + 1):
+        if len(run):
+            yield QueueRange(
+                within.key, within.start + int(run[0]), within.start + int(run[-1]) + 1
+            )
+
+
+def _places(piece: EntryPiece, wanted: QueueRange) -> tuple[Ints, Mask]:
+    """Where the entries of a range lead to, and which of them are blank."""
+    with QueueEntries(queue_dir(piece.store, wanted.key)) as entries:
+        found = entries.read(wanted.start, wanted.end)
+    return found["position"].astype(np.int64), found["size"] == BLANK_SIZE
 
 
 def _entries(piece: EntryPiece) -> tuple[Ints, Ints, Ints]:
     """Where a piece's queues point at, in the log's order; these entries' offsets and queues."""
     positions, offsets, queue_ids = [], [], []
     for each in piece.ranges:
-        with QueueEntries(queue_dir(piece.store, each.key)) as entries:
-            there = entries.read(each.start, each.end)["position"].astype(np.int64)
-        positions.append(there)
-        offsets.append(np.arange(each.start, each.start + len(there), dtype=np.int64))
-        queue_ids.append(np.full(len(there), each.key.queue_id, np.int64))
+        there, blank = _places(piece, each)
+        numbers = each.start + np.flatnonzero(~blank)
+        positions.append(there[~blank])
+        offsets.append(numbers)
+        queue_ids.append(np.full(len(numbers), each.key.queue_id, np.int64))
     joined = np.concatenate(positions)
     order = np.argsort(joined, kind="stable")
     return joined[order], np.concatenate(offsets)[order], np.concatenate(queue_ids)[order]

@@ -94,7 +94,7 @@ class QueuesLook:
         position = entries.position(end - 1)
         self._found.positions[key] = position if 0 <= position < NOWHERE else UNKNOWN
         self._found.stamps[key] = self._log.at(position)
-        return position
+        return entries.last_position(end - 1)
 
     def _range(self, key: QueueKey, entries: QueueEntries) -> QueueRange:
         """What there is to export of a queue; what is gone goes into the gaps."""

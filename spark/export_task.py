@@ -143,7 +143,9 @@ def _by_entries(task: ExportTask, folder: Path, *, doubted: bool = False) -> Tas
     if left_out and not doubted and ranges and not all(each.ordered for each in found.values()):
         _empty(folder)
         return _by_entries(task, folder, doubted=True)
-    gaps = left_out.gaps(piece, task.broker) if left_out else []
+    planned = sum(each.end - each.start for each in ranges or ())
+    complete = sum(each.rows for each in found.values()) >= planned
+    gaps = left_out.gaps(piece, task.broker, complete=complete) if left_out else []
     return TaskResult(files, found, gaps=gaps)
 
 

@@ -2,7 +2,8 @@
 
 An entry is 20 bytes: log position (8), record size (4), tag hash (8). A file's name is the
 position in bytes of its first entry, so entry number and queue offset are the same. Entries
-ascend in the log; before the first there may be padding, behind the last one zeros. Source:
+ascend in the log; before the first there may be blank ones, as in place of messages that a broker
+could not recover; behind the last one stand zeros. Source:
 ConsumeQueue of RocketMQ 5.5.
 """
 
@@ -24,9 +25,11 @@ NOWHERE = np.iinfo(np.int64).max
 ENTRY = np.dtype([("position", ">i8"), ("size", ">i4"), ("tag_hash", ">i8")])
 Entries = np.ndarray[Any, np.dtype[np.void]]
 
-_PADDING_SIZE = 0x7FFFFFFF  # fills the file before a queue's first entry
+# fills the file before a queue's first entry, and stands for messages that the log has lost
+BLANK_SIZE = 0x7FFFFFFF
 _HEAD = struct.Struct(">qi")
 _NAME = re.compile(r"\d{20}")
+_BLANKS_READ = 4096
 _FIRST_STEP = 64  # entries; most queues are short, or wanted from their beginning
 _PAGE_ENTRIES = 204  # of a file that are read together: most queues have no more
 
@@ -51,6 +54,7 @@ class QueueEntries:
         self._bases = [int(name) // ENTRY_BYTES for name in names]
         self._fds: dict[int, int | None] = {}
         self._pages: dict[int, bytes] = {}  # the beginnings of files
+        self._blank_to: dict[int, int] = {}  # of files: before which number all are blank
         self.first = self._bases[0] if names else 0
         self.end = self.first
         if names and (fd := self._fd(len(names) - 1)) is not None:
@@ -66,7 +70,7 @@ class QueueEntries:
         self._fds = {}
 
     def position(self, at: int) -> int:
-        """The log position in entry `at`; -1 for padding, NOWHERE where none was written."""
+        """The log position in entry `at`; -1 for a blank one, NOWHERE where none was written."""
         file = bisect_right(self._bases, at) - 1
         if file < 0:
             return -1 if self._bases else NOWHERE
@@ -85,7 +89,7 @@ class QueueEntries:
         position, size = _HEAD.unpack_from(page, within * ENTRY_BYTES)
         if size <= 0:
             return NOWHERE
-        return -1 if size == _PADDING_SIZE else int(position)
+        return -1 if size == BLANK_SIZE else int(position)
 
     def file_of(self, at: int) -> tuple[str, int] | None:
         """The path of the file that has room for entry `at`, and the number of its first entry."""
@@ -104,10 +108,32 @@ class QueueEntries:
         low = self._bases[file]
         limit = self._bases[file + 1] if file + 1 < len(self._bases) else self.end
         step = _FIRST_STEP
-        while low + step < limit and self.position(low + step) < position:
+        while low + step < limit and self.last_position(low + step) < position:
             low, step = low + step, step * 4
         high = min(low + step, limit)
-        return low + bisect_left(range(low, high), position, key=self.position)
+        found = low + bisect_left(range(low, high), position, key=self.last_position)
+        return self._past_blanks(found) if self.position(found) < 0 else found
+
+    def last_position(self, at: int) -> int:
+        """The position in an entry, or in the last one before it in its file that is not blank.
+
+        These ascend; -1 where there is none.
+        """
+        there = self.position(at)
+        if there >= 0:
+            return there
+        file = bisect_right(self._bases, at) - 1
+        base = self._bases[file] if file >= 0 else at
+        high = at
+        while high > max(base, self._blank_to.get(file, base)):
+            low = max(base, high - _BLANKS_READ)
+            part = self.read(low, high)
+            good = np.flatnonzero(part["size"] != BLANK_SIZE)
+            if len(good):
+                return int(part["position"][good[-1]])
+            high = low
+        self._blank_to[file] = max(at, self._blank_to.get(file, base))
+        return -1
 
     def bounds(self, log_start: int, log_end: int) -> tuple[int, int]:
         """The offsets of the messages whose records lie in [log_start, log_end) of the log."""
@@ -124,7 +150,8 @@ class QueueEntries:
     def between(self, low: int, high: int) -> Ints:
         """The log positions of all entries in [low, high)."""
         entries = self.read(self.first_from(low), self.first_from(high))
-        positions: Ints = entries["position"][entries["size"] > 0].astype(np.int64)
+        there = (entries["size"] > 0) & (entries["size"] != BLANK_SIZE)
+        positions: Ints = entries["position"][there].astype(np.int64)
         return positions[(positions >= low) & (positions < high)]
 
     def read(self, low: int, high: int) -> Entries:
@@ -151,7 +178,24 @@ class QueueEntries:
         return np.concatenate(parts) if parts else np.empty(0, ENTRY)
 
     def _file_position(self, file: int) -> int:
-        return self.position(self._bases[file])
+        """The first position in a file, or in the next one that has any; these ascend.
+
+        What is blank in the first file is before all others.
+        """
+        there = self.position(self._bases[file])
+        return self.position(self._past_blanks(self._bases[file])) if file and there < 0 else there
+
+    def _past_blanks(self, at: int) -> int:
+        """The first entry from a number on that is not blank, or the end."""
+        while at < self.end:
+            part = self.read(at, min(self.end, at + _BLANKS_READ))
+            good = np.flatnonzero(part["size"] != BLANK_SIZE)
+            if len(good):
+                return at + int(good[0])
+            if not len(part):
+                break
+            at += len(part)
+        return at
 
     def _fd(self, file: int) -> int | None:
         if file not in self._fds:

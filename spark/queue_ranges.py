@@ -185,7 +185,7 @@ def report_lost(lost: list[QueueRange], *, fail: bool) -> None:
     count = sum(each.end - each.start for each in lost)
     text = (
         f"{count} messages that were asked for are not in the store: {named}{more}; the broker's"
-        " retention has deleted them, or the store was made anew"
+        " retention has deleted them, its log was damaged there, or the store was made anew"
     )
     if fail:
         raise DataLost(f"{text} (failOnDataLoss=false reads what is left)")

@@ -13,7 +13,7 @@ import time
 from dataclasses import dataclass
 
 from aerobee.spark.offsets import QueueKey, QueueRange
-from aerobee.spark.queue_entries import ENTRY_BYTES, QueueEntries
+from aerobee.spark.queue_entries import BLANK_SIZE, ENTRY_BYTES, NOWHERE, QueueEntries
 from aerobee.spark.queue_ranges import StoreState, is_topic, queue_number
 from aerobee.spark.stream_tail import Folder
 from aerobee.spark.topics import TopicChoice
@@ -100,7 +100,8 @@ class QueueWatch:
         finally:
             os.close(fd)
         data = data[: len(data) // ENTRY_BYTES * ENTRY_BYTES]
-        for at, (position, size) in enumerate(_HEAD.iter_unpack(data), first):
+        for at, (stored, size) in enumerate(_HEAD.iter_unpack(data), first):
+            position = -1 if size == BLANK_SIZE else stored
             if at < queue.end:
                 if position != queue.last:
                     return False
@@ -144,6 +145,6 @@ class QueueWatch:
                 if there >= 0 and there != known.last:  # not there where retention had it
                     self.replaced[key] = known.last
             start, end = entries.bounds(state.start, state.end)
-            last = entries.read(end - 1, end)["position"]
+            last = entries.position(end - 1) if end > entries.first else -1
             path, base = entries.file_of(max(entries.first, end - 1)) or ("", 0)
-            return _Queue(path, base, start, end, int(last[0]) if len(last) else -1)
+            return _Queue(path, base, start, end, last if last < NOWHERE else -1)

@@ -17,7 +17,7 @@ from aerobee.spark.offsets import Marks, Offsets, QueueKey, QueueRange
 from aerobee.spark.options import Options
 from aerobee.spark.partitions import LogPartition
 from aerobee.spark.planner import store_time
-from aerobee.spark.queue_entries import NOWHERE, QueueEntries
+from aerobee.spark.queue_entries import BLANK_SIZE, NOWHERE, QueueEntries
 from aerobee.spark.queue_ranges import StoreState, queue_dir
 from aerobee.spark.read_plan import plan_queues
 from aerobee.spark.stores import Store, find_stores, has_queues, is_pattern
@@ -113,7 +113,7 @@ class StoreFeed:
             return _NO_SIZES
         with QueueEntries(queue_dir(self._watched[key.broker].store, key)) as entries:
             sizes: Ints = entries.read(start, start + count)["size"].astype(np.int64)
-            return np.maximum(sizes, 0)
+            return np.where(sizes == BLANK_SIZE, 0, np.maximum(sizes, 0))
 
     def partitions(self, ranges: Sequence[QueueRange], names: Sequence[str]) -> list[LogPartition]:
         """What Spark's tasks read that take these ranges, and these columns of them."""
