@@ -1,13 +1,15 @@
 """Processes that export and may be killed, forked by one that lives: `python -m ... STORE LAKE`.
 
-For each line on its input, `export` or `dying`, a driver is forked that runs an incremental export.
-With `dying`, the first attempt at each task ends its worker when all its files are written. Drivers
-share one Java and its Spark context, which outlive them: what a killed one has begun there goes on.
-With `--inline` a driver runs the tasks itself, without Spark.
+For each line on its input, `export`, `dying` or what `export()` is to be asked as JSON, a driver is
+forked that runs an export, an incremental one if nothing else is said. With `dying`, the first
+attempt at each task ends its worker when all its files are written. Drivers share one Java and its
+Spark context, which outlive them: what a killed one has begun there goes on. With `--inline` a
+driver runs the tasks itself, without Spark.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -22,6 +24,7 @@ import pytest
 
 from aerobee.spark import export_run, export_task, plan
 from aerobee.spark.export_task import ExportTask, TaskResult
+from aerobee.spark.exporter import Wanted
 
 TESTS = Path(__file__).parents[1]
 DONE_WITHIN_S = 90.0
@@ -41,6 +44,11 @@ class Driver:
         log = self._told.with_name(LOG)
         assert self._told.exists(), f"the driver has failed: {log.read_text()[-LOG_SHOWN:]}"
         return int(self._told.read_text())
+
+    def said(self) -> str:
+        """Wait until it has ended: its messages, its error, or nothing if it was killed."""
+        self._ended()
+        return self._told.read_text() if self._told.exists() else ""
 
     def kill(self) -> None:
         """End it, if it still runs, without a chance to do anything."""
@@ -122,22 +130,26 @@ def main(store: str, lake: str, *more: str) -> None:
         plan.PIECE_BYTES_MIN = 1 << 15  # several tasks for small stores
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # drivers are not waited for
 
-    def drive() -> None:
+    def drive(wanted: Wanted) -> None:
         told = Path(lake).parent / f"told-{os.getpid()}"
         try:
-            told.write_text(str(export(store, lake, incremental=True, spark=spark).messages))
-        except BaseException:  # noqa: BLE001 - told to whoever reads the log
+            told.write_text(str(export(store, lake, spark=spark, **wanted).messages))
+        except BaseException as error:  # noqa: BLE001 - told to whoever reads the log
             traceback.print_exc()
+            if asked:
+                told.write_text(f"{type(error).__name__}: {error}")
 
     print("ready", flush=True)
     for line in sys.stdin:
+        asked = line.startswith("{")
+        wanted: Wanted = json.loads(line) if asked else {"incremental": True}
         chosen = _dying if line.strip() == "dying" else export_task.run_task
         patches.setattr(export_run, "run_task", chosen)
         if pid := os.fork():
             print(pid, flush=True)
             continue
         # a thread of its own has connections of its own to Java: nothing is shared with others
-        thread = threading.Thread(target=drive)
+        thread = threading.Thread(target=drive, args=[wanted])
         thread.start()
         thread.join()
         sys.stderr.flush()

@@ -16,6 +16,7 @@ SLOWEST: Final = (
     "spark/test_without_java.py",
     "packaging/test_distributions.py",
     "simulation/test_replay.py",
+    "crash/test_export_storm.py",
     "crash/test_kill_broker.py",
     "docs/test_readme.py",
     "crash/test_kill_delays.py",
