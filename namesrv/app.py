@@ -78,7 +78,7 @@ class NameServer:
         self._expiry.start()
         listens = format_address(self.settings.bind_address or "0.0.0.0", self.port)
         log.info("namesrv_serves listens=%s kv=%s", listens, self.settings.kv_config_path)
-        tell_openness(log, "namesrv", self.settings.bind_address, self.port)
+        tell_openness(log, "namesrv", self.settings, self.port)
 
     def failed(self, what: str, error: BaseException) -> None:
         """Log an error that ended a task, or a callback; the nameserver goes on."""

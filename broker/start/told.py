@@ -29,7 +29,7 @@ def serves(ctx: Context, port: int) -> None:
         len(ctx.topics),
         len(ctx.groups),
     )
-    tell_openness(log, "broker", settings.bind_address, port)
+    tell_openness(log, "broker", settings, port)
     if statistics.refusal is not None:
         log.error("broker_takes_no_messages reason=%s", statistics.refusal)
     if not settings.nameservers:

@@ -6,6 +6,8 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Final
 
 from aerobee.remoting.net.addresses import format_address
+from aerobee.remoting.net.settings import NetSettings
+from aerobee.remoting.net.tls import ClientAuth, TlsMode
 from aerobee.remoting.settings import ServerSettings
 
 EVERYWHERE: Final = frozenset({"", "0.0.0.0", "::"})
@@ -30,9 +32,14 @@ def tell_start(log: logging.Logger, what: str, settings: ServerSettings) -> None
     )
 
 
-def tell_openness(log: logging.Logger, what: str, host: str, port: int) -> None:
-    """Warn where whoever is in the network can use a server: it asks nobody who he is."""
-    if host in EVERYWHERE:
+def tell_openness(log: logging.Logger, what: str, settings: NetSettings, port: int) -> None:
+    """Warn where whoever is in the network can use a server: it asks nobody who he is.
+
+    Certificates that clients must show (`tls.server.need.client.auth=require`) count as asking.
+    """
+    tls, host = settings.tls, settings.bind_address
+    asked = tls.mode is TlsMode.ENFORCING and tls.client_auth is ClientAuth.REQUIRE
+    if host in EVERYWHERE and not asked:
         log.warning(
             "%s_is_open listens=%s: on every interface, without authentication;"
             " bindAddress=127.0.0.1 or a firewall closes it",

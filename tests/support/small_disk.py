@@ -6,6 +6,7 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -24,6 +25,11 @@ def small_disk(path: Path, size_mb: int) -> Iterator[Path]:
         yield path
     finally:
         subprocess.run(["umount", "-l", str(path)], check=True)
+
+
+def remount(disk: Path, how: Literal["ro", "rw"]) -> None:
+    """Let a small disk be read only, as systems do after an error, or written again."""
+    subprocess.run(["mount", "-o", f"remount,{how}", str(disk)], check=True)
 
 
 def fill_up(path: Path) -> None:

@@ -85,17 +85,17 @@ def test_a_network_that_is_none_is_refused() -> None:
             BrokerSettings.load(options={"adminAllowedNetworks": bad}, environ={})
 
 
-@pytest.mark.parametrize("key", sorted(DANGEROUS))
-async def test_a_stranger_cannot_change_what_could_destroy(tmp_path: Path, key: str) -> None:
+async def test_a_stranger_cannot_change_what_could_destroy(tmp_path: Path) -> None:
     """Not even beside a harmless key; the refusal says from where it would be taken."""
     async with live_broker(tmp_path, admin_allowed_networks="none") as live:
         before = live.broker.settings
-        body = f"traceOn=false\n{key}={DANGEROUS[key]}\n".encode()
-        reply = await live.ask(RequestCode.UPDATE_BROKER_CONFIG, body=body)
-        assert reply.code == ResponseCode.NO_PERMISSION
-        assert reply.remark is not None and reply.remark.startswith(f"{key} could destroy")
-        assert "127.0.0.1" in reply.remark and "adminAllowedNetworks" in reply.remark
-        assert live.broker.settings is before
+        for key, value in DANGEROUS.items():
+            body = f"traceOn=false\n{key}={value}\n".encode()
+            reply = await live.ask(RequestCode.UPDATE_BROKER_CONFIG, body=body)
+            assert reply.code == ResponseCode.NO_PERMISSION
+            assert reply.remark is not None and reply.remark.startswith(f"{key} could destroy")
+            assert "127.0.0.1" in reply.remark and "adminAllowedNetworks" in reply.remark
+            assert live.broker.settings is before
 
 
 async def test_a_stranger_may_change_the_rest(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from support.live_broker import LiveBroker, live_broker
-from support.small_disk import fill_up, small_disk
+from support.small_disk import fill_up, remount, small_disk
 from support.waiting import until
 
 from aerobee.broker.health.troubles import ROOM_ASKED_MAX, Troubles
@@ -128,6 +128,26 @@ async def test_a_disk_that_is_full_is_seen(
             await refused_and_recovered(
                 live, caplog, "consumequeue", lambda: fill_up(filler), filler.unlink
             )
+
+
+async def test_a_disk_that_is_read_only_is_seen(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A broker that starts on it serves what it has, and says that it takes nothing."""
+    with small_disk(tmp_path / "disk", 8) as disk:
+        async with live_broker(disk) as live:
+            assert await send(live, 0) == ResponseCode.SUCCESS
+        remount(disk, "ro")
+        async with live_broker(disk, http_port=0) as live:
+            await until(lambda: live.broker.http_port, what="HTTP to be served")
+            (told,) = lines(caplog, "broker_takes_no_messages")
+            assert told.levelno == logging.ERROR
+            text = await until_answer(live, 503)
+            assert f"store not writable: the store {disk / 'store'} is open for reading" in text
+            assert await writable(live) == "0.0"
+            assert await send(live, 0) == ResponseCode.SERVICE_NOT_AVAILABLE
+            assert len(lines(caplog, "broker_takes_no_messages")) == 1
+            remount(disk, "rw")  # a stop tells by an error that it could not save a table
 
 
 async def test_a_table_that_cannot_be_saved_is_seen(
