@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from support.logs import bodies, opened, send, settle, small
 
 from aerobee.storage.files import Files
 from aerobee.storage.maps import WITHOUT_NUMBERS, map_file
+from aerobee.storage.open_files import OpenFiles
 from aerobee.storage.verify import verify
 
 TESTS = Path(__file__).parents[2]
@@ -163,3 +165,52 @@ def test_a_map_holds_no_file_and_shows_what_is_written(tmp_path: Path) -> None:
     pipe_or_closed = 1_000_000
     with pytest.raises(OSError):
         map_file(pipe_or_closed, 10, write=False)
+
+
+def test_elsewhere_maps_hold_file_numbers_and_connections_get_theirs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where Python's own maps are all there is, queues take turns before numbers run out."""
+    monkeypatch.setattr("aerobee.storage.maps.WITHOUT_NUMBERS", False)
+    monkeypatch.setattr("aerobee.storage.files.WITHOUT_NUMBERS", False)
+    files = Files()
+    files.limit(256, 32)
+    assert (files.queue_maps_max, files.log_files_max) == (224, 32)
+    files.limit(1 << 20, 1024)
+    assert files.queue_maps_max == files.maps_max() * 7 // 8
+    path = tmp_path / "file"
+    path.write_bytes(b"abc")
+    with path.open("r+b") as file:
+        seen = map_file(file.fileno(), 3, write=False)
+    assert seen[:] == b"abc"
+
+
+def test_log_files_give_up_numbers_where_there_are_none(tmp_path: Path) -> None:
+    """Connections may have taken them; but not one that a sync uses."""
+    opened_now, fail = list[str](), [True]
+
+    class File:
+        def __init__(self, name: str, held: int = 0) -> None:
+            self.name, self.held = name, held
+
+        def let_go(self) -> None:
+            """Note it."""
+            open_files.forget(self)
+            opened_now.remove(self.name)
+
+    def opens(name: str) -> int:
+        if fail[0] and len(opened_now) >= 3:
+            raise OSError(errno.EMFILE, "too many open files")
+        opened_now.append(name)
+        return 7
+
+    open_files = OpenFiles(lambda: 100)
+    for file in (File("held", 1), File("a"), File("b")):
+        open_files.open(file, partial(opens, file.name))
+    assert open_files.open(File("c"), partial(opens, "c")) == 7
+    assert opened_now == ["held", "c"]
+    held = File("d", 1)
+    open_files.open(held, partial(opens, "d"))
+    next(file for file in open_files._open if isinstance(file, File) and file.name == "c").held = 1
+    with pytest.raises(OSError, match="too many"):
+        open_files.open(File("e"), partial(opens, "e"))
