@@ -2,9 +2,7 @@
 
 import asyncio
 import gc
-import ipaddress
 import logging
-import socket
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -27,6 +25,7 @@ from aerobee.broker.hooks import Hooks
 from aerobee.broker.live import Live
 from aerobee.broker.member_parts import follow_members
 from aerobee.broker.metrics import SAMPLE_INTERVAL_S, Metrics
+from aerobee.broker.overload.lateness import BEAT_S, Lateness
 from aerobee.broker.pulling import NoPulls, Pull, Pulls
 from aerobee.broker.registration import Registration
 from aerobee.broker.request_modes import RequestModeTable
@@ -34,6 +33,7 @@ from aerobee.broker.routes import FAMILIES
 from aerobee.broker.settings import BrokerSettings
 from aerobee.broker.settings_changes import SettingsChanges
 from aerobee.broker.start import told
+from aerobee.broker.start.hosts import record_host
 from aerobee.broker.start.offsets import lower_offsets
 from aerobee.broker.start.twins import LOOK_INTERVAL_MS, Twins
 from aerobee.broker.tables import Tables
@@ -50,7 +50,6 @@ from aerobee.remoting.net.said import tell_start
 from aerobee.remoting.net.server import Server
 from aerobee.remoting.net.tasks import Tasks
 from aerobee.remoting.record import host_bytes
-from aerobee.remoting.settings import SettingsError
 from aerobee.storage.store import MessageStore
 
 if TYPE_CHECKING:
@@ -142,6 +141,7 @@ class Broker:
         flush_interval_s = self.store.settings.flush_interval_ms / 1000
         self._tasks.every(LOOK_INTERVAL_MS, self.context.twins.look, "twins")
         for interval_s, work, name in (
+            (BEAT_S, self._lateness.beat, "lateness"),
             (SWEEP_INTERVAL_MS / 1000, self.context.holds.sweep, "held pulls"),
             (EXPIRY_INTERVAL_S, self._expire, "expiry"),
             (SAMPLE_INTERVAL_S, self._sample, "samples"),
@@ -316,7 +316,9 @@ class Broker:
         """Make what connections need, from the context."""
         settings, store, context = self.settings, self.store, self.context
         self._pulls = Pulls(context)
+        self._lateness = context.tick.lateness = Lateness(self.live, loop.time)
         self._traffic = Traffic(
+            lateness=self._lateness,
             limits=settings.net_limits,
             dispatcher=Dispatcher(context, FAMILIES, self._tasks.start),
             sends=FastSends(context),
@@ -381,19 +383,3 @@ class Broker:
         servers, self._servers = self._servers, []
         for server in servers:
             await server.close()
-
-
-def record_host(ip: str, port: int) -> tuple[str, int]:
-    """Return a host that fits a record: a name is resolved, records hold addresses only.
-
-    Raises SettingsError for a name that has no address.
-    """
-    try:
-        ipaddress.ip_address(ip)
-    except ValueError:
-        try:
-            ip = str(socket.getaddrinfo(ip, port, type=socket.SOCK_STREAM)[0][4][0])
-        except OSError:
-            message = f"brokerIP1 cannot be {ip!r}: it is no address, and no name that has one"
-            raise SettingsError(message) from None
-    return ip, port

@@ -2,6 +2,7 @@
 
 import asyncio
 import struct
+from time import monotonic
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -12,6 +13,8 @@ from aerobee.broker.envelopes import (
     DECODE_SEND,
     decode_json_send,
 )
+from aerobee.broker.overload.refusing import without_sends
+from aerobee.broker.overload.unread import FULL_READ_BYTES, Unread, watch
 from aerobee.broker.pull_replies import refusal
 from aerobee.broker.pulling import Pull
 from aerobee.broker.stored_message import Stamp
@@ -48,12 +51,13 @@ class BrokerConnection(Connection):
     is decoded again in full and takes the checked path; so this loop never refuses anything.
     """
 
-    __slots__ = ("overdue", "reply_bytes", "stamp", "traffic")
+    __slots__ = ("overdue", "reply_bytes", "stamp", "traffic", "unread")
 
     def __init__(self, traffic: "Traffic") -> None:
         super().__init__(traffic.dispatcher, traffic.limits)
         self.traffic = traffic
         self.reply_bytes = 0  # of the pulls of this turn
+        self.unread: Unread | None = None  # while reads are full
         self.overdue = False  # has waited long enough for room in the log: refuse, do not stall
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -66,6 +70,12 @@ class BrokerConnection(Connection):
         acks: list[bytes] = []
         replies: Frames = []
         self.reply_bytes = 0
+        if (remark := self.traffic.lateness.remark()) is not None:
+            data = self._refuse_sends(data, remark, replies)
+        if len(data) >= FULL_READ_BYTES:
+            self._look_at_unread(len(data))
+        elif self.unread is not None:
+            self.unread = None
         try:
             at = self._serve(data, acks, replies)
             if at < len(data) and not self.closed:
@@ -137,6 +147,26 @@ class BrokerConnection(Connection):
         if at < end_of_data:
             self.put_off(data[at:])
         return end_of_data
+
+    def _refuse_sends(self, data: bytes, remark: str, replies: Frames) -> bytes:
+        """Answer the sends of a read that waited for too long; return the others."""
+        lateness, frame_bytes_max = self.traffic.lateness, self.limits.frame_bytes_max
+        waited_ms = lateness.waited_ms()
+        data, refusals, count = without_sends(data, frame_bytes_max, remark, waited_ms)
+        if count:
+            lateness.refused += count
+            replies += refusals
+        return data
+
+    def _look_at_unread(self, count: int) -> None:
+        """See how long what is read has lain in the socket."""
+        if self.unread is None:
+            sock = self.transport.get_extra_info("socket")
+            if sock is None or sock.fileno() < 0:
+                return
+            self.unread = watch(sock.fileno())
+        wait_ms = self.traffic.lateness.wait_ms
+        self.unread.full_read(count, monotonic(), wait_ms / 1000)
 
     def _fast(
         self,

@@ -53,6 +53,7 @@ NAMES: Final = {
     "aerobee_store_lost_messages": "Messages of queues that lie in such stretches, as far as known",
     "aerobee_name_in_use": "Whether another broker serves under this name, 1 or 0",
     "aerobee_nameservers_registered": "Nameservers that know this broker",
+    "aerobee_late_sends_refused_total": "Sends that waited for longer than they may",
     "aerobee_cold_reads_total": "Reads of what was not in memory, done beside the loop",
     "aerobee_cold_reads_waiting": "Reads that wait for a thread that may wait for the disk",
     "aerobee_cold_read_errors_total": "Reads that the disk answered with an error",

@@ -3,7 +3,8 @@
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from time import monotonic
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -17,8 +18,11 @@ from aerobee.storage.store import MessageStore
 
 if TYPE_CHECKING:
     from aerobee.broker.hold import Holds
+    from aerobee.broker.overload.lateness import Lateness
 
 log = logging.getLogger(__name__)
+
+SLOW_WRITE_S: Final = 0.05  # a write to the log that takes longer is remembered
 
 Acks = list[bytes]
 Frames = list[bytes | memoryview]
@@ -43,6 +47,7 @@ class Tick:
         self.sync = store.settings.flush_mode == "SYNC_FLUSH"
         self.woken: list[TopicQueue] = []  # queues with waiters that got a message; may repeat
         self.holds: Holds | None = None
+        self.lateness: Lateness | None = None
         self._answers: list[tuple[Connection, Frames]] = []
         self._acks: list[tuple[Connection, Acks]] = []
         self._scheduled = False
@@ -69,6 +74,7 @@ class Tick:
 
         False when it could not be written: then it is lost, and `commit` tells those senders.
         """
+        began_s = monotonic()
         try:
             self._log.commit()
         except StoreError as error:
@@ -77,6 +83,8 @@ class Tick:
         except Exception as error:  # noqa: BLE001  no memory, say: the next commit tries again
             self._faults.caught("commit", error)
             return False
+        if (took_s := monotonic() - began_s) > SLOW_WRITE_S and self.lateness is not None:
+            self.lateness.wrote(took_s)
         return True
 
     def commit(self) -> None:

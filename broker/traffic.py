@@ -13,6 +13,7 @@ from aerobee.remoting.net.limits import NetLimits
 if TYPE_CHECKING:
     from aerobee.broker.connection import BrokerConnection
     from aerobee.broker.fast_sends import FastSends
+    from aerobee.broker.overload.lateness import Lateness
     from aerobee.broker.pulling import PullServer
     from aerobee.broker.tick import Tick
 
@@ -87,5 +88,6 @@ class Traffic:
     pulls: "PullServer"
     tick: "Tick"
     stalls: Stalls
+    lateness: "Lateness"
     store_host: bytes  # 8 or 20 bytes, as in a record
     now_ms: Callable[[], int]

@@ -146,6 +146,7 @@ class EmbeddedCluster:
             "namesrv_addr": self.namesrv_addr,
             "store_path_root_dir": self.store_path(index),
             "mapped_file_size_commit_log": SEGMENT_BYTES,
+            "broker_fast_failure_enable": False,  # tests share the loop, and may block it
         }
         broker = Broker(BrokerSettings(**settings | self._broker_settings))
         await broker.start()

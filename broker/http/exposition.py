@@ -119,6 +119,7 @@ def _broker(ctx: Context, snapshot: Snapshot) -> None:
     add("aerobee_cold_reads_total", ctx.cold_reads.begun)
     add("aerobee_cold_reads_waiting", ctx.cold_reads.waiting)
     add("aerobee_cold_read_errors_total", ctx.cold_reads.failed)
+    add("aerobee_late_sends_refused_total", ctx.tick.lateness.refused if ctx.tick.lateness else 0)
     for where, count in ctx.metrics.faults.counts.items():
         add("aerobee_faults_total", count, where=where.replace(" ", "_"))
 

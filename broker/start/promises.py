@@ -81,7 +81,7 @@ HARMLESS: Final = {
     "threads and what waits for them: there is one event loop": """
         ackMessageThreadPoolNums ackThreadPoolQueueCapacity adminBrokerThreadPoolNums
         adminBrokerThreadPoolQueueCapacity batchDispatchRequestThreadPoolNums
-        brokerFastFailureEnable clientCallbackExecutorThreads clientManageThreadPoolNums
+        clientCallbackExecutorThreads clientManageThreadPoolNums
         clientManagerThreadPoolQueueCapacity clientWorkerThreads compactionThreadNum
         consumerManageThreadPoolNums consumerManagerThreadPoolQueueCapacity
         disableCallbackExecutor disableNettyWorkerGroup dispatchCqThreads
@@ -159,7 +159,7 @@ HARMLESS: Final = {
         flushCommitLogTimed flushConsumeQueueLeastPages flushConsumeQueueThoroughInterval
         flushLeastPagesWhenWarmMapedFile logicQueueForceSwapMapInterval logicQueueSwapMapInterval
         logicQueueSwapMapReserveFileNum mappedFileSwapEnable maxAsyncPutMessageRequests
-        maxRecoveryCommitlogFiles osPageCacheBusyTimeOutMills putConsumeQueueDataByFileChannel
+        maxRecoveryCommitlogFiles putConsumeQueueDataByFileChannel
         putMessageTimeout readUnCommitted recheckReputOffsetFromCq transientStorePoolEnable
         transientStorePoolSize wakeCommitWhenPutMessage wakeFlushWhenPutMessage
         warmMapedFileEnable writeWithoutMmap""",

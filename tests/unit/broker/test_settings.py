@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from aerobee.broker.app import record_host
 from aerobee.broker.settings import BrokerSettings, local_address
+from aerobee.broker.start.hosts import record_host
 from aerobee.remoting.net.tls import ClientAuth, TlsMode
 from aerobee.remoting.settings import SettingsError
 from aerobee.storage.settings import DELAY_LEVELS_MS, StoreSettings
