@@ -66,6 +66,9 @@ endif
 bench-peer: $(READY) ## our speed beside RocketMQ's, Redis's and NATS's
 	PYTHONPATH=tests $(BIN)/python -m benchmarks --peers $(ARGS)
 
+bench-cold: $(READY) ## a producer beside groups that catch up from the disk, ours beside RocketMQ
+	PYTHONPATH=tests $(BIN)/python -m benchmarks.cold_backlog $(ARGS)
+
 bench-handover: $(READY) ## what is delivered twice when groups grow and shrink, ours beside RocketMQ
 	PYTHONPATH=tests $(BIN)/python -m benchmarks.handover $(ARGS)
 

@@ -1,0 +1,196 @@
+"""What a producer notices of groups that catch up over a backlog that left the kernel's cache.
+
+    PYTHONPATH=tests python -m benchmarks.cold_backlog [--gib 4] [--seconds 10] [--only Aerobee]
+
+A backlog is stored, the broker is started again and the kernel's cache of its files is dropped.
+Then a producer sends 1 x 64 messages of 1 KiB, first alone, then while four groups read the backlog
+from its begin. Exits with 1 where Aerobee's p99 is more than twice what it is without them.
+"""
+
+import argparse
+import mmap
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from support.interop.raw_remoting import RawClient
+
+from aerobee.storage.cold.residency import resident_bytes
+from benchmarks import compiling
+from benchmarks.brokers import AerobeeTarget, BrokerTarget, RocketMQTarget
+from benchmarks.generator import Measurement, run_marked
+from benchmarks.loads import Bar, Load, Variant
+from benchmarks.target import Cpus, Timing
+
+GROUPS: Final = 4
+QUEUES: Final = 4
+TOPIC: Final = "Backlog"
+P99_MOST: Final = 2.0  # times what it is without groups that catch up
+RECORD_BYTES: Final = 1240  # of a message of 1 KiB, about
+SEND: Final = Load("send", "1 x 64", "send", (), Bar(), outstanding=64)
+_PULL_MESSAGE: Final = 11
+_SUBSCRIPTION: Final = 4  # the pull brings its own
+_UPDATE_AND_CREATE_TOPIC: Final = 17
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One broker's figures: times in microseconds, bytes of the backlog in GiB."""
+
+    name: str
+    alone: Measurement
+    beside: Measurement
+    cold_share: float  # of the log, before the groups began
+    read_gib: float
+
+    @property
+    def p99_ratio(self) -> float:
+        """How much slower the slowest hundredth is beside the groups."""
+        return self.beside.p99_us / self.alone.p99_us
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Measure both brokers and print a table; return the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.cold_backlog", description=__doc__)
+    parser.add_argument("--gib", type=float, default=4.0, help="of backlog (4)")
+    parser.add_argument("--seconds", type=float, default=10.0, help="of each measurement")
+    parser.add_argument("--only", choices=[AerobeeTarget.name, RocketMQTarget.name])
+    parser.add_argument("--dir", type=Path, help="where the stores are while they are measured")
+    parser.add_argument("--group", nargs=2, help=argparse.SUPPRESS)
+    options = parser.parse_args(words)
+    if options.group:
+        return _catch_up(*options.group)
+    usable = sorted(os.sched_getaffinity(0))
+    cpus = Cpus(server=usable[0], generator=usable[-1])
+    os.sched_setaffinity(0, {cpus.generator})
+    rows = []
+    for kind in (AerobeeTarget, RocketMQTarget):
+        if options.only in (None, kind.name):
+            with tempfile.TemporaryDirectory(prefix="cold-", dir=options.dir) as folder:
+                target = kind(Path(folder) / "target", cpus, sync_flush=False)
+                rows.append(_measure(target, options.gib, options.seconds))
+                print(_line(rows[-1]), flush=True)
+    missed = [row for row in rows if row.name == "Aerobee" and row.p99_ratio > P99_MOST]
+    for row in missed:
+        print(f"missed: {row.p99_ratio:.1f}x the p99 without groups (at most {P99_MOST:g}x)")
+    return 1 if missed else 0
+
+
+def _measure(target: BrokerTarget, gib: float, seconds: float) -> Row:
+    live, backlog = Variant(1, QUEUES, tags_first=False), TOPIC
+    try:
+        target.start()
+        _fill(target, backlog, int(gib * (1 << 30) / RECORD_BYTES))
+        target.cluster.stop_broker()
+        target.cluster.start()
+        target.prepare(SEND, live)
+        cold = _drop_cache(target.cluster.store)
+        timing = Timing(2.0, seconds)
+        alone = target.measure(SEND, live, timing)
+        with _groups(target.cluster.broker, target.cpus.generator) as read:
+            beside = target.measure(SEND, live, timing)
+        return Row(target.name, alone, beside, cold, sum(read) / (1 << 30))
+    finally:
+        target.stop()
+
+
+def _fill(target: BrokerTarget, topic: str, messages: int) -> None:
+    """Store the backlog, in batches: it is not measured."""
+    fields = {
+        "topic": topic, "defaultTopic": "TBW102", "readQueueNums": str(QUEUES),
+        "writeQueueNums": str(QUEUES), "perm": "6", "topicFilterType": "SINGLE_TAG",
+        "topicSysFlag": "0", "order": "false",
+    }  # fmt: skip
+    with RawClient(target.cluster.broker) as client:
+        client.call(_UPDATE_AND_CREATE_TOPIC, fields)
+    words = [
+        *("batch", "--topic", topic, "--queues", str(QUEUES), "--outstanding", "8"),
+        *("--batch", "32", "--requests", str(messages // 32), "--warmup", "0", "--seconds", "170"),
+    ]
+    run_marked(target.generator(target.port, words), target.sample)
+
+
+def _drop_cache(store: Path) -> float:
+    """Have the kernel forget the files of a store; return which share of the log it forgot."""
+    os.sync()
+    size = resident = 0
+    for path in sorted(path for path in store.rglob("0*") if path.is_file()):
+        with path.open("rb") as file:
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+            if "commitlog" in path.parts and (length := path.stat().st_size):
+                memory = mmap.mmap(file.fileno(), length, access=mmap.ACCESS_READ)
+                size += length
+                for at in range(0, length, 1 << 20):
+                    resident += resident_bytes(memory, at, min(1 << 20, length - at))
+    return 1 - resident / max(1, size)
+
+
+@contextmanager
+def _groups(address: str, cpu: int) -> Iterator[list[int]]:
+    """Let groups catch up meanwhile; afterwards the list has what each has read, in bytes."""
+    read: list[int] = []
+    command = ["nice", "-n", "19", "taskset", "-c", str(cpu), sys.executable, "-m",
+               "benchmarks.cold_backlog", "--group", address]  # fmt: skip
+    children = [
+        subprocess.Popen([*command, f"Late{number}"], stdout=subprocess.PIPE, text=True)
+        for number in range(GROUPS)
+    ]
+    try:
+        for child in children:
+            assert child.stdout is not None
+            child.stdout.readline()  # it has its first messages
+        yield read
+    finally:
+        for child in children:
+            child.send_signal(signal.SIGTERM)
+        read += [int(child.communicate(timeout=30)[0].strip() or 0) for child in children]
+
+
+def _catch_up(address: str, group: str) -> int:
+    """Read the backlog from its begin, queue after queue in turn, until told to stop."""
+    stopped: list[int] = []
+    signal.signal(signal.SIGTERM, lambda *_: stopped.append(1))
+    offsets, ends, read = [0] * QUEUES, [1] * QUEUES, 0
+    with RawClient(address) as client:
+        while not stopped and any(at < end for at, end in zip(offsets, ends, strict=True)):
+            for queue in range(QUEUES):
+                fields = {
+                    "consumerGroup": group, "topic": TOPIC, "queueId": str(queue),
+                    "queueOffset": str(offsets[queue]), "maxMsgNums": "32",
+                    "sysFlag": str(_SUBSCRIPTION), "commitOffset": "0",
+                    "suspendTimeoutMillis": "0", "subscription": "*", "subVersion": "0",
+                }  # fmt: skip
+                answer = client.call(_PULL_MESSAGE, fields)
+                if answer.code not in (0, 19, 20):
+                    print(f"{group}: {answer.code} {answer.remark}", file=sys.stderr)
+                    return 1
+                offsets[queue] = int(answer.ext["nextBeginOffset"])
+                ends[queue] = int(answer.ext["maxOffset"])
+                if not read:
+                    print("begun", flush=True)
+                read += len(answer.body)
+    print(read)
+    return 0
+
+
+def _line(row: Row) -> str:
+    return (
+        f"{row.name:9} alone {row.alone.per_second:9,.0f}/s p50 {row.alone.p50_us:7,.0f} us"
+        f" p99 {row.alone.p99_us:9,.0f} us | beside {GROUPS} groups {row.beside.per_second:9,.0f}/s"
+        f" p50 {row.beside.p50_us:7,.0f} us p99 {row.beside.p99_us:9,.0f} us"
+        f" | p99 {row.p99_ratio:.2f}x | {row.cold_share:.0%} of the log was cold,"
+        f" {row.read_gib:.2f} GiB read"
+    )
+
+
+if __name__ == "__main__":
+    compiling.load_generator()
+    compiling.sync_counter()
+    sys.exit(main())
