@@ -21,7 +21,7 @@ ifeq ($(wildcard .dev/aerobee/remoting/py.typed),)
 .PHONY: $(READY)
 endif
 
-.PHONY: help setup demo test quick lint types bench bench-peer bench-handover bench-spark interop soak lock clean
+.PHONY: help setup demo test quick lint types bench bench-peer bench-cold bench-handover bench-spark interop soak lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14

@@ -68,6 +68,7 @@ class TwinBrokers:
             broker = await self._exits.enter_async_context(running)
             broker.context.now_ms = broker._traffic.now_ms = lambda: NOW_MS
             broker._fast_traffic.now_ms = broker._traffic.now_ms
+            broker.context.delays._now_ms = broker._traffic.now_ms  # nothing delayed is ever due
             self.brokers.append(broker)
             if compiled == "checked":
                 broker.hooks.add(before_send=lambda event: None)
