@@ -103,10 +103,11 @@ class Troubles:
         process = host.process
         self._ledger.disturb(host.name, "its connections are reset")
         began_s = self._world.loop.time()
-        known = {at.name: at.process for at in self._scenario.brokers if at.up}
+        cut = set()  # who it was connected to
         self._world.trace.note(f"{process.name}: its connections are reset, and it hurries")
         for wire in list(self._world.network.wires):
             if wire.client.process is host.process and self._dice.random() < 0.8:
+                cut.add(wire.server.process)
                 self._world.network.cut(wire)
         await asyncio.sleep(self._dice.choice((0.0, 0.002, 0.01, 0.05)))
         for _ in range(4):
@@ -118,7 +119,7 @@ class Troubles:
         await asyncio.sleep(GREETED_WITHIN_S)
         if host.process is process:
             for broker in self._scenario.brokers:
-                if broker.up and broker.process is known.get(broker.name):
+                if broker.process in cut:
                     self._check_known(host, broker, began_s)
 
     def _check_known(self, host: HostNode, broker: BrokerNode, since_s: float) -> None:
