@@ -103,8 +103,10 @@ def queue_slices(
 def blank_ranges(part: QueueSlice) -> list[QueueRange]:
     """The messages that a broker could not recover: it has put blank entries in their place."""
     blank = part.offsets[part.sizes == BLANK_SIZE]
+    if not len(blank):
+        return []
     runs = np.split(blank, np.flatnonzero(np.diff(blank) > 1) + 1)
-    return [QueueRange(part.key, int(run[0]), int(run[-1]) + 1) for run in runs if len(run)]
+    return [QueueRange(part.key, int(run[0]), int(run[-1]) + 1) for run in runs]
 
 
 def queue_batch(part: QueueSlice, schema: pa.Schema) -> pa.RecordBatch:

@@ -6,8 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from support.exports import go_on, grown, stored, visible
 
+from aerobee.cli.main import main
+from aerobee.cli.program import EXIT_USAGE
 from aerobee.spark import export, exported_files, read_export
 from aerobee.spark.errors import OptionError
 from aerobee.spark.exporter import plan_to
@@ -52,6 +55,16 @@ def test_a_lake_elsewhere_is_refused_by_name(
     ):
         with pytest.raises(OptionError, match=rf"{scheme}:.*local"):
             call()
+    assert list(here.iterdir()) == []
+
+
+@pytest.mark.parametrize("more", [[], ["--dry-run"], ["--overwrite"]])
+def test_command_refuses_a_bucket(tmp_path: Path, here: Path, more: list[str]) -> None:
+    """Before it reads anything, with the code of a wrong call; so does a dry run."""
+    store = grown(tmp_path / "store", 5)
+    args = ["export", "--store", str(store), "--to", "s3://bucket/lake", *more]
+    found = CliRunner().invoke(main, args)
+    assert found.exit_code == EXIT_USAGE and "s3:" in found.stderr and not found.stdout
     assert list(here.iterdir()) == []
 
 
