@@ -163,7 +163,11 @@ def read_stretch(segment: Segment, begin: int, entries: Entries) -> tuple[bytes,
         ends = ends[: len(entries.position)]
     if not len(ends):
         return b"", entries
-    return segment.read(begin, int(ends.max()) - begin), entries
+    data = segment.read(begin, int(ends.max()) - begin)
+    inside = ends <= begin + len(data)
+    if not inside.all():  # of a file that has lost its end
+        entries = take(entries, int(np.argmin(inside)))
+    return data, entries
 
 
 def sound_until(

@@ -2,15 +2,22 @@
 
 import logging
 from collections.abc import Collection, Iterator, Mapping
+from itertools import pairwise
 from pathlib import Path
+from typing import Final
 
 from aerobee.storage.consume_queue import ConsumeQueue
+from aerobee.storage.damage.aside import Aside
+from aerobee.storage.damage.patches import make_blank
+from aerobee.storage.errors import StoreError
 from aerobee.storage.files import Files
-from aerobee.storage.layout import CONSUME_QUEUE, queue_paths
+from aerobee.storage.layout import CONSUME_QUEUE, file_name, queue_paths
 from aerobee.storage.map_pool import MapPool
 from aerobee.storage.settings import StoreSettings
 
 log = logging.getLogger(__name__)
+
+GAP_FILES_MAX: Final = 100  # that are missing in a row; more are no loss but a wrong name
 
 
 class ConsumeQueues:
@@ -24,6 +31,7 @@ class ConsumeQueues:
         self.table: dict[tuple[str, int], ConsumeQueue] = {}
         self._changes: list[ConsumeQueue] = []
         self._pool = MapPool(lambda: files.queue_maps_max)
+        self.damaged: list[ConsumeQueue] = []  # with files that were lost or of another size
 
     def __iter__(self) -> Iterator[ConsumeQueue]:
         return iter(self.table.values())
@@ -33,8 +41,42 @@ class ConsumeQueues:
 
     def load(self, known: Mapping[tuple[str, int], int]) -> None:
         """Find the queues on disk and their ends; below the offsets in `known` all is sound."""
+        bad: list[tuple[ConsumeQueue, StoreError]] = []
         for topic, queue_id, _ in queue_paths(self._settings.root):
-            self.get(topic, queue_id).load(known.get((topic, queue_id), 0))
+            queue = self.get(topic, queue_id)
+            try:
+                queue.load(known.get((topic, queue_id), 0))
+            except StoreError as error:
+                bad.append((queue, error))
+        for queue, reason in bad:
+            self._load_damaged(queue, reason)
+
+    def _load_damaged(self, queue: ConsumeQueue, error: StoreError) -> None:
+        """Set aside a queue's files of another size, and put blank ones where files are missing.
+
+        Where no file of any queue has the size that the settings say, they are what is wrong.
+        """
+        whole = any(
+            span.size == each.file_bytes for each in self.table.values() for span in each.spans()
+        )
+        if not whole:
+            raise error
+        self.damaged.append(queue)
+        if not self._write:
+            return  # it counts as empty
+        log.error("queue_damaged queue=%s reason=%s", queue.directory, error)
+        aside = Aside(self._files, self._settings)
+        for span in queue.spans():
+            if span.size != queue.file_bytes or span.begin % queue.file_bytes:
+                aside.keep_queue_file(span.path, "wrong-size")
+        spans = queue.spans()
+        for before, after in pairwise(spans):
+            if after.begin - before.begin > GAP_FILES_MAX * queue.file_bytes:
+                raise error
+            for begin in range(before.begin + queue.file_bytes, after.begin, queue.file_bytes):
+                path = queue.directory / file_name(begin)
+                make_blank(self._files, path, self._settings.queue_file_entries)
+        queue.load()
 
     @property
     def maps(self) -> int:

@@ -95,7 +95,7 @@ class Recovery:
         self._floor = 0  # the log does not end before
         self._mending_done = False
         self._dispatcher = Dispatcher(
-            segments, queues, settings, table, self._mend_once, write=write
+            files, segments, queues, settings, table, self._mend_once, write=write
         )
         self._note = MendingNote(files, settings.root)
         self._mender = Mender(segments, queues, table, self._search, self._dispatcher)
@@ -111,6 +111,8 @@ class Recovery:
                 self._evidence.progress,
             )  # fmt: skip
             result.begun_at, result.proof = self._begin()
+            if self._evidence.progress is None:
+                self._mend_lacking(Progress(result.begun_at, 0))
             self._replay(result.begun_at)
         self._truncate_queues(result.position)
         for queue in self._queues:
@@ -156,7 +158,10 @@ class Recovery:
         return begin, "log begin"
 
     def _mend_lacking(self, progress: Progress) -> None:
-        """Write queues again that do not have what the progress file says they had."""
+        """Write queues again that do not have what the progress file says they had.
+
+        Without one it says nothing but how far the log is to be looked through.
+        """
         lacking = self._lacking(progress)
         if not lacking or not self._write:
             return
@@ -164,6 +169,7 @@ class Recovery:
         for queue in lacking:
             self.result.mended.add((queue.topic, queue.queue_id))
             self._mender.cut(queue)
+        self._dispatcher.front_lost = set(lacking)
         self._mending_done = True  # a gap that is met now is none that this could mend
         self._mender.run(self._segments.begin, progress.position, lacking)
         self._dispatcher.finish()
@@ -176,11 +182,15 @@ class Recovery:
     def _lacking(self, progress: Progress) -> list[ConsumeQueue]:
         """List the queues that do not have what the progress file says they had."""
         begin = self._segments.begin
-        lacking = []
+        lacking = list(self._queues.damaged)
+        if begin == 0:  # nothing has ever been too old
+            lacking += [queue for queue in self._queues if queue.min_offset > 0]
         for (topic, queue_id), max_offset in progress.queues.items():
             if max_offset == 0:
                 continue
             queue = self._queues.get(topic, queue_id)
+            if queue in lacking:
+                continue
             if queue.max_offset >= max_offset:
                 if max_offset <= queue.min_offset:
                     continue

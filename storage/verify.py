@@ -86,14 +86,14 @@ def store_settings(root: Path, commit_log_dir: Path | None = None) -> StoreSetti
         raise WrongFileSize(
             f"{logs[0].path} has {segment_bytes} bytes, a log file has {SEGMENT_BYTES_MIN} or more"
         )
-    entries = {
+    entries = Counter(
         span.size // ENTRY_BYTES for _, _, path in queue_paths(root) for span in file_spans(path)
-    }
+    )
     return StoreSettings(
         root=root,
         commit_log_dir=commit_log_dir,
         segment_bytes=segment_bytes,
-        queue_file_entries=max(entries, default=300_000) or 300_000,
+        queue_file_entries=max(entries, key=lambda n: (entries[n], n), default=0) or 300_000,
     )
 
 
@@ -130,6 +130,8 @@ class Verifier:
             queue.trim(self._segments.begin)
         report.log_files = len(self._segments.items)
         self._take_known()
+        for queue in self._queues.damaged:
+            self.report.add(f"{queue.directory}: files are missing, or have another size")
         report.begin = report.end = self._segments.begin
         report.queues = len(self._queues)
         self._check_log()

@@ -5,14 +5,16 @@ far as it can be true: not more ahead than the log had room for messages, and no
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import NamedTuple
 
 from aerobee.storage.consume_queue import ConsumeQueue
 from aerobee.storage.consume_queues import ConsumeQueues
 from aerobee.storage.damage.known import MISPLACED
 from aerobee.storage.damage.next_record import sound_record
+from aerobee.storage.damage.patches import Entry, Patches
 from aerobee.storage.damage.spans import Damage, DamageTable
+from aerobee.storage.files import Files
 from aerobee.storage.layout import ENTRY_BYTES
 from aerobee.storage.log_scan import RECORD_BYTES_MIN, Scanned, tags_code
 from aerobee.storage.queue_files import BLANK_SIZE, SCAN_ENTRIES
@@ -37,6 +39,7 @@ class Dispatcher:
 
     def __init__(
         self,
+        files: Files,
         segments: Segments,
         queues: ConsumeQueues,
         settings: StoreSettings,
@@ -54,6 +57,8 @@ class Dispatcher:
         self._by_key: dict[tuple[bytes, int], ConsumeQueue] = {}
         self._begun_again: dict[ConsumeQueue, Scanned] = {}
         self._firsts: dict[ConsumeQueue, int] = {}  # the first offset of each that was looked at
+        self._patches = Patches(files)
+        self.front_lost: Collection[ConsumeQueue] = ()  # queues that may lack their first files
         self.entries = 0
         self.holes: list[Hole] = []
 
@@ -78,9 +83,11 @@ class Dispatcher:
         """Decide what the last records of a queue left open."""
         for queue in list(self._begun_again):
             self._decide(queue, None)
+        self._patches.write()
         if self._write:
             for queue, first in self._firsts.items():
                 self._blank_unwritten(queue, max(first, queue.min_offset))
+            self._patches.write()
 
     def _queue_of(self, record: Scanned) -> ConsumeQueue | None:
         """Find or make the queue of a record; None where its name cannot be one."""
@@ -107,7 +114,9 @@ class Dispatcher:
         if offset < queue.min_offset:
             if offset < 0:
                 self._refuse(record, "less than none")
-            return None  # its file is gone, and so is every entry before it
+            elif self._may_lack_front(queue) and queue.max_offset > queue.min_offset:
+                self._put(queue, record)
+            return None  # elsewhere its file is gone, and so is every entry before it
         if offset < queue.max_offset:
             return self._replace(queue, record)
         if position < queue.end_position() and (
@@ -120,6 +129,9 @@ class Dispatcher:
             self._blank(queue, offset, position)
         self._put(queue, record)
         return None
+
+    def _may_lack_front(self, queue: ConsumeQueue) -> bool:
+        return queue in self.front_lost
 
     def _known_otherwise(self, queue: ConsumeQueue, record: Scanned) -> bool:
         """Whether an entry of another offset points at the record: then its header is damaged."""
@@ -180,7 +192,7 @@ class Dispatcher:
             if bytes(ENTRY_BYTES) in buffer[at : at + count * ENTRY_BYTES]:
                 for lost in range(offset, offset + count):
                     if queue.entry(lost)[1] <= 0:
-                        queue.put(lost, 0, BLANK_SIZE, 0)
+                        self._patches.put(queue, lost, Entry(0, BLANK_SIZE, 0))
                         self.entries += 1
             offset += count
 
@@ -208,7 +220,9 @@ class Dispatcher:
 
     def _room(self, queue: ConsumeQueue, position: int) -> int:
         """Return how many messages the log has room for behind the queue's last one."""
-        begin = max(queue.end_position(), self._segments.begin)
+        begin = queue.end_position()
+        if not self._segments.begin <= begin <= position:  # of an entry that is damaged
+            begin = self._segments.begin
         return (position - begin) // RECORD_BYTES_MIN
 
     def _blank(self, queue: ConsumeQueue, offset: int, position: int) -> None:
@@ -227,8 +241,12 @@ class Dispatcher:
 
     def _put(self, queue: ConsumeQueue, record: Scanned) -> None:
         code = tags_code(record, queue.topic, self._settings.delay_levels_ms)
-        queue.put(record.queue_offset, record.position, record.size, code)
         self.entries += 1
+        if record.queue_offset >= queue.max_offset:
+            queue.put(record.queue_offset, record.position, record.size, code)
+        else:
+            entry = Entry(record.position, record.size, code)
+            self._patches.put(queue, record.queue_offset, entry)
 
     def _refuse(self, record: Scanned, why: str) -> None:
         """Take a record whose header cannot be true for damaged."""

@@ -9,6 +9,7 @@ from typing import Any
 
 from aerobee.remoting.record import Record, decode_record, host_bytes, java_string_hash
 from aerobee.storage.files import Files
+from aerobee.storage.queue_files import BLANK_SIZE
 from aerobee.storage.settings import StoreSettings
 from aerobee.storage.store import MessageStore
 from aerobee.storage.verify import verify
@@ -103,6 +104,8 @@ def read_all(store: MessageStore, topic: str = "orders", queue_id: int = 0) -> l
         if offset in gone:
             continue
         position, size, _ = queue.entry(offset)
+        if size == BLANK_SIZE:
+            continue
         data = store.record_at(position)
         assert data is not None and len(data) == size, f"{topic}-{queue_id} offset {offset}"
         record = decode_record(data)

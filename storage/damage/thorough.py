@@ -1,0 +1,125 @@
+"""Holds every entry of the queues against the whole log: the larger part of a repair."""
+
+from collections.abc import Collection, Iterator
+from itertools import groupby
+from typing import Any, Final
+
+from aerobee.storage.consume_queue import ConsumeQueue
+from aerobee.storage.damage.dispatch import Dispatcher
+from aerobee.storage.damage.mending import record_of
+from aerobee.storage.lives import Lives
+from aerobee.storage.log_scan import SCHEDULE_TOPIC, Scanned, tags_code
+from aerobee.storage.queue_files import BLANK_SIZE
+
+FIRST_ENTRIES: Final = 1000  # of a queue, looked at to learn where its life begins
+
+
+class _Marks:
+    """Which offsets of a queue have their record; a byte each, from the first that has."""
+
+    def __init__(self, begin: int) -> None:
+        self.begin = begin
+        self.seen = bytearray()
+
+    def mark(self, offset: int) -> None:
+        if offset < self.begin:
+            self.seen[:0] = bytes(self.begin - offset)
+            self.begin = offset
+        missing = offset + 1 - self.begin - len(self.seen)
+        if missing > 0:
+            self.seen.extend(bytes(missing))
+        self.seen[offset - self.begin] = 1
+
+    def cut(self, end: int) -> None:
+        del self.seen[max(0, end - self.begin) :]
+
+    def has(self, offset: int) -> bool:
+        return 0 <= offset - self.begin < len(self.seen) and self.seen[offset - self.begin] == 1
+
+    def end(self) -> int:
+        return self.begin + self.seen.rfind(1) + 1
+
+
+class ThoroughDispatcher(Dispatcher):
+    """Takes every record of the log, mends tags too, and knows which entries have no record."""
+
+    def __init__(self, *arguments: Any, **more: Any) -> None:
+        super().__init__(*arguments, **more)
+        self._marks: dict[ConsumeQueue, _Marks] = {}
+        self._founded: dict[ConsumeQueue, tuple[int, int] | None] = {}
+        self._lives = Lives(self._queues)
+        self.expected: Collection[tuple[str, int]] = ()  # queues that a proof names
+
+    def take(self, record: Scanned) -> None:
+        """See that the queue has the entry of a record, to the last bit."""
+        if not record.queued or self._is_over(record):
+            return
+        super().take(record)
+        queue = self._queues.find(record.topic, record.queue_id)
+        offset = record.queue_offset
+        if queue is None or not queue.min_offset <= offset < queue.max_offset:
+            return
+        position, size, code = queue.entry(offset)
+        if (position, size) == (record.position, record.size):
+            self._mark(queue, offset)
+            right = tags_code(record, queue.topic, self._settings.delay_levels_ms)
+            if queue.topic != SCHEDULE_TOPIC and code != right:
+                self._put(queue, record)
+
+    def _put(self, queue: ConsumeQueue, record: Scanned) -> None:
+        super()._put(queue, record)
+        self._mark(queue, record.queue_offset)
+
+    def _may_lack_front(self, queue: ConsumeQueue) -> bool:
+        return True
+
+    def _mark(self, queue: ConsumeQueue, offset: int) -> None:
+        marks = self._marks.setdefault(queue, _Marks(offset))
+        marks.cut(queue.max_offset)  # shorter where a topic was made again
+        marks.mark(offset)
+
+    def _is_over(self, record: Scanned) -> bool:
+        """Whether a record is of a topic's life that has ended: it must not come back."""
+        topic, queue_id = record.topic, record.queue_id
+        queue = self._queues.find(topic, queue_id)
+        if queue is not None and (first := self._first(queue)) is not None:
+            return record.queue_offset >= first[0] and record.position < first[1]
+        if (topic, queue_id) in self.expected or queue in self._marks:
+            return False
+        return self._lives.is_over(topic, queue_id, record.queue_offset, record.position)
+
+    def _first(self, queue: ConsumeQueue) -> tuple[int, int] | None:
+        """Return offset and position of the first entry that has its record, as it was found."""
+        if queue not in self._founded:
+            self._founded[queue] = None
+            for offset in range(
+                queue.min_offset, min(queue.max_offset, queue.min_offset + FIRST_ENTRIES)
+            ):
+                position, size, _ = queue.entry(offset)
+                if size != BLANK_SIZE and record_of(self._segments, queue, offset, position, size):
+                    self._founded[queue] = (offset, position)
+                    break
+        return self._founded[queue]
+
+    def unfounded(self, queue: ConsumeQueue) -> Iterator[tuple[int, int]]:
+        """Yield the runs of offsets, as first and last, whose entries name no record."""
+        marks, begin = self._marks.get(queue), self._segments.begin
+        without = (
+            offset
+            for offset in range(queue.min_offset, queue.max_offset)
+            if (marks is None or not marks.has(offset)) and _names(queue.entry(offset), begin)
+        )
+        for _, run in groupby(enumerate(without), lambda pair: pair[1] - pair[0]):
+            offsets = [offset for _, offset in run]
+            yield offsets[0], offsets[-1]
+
+    def end_of(self, queue: ConsumeQueue) -> int:
+        """Return one past the last offset that has a record, the queue's first one without any."""
+        marks = self._marks.get(queue)
+        return marks.end() if marks is not None else queue.min_offset
+
+
+def _names(entry: tuple[int, int, int], begin: int) -> bool:
+    """Whether an entry is no blank, and not older than the log."""
+    position, size, _ = entry
+    return size != BLANK_SIZE and not 0 <= position < begin

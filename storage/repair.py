@@ -1,0 +1,121 @@
+"""Mends a store at rest: `python -m aerobee.storage.repair STORE`, and `--write` to do it.
+
+Without `--write` nothing is changed: it says what it would do. With it, and with the broker
+stopped, what cannot be read of the log is copied to `damaged/`, filled with something that
+RocketMQ 5.5 and Aerobee step over, and every queue is brought into line with the log, record by
+record. Messages that can be read stay where they are, byte for byte, and keep their offsets.
+
+Exit codes: 0 clean, or mended; 1 there is something to mend, or was not mended; 2 the store cannot
+be read, or is in use.
+"""
+
+import argparse
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from aerobee.storage.damage.repairing import Repaired, Repairer
+from aerobee.storage.errors import StoreError
+from aerobee.storage.layout import log_files
+from aerobee.storage.settings import StoreSettings
+from aerobee.storage.verify import lines, store_settings, verify
+
+EXAMPLES = """examples:
+  python -m aerobee.storage.repair /data/store            what would be done; nothing is changed
+  python -m aerobee.storage.repair --write /data/store    do it; the broker is stopped
+
+Exit codes: 0 clean or mended, 1 something to mend is left, 2 the store cannot be read or is in use.
+Restore lost files from a copy first, if there is one: what is put back needs no mending. Read time
+is that of the whole log, about a gigabyte of 1 KiB messages in ten seconds.
+"""
+
+
+def repair(settings: StoreSettings) -> Repaired:
+    """Mend a store that nobody uses; see Repairer."""
+    return Repairer(settings).run()
+
+
+def told(result: Repaired) -> Iterator[str]:
+    """Describe what a repair has done."""
+    for span in result.spans:
+        lost = ", ".join(f"{t}-{q} offset {a} to {b}" for t, q, a, b in span.queues)
+        yield (
+            f"bytes {span.begin} to {span.end} ({span.reason}) filled; lost: {lost or 'unknown'};"
+            f" kept in {span.set_aside or 'nothing, they were zeros'}"
+        )
+    for span in result.unfilled:
+        yield f"bytes {span.begin} to {span.end} are too few to be filled: our broker skips them"
+    yield (
+        f"{result.records} records, the log ends at {result.end}; queue entries:"
+        f" {result.entries_written} written, {result.entries_blanked} blanked,"
+        f" {result.entries_cut} cut off"
+    )
+
+
+def _repair_with_bar(settings: StoreSettings) -> Repaired:
+    """Repair with a progress bar that appears after two seconds."""
+    from rich.console import Console
+    from rich.progress import Progress as Bar
+
+    total = sum(span.size for span in log_files(settings.root, settings.commit_log_dir))
+    with Bar(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("mending the store", total=total, visible=False)
+        began = time.monotonic()
+
+        def show(done: int) -> None:
+            bar.update(task, completed=done, visible=time.monotonic() - began > 2)
+
+        return Repairer(settings, progress=show).run()
+
+
+def _act(settings: StoreSettings) -> int:
+    tty = sys.stderr.isatty()
+    for line in told(_repair_with_bar(settings) if tty else repair(settings)):
+        print(line)
+    report = verify(settings)
+    for line in lines(report):
+        print(line)
+    return 1 if report.problem_count else 0
+
+
+def _look(settings: StoreSettings) -> int:
+    report = verify(settings)
+    for line in lines(report):
+        print(line)
+    if not report.problem_count:
+        print("nothing to mend")
+        return 0
+    print(
+        "with --write: bytes that are no records are copied to damaged/ and filled, missing and"
+        " short files get their size, entries of queues are written, blanked or cut off as the log"
+        " says; nothing has been changed"
+    )
+    return 1
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run from a command line."""
+    parser = argparse.ArgumentParser(
+        prog="python -m aerobee.storage.repair",
+        description="Mend a store at rest: set aside what cannot be read, bring queues into line.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("store", type=Path, help="storePathRootDir")
+    parser.add_argument("--commit-log", type=Path, help="storePathCommitLog, if it lies elsewhere")
+    parser.add_argument("--write", action="store_true", help="do it, instead of saying what")
+    options = parser.parse_args(arguments)
+    if not log_files(options.store, options.commit_log) and not options.store.is_dir():
+        print(f"{options.store} is no store: there is no such directory", file=sys.stderr)
+        return 2
+    try:
+        settings = store_settings(options.store, options.commit_log)
+        return _act(settings) if options.write else _look(settings)
+    except (StoreError, OSError) as error:
+        print(error, file=sys.stderr)
+        return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())
