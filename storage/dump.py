@@ -15,12 +15,14 @@ from typing import Final
 from aerobee.remoting.errors import CorruptRecord
 from aerobee.remoting.record import BLANK, BLANK_MAGIC, Record, decode_record, parse_properties
 from aerobee.storage.checkpoint import read_checkpoint
+from aerobee.storage.damage.spans import decode_damage
 from aerobee.storage.delay_notes import decode_page
 from aerobee.storage.files import Files
 from aerobee.storage.layout import (
     ABORT,
     CHECKPOINT,
     CONFIG,
+    DAMAGE,
     DELAYED,
     ENTRY_BYTES,
     LOCK,
@@ -51,6 +53,7 @@ def dump(path: Path) -> Iterator[str]:
         PROGRESS: _dump_progress,
         WRITTEN: _dump_marker,
         DELAYED: _dump_delayed,
+        DAMAGE: _dump_damage,
         ABORT: _dump_text,
         LOCK: _dump_text,
     }
@@ -60,7 +63,7 @@ def dump(path: Path) -> Iterator[str]:
         return _dump_json(path)
     raise NotAStoreFile(
         f"{path} is no file of a store: expected a name of 20 digits, {CHECKPOINT}, {PROGRESS},"
-        f" {WRITTEN}, {DELAYED}, {ABORT}, {LOCK}, or a file of {CONFIG}/"
+        f" {WRITTEN}, {DELAYED}, {DAMAGE}, {ABORT}, {LOCK}, or a file of {CONFIG}/"
     )
 
 
@@ -193,6 +196,16 @@ def _dump_delayed(path: Path) -> Iterator[str]:
         yield f"deliveries before {note.position}:"
         for level, offset in sorted(note.offsets.items()):
             yield f"    level {level} next offset {offset}"
+
+
+def _dump_damage(path: Path) -> Iterator[str]:
+    spans = decode_damage(path.read_bytes())
+    if not spans:
+        raise CorruptRecord("wrong length or checksum; the next start will search again")
+    for span in spans:
+        yield f"{span.begin} to {span.end}: {span.reason}, kept in {span.set_aside or 'its place'}"
+        for topic, queue_id, first, last in span.queues:
+            yield f"    {topic}-{queue_id} offset {first} to {last} lost"
 
 
 def _dump_text(path: Path) -> Iterator[str]:

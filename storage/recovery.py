@@ -252,7 +252,10 @@ class Recovery:
         self._mending_done |= begin == self._segments.begin
         dispatcher, result = self._dispatcher, self.result
         begin, records = self._check_in_bulk(begin)
-        walk = LogWalk(self._segments, begin, self._table, self._search, self._floor)
+        walk = LogWalk(
+            self._segments, begin, self._table, self._search, self._floor,
+            torn=result.proof == WRITTEN,  # behind the note nothing was acknowledged
+        )  # fmt: skip
         for record in walk:
             records += 1
             dispatcher.take(record)

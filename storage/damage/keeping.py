@@ -108,4 +108,7 @@ class Keeper:
     def forget_before(self, position: int) -> None:
         """Drop the damage that lies before the log's begin."""
         if self._table.drop_before(position):
-            write_damage(self._files, self._settings.root, self._table)
+            try:
+                write_damage(self._files, self._settings.root, self._table)
+            except OSError as error:  # the next start drops it again
+                log.warning("log_damage_not_noted error=%s", error)

@@ -47,16 +47,25 @@ class LogWalk:
     """Iterate once; afterwards `end` is where the log ends and `reason` says why there.
 
     The log ends where nothing sound follows, but not before `floor`, up to which a proof says that
-    there were records. Spans that are met are added to the table.
+    there were records. Spans that are met are added to the table. `torn` says that what follows an
+    unsound record is the rest of a commit that was cut short, and ends the log there.
     """
 
     def __init__(
-        self, segments: Segments, begin: int, table: DamageTable, search: NextRecord, floor: int
+        self,
+        segments: Segments,
+        begin: int,
+        table: DamageTable,
+        search: NextRecord,
+        floor: int,
+        *,
+        torn: bool = False,
     ) -> None:
         self._segments = segments
         self._table = table
         self._search = search
         self._floor = floor
+        self._torn = torn
         self._last: Scanned | None = None
         self.end = begin
         self.reason = "the files end"
@@ -84,7 +93,8 @@ class LogWalk:
         known = self._table.at(stop)
         if known is not None and sound_record(self._segments, known.end) is not None:
             return known.end
-        found = self._search.find(stop, self._last.store_timestamp if self._last else None)
+        newest_ms = self._last.store_timestamp if self._last is not None else None
+        found = None if self._torn else self._search.find(stop, newest_ms)
         end = max(self._floor, known.end if known is not None else 0)
         if found is not None:
             end = found.position

@@ -10,6 +10,7 @@ import pytest
 from support.logs import append, bodies, lost, opened, other_problems, read_all, send, settle, small
 
 from aerobee.remoting.record import BLANK
+from aerobee.storage.dump import dump
 from aerobee.storage.files import Files
 from aerobee.storage.log_scan import HEAD
 from aerobee.storage.reading import ReadStatus
@@ -292,6 +293,8 @@ def test_damage_goes_with_its_file(tmp_path: Path) -> None:
     store._keeper.forget_before(store.segments.begin)
     assert [span.begin // SEGMENT for span in store.damage] == [2]
     store.close()
+    (line, *_) = dump(tmp_path / "aerobee.damage")
+    assert line.startswith(f"{2 * SEGMENT} to ") and "kept in" in line
     store = opened(settings_of(tmp_path))
     assert [span.begin // SEGMENT for span in store.damage] == [2]
     store.close()
@@ -315,6 +318,25 @@ def test_a_store_that_is_only_read_has_the_same_damage(tmp_path: Path) -> None:
     store.close()
     after = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.is_file()}
     assert before == after
+
+
+def test_a_commit_that_was_cut_short_is_no_damage(tmp_path: Path) -> None:
+    """A kill leaves the later half of a copy, too; nobody was answered, so the log ends before."""
+    store = opened(settings_of(tmp_path))
+    send(store, "t", body=b"0000")
+    note = (tmp_path / "aerobee.written").read_bytes()
+    first = append(store, "t", body=b"0001")
+    append(store, "t", body=b"0002")
+    store.commit_log.commit()
+    store.abandon()
+    (tmp_path / "aerobee.written").write_bytes(note)
+    edit(log_file(tmp_path, 0), first, bytes(60))
+    store = opened(settings_of(tmp_path))
+    assert store.recovered.proof == "written"
+    assert store.damage == () and kept(store) == [0]
+    assert store.commit_log.position == first
+    store.close()
+    assert not verify(settings_of(tmp_path)).problems
 
 
 def test_appending_goes_on_over_spans(tmp_path: Path) -> None:
