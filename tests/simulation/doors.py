@@ -12,7 +12,6 @@ import random
 import sys
 import time
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 from random import Random
 from types import SimpleNamespace
@@ -20,6 +19,7 @@ from typing import Any, Final
 from unittest.mock import patch
 
 from aerobee.storage.files import Files
+from aerobee.storage.settings import StoreSettings
 from aerobee.storage.store import MessageStore
 from simulation.loop import VirtualLoop
 from simulation.network import Network
@@ -67,13 +67,20 @@ def closed(loop: VirtualLoop, network: Network, dice: Random) -> Iterator[None]:
             ("aerobee.remoting.command._opaques", itertools.count(1)),
             ("aerobee.remoting.net.server.open_listener", network.open_listener),
             ("aerobee.broker.app.gc", quiet),
-            ("aerobee.broker.app.MessageStore", partial(MessageStore, files=KeptByTheKernel())),
+            ("aerobee.broker.app.MessageStore", _store),
         ):
             doors.enter_context(patch(target, replacement))
         try:
             yield
         finally:
             random.setstate(state)
+
+
+def _store(settings: StoreSettings) -> MessageStore:
+    """Make a store above the disk of the process that wants it, or above one that keeps all."""
+    process = PROCESS.get()
+    files = process.files if process is not None else None
+    return MessageStore(settings, files or KeptByTheKernel())
 
 
 def _clocks(loop: VirtualLoop) -> dict[str, Callable[[], float]]:

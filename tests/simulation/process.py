@@ -12,6 +12,7 @@ from contextvars import ContextVar, copy_context
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
+    from aerobee.storage.files import Files
     from simulation.transports import End
 
 T = TypeVar("T")
@@ -40,6 +41,7 @@ class Process:
         self.frozen: list[asyncio.Handle] | None = None  # what waits for its thaw, see the loop
         self.thaws_s = 0.0
         self.ends: dict[End, None] = {}  # its side of each connection, in the order they were made
+        self.files: Files | None = None  # its door to a simulated disk, if it has one
         self.tasks: weakref.WeakSet[asyncio.Task[Any]] = weakref.WeakSet()
         self.context = copy_context()
         self.context.run(PROCESS.set, self)
@@ -58,7 +60,7 @@ class Process:
         task = self.spawn(work, name)
         either: list[asyncio.Future[Any]] = [task, self._died]
         await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-        if not task.done():
+        if not task.done() or not self.alive:
             raise ProcessDied(f"{self.name} died during {name}")
         return await task
 

@@ -19,6 +19,7 @@ from aerobee.client import ClientSettings
 from aerobee.remoting.errors import AerobeeError
 from simulation import ledger as book
 from simulation.clients import HostNode, ProducerNode, unless_killed
+from simulation.disk.broker import DiskBrokerNode
 from simulation.java_member import JavaMember
 from simulation.ledger import Group, Ledger, Place, Violation
 from simulation.members import LiteMember, Member, OrderlyMember, PushMember
@@ -98,9 +99,7 @@ class Scenario:
         ]
         self.namesrv = ";".join(node.address for node in namesrvs)
         self.brokers = [
-            BrokerNode(
-                world, ledger, f"broker-{letter}", f"10.0.1.{at + 1}", self.namesrv, plan.flush
-            )
+            self._make_broker(f"broker-{letter}", f"10.0.1.{at + 1}")
             for at, letter in enumerate("ab"[: plan.brokers])
         ]
         self.servers: list[ServerNode] = [*namesrvs, *self.brokers]
@@ -113,6 +112,13 @@ class Scenario:
             )
         self.hosts = self._make_hosts()
         self.producers = [self._make_producer(number) for number in range(plan.producers)]
+
+    def _make_broker(self, name: str, ip: str) -> BrokerNode:
+        """Make a broker, with a disk of its own that may fail if the plan says so."""
+        world, flush = self.world, self.plan.flush
+        if not self.plan.disk:
+            return BrokerNode(world, self.ledger, name, ip, self.namesrv, flush)
+        return DiskBrokerNode(world, self.ledger, name, ip, self.namesrv, flush)
 
     def _make_hosts(self) -> list[HostNode]:
         """Make a process for every member, or for each number one that is in all groups."""
@@ -223,8 +229,7 @@ class Scenario:
         world = self.world
         world.network.heal()
         for server in self.servers:
-            if not server.up:
-                await server.start()
+            await server.heal()
         for host in self.hosts:
             for member in host.members:
                 member.failing = member.too_long = 0.0
@@ -234,6 +239,9 @@ class Scenario:
                 host, member = next((each for each in mine if each[0].up), mine[0])
                 await (host.come_back(member) if host.up else host.start())
         sent = [await producer.finish(60.0) for producer in self.producers]
+        for broker in self.brokers:
+            if isinstance(broker, DiskBrokerNode):
+                broker.check_end()
         await world.until(self._all_handled, CONSUMED_WITHIN_S)
         await asyncio.sleep(SETTLED_AFTER_S)
         if not all(sent):

@@ -2,6 +2,7 @@
 
 import asyncio
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any, Final, Literal
 
 from aerobee.broker.app import Broker
@@ -20,7 +21,12 @@ Flush = Literal["ASYNC_FLUSH", "SYNC_FLUSH"]
 
 
 class ServerNode(ABC):
-    """One server that has an address and a folder for good, and a process while it runs."""
+    """One server that has an address and a folder for good, and a process while it runs.
+
+    `equip` gives a process what its code does not make itself.
+    """
+
+    equip: Callable[[Process], None] | None = None
 
     def __init__(self, world: World, name: str, ip: str) -> None:
         self.world = world
@@ -38,8 +44,15 @@ class ServerNode(ABC):
         """Begin a life; serving on return."""
         self.lives += 1
         self.process = process = self.world.process(f"{self.name}.{self.lives}", self.ip)
+        if self.equip is not None:
+            self.equip(process)
         self.world.trace.note(f"{process} starts")
         await process.call(self._serve(), "start")
+
+    async def heal(self) -> None:
+        """See to it that it runs, and takes what is sent to it."""
+        if not self.up:
+            await self.start()
 
     async def stop(self) -> None:
         """End as an operator would end it."""

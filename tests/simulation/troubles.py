@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from aerobee.client import Message
 from simulation.clients import HostNode, unless_killed
+from simulation.disk.troubles import DiskTroubles
 from simulation.ledger import Kind
 from simulation.plan import Trouble
 from simulation.servers import BrokerNode, NamesrvNode, ServerNode
@@ -46,6 +47,8 @@ class Troubles:
             Trouble.MOVES: self._move_broker,
         }
         self._ways = [ways[each] for each in Trouble if each in scenario.plan.troubles & set(ways)]
+        if scenario.plan.disk:
+            self._ways += DiskTroubles(self, scenario).ways
 
     async def run(self) -> None:
         """Make trouble until the time is over, and end it."""
@@ -63,7 +66,7 @@ class Troubles:
             down_s = self._dice.uniform(*DOWN_S)
             self._disturb(node, "died", down_s)
             await node.die(self._dice.choice((0.0, 0.0, down_s)))
-            await self._return(node, down_s)
+            await self.bring_back(node, down_s)
 
     async def _restart_broker(self) -> None:
         node = self._dice.choice(self._scenario.brokers)
@@ -71,7 +74,7 @@ class Troubles:
             down_s = self._dice.uniform(*DOWN_S)
             self._disturb(node, "restarted", down_s + 10)
             await unless_killed(node.stop())
-            await self._return(node, down_s)
+            await self.bring_back(node, down_s)
 
     async def _move_broker(self) -> None:
         node = self._dice.choice(self._scenario.brokers)
@@ -80,7 +83,7 @@ class Troubles:
             self._disturb(node, "moved", down_s + 10)
             await unless_killed(node.stop())
             node.move()
-            await self._return(node, down_s)
+            await self.bring_back(node, down_s)
 
     async def _bounce(self) -> None:
         """Let one member of a process leave in the middle of that, and the others stay."""
@@ -139,9 +142,10 @@ class Troubles:
         node = self._dice.choice(nodes)
         if node.up:
             node.kill()
-            await self._return(node, self._dice.uniform(*DOWN_S))
+            await self.bring_back(node, self._dice.uniform(*DOWN_S))
 
-    async def _return(self, node: ServerNode, after_s: float) -> None:
+    async def bring_back(self, node: ServerNode, after_s: float) -> None:
+        """Start a server again after a while."""
         await asyncio.sleep(after_s)
         await node.start()
 

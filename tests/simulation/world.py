@@ -8,6 +8,8 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final, TypeVar
 
+from simulation.disk.loop_clock import Clocks
+from simulation.disk.machine import Died
 from simulation.doors import closed
 from simulation.loop import VirtualLoop
 from simulation.network import Network
@@ -50,6 +52,7 @@ class World:
         self.trace = Trace(self.loop.time, echo)
         self.network = Network(self.loop, Random(f"network {seed}"), self.trace)
         self.unexpected: list[str] = []
+        self.clocks = Clocks()  # of simulated disks
         self._over = False
         self._processes: list[Process] = []
         self._dead_tasks: list[asyncio.Task[Any]] = []  # or asyncio complains of their ends
@@ -59,7 +62,8 @@ class World:
         errors = UnexpectedErrors(self._note_unexpected)
         aerobee = logging.getLogger("aerobee")
         self.loop.set_exception_handler(self._failed)
-        with closed(self.loop, self.network, Random(f"doors {self.seed}")), _heard(aerobee, errors):
+        doors = closed(self.loop, self.network, Random(f"doors {self.seed}"))
+        with doors, self.clocks.running(), _heard(aerobee, errors):
             try:
                 return self.loop.run_until_complete(scenario)
             finally:
@@ -97,7 +101,8 @@ class World:
         self.unexpected.append(what)
 
     def _failed(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        self._note_unexpected(f"{context.get('message')}: {context.get('exception')!r}")
+        if not isinstance(context.get("exception"), Died):  # that is how a disk ends a process
+            self._note_unexpected(f"{context.get('message')}: {context.get('exception')!r}")
 
     async def _bury(self) -> None:
         """End what is left of every process, unseen by any other and unheard."""

@@ -7,7 +7,8 @@ import pytest
 
 TESTS: Final = Path(__file__).parents[1]
 
-# each starts Java of its own, many servers one after the other, or a build; the slowest first
+# each starts Java of its own, many servers one after the other, a build, or many simulated runs;
+# the slowest first
 SLOWEST: Final = (
     "crash/test_kill_export.py",
     "spark/test_cluster.py",
@@ -15,6 +16,8 @@ SLOWEST: Final = (
     "spark/test_kill_sink.py",
     "spark/test_without_java.py",
     "packaging/test_distributions.py",
+    "simulation/test_seeds.py",
+    "simulation/disk/test_disk_seeds.py",
     "simulation/test_replay.py",
     "crash/test_export_storm.py",
     "crash/test_kill_broker.py",

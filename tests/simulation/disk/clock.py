@@ -49,11 +49,16 @@ class Clock:
         """Let nothing happen of what was to come: the machine is off."""
         self._events.clear()
 
+    @staticmethod
+    def readable(fds: Sequence[int]) -> list[int]:
+        """Return which file numbers are readable."""
+        return wait_readable(fds, 0)
+
     def wait_readable(self, fds: Sequence[int], timeout_s: float) -> list[int]:
         """Wait as the product's `wait_readable` does, in virtual time."""
         ends_s = self.now_s + max(0.0, timeout_s)
         while True:
-            if ready := wait_readable(fds, 0):
+            if ready := self.readable(fds):
                 return ready
             if not self._events or self._events[0][0] > ends_s:
                 self.now_s = max(self.now_s, ends_s)

@@ -4,6 +4,7 @@ Every operation may be the last of its process, and may fail as the weather has 
 """
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -25,6 +26,7 @@ class Door(Files):
         self.machine = machine
         self.dead = False
         self.aio: SimulatedKernel | None = None
+        self.on_death: Callable[[], object] = lambda: None
         self._open: dict[int, tuple[Inode, str]] = {}
 
     # --- what may happen at each operation ---
@@ -51,6 +53,7 @@ class Door(Files):
         """End the process here."""
         self.dead = True
         self.machine.note("    the process dies")
+        self.on_death()
         raise Died
 
     def bury(self) -> None:

@@ -4,13 +4,16 @@ import contextlib
 import os
 import sys
 import time
-from collections.abc import Iterator
-from typing import Any, Final
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final, TypeAlias
 from unittest.mock import patch
 
 from aerobee.storage.files import wait_readable
 from simulation.disk.clock import Clock
 
+REAL_MONOTONIC: Final = time.monotonic  # a run may have replaced them in their module
+REAL_TIME: Final = time.time
+Wait: TypeAlias = Callable[[Sequence[int], float], list[int]]
 PACKAGE: Final = "aerobee.storage."
 
 
@@ -30,18 +33,25 @@ class VirtualTime:
 @contextlib.contextmanager
 def virtual(clock: Clock) -> Iterator[None]:
     """Let the store's code see the time of `clock`, wait in it, and have a fixed process id."""
-    instead: dict[object, object] = {
-        time: VirtualTime(clock),
-        wait_readable: clock.wait_readable,
-    }
+    instead: dict[object, object] = {time: VirtualTime(clock)}
     with contextlib.ExitStack() as doors:
-        for name in sorted(key for key in sys.modules if key.startswith(PACKAGE)):
-            _replace_names(doors, sys.modules[name], instead)
-        real = {time.monotonic: clock.monotonic, time.time: clock.time}
-        for name in sorted(key for key in sys.modules if key.startswith(PACKAGE)):
-            _replace_defaults(doors, sys.modules[name], real)
+        for module in _modules():
+            _replace_names(doors, module, instead)
+        waiting_in(doors, clock, clock.wait_readable)
         doors.enter_context(patch.object(os, "getpid", lambda: 4711))
         yield
+
+
+def waiting_in(doors: contextlib.ExitStack, clock: Clock, wait: Wait) -> None:
+    """Let the store's code wait in the time of `clock`, and tell time by it."""
+    clocks = {REAL_MONOTONIC: clock.monotonic, REAL_TIME: clock.time}
+    for module in _modules():
+        _replace_names(doors, module, {wait_readable: wait})
+        _replace_defaults(doors, module, clocks)
+
+
+def _modules() -> list[Any]:
+    return [sys.modules[name] for name in sorted(sys.modules) if name.startswith(PACKAGE)]
 
 
 def _replace_names(doors: contextlib.ExitStack, module: Any, instead: dict[object, object]) -> None:

@@ -41,7 +41,7 @@ class SimulatedJobs:
         self._waiting.append((job, token))
         machine = self._door.machine
         delay_s = machine.dice.uniform(*JOB_S)
-        if machine.clock.now_s < machine.weather.slow_until_s:
+        if machine.clock.monotonic() < machine.weather.slow_until_s:
             delay_s += machine.weather.sync_takes_s()
         machine.clock.after(delay_s, self._work)
 

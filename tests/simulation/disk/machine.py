@@ -3,7 +3,6 @@
 import contextlib
 import hashlib
 import os
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
 from random import Random
@@ -54,7 +53,7 @@ class Machine:
         """Enter a line into the trace."""
         self._hash.update(line.encode())
         if self._echo is not None:
-            self._echo(f"{self.clock.now_s:10.4f} {self.operations:6d} {line}")
+            self._echo(f"{self.clock.monotonic():10.4f} {self.operations:6d} {line}")
 
     def digest(self) -> str:
         """Return what two runs have in common only if all their operations are the same."""
@@ -113,12 +112,16 @@ class Machine:
         self.boot += 1
         self.clock.forget()
         before, self._inodes = self._inodes, []
+        live = list(self.top.walk())
         share = self.dice.choice((0.0, 1.0, self.dice.random(), self.dice.random()))
         if self.journaled and self.dice.random() < 0.3:
             self.sync_names()
         self._lose_names(self.top)
-        shutil.rmtree(self.root)
-        self.root.mkdir()
+        for path, node in reversed(live):
+            with contextlib.suppress(OSError):  # a folder has files that are none of ours
+                (self.root / path).rmdir() if isinstance(node, Folder) else (
+                    self.root / path
+                ).unlink()
         self._restore(self.top, self.root, share)
         for inode in before:
             os.close(inode.fd)
@@ -135,7 +138,7 @@ class Machine:
         for name in sorted(folder.entries):
             node, path = folder.entries[name], at / name
             if isinstance(node, Folder):
-                path.mkdir()
+                path.mkdir(exist_ok=True)
                 self._restore(node, path, share)
                 continue
             data = node.after_power_loss(self.dice, share)

@@ -1,0 +1,180 @@
+"""A broker of the simulated cluster whose store lies on a disk that forgets and fails."""
+
+import asyncio
+import contextlib
+from collections import Counter
+from random import Random
+from typing import Final
+
+from aerobee.remoting.record import decode_record, find_property
+from aerobee.storage.consume_queue import ConsumeQueue
+from aerobee.storage.delay_progress import DELIVERED_PROPERTY
+from aerobee.storage.errors import StoreError
+from aerobee.storage.lock import _held
+from simulation.disk.door import Door
+from simulation.disk.kernel import SimulatedKernel
+from simulation.disk.machine import Died, Machine
+from simulation.ledger import Kind, Ledger, Place
+from simulation.process import Process, ProcessDied
+from simulation.servers import BrokerNode, Flush
+from simulation.world import World
+
+STARTS_MAX: Final = 20
+
+
+class DiskBrokerNode(BrokerNode):
+    """A broker on a machine of its own, which may lose its power."""
+
+    def __init__(
+        self,
+        world: World,
+        ledger: Ledger,
+        name: str,
+        ip: str,
+        namesrv: str,
+        flush: Flush,
+    ) -> None:
+        super().__init__(world, ledger, name, ip, namesrv, flush)
+        self.machine = Machine(
+            world.folder / name, f"{world.seed} {name}", world.clocks.make(world.loop)
+        )
+        self.dice = Random(f"disk of {name} {world.seed}")
+        self._kernel: SimulatedKernel | None = None
+        self._flush = flush
+        self._promised: set[bytes] = set()  # what has to outlive a loss of power
+        self.lost_power = False  # ever
+
+    async def start(self) -> None:
+        """Begin a life; again where the disk ends it before it serves."""
+        for _ in range(STARTS_MAX):
+            try:
+                await super().start()
+            except (ProcessDied, StoreError, OSError) as error:
+                self.world.trace.note(f"{self.name} does not start: {type(error).__name__}")
+                self.kill()
+                self.machine.weather.clear_up()
+                self.machine.fuse = -1
+                await asyncio.sleep(1.0)
+            else:
+                break
+        self._ledger.disturb(self.name, "is back", order=True)
+        if self.lost_power:
+            self.forgive_what_was_lost()
+
+    async def heal(self) -> None:
+        """Let the disk be well; a broker that takes nothing more is started again."""
+        self.machine.weather.clear_up()
+        self.machine.fuse = -1
+        if self.up and self.broker.store.commit_log.refusal is not None:
+            self._ledger.disturb(self.name, "its disk has failed", order=True)
+            await self.stop()
+        await super().heal()
+
+    def equip(self, process: Process) -> None:
+        """Give a process its door to the disk."""
+        door = Door(self.machine)
+        self._kernel = SimulatedKernel(door)
+        door.on_death = lambda: self._died(process)
+        process.files = door
+
+    def _died(self, process: Process) -> None:
+        """The fuse has burnt down within an operation of the process: nothing more of it runs."""
+        self._ledger.forget_commits(self.name)
+        self._ledger.disturb(self.name, "died at a step of the disk", order=True)
+        if self.process is process:
+            self.process = None
+        self.world.kill(process)
+        self.world.loop.call_soon(self._bury, process)
+
+    def _bury(self, process: Process) -> None:
+        """Let go of what a dead process had open."""
+        door, kernel = process.files, self._kernel
+        assert isinstance(door, Door)
+        self._note_promises()
+        door.dead = True
+        with contextlib.suppress(Died, AttributeError):  # it may have died before it had a store
+            process.context.copy().run(self.broker.store.abandon)
+        _held.discard(self.machine.root.resolve())
+        if kernel is not None:
+            kernel.bury()
+        door.bury()
+
+    def kill(self, *, silent_s: float = 0.0) -> None:
+        """End it as kill -9 does."""
+        process, self.process = self.process, None
+        if process is not None:
+            self.world.kill(process, silent_s=silent_s)
+            self._bury(process)
+
+    def lose_power(self) -> None:
+        """End the machine, and the broker on it; what was not synced may be gone."""
+        self._ledger.forget_commits(self.name)
+        self.kill()
+        self.machine.lose_power()
+        self.machine.weather.clear_up()
+        self.lost_power = True
+        if self._flush == "ASYNC_FLUSH":
+            self._ledger.shortened.add(self.name)
+        self._ledger.disturb(self.name, "lost power", order=True)
+        self.world.trace.note(f"{self.name} loses power: {self.machine.digest()}")
+
+    def _note_promises(self) -> None:
+        """Remember which acknowledged messages have to be there after a loss of power."""
+        if not hasattr(self, "broker"):
+            return
+        store = self.broker.store
+        flushed = store.commit_log.flushed_position
+        with self.machine.looked_at():
+            for body, (place, offset) in self._ledger.acknowledged.items():
+                queue = store.find_queue(place.topic, place.queue_id)
+                if place.broker == self.name and queue and _ends_before(queue, offset, flushed):
+                    self._promised.add(body)
+
+    def forgive_what_was_lost(self) -> None:
+        """After a loss of power demand no more of what nothing promised and the disk has not."""
+        with self.machine.looked_at():
+            for body, (place, offset) in list(self._ledger.acknowledged.items()):
+                if place.broker != self.name or self._has(place, offset, body):
+                    continue
+                if self._flush == "SYNC_FLUSH" or body in self._promised:
+                    what = f"{place} {offset} was promised, and the disk has lost it"
+                    self._ledger.broke(Kind.LOST, what)
+                del self._ledger.acknowledged[body]
+
+    def check_end(self) -> None:
+        """See that each delayed message was delivered once; forgive acknowledgements on their way.
+
+        What was told to a producer while the power went is only now in the ledger.
+        """
+        if self.lost_power:
+            self.forgive_what_was_lost()
+        seen: Counter[str] = Counter()
+        store = self.broker.store
+        with self.machine.looked_at():
+            for topic, numbers in store.topics().items():
+                for queue_id in numbers:
+                    queue = store.find_queue(topic, queue_id)
+                    assert queue is not None
+                    for offset in range(queue.min_offset, queue.max_offset):
+                        data = store.record_at(queue.entry(offset)[0])
+                        if data is not None:
+                            properties = decode_record(data).properties
+                            seen[find_property(properties, DELIVERED_PROPERTY) or ""] += 1
+        for which, count in seen.items():
+            if which and count > 1:
+                what = f"{self.name} delivered the delayed message {which} {count} times"
+                self._ledger.broke(Kind.TWICE, what)
+
+    def _has(self, place: Place, offset: int, body: bytes) -> bool:
+        queue = self.broker.store.find_queue(place.topic, place.queue_id)
+        if queue is None or not queue.min_offset <= offset < queue.max_offset:
+            return False
+        data = self.broker.store.record_at(queue.entry(offset)[0])
+        return data is not None and body in bytes(data)
+
+
+def _ends_before(queue: ConsumeQueue, offset: int, position: int) -> bool:
+    if not queue.min_offset <= offset < queue.max_offset:
+        return False
+    begin, size, _ = queue.entry(offset)
+    return begin + size <= position
