@@ -67,6 +67,7 @@ class BrokerConnection(Connection):
 
     def process(self, data: bytes) -> None:
         """Serve the complete frames that `data` starts with; `data` begins at a frame."""
+        began_s = monotonic()
         acks: list[bytes] = []
         replies: Frames = []
         self.reply_bytes = 0
@@ -89,6 +90,7 @@ class BrokerConnection(Connection):
             self.traffic.tick.acknowledge(self, acks)
         if replies:
             self.traffic.tick.answer(self, replies)
+        self.traffic.lateness.serving_s += monotonic() - began_s
 
     def _serve(self, data: bytes, acks: list[bytes], replies: Frames) -> int:
         """Serve frame after frame; return where the first one starts that is not complete."""

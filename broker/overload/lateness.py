@@ -25,7 +25,8 @@ class Lateness:
 
     The loop was away for as long as a beat is late, and bytes that are read before the next beat is
     due, or right after a late one, may have come when it left: that is an upper bound, so nothing
-    that waited longer than it may is taken. `clock_s` is the loop's time; a read costs one call of
+    that waited longer than it may is taken. Time in which requests were served does not count: under
+    load that lasts, to refuse would cost as much as to serve, and nobody would be served. `clock_s` is the loop's time; a read costs one call of
     it, whatever it brings.
     """
 
@@ -36,6 +37,7 @@ class Lateness:
         self._late_s = 0.0  # how late the last beat was
         self._writing_s = 0.0  # how long the last slow write to the log took
         self._written_s = 0.0  # ... and when it had ended
+        self.serving_s = 0.0  # since the last beat; whoever serves requests adds to it
         self.refused = 0
 
     @property
@@ -47,7 +49,8 @@ class Lateness:
         """Note that the loop has come round; to be called every BEAT_S seconds."""
         now = self._clock_s()
         if self._beat_s is not None:
-            self._late_s = max(0.0, now - self._beat_s - BEAT_S)
+            self._late_s = max(0.0, now - self._beat_s - BEAT_S - self.serving_s)
+        self.serving_s = 0.0
         self._beat_s = now
 
     def wrote(self, seconds: float) -> None:
@@ -61,7 +64,7 @@ class Lateness:
         away_s = self._clock_s() - self._beat_s
         if away_s <= FIRST_READS_S:
             return self._late_s * 1000
-        return (away_s - BEAT_S) * 1000
+        return (away_s - BEAT_S - self.serving_s) * 1000
 
     def remark(self) -> str | None:
         """Return why sends that are read now are refused, None where they are taken.

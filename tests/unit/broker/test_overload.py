@@ -71,6 +71,18 @@ def test_what_is_read_after_a_stall_is_refused_and_nothing_later(clock: Clock) -
     assert lateness.remark() is None
 
 
+def test_a_loop_that_serves_all_the_time_refuses_nobody(clock: Clock) -> None:
+    """Under load that lasts a turn is long because requests are served in it."""
+    lateness = lateness_of(clock)
+    lateness.beat()
+    for _ in range(5):
+        clock.now_s += 1.0
+        lateness.serving_s += 0.95
+        assert lateness.remark() is None
+        lateness.beat()
+        assert lateness.remark() is None
+
+
 def test_a_log_that_takes_long_to_write_is_named(clock: Clock) -> None:
     """Past osPageCacheBusyTimeOutMills the remark says that it was the page cache."""
     lateness = lateness_of(clock)
