@@ -24,9 +24,9 @@ class Lateness:
     """Tells of each read how long its bytes may have waited, from a beat every BEAT_S seconds.
 
     The loop was away for as long as a beat is late, and bytes that are read before the next beat is
-    due, or right after a late one, may have come when it left: that is an upper bound, so nothing
-    that waited longer than it may is taken. Time in which requests were served does not count: under
-    load that lasts, to refuse would cost as much as to serve, and nobody would be served. `clock_s` is the loop's time; a read costs one call of
+    due, or right after a late one, may have come when it left: that is an upper bound. Time in
+    which requests were served does not count: under load that lasts, to refuse would cost as much
+    as to serve, and nobody would be served. `clock_s` is the loop's time; a read costs one call of
     it, whatever it brings.
     """
 
