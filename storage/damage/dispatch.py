@@ -119,10 +119,10 @@ class Dispatcher:
             return None  # elsewhere its file is gone, and so is every entry before it
         if offset < queue.max_offset:
             return self._replace(queue, record)
-        if position < queue.end_position() and (
-            sound_record(self._segments, queue.last_position()) is not None
-        ):
-            return None  # of a topic's earlier life
+        if position < queue.end_position():
+            last = sound_record(self._segments, queue.last_position())
+            if last is not None and position < last.position + last.size:
+                return None  # of a topic's earlier life
         if offset > queue.max_offset:
             if offset - queue.max_offset > self._room(queue, position):
                 return self._refuse(record, f"the one before it has {queue.max_offset - 1}")
