@@ -114,9 +114,15 @@ class OffsetTable:
         return True
 
     def lower(self, group: str, topic: str, queue_id: int, offset: int) -> None:
-        """Let a group that is known go on at an earlier offset, at a start and without a word."""
+        """Let a group that is known go on at an earlier offset, at a start and without a line.
+
+        A member that outlived the broker is told at its next pull: it may be far beyond, where it
+        would never see what is stored below. Its late commits are ignored until then.
+        """
         key = topic + SEPARATOR + group
         self._table[key][queue_id] = offset
+        if SEPARATOR not in group:  # broadcasting members keep offsets of their own
+            self.resets[group, topic, queue_id] = offset
         self._changed(key)
 
     def reset(self, group: str, topic: str, queue_id: int, offset: int) -> None:

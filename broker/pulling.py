@@ -297,7 +297,7 @@ class Pulls:
         header, offsets = pull.header, self._offsets
         if offsets.resets:
             offset = offsets.take_reset(header.consumer_group, header.topic, header.queue_id)
-            if offset is not None:
+            if offset is not None and offset != pull.offset:  # who is there need not go there
                 return moved(queue, offset)
         if handed_over is not None:
             offset = self._handovers.goes_on_at(pull.connection, handed_over, pull.offset)

@@ -66,6 +66,28 @@ async def test_offsets_beyond_the_end_are_lowered(
     assert "offsets_lowered" not in caplog.text
 
 
+async def test_a_member_that_is_beyond_the_end_is_sent_back(tmp_path: Path) -> None:
+    """A consumer that kept its own offset over the restart must not pass over what comes."""
+    async with running_broker(tmp_path) as broker:
+        await fill(broker, 10, b"before")
+        broker.context.offsets.commit("g", "T", 0, 8)
+        broker.context.offsets.commit("there", "T", 0, 8)
+    lose_the_end(tmp_path, 5)
+    async with running_broker(tmp_path) as broker:
+        await fill(broker, 12, b"after")
+        offsets = broker.context.offsets
+        assert offsets.commit("g", "T", 0, 10) and offsets.committed("g", "T", 0) == 5
+        async with await RawPeer.connect(broker.port) as peer:
+            reply = await peer.request(pull_command(10, consumerGroup="g"))
+            assert reply.code == ResponseCode.PULL_OFFSET_MOVED
+            assert reply.ext["nextBeginOffset"] == "5"
+            reply = await peer.request(pull_command(5, consumerGroup="g"))
+            assert (reply.code, reply.ext["nextBeginOffset"]) == (ResponseCode.SUCCESS, "17")
+            reply = await peer.request(pull_command(5, consumerGroup="there"))
+            assert (reply.code, reply.ext["nextBeginOffset"]) == (ResponseCode.SUCCESS, "17")
+        assert offsets.commit("g", "T", 0, 17) and offsets.committed("g", "T", 0) == 17
+
+
 async def test_the_lines_of_many_groups_are_bounded(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
