@@ -31,7 +31,7 @@ class NetLimits:
     """How often connections are looked at for the time-outs above and below."""
 
     handshake_timeout_s: float = 10.0
-    """How long a connection may take to its first byte and through the TLS handshake."""
+    """How long a TLS handshake may take, and its first byte where nothing but TLS is served."""
 
     handshakes_max: int = 1024
     """TLS handshakes under way at once; past it the oldest one is cut off: who means it takes

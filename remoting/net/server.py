@@ -177,9 +177,11 @@ class Server:
         if self._tls.mode is TlsMode.DISABLED:
             self._open(accepted, wants_tls=False)
             return
-        self._waiting[accepted] = self._loop.call_later(
-            self.limits.handshake_timeout_s, self._drop, accepted
-        )
+        if self._tls.mode is TlsMode.ENFORCING:
+            patience_s, reason = self.limits.handshake_timeout_s, "no handshake"
+        else:  # it may be a plain one that has nothing to say yet
+            patience_s, reason = self.limits.idle_timeout_s, "idle"
+        self._waiting[accepted] = self._loop.call_later(patience_s, self._drop, accepted, reason)
         self._loop.add_reader(accepted.fileno(), self._sniff, accepted)
 
     def _sniff(self, accepted: socket.socket) -> None:
@@ -190,22 +192,24 @@ class Server:
         except OSError:
             first = b""
         wants_tls = first[:1] == bytes([HANDSHAKE_BYTE])
-        if not first:
+        if not first:  # it left: one that only looked whether somebody listens
             self._drop(accepted)
             return
         if not wants_tls and self._tls.mode is TlsMode.ENFORCING:
             peer = peer_of(accepted)
             self._complain(peer, "it speaks no TLS, and tls.server.mode is enforcing here")
-            self._drop(accepted)
+            self._drop(accepted, "no handshake")
             return
         self._loop.remove_reader(accepted.fileno())
         self._waiting.pop(accepted).cancel()
         self._open(accepted, wants_tls=wants_tls)
 
-    def _drop(self, accepted: socket.socket) -> None:
+    def _drop(self, accepted: socket.socket, reason: str = "") -> None:
+        """Close a socket before its first byte; `reason` is ours, if there is one."""
         self._waiting.pop(accepted).cancel()
         self._loop.remove_reader(accepted.fileno())
-        self.budget.closed["no handshake"] += 1
+        if reason:
+            self.budget.closed[reason] += 1
         accepted.close()
 
     def _open(self, accepted: socket.socket, *, wants_tls: bool) -> None:

@@ -73,12 +73,41 @@ async def test_enforcing_without_a_certificate_is_refused(start_server: Servers)
 
 
 async def test_a_connection_without_a_first_byte_is_dropped(start_server: Servers) -> None:
-    """One that connects and stays silent before the TLS decision does not stay for ever."""
+    """Who speaks TLS does so at once; where nobody else is served, the silent ones go soon."""
     limits = NetLimits(handshake_timeout_s=0.2)
-    server = await start_server(limits=limits, tls=server_tls(TlsMode.PERMISSIVE))
+    server = await start_server(limits=limits, tls=server_tls(TlsMode.ENFORCING))
     async with await RawPeer.connect(server.port) as silent:
         assert await silent.closed()
     assert server.statistics().closed == {"no handshake": 1}
+
+
+@pytest.mark.parametrize("tls", [TlsSettings(), server_tls(TlsMode.PERMISSIVE)])
+async def test_a_plain_client_may_connect_long_before_it_asks(
+    start_server: Servers, tls: TlsSettings
+) -> None:
+    """That TLS is offered takes no time from those who do not want it: theirs is the idle one."""
+    limits = NetLimits(handshake_timeout_s=0.1, idle_timeout_s=1.0)
+    server = await start_server(limits=limits, tls=tls)
+    async with await RawPeer.connect(server.port) as early, await RawPeer.connect(server.port) as s:
+        await asyncio.sleep(0.4)  # four times the time that a handshake has
+        assert (await early.request(REQUEST)).opaque == 1
+        assert await s.closed()
+        assert server.statistics().closed == {"idle": 1}
+
+
+async def test_a_look_whether_somebody_listens_is_no_failed_handshake(
+    start_server: Servers, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Load balancers connect and leave, every few seconds: nothing is counted, nothing is told."""
+    server = await start_server(tls=TlsSettings())
+    for _ in range(20):
+        async with await RawPeer.connect(server.port):
+            pass
+    await until(lambda: server.statistics().accepted_total == 20)
+    async with await RawPeer.connect(server.port) as peer:
+        assert (await peer.request(REQUEST)).opaque == 1
+    assert server.statistics().closed == {}
+    assert "handshake" not in caplog.text
 
 
 async def test_half_a_handshake_is_dropped(start_server: Servers) -> None:
