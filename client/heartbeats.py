@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from aerobee.client.connections import Connections
@@ -117,22 +117,21 @@ class Heartbeats:
                 if (greeting := self._greetings.get(address)) is not None:
                     await asyncio.wait([greeting])
             else:
-                await self._beat(address, connection)
+                await self._beaten(address, connection, self._beat(connection))
         except AerobeeError as error:
             log.warning("heartbeat failed broker=%s error=%s", address, error)
         except Exception:  # the other brokers have to hear of us all the same
             log.exception("heartbeat failed broker=%s", address)
 
-    def _beat(self, address: str, connection: Connection) -> Coroutine[Any, Any, None]:
-        """Send a heartbeat before returning; what is returned waits for the reply."""
+    def _beat(self, connection: Connection) -> asyncio.Future[Command]:
+        """Send a heartbeat before returning; what is returned gets the reply."""
         data = HeartbeatData(
             client_id=self._client_id(),
             producer_data_set=[ProducerData(group_name=group) for group in self.producers],
             consumer_data_set=[consumer.heartbeat_data() for consumer in self._consumers.values()],
         )
         ext = encode_header(HeartbeatRequest(msgpack=True))
-        reply = connection.begin(RequestCode.HEART_BEAT, ext, encode_body(data), self._timeout_s)
-        return self._beaten(address, connection, reply)
+        return connection.begin(RequestCode.HEART_BEAT, ext, encode_body(data), self._timeout_s)
 
     async def _beaten(
         self, address: str, connection: Connection, waiting: asyncio.Future[Command]
@@ -156,22 +155,32 @@ class Heartbeats:
         known = any(address in brokers.values() for brokers in self._routes.brokers.values())
         if not known or not (self._consumers or self.producers):
             return
-        introduction = self._introduce(address, self._beat(address, connection))
-        greeting = self._tasks.start(introduction, "greeting")
-        if greeting is not None:
-            self._greetings[address] = greeting
+        reply = self._beat(connection)
+        greeting = self._tasks.start(self._introduce(address, connection, reply), "greeting")
+        if greeting is None:  # this client is closing
+            reply.cancel()
+            return
+        self._greetings[address] = greeting
+        greeting.add_done_callback(lambda done: self._greeted(address, done, reply))
+
+    def _greeted(
+        self, address: str, greeting: asyncio.Task[Any], reply: asyncio.Future[Command]
+    ) -> None:
+        reply.cancel()  # nothing, unless the greeting was cancelled before it began
+        if self._greetings.get(address) is greeting:
+            del self._greetings[address]
 
     def _forget(self, address: str, connection: Connection) -> None:
         if self._handover.get(address) is connection:
             del self._handover[address]
 
-    async def _introduce(self, address: str, beaten: Coroutine[Any, Any, None]) -> None:
+    async def _introduce(
+        self, address: str, connection: Connection, waiting: asyncio.Future[Command]
+    ) -> None:
         try:
-            await beaten
+            await self._beaten(address, connection, waiting)
         except AerobeeError as error:
             log.warning("heartbeat failed broker=%s error=%s", address, error)
-        finally:
-            self._greetings.pop(address, None)
         self._on_greeted()
 
     async def _unregister_at(self, address: str, header: Header) -> None:

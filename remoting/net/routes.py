@@ -1,5 +1,6 @@
 """Which function answers which request code, and how its outcome becomes a reply."""
 
+import asyncio
 import inspect
 import logging
 from collections.abc import Callable, Coroutine, Iterable, Mapping
@@ -70,14 +71,15 @@ class Routes(Generic[C]):
 class Dispatcher(Generic[C]):
     """Decodes headers, calls processors, maps errors to replies; the only place that does.
 
-    `spawn` runs the coroutine of a processor that has to wait; others are answered at once.
+    `spawn` runs the coroutine of a processor that has to wait, or returns None where that is not
+    done any more (`Tasks.start`); others are answered at once.
     """
 
     def __init__(
         self,
         context: C,
         families: Iterable[Routes[C]],
-        spawn: Callable[[Coroutine[Any, Any, None]], object],
+        spawn: Callable[[Coroutine[Any, Any, None]], asyncio.Task[Any] | None],
     ) -> None:
         self._context = context
         self._spawn = spawn
@@ -104,10 +106,26 @@ class Dispatcher(Generic[C]):
             answer(connection, command, failure(command, error))
             return
         if inspect.iscoroutine(outcome):
-            connection.budget.begin_waiting(connection, len(command.body))
-            self._spawn(self._finish(connection, command, outcome))
+            self._wait(connection, command, outcome)
         else:
             answer(connection, command, outcome)  # type: ignore[arg-type]
+
+    def _wait(
+        self, connection: Connection, command: Command, waiting: Coroutine[Any, Any, Outcome]
+    ) -> None:
+        """Answer when the processor has finished; a task may be refused, or end unbegun."""
+        body_bytes = len(command.body)
+        connection.budget.begin_waiting(connection, body_bytes)
+
+        def ended(_: object) -> None:
+            waiting.close()  # nothing, where it has run to its end
+            connection.budget.end_waiting(connection, body_bytes)
+
+        task = self._spawn(self._finish(connection, command, waiting))
+        if task is None:
+            ended(task)
+        else:
+            task.add_done_callback(ended)
 
     async def _finish(
         self, connection: Connection, command: Command, waiting: Coroutine[Any, Any, Outcome]
@@ -116,8 +134,6 @@ class Dispatcher(Generic[C]):
             outcome = await waiting
         except Exception as error:  # noqa: BLE001  as above
             outcome = failure(command, error)
-        finally:
-            connection.budget.end_waiting(connection, len(command.body))
         answer(connection, command, outcome)
 
 

@@ -159,10 +159,11 @@ class FakeBroker:
         if isinstance(outcome, Reply):
             connection.send(command.reply(outcome.code, outcome.ext, outcome.body, outcome.remark))
 
-    def _spawn(self, work: Any) -> None:
+    def _spawn(self, work: Any) -> asyncio.Task[None]:
         task: asyncio.Task[None] = asyncio.get_running_loop().create_task(work)
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
+        return task
 
 
 class FakeCluster:

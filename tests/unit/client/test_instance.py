@@ -1,6 +1,7 @@
 """One client id's presence: who shares it, what it says to brokers, what it answers."""
 
 import asyncio
+import gc
 from pathlib import Path
 
 import pytest
@@ -205,3 +206,26 @@ async def test_clients_speak_tls_where_they_are_told_to() -> None:
             with pytest.raises(Unavailable):
                 await plain.send(Message("t", b"x"))
         assert len(cluster.brokers[0].log["t", 0]) == 1
+
+
+@pytest.mark.parametrize("ended_first", [True, False])
+@pytest.mark.filterwarnings("error")
+async def test_a_connection_made_at_the_end_leaves_nothing_behind(
+    cluster: FakeCluster, caplog: pytest.LogCaptureFixture, ended_first: bool
+) -> None:
+    """A heartbeat that nobody waits for any more is no coroutine, and no error, left alone."""
+    cluster.create("t", 1)
+    async with Producer(namesrv=cluster.namesrv) as producer:
+        await producer.send(Message("t", b"x"))
+        instance = producer._instance
+        assert instance is not None
+        (address, *_) = instance.routes.brokers["broker-a"].values()
+        instance.connections.drop(address, "to make it anew")
+        if ended_first:
+            instance._tasks.cancel()
+        connecting = asyncio.ensure_future(instance.connections.connect(address))
+        await until(lambda: instance.connections.open(address) is not None, what="it is open")
+        instance._tasks.cancel()
+        (await connecting).close("broken off")
+    gc.collect()
+    assert [record for record in caplog.records if record.name == "asyncio"] == []

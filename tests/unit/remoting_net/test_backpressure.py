@@ -55,10 +55,11 @@ async def test_requests_that_wait_are_limited(start_server: Servers, limits: Net
         await room.acquire()
         return Reply()
 
-    def spawn(work: Coroutine[Any, Any, None]) -> None:
+    def spawn(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.ensure_future(work)
         tasks.add(task)
         task.add_done_callback(tasks.discard)
+        return task
 
     server = await start_server(Dispatcher(None, [slow], spawn), limits)
     async with await RawPeer.connect(server.port) as peer:

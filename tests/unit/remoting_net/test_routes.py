@@ -1,6 +1,7 @@
 """Dispatch: headers decoded once, errors mapped to replies, one-way requests left alone."""
 
 import asyncio
+import gc
 from collections.abc import Coroutine
 from typing import Any
 
@@ -11,6 +12,7 @@ from aerobee.remoting.command import FLAG_ONEWAY, Command
 from aerobee.remoting.errors import RequestError
 from aerobee.remoting.headers._fields import Header
 from aerobee.remoting.net.routes import Dispatcher, Reply, Request, Routes
+from aerobee.remoting.net.tasks import Tasks
 
 
 class Add(Header, frozen=True, kw_only=True):
@@ -64,8 +66,9 @@ async def ask(command: Command) -> list[Command]:
     """Dispatch one command and return the replies."""
     tasks: list[asyncio.Task[None]] = []
 
-    def spawn(coroutine: Coroutine[Any, Any, None]) -> None:
+    def spawn(coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         tasks.append(asyncio.ensure_future(coroutine))
+        return tasks[-1]
 
     peer = FakeConnection()
     Dispatcher([], [routes], spawn)(peer, command)
@@ -122,3 +125,29 @@ def test_a_code_served_twice_is_refused() -> None:
         routes.on(1)(silent)
     with pytest.raises(ValueError, match="registered twice"):
         Dispatcher([], [routes, routes], lambda coroutine: None)
+
+
+@pytest.mark.parametrize("closed_first", [True, False])
+@pytest.mark.filterwarnings("error")
+async def test_a_request_at_the_end_leaves_nothing_behind(closed_first: bool) -> None:
+    """Where no task runs any more, or ends before it began, the processor's work is closed, too.
+
+    Python would say that it was never awaited, and the peer be charged for it for ever.
+    """
+    tasks = Tasks()
+    peer = FakeConnection()
+    begun: list[str] = []
+    never: Routes[list[str]] = Routes("never")
+
+    @never.on(1)
+    async def work(ctx: list[str], request: Request[Header]) -> None:
+        ctx.append("begun")
+
+    dispatch = Dispatcher(begun, [never], tasks.start)
+    if closed_first:
+        await tasks.close()
+    dispatch(peer, Command(code=1, body=b"four"))
+    await tasks.close()
+    await asyncio.sleep(0)
+    assert (peer.waiting_requests, peer.budget.waiting_bytes, begun, peer.sent) == (0, 0, [], [])
+    gc.collect()
