@@ -23,7 +23,16 @@ class Live:
         self._followers.append(apply)
 
     def change(self, settings: BrokerSettings) -> None:
-        """Put new settings in force; when it returns nobody goes by the old ones."""
+        """Put new settings in force; when it returns nobody goes by the old ones.
+
+        A follower that raises keeps them from no other one; its error is raised when all are told.
+        """
         self.current = settings
+        failed = None
         for apply in self._followers:
-            apply(settings)
+            try:
+                apply(settings)
+            except Exception as error:  # noqa: BLE001  a broker of two minds would be worse
+                failed = failed or error
+        if failed is not None:
+            raise failed

@@ -23,6 +23,7 @@ _UNIT_MS: Final = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _RATIO_MIN: Final = 10
 _RATIO_MAX: Final = 95
 _NAME: Final = re.compile(r"(?!\.+$)[%|a-zA-Z0-9_.-]{1,127}")
+_REGION_CHARS_MAX: Final = 127
 QUEUE_ENTRY_BYTES: Final = 20
 
 
@@ -214,12 +215,20 @@ class BrokerSettings(CallingSettings):
     admin_allowed_networks: Guarded[str] = ""  # ours: "10.0.0.0/8;fd00::/8", see admin_networks.py
     config_black_list: str = "configBlackList;brokerConfigPath"
 
-    @field_validator("broker_name", "broker_cluster_name")
+    @field_validator("broker_name", "broker_cluster_name", "msg_trace_topic_name")
     @classmethod
     def _a_topic_too(cls, value: str) -> str:
-        """Both name a system topic and its folder, too; RocketMQ's default is a host's name."""
+        """Each names a system topic and its folder; RocketMQ's brokerName is a host's name."""
         if not _NAME.fullmatch(value):
             raise ValueError("allowed: 1 to 127 of a-z A-Z 0-9 % | _ - . and not dots alone")
+        return value
+
+    @field_validator("region_id")
+    @classmethod
+    def _in_a_property(cls, value: str) -> str:
+        """Every message carries it among its properties, which have separators and a limit."""
+        if len(value) > _REGION_CHARS_MAX or not value.isprintable():
+            raise ValueError(f"allowed: up to {_REGION_CHARS_MAX} characters that can be printed")
         return value
 
     @field_validator("listen_port")

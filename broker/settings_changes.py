@@ -8,6 +8,7 @@ from afar: what CVE-2023-33246 abused, and what an operator adds with `configBla
 
 import asyncio
 import logging
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
@@ -21,7 +22,14 @@ from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.errors import RequestError
 from aerobee.remoting.java_properties import format_java_properties, parse_java_properties
 from aerobee.remoting.kept_files import replace_file
-from aerobee.remoting.settings import SettingsError, Trait, plain_key, without_secrets
+from aerobee.remoting.settings import (
+    HIDDEN,
+    SettingsError,
+    Trait,
+    is_secret,
+    plain_key,
+    without_secrets,
+)
 
 log = logging.getLogger(__name__)
 
@@ -49,31 +57,38 @@ class SettingsChanges:
         """Change settings; return which keys work at once, and which after a restart.
 
         `stranger` is the address of a peer that may not change what could destroy or expose, ""
-        for others. Raises RequestError, and changes nothing: NO_PERMISSION for a key that it, or
-        nobody, may change,
-        INVALID_PARAMETER for a value that is not allowed or a key that needs a restart where there
-        is no file to keep it, SYSTEM_ERROR when the file cannot be written.
+        for others. A secret as it is shown, in asterisks, stays what it is: tools write back what
+        they have read. Raises RequestError, and changes nothing: NO_PERMISSION for a key that it,
+        or nobody, may change, INVALID_PARAMETER for a value that is not allowed or a key that needs
+        a restart where there is no file to keep it, SYSTEM_ERROR when the file cannot be written.
         """
         self._check_allowed(properties)
         async with self._turn:
             settings = self._live.current
             names = {plain_key(key): (name, key) for name, key in settings.keys().items()}
+            unknown = [key for key in properties if plain_key(key) not in names]
             known = {
                 names[plain_key(key)]: value
                 for key, value in properties.items()
                 if plain_key(key) in names
             }
-            later = {key: value for (name, key), value in known.items() if name in _AT_START}
-            now = {key: value for (_, key), value in known.items() if key not in later}
-            try:
-                wanted, changed = settings.changed(properties), settings.changed(now)
-            except SettingsError as error:
-                raise RequestError(ResponseCode.INVALID_PARAMETER, str(error)) from None
+            stays = {key for (_, key), value in known.items() if is_secret(key) and value == HIDDEN}
+            asked = {
+                key: value
+                for key, value in properties.items()
+                if not (is_secret(key) and value == HIDDEN)
+            }
+            wanted = self._checked(settings, self.kept | asked)
             if stranger:
                 self._check_guarded(wanted, stranger)
+                stays |= {key for name, key in known if name in _GUARDED}
+            given = {each: value for each, value in known.items() if each[1] not in stays}
+            later = {key: value for (name, key), value in given.items() if name in _AT_START}
+            now = {key: value for (_, key), value in given.items() if key not in later}
+            changed = self._checked(settings, now)
             if self._file is None:
                 self._check_unkept(wanted, changed)
-            elif known:
+            elif given:
                 await self._write(self._file, now | later)
                 self.kept.update(later)
             self.data_version = msgspec.structs.replace(
@@ -81,8 +96,15 @@ class SettingsChanges:
             )
             log.info("settings_changed keys=%s at_next_start=%s", sorted(now), sorted(later))
             self._live.change(changed)
-        unknown = [key for key in properties if plain_key(key) not in names]
-        return self._told(sorted(now), sorted(later), sorted(unknown))
+        return self._told(sorted(now), sorted(later), sorted(unknown), sorted(stays))
+
+    @staticmethod
+    def _checked(settings: BrokerSettings, changes: Mapping[str, str]) -> BrokerSettings:
+        """Return settings with changes; raise INVALID_PARAMETER where they are not allowed."""
+        try:
+            return settings.changed(changes)
+        except SettingsError as error:
+            raise RequestError(ResponseCode.INVALID_PARAMETER, str(error)) from None
 
     def _check_allowed(self, properties: Mapping[str, str]) -> None:
         """Refuse the whole change for one key that nobody may change from afar."""
@@ -92,14 +114,12 @@ class SettingsChanges:
             raise RequestError(ResponseCode.NO_PERMISSION, "Can not update config in black list.")
 
     def _check_guarded(self, wanted: BrokerSettings, stranger: str) -> None:
-        """Refuse another value of what could destroy or expose; the value that it has is fine."""
-        keys, now = wanted.keys(), self._live.current
-        next_start = now.changed(self.kept)
+        """Refuse another value of what could destroy or expose than the next start would use."""
+        keys, kept = wanted.keys(), self._live.current.changed(self.kept)
         touched = [
             keys[name]
             for name in keys
-            if name in _GUARDED
-            and getattr(wanted, name) not in (getattr(now, name), getattr(next_start, name))
+            if name in _GUARDED and getattr(wanted, name) != getattr(kept, name)
         ]
         if touched:
             log.warning("settings_change_refused keys=%s by=%s", sorted(touched), stranger)
@@ -110,7 +130,7 @@ class SettingsChanges:
                 f" and {stranger} is neither",
             )
 
-    def _told(self, now: list[str], later: list[str], unknown: list[str]) -> str:
+    def _told(self, now: list[str], later: list[str], unknown: list[str], stays: list[str]) -> str:
         """Say of each key what became of it."""
         until = "" if self._file else f" until the broker stops ({_NO_FILE})"
         again = " after a restart" if self._file else " already, as they are"
@@ -118,6 +138,7 @@ class SettingsChanges:
             (f"works now{until}", now),
             (f"works{again}", later),
             ("means nothing here", unknown),
+            ("stays as it is", stays),
         )
         return "; ".join(f"{what}: {', '.join(keys)}" for what, keys in parts if keys)
 
@@ -159,14 +180,17 @@ def _merged(text: str, changes: Mapping[str, str]) -> str:
     """Replace the lines of the changed keys, append those of keys that had none."""
     wanted = {plain_key(key): key for key in changes}
     kept, continued = [], False
-    for line in text.splitlines():
+    lines = re.split(r"\r\n|\n|\r", text)  # not splitlines: that knows ends which Java does not
+    for line in lines if lines[-1] else lines[:-1]:
         if not continued:
-            stripped = line.lstrip()
+            stripped = line.lstrip(" \t\f")
             comment = not stripped or stripped[0] in "#!"
             dropped = not comment and plain_key(_key_of(line)) in wanted
         continued = not comment and (len(line) - len(line.rstrip("\\"))) % 2 == 1
         if not dropped:
             kept.append(line)
+    if continued:
+        kept.append("")  # or the last value would go on
     return "".join(line + "\n" for line in kept) + format_java_properties(changes)
 
 

@@ -128,7 +128,7 @@ async def test_text_of_an_attacker_stays_a_value(tmp_path: Path) -> None:
     file = tmp_path / "broker.conf"
     file.write_text(CONF)
     world = World(file)
-    await world.changes.update({"regionId": "x\nrocketmqHome=/evil"})
+    await world.changes.update({"brokerIP2": "x\nrocketmqHome=/evil"})
     assert "rocketmqHome" not in parse_java_properties(file.read_text())
 
 
@@ -151,3 +151,81 @@ async def test_secrets_are_not_shown() -> None:
     world.live.current = BrokerSettings(tls_server_key_password="geheim")
     assert "geheim" not in world.changes.text()
     assert parse_java_properties(world.changes.text())["tls.server.keyPassword"] == HIDDEN
+
+
+async def test_what_was_read_can_be_written_back(tmp_path: Path) -> None:
+    """A tool that reads all, changes one and sends all does not make asterisks the password."""
+    file = tmp_path / "broker.conf"
+    file.write_text("tls.server.keyPassword=geheim\n")
+    world = World(file)
+    shown = parse_java_properties(world.changes.text())
+    black = ("configBlackList",)
+    said = await world.changes.update(
+        {key: value for key, value in shown.items() if key not in black} | {"traceOn": "false"}
+    )
+    assert said.endswith("; stays as it is: tls.server.keyPassword")
+    after, _ = BrokerSettings.load(file, {}, {})
+    assert (after.tls_server_key_password, after.trace_on) == ("geheim", False)
+
+
+async def test_a_stranger_undoes_nothing_that_waits_for_a_restart(tmp_path: Path) -> None:
+    """Neither what an operator has sent, nor what he has typed into the file."""
+    file = tmp_path / "broker.conf"
+    file.write_text("httpHost=0.0.0.0\nbindAddress=0.0.0.0\n")
+    world = World(file)
+    await world.changes.update({"httpHost": "127.0.0.1"})
+    with pytest.raises(RequestError) as refused:
+        await world.changes.update({"httpHost": "0.0.0.0"}, "10.1.1.2:40000")
+    assert refused.value.code == ResponseCode.NO_PERMISSION
+    file.write_text("httpHost=127.0.0.1\nbindAddress=127.0.0.1\n")
+    said = await world.changes.update(
+        {"bindAddress": "0.0.0.0", "traceOn": "false"}, "10.1.1.2:40000"
+    )
+    assert said == "works now: traceOn; stays as it is: bindAddress"
+    after, _ = BrokerSettings.load(file, {}, {})
+    assert (after.http_host, after.bind_address) == ("127.0.0.1", "127.0.0.1")
+    assert after.trace_on is False
+
+
+async def test_changes_that_do_not_go_together_are_refused(tmp_path: Path) -> None:
+    """Each alone is allowed; the next start would refuse the two."""
+    file = tmp_path / "broker.conf"
+    file.write_text("")
+    world = World(file)
+    await world.changes.update({"writePauseBytes": "100000"})
+    with pytest.raises(RequestError) as refused:
+        await world.changes.update({"writeResumeBytes": "200000"})
+    assert refused.value.code == ResponseCode.INVALID_PARAMETER
+    BrokerSettings.load(file, {}, {})
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("regionId", "a\x02KEYS\x01b"), ("regionId", "r" * 128), ("regionId", "a\nb"),
+     ("msgTraceTopicName", "../../x")],
+)  # fmt: skip
+async def test_a_value_that_breaks_messages_or_the_next_start_is_refused(
+    tmp_path: Path, key: str, value: str
+) -> None:
+    """What goes into every message and every folder's name is looked at, not found out later."""
+    file = tmp_path / "broker.conf"
+    file.write_text("brokerName=b\n")
+    world = World(file)
+    with pytest.raises(RequestError) as refused:
+        await world.changes.update({key: value})
+    assert refused.value.code == ResponseCode.INVALID_PARAMETER
+    assert file.read_text() == "brokerName=b\n"
+    assert world.applied == []
+
+
+@pytest.mark.parametrize(
+    "text", ["brokerName=b\n# wait\x85 brokerName=c\n", "regionId=x\nbrokerName=b\\\n"]
+)
+async def test_a_line_is_what_java_calls_one(tmp_path: Path, text: str) -> None:
+    """The other lines mean the same afterwards."""
+    file = tmp_path / "broker.conf"
+    file.write_text(text, encoding="utf-8")
+    world = World(file)
+    await world.changes.update({"traceOn": "false"})
+    after, warnings = BrokerSettings.load(file, {}, {})
+    assert (after.broker_name, after.trace_on, warnings) == ("b", False, [])
