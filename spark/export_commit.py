@@ -8,8 +8,9 @@ from aerobee.remoting.errors import AerobeeError
 from aerobee.spark.errors import ExportFailed
 from aerobee.spark.export_lake import Lake
 from aerobee.spark.export_plan import ExportPlan
-from aerobee.spark.lost.stamps import UNKNOWN
+from aerobee.spark.lost.stamps import ELSEWHERE, UNKNOWN
 from aerobee.spark.manifest import Manifest
+from aerobee.spark.offsets import Offsets, QueueKey
 
 
 class Rival(AerobeeError):
@@ -51,6 +52,9 @@ def _following(last: Manifest | None, manifest: Manifest, plan: ExportPlan) -> M
     for key in moved:
         if last.offsets.get(key) != known.get(key):
             raise Rival(f"{key} was exported by another run")
+    known_elsewhere = _elsewhere(plan.base.positions if plan.base else {})
+    if (_elsewhere(plan.positions) | _elsewhere(last.positions)) - known_elsewhere:
+        raise Rival("a store was made anew meanwhile")
     known_deleted = plan.base.deleted if plan.base else frozenset()
     if (known_deleted ^ last.deleted) & (moved | plan.deleted):
         raise Rival("another run has told of deleted queues")
@@ -75,6 +79,10 @@ def _following(last: Manifest | None, manifest: Manifest, plan: ExportPlan) -> M
         covered=_covered(last, manifest, plan),
         deleted=(last.deleted | plan.deleted) - plan.offsets.keys(),
     )
+
+
+def _elsewhere(positions: Offsets) -> set[QueueKey]:
+    return {key for key, position in positions.items() if position == ELSEWHERE}
 
 
 def _covered(last: Manifest, manifest: Manifest, plan: ExportPlan) -> dict[str, int]:

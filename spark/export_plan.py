@@ -130,12 +130,13 @@ def plan_export(
     """
     plan = ExportPlan(base, selection, [])
     gaps: list[Gap] = []
-    stores = find_stores(path)
+    states = [StoreState.look(store) for store in find_stores(path)]
     if base is not None:
-        away = stores_away(path, stores, base.stores, fail=fail_on_data_loss)
+        away = stores_away(path, states, base, fail=fail_on_data_loss)
+        states = [state for state in states if state.store.label not in away]
         plan = replace(plan, away=away)
-    for store in stores:
-        state = StoreState.look(store)
+    for state in states:
+        store = state.store
         if base is not None and store.label in base.unnumbered:
             raise OptionError(
                 f"{store.log_dir} was exported without its ConsumeQueues, so that nobody knows how"

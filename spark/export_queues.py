@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from aerobee.spark.export_times import position_of
 from aerobee.spark.lost.deleted import deleted_gaps
 from aerobee.spark.lost.reasons import OLDER, RETENTION, REWRITTEN
-from aerobee.spark.lost.stamps import UNKNOWN, LogStamps
+from aerobee.spark.lost.stamps import ELSEWHERE, UNKNOWN, LogStamps
 from aerobee.spark.manifest import Gap, Manifest
 from aerobee.spark.offsets import Offsets, QueueKey, QueueRange
 from aerobee.spark.queue_entries import NOWHERE, QueueEntries
@@ -67,7 +67,10 @@ class QueuesLook:
                         first = entries.position(wanted.start)
                         last = self._note(key, entries, wanted.end)
                         found.low, found.high = min(found.low, first), max(found.high, last)
+                    elif wanted.end > entries.first and not self._known(key):
+                        self._note(key, entries, wanted.end)  # by which it is known again
             self._look_for_deleted(found)
+            self._forget_unseen(found)
         finally:
             self._log.close()
         return found
@@ -85,6 +88,19 @@ class QueuesLook:
             if untold:
                 same_to = self._same_up_to(base)
                 found.gaps += deleted_gaps(self._state, base, untold, same_to)
+
+    def _forget_unseen(self, found: QueuesFound) -> None:
+        """Note of queues that were not looked at that their last message is not in this log.
+
+        What is exported of it now would else vouch for them, once it is farther than they are.
+        """
+        base = self._base
+        for key, position in base.positions.items() if base is not None else ():
+            unseen = key.broker == self._state.store.label and key not in found.offsets
+            if base is None or not unseen or base.stamps.get(key, UNKNOWN) == UNKNOWN:
+                continue
+            if position > self._same_up_to(base):
+                found.positions[key] = ELSEWHERE
 
     def _known(self, key: QueueKey) -> bool:
         return self._base is not None and key in self._base.offsets
@@ -112,9 +128,7 @@ class QueuesLook:
         if known < earliest:
             self._found.gaps.append(Gap(QueueRange(key, known, earliest), RETENTION))
             return QueueRange(key, earliest, max(earliest, end))
-        rewritten = known > earliest and self._rewritten(
-            key, self._base, entries.position(known - 1)
-        )
+        rewritten = known > earliest and self._rewritten(key, self._base, entries, known)
         if known > latest or rewritten:
             skipped = self._left_out(key, self._base, entries, earliest, latest)
             lost = skipped.start < skipped.end
@@ -124,12 +138,19 @@ class QueuesLook:
             return QueueRange(key, skipped.end, max(skipped.end, end))
         return QueueRange(key, known, max(known, end))
 
-    def _rewritten(self, key: QueueKey, base: Manifest, there: int) -> bool:
-        """Whether the last message exported is not the one that the queue has at `there`."""
-        position = base.positions.get(key, UNKNOWN)
-        if position < 0 or there != position:
-            return position >= 0
-        stamp, found = base.stamps.get(key, UNKNOWN), UNKNOWN
+    def _rewritten(self, key: QueueKey, base: Manifest, entries: QueueEntries, known: int) -> bool:
+        """Whether the last message exported is not the one that the queue has there."""
+        position, there = base.positions.get(key, UNKNOWN), entries.position(known - 1)
+        stamp = base.stamps.get(key, UNKNOWN)
+        if position < 0:
+            return False
+        if position == ELSEWHERE:
+            return self._log.at(there) != stamp
+        if there < 0:  # lost since, if what follows it follows it still
+            return entries.first_from(position) < known
+        if there != position:
+            return True
+        found = UNKNOWN
         if stamp != UNKNOWN and position > self._same_up_to(base):
             found = self._log.at(position)
         return found not in (UNKNOWN, stamp)

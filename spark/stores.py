@@ -71,14 +71,14 @@ def is_pattern(path: Paths) -> bool:
 
 def would_find(path: Paths, label: str, log_dir: str) -> bool:
     """Whether a pattern in `path` would find a store of that name and place, if it were there."""
-    there = Path(log_dir).parts
+    there = [folder.parent.resolve() for folder in Path(log_dir).parents if folder.name == label]
+    there += [Path(log_dir).parent.resolve()] if Path(log_dir).name == label else []
     for pattern in map(store_path, _parts(path)):
         if not _WILDCARD.search(pattern) or Path(pattern).is_dir():
             continue
         parts = Path(pattern).absolute().parts
         varying = _varying(parts)
-        same = len(there) > varying and there[:varying] == parts[:varying]
-        if same and there[varying] == label and fnmatchcase(label, parts[varying]):
+        if fnmatchcase(label, parts[varying]) and Path(*parts[:varying]).resolve() in there:
             return True
     return False
 

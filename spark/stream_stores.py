@@ -40,7 +40,10 @@ class StoreFeed:
         self._marked = MarkedQueues()
 
     def look(self) -> dict[QueueKey, QueueRange]:
-        """Each wanted queue's messages at this moment. Raises StoreUnreadable."""
+        """Each wanted queue's messages at this moment. Raises StoreUnreadable.
+
+        A store whose log is empty has none: what was read of it may lie on a disk that is away.
+        """
         stores = self._stores()
         labels = [store.label for store in stores]
         self._choice = self._options.choice(labels if len(labels) == 1 else ())
@@ -51,7 +54,9 @@ class StoreFeed:
             if known is None or known.store != store:
                 known = _Watched(store, self._choice)
             watched[store.label] = known
-            self._bounds.update(known.look())
+            found = known.look()
+            if not known.empty:
+                self._bounds.update(found)
             if known.anew:
                 self._marked.distrust(store.label)
             self._marked.note_replaced(known.replaced)
@@ -73,7 +78,7 @@ class StoreFeed:
                     "readStream needs the broker's ConsumeQueues (consumequeue beside"
                     f" {store.log_dir}), and there are none, or none with an entry per message"
                 )
-            check_assigned(choice, store, self._bounds)
+            check_assigned(choice, store, watched.bounds)
         # topics may come while the query runs
         check_topics(choice, [watched.state for watched in self._watched.values()], fail=False)
 
@@ -140,7 +145,7 @@ class StoreFeed:
 
     def _deleted(self, key: QueueKey) -> bool:
         watched = self._watched.get(key.broker)
-        if watched is None or watched.store.queues_dir is None:
+        if watched is None or watched.empty or watched.store.queues_dir is None:
             return False
         with QueueEntries(queue_dir(watched.store, key)) as entries:
             return entries.end == entries.first
@@ -158,15 +163,24 @@ class _Watched:
         self.anew = True  # whether the last look knows nothing of the ones before
         self._looked = False
         self.replaced: dict[QueueKey, int] = {}
+        self.bounds: dict[QueueKey, QueueRange] = {}
+
+    @property
+    def empty(self) -> bool:
+        """Whether the log has no message."""
+        return self.state.end <= self.state.start
 
     def look(self) -> dict[QueueKey, QueueRange]:
         self.anew, self._looked = not self._looked, True
         try:
-            found = self._look()
+            self.bounds = self._look()
+            self.replaced = self._queues.replaced
         except DataLost:  # retention was quicker than the look
-            return self._look_anew()
-        self.replaced = self._queues.replaced
-        return self._look_anew() if self.replaced else found
+            self.bounds = self._look_anew()
+        else:
+            if self.replaced:
+                self.bounds = self._look_anew()
+        return self.bounds
 
     def last_position(self, key: QueueKey, offset: int) -> int | None:
         return self._queues.last_position(key, offset)

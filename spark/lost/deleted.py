@@ -12,6 +12,7 @@ from collections.abc import Collection, Mapping
 from aerobee.spark.damage import DROPMALFORMED, Damage
 from aerobee.spark.errors import DataLost
 from aerobee.spark.lost.reasons import DELETED, UNCOUNTED
+from aerobee.spark.lost.stamps import ELSEWHERE
 from aerobee.spark.manifest import Gap, Manifest
 from aerobee.spark.offsets import QueueKey, QueueRange
 from aerobee.spark.pieces import piece_records
@@ -52,6 +53,8 @@ def _exported_to(base: Manifest, key: QueueKey, same_to: int) -> int:
     """A log position before which the lake has all of a queue, -1 where none is known."""
     known = [min(base.covered.get(key.broker, -1), same_to + 1)]
     position = base.positions.get(key, -1)
+    if position == ELSEWHERE:
+        return -1  # and `covered` is of that log
     if 0 <= position <= same_to:
         known.append(position + 1)
     elif not base.offsets[key]:

@@ -17,6 +17,7 @@ from aerobee.spark.offsets import QueueKey
 from aerobee.spark.queue_ranges import StoreState
 
 UNKNOWN = -1
+ELSEWHERE = 1 << 62  # the position of what is not in this log, but stood in another one
 
 
 class LogStamps:
