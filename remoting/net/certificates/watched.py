@@ -25,7 +25,8 @@ class WatchedContext:
 
     Files that changed are read when two looks in a row, at least LOOK_INTERVAL_MS apart, have found
     them the same: who writes them has come to an end. `context` is replaced then, for handshakes to
-    come. What cannot be used is told once.
+    come. What cannot be used is told once and tried at every look: it may be for want of a right to
+    read it, or of file numbers, that nothing about the files shows.
     """
 
     def __init__(
@@ -50,14 +51,17 @@ class WatchedContext:
             return
         self._looked_ms = now_ms
         before, self._seen = self._seen, self._stamps()
-        if self._seen == self._used or self._seen != before or self._seen == self._refused:
+        if self._seen == self._used or self._seen != before:
             return
         names = " ".join(self._paths)
         try:
             context = self._load()
         except TlsError as error:
-            self._refused = self._seen
-            log.warning("certificates kept, the new ones cannot be used files=%s %s", names, error)
+            if self._seen != self._refused:
+                self._refused = self._seen
+                log.warning(
+                    "certificates kept, the new ones cannot be used files=%s %s", names, error
+                )
             return
         if self._stamps() == self._seen:  # else they changed meanwhile: the next look reads them
             self.context, self._used = context, self._seen

@@ -1,6 +1,7 @@
 """Certificates while servers and clients run: made, renewed, expired, wrong, and floods of them."""
 
 import asyncio
+import errno
 import logging
 import ssl
 from pathlib import Path
@@ -226,6 +227,26 @@ def test_what_cannot_be_read_changes_nothing(tmp_path: Path, harm: bytes | None)
     assert looking.look(5) is old
     pair.write("new")
     assert looking.look(2) is not old
+
+
+def test_what_could_not_be_read_for_a_while_is_taken(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No file numbers left, or no right to read until chown: nothing about the files changes."""
+    pair = Pair(tmp_path)
+    pair.write("old")
+    looking = Look(pair)
+    old = looking.watched.context
+    pair.write("new")
+    with monkeypatch.context() as exhausted:
+
+        def fails(*_: object) -> None:
+            raise OSError(errno.EMFILE, "Too many open files")
+
+        exhausted.setattr(ssl.SSLContext, "load_cert_chain", fails)
+        assert looking.look(10) is old
+    assert looking.look() is not old
+    assert caplog.text.count("certificates kept") == 1
 
 
 async def test_an_expired_certificate_is_refused_by_name(
