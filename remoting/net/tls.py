@@ -1,10 +1,11 @@
 """TLS as RocketMQ configures it: three server modes on one port, and certificates by file name.
 
 The names of the `tls.*` properties and their meaning are those of TlsSystemConfig.java and
-TlsHelper.java. Three things differ. In the test mode (`tls.test.mode.enable`, as in Java on unless
+TlsHelper.java. Four things differ. In the test mode (`tls.test.mode.enable`, as in Java on unless
 set) only a permissive server without a certificate makes one; Java does not look at those that are
-configured then. A server that enforces TLS needs one. And a client certificate is asked for only to
-verify it: Java can be told to accept any.
+configured then. A server that enforces TLS needs one. A client certificate is asked for only to
+verify it: Java can be told to accept any. And what would verify nobody is refused where Java passes
+over it: authorities to trust without the word to verify, or that word alone.
 """
 
 import ssl
@@ -60,16 +61,35 @@ class TlsSettings:
         """Whether there is something to load."""
         return bool(self.cert_path or self.key_path)
 
-    def context(self) -> ssl.SSLContext:
-        """Load the certificate. Raises TlsError, also where none is named."""
-        if not self.cert_path or not self.key_path:
-            raise TlsError(
-                f"tls.server.mode={self.mode} needs tls.server.certPath and tls.server.keyPath"
-            )
+    def check(self) -> None:
+        """Raise TlsError where clients were to be verified, and would not be."""
+        asks = self.client_auth is not ClientAuth.NONE
         if self.client_auth is ClientAuth.REQUIRE and not self.verify_client:
             raise TlsError(
                 "tls.server.need.client.auth=require needs tls.server.authClient=true"
                 " and tls.server.trustCertPath"
+            )
+        if self.verify_client and not asks:
+            raise TlsError(
+                "tls.server.authClient=true verifies nobody while clients are not asked for a"
+                " certificate: set tls.server.need.client.auth=require (or optional)"
+            )
+        if self.trust_cert_path and not self.verify_client:
+            raise TlsError(
+                "tls.server.trustCertPath means nothing while clients are not verified: set"
+                " tls.server.authClient=true, or leave it out"
+            )
+        if self.verify_client and not self.names_certificate:
+            raise TlsError(
+                "tls.server.authClient=true needs tls.server.certPath and tls.server.keyPath"
+            )
+
+    def context(self) -> ssl.SSLContext:
+        """Load the certificate. Raises TlsError, also where none is named."""
+        self.check()
+        if not self.cert_path or not self.key_path:
+            raise TlsError(
+                f"tls.server.mode={self.mode} needs tls.server.certPath and tls.server.keyPath"
             )
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         _load_chain(context, "tls.server", self.cert_path, self.key_path, self.key_password)
@@ -92,7 +112,18 @@ class TlsClientSettings:
     check_hostname: bool = False  # RocketMQ never does; brokers are most often known by address
 
     def context(self) -> ssl.SSLContext:
-        """Load trust and, if there is one, the own certificate. Raises TlsError."""
+        """Load trust and, if there is one, the own certificate.
+
+        Raises TlsError, also where a file or a wish is named that would have no effect.
+        """
+        if not self.verify_server and (self.trust_cert_path or self.check_hostname):
+            what = "tls.client.trustCertPath" if self.trust_cert_path else "check_hostname"
+            raise TlsError(
+                f"{what} means nothing while servers are not verified: set"
+                " tls.client.authServer=true, or leave it out"
+            )
+        if self.key_path and not self.cert_path:
+            raise TlsError("tls.client.keyPath means nothing without tls.client.certPath")
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname = self.verify_server and self.check_hostname
         if self.verify_server:

@@ -28,7 +28,10 @@ class ServerTls:
         self._watched: WatchedContext | None = None
         self._made: ssl.SSLContext | None = None
         self._making: Shared[ssl.SSLContext] | None = None
-        if settings.mode is TlsMode.DISABLED or settings.makes_certificate:
+        if settings.mode is TlsMode.DISABLED:
+            return
+        settings.check()
+        if settings.makes_certificate:
             return
         if settings.mode is TlsMode.PERMISSIVE and not settings.names_certificate:
             self.mode = TlsMode.DISABLED

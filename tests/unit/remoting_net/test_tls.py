@@ -1,11 +1,16 @@
 """TLS settings: refused with a clear word where they cannot work."""
 
+from typing import Any
+
 import pytest
 from support.tls_certs import CERTS
 
+from aerobee.remoting.net.certificates.sides import ServerTls
 from aerobee.remoting.net.tls import (
     ClientAuth,
+    TlsClientSettings,
     TlsError,
+    TlsMode,
     TlsSettings,
 )
 
@@ -26,3 +31,43 @@ def test_certificates_that_would_not_be_verified_are_not_required() -> None:
     )
     with pytest.raises(TlsError, match=r"tls\.server\.authClient=true"):
         settings.context()
+
+
+PAIR = {"cert_path": str(CERTS / "server.pem"), "key_path": str(CERTS / "server.key")}
+CA = str(CERTS / "ca.pem")
+
+
+@pytest.mark.parametrize("mode", [TlsMode.PERMISSIVE, TlsMode.ENFORCING])
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        ({**PAIR, "verify_client": True, "trust_cert_path": CA}, r"need\.client\.auth=require"),
+        ({**PAIR, "trust_cert_path": CA}, r"tls\.server\.trustCertPath means nothing"),
+        ({**PAIR, "client_auth": ClientAuth.REQUIRE}, r"tls\.server\.authClient=true"),
+        ({"client_auth": ClientAuth.REQUIRE}, r"tls\.server\.authClient=true"),
+        (
+            {"client_auth": ClientAuth.REQUIRE, "verify_client": True, "trust_cert_path": CA},
+            r"needs tls\.server\.certPath",
+        ),
+    ],
+)
+def test_clients_that_would_not_be_verified_are_told(
+    mode: TlsMode, given: dict[str, Any], named: str
+) -> None:
+    """Who says half of what verifies clients is not left to believe that they are verified."""
+    with pytest.raises(TlsError, match=named):
+        ServerTls(TlsSettings(mode=mode, **given))
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        ({"trust_cert_path": CA}, r"tls\.client\.authServer=true"),
+        ({"check_hostname": True}, r"tls\.client\.authServer=true"),
+        ({"key_path": PAIR["key_path"]}, r"tls\.client\.certPath"),
+    ],
+)
+def test_a_server_that_would_not_be_verified_is_told(given: dict[str, Any], named: str) -> None:
+    """Authorities that nobody looks at would only look safe."""
+    with pytest.raises(TlsError, match=named):
+        TlsClientSettings(**given).context()
