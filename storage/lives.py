@@ -4,9 +4,15 @@ A deleted topic's queues go, its records stay in the log until they are old. Whe
 again its queues begin anew at offset 0.
 """
 
+from typing import Final
+
 from aerobee.storage.consume_queue import ConsumeQueue
 from aerobee.storage.consume_queues import ConsumeQueues
+from aerobee.storage.damage.mending import record_of
 from aerobee.storage.queue_files import BLANK_SIZE
+from aerobee.storage.segments import Segments
+
+FIRST_ENTRIES: Final = 1000  # of a queue, looked at to learn where its life begins
 
 
 class Lives:
@@ -16,16 +22,18 @@ class Lives:
     without the folder of all queues has lost them.
     """
 
-    def __init__(self, queues: ConsumeQueues) -> None:
+    def __init__(self, segments: Segments, queues: ConsumeQueues) -> None:
+        self._segments = segments
         self._queues = queues
+        self._firsts: dict[ConsumeQueue, tuple[int, int] | None] = {}
         self._topics: dict[str, int] | None = None
         self._with_files: dict[tuple[str, int], bool] = {}
 
     def is_over(self, topic: str, queue_id: int, offset: int, position: int) -> bool:
         """Whether a record that should have an entry is of a life that has ended."""
         queue = self._queues.find(topic, queue_id)
-        if queue is not None and queue.max_offset > queue.min_offset:
-            return offset >= queue.min_offset and position < _first_position(queue)
+        if queue is not None and (first := self.first(queue)) is not None:
+            return offset >= first[0] and position < first[1]
         if queue is not None and self._has_files(queue):
             return False  # its first entry is damaged, or its files are
         if self._topics is None:
@@ -33,6 +41,21 @@ class Lives:
                 return False
             self._topics = self._begins()
         return topic not in self._topics or position < self._topics[topic]
+
+    def first(self, queue: ConsumeQueue) -> tuple[int, int] | None:
+        """Return offset and position of the first entry that has its record, as it was found.
+
+        One that has none, a flipped one, says nothing of where the queue's life begins.
+        """
+        if queue not in self._firsts:
+            self._firsts[queue] = None
+            low = queue.min_offset
+            for offset in range(low, min(queue.max_offset, low + FIRST_ENTRIES)):
+                position, size, _ = queue.entry(offset)
+                if size != BLANK_SIZE and record_of(self._segments, queue, offset, position, size):
+                    self._firsts[queue] = (offset, position)
+                    break
+        return self._firsts[queue]
 
     def _has_files(self, queue: ConsumeQueue) -> bool:
         key = (queue.topic, queue.queue_id)
@@ -49,14 +72,7 @@ class Lives:
         begins: dict[str, int] = {}
         for queue in self._queues:
             if queue.max_offset > 0:
-                begin = 0 if queue.min_offset > 0 else _first_position(queue)
+                first = self.first(queue) if queue.min_offset == 0 else None
+                begin = first[1] if first is not None else 0
                 begins[queue.topic] = min(begin, begins.get(queue.topic, begin))
         return begins
-
-
-def _first_position(queue: ConsumeQueue) -> int:
-    """Return where the first record of a queue lies, 0 if that is not known."""
-    if queue.max_offset <= queue.min_offset:
-        return 0
-    position, size, _ = queue.entry(queue.min_offset)
-    return 0 if size == BLANK_SIZE else position

@@ -41,7 +41,7 @@ def check_spans(spans: Sequence[FileSpan], file_bytes: int) -> None:
 
 def find_end(files: Files, spans: Sequence[FileSpan], begin: int) -> int:
     """Return the offset of the first entry from `begin` on that no message can have."""
-    last_position = -1
+    last_position = _position_before(files, spans, begin)
     offset = begin
     for span in spans:
         end = (span.begin + span.size) // ENTRY_BYTES
@@ -64,3 +64,20 @@ def find_end(files: Files, spans: Sequence[FileSpan], begin: int) -> int:
         finally:
             files.close(fd)
     return offset
+
+
+def _position_before(files: Files, spans: Sequence[FileSpan], offset: int) -> int:
+    """Return the position that the entry before an offset names, -1 where there is none."""
+    at = (offset - 1) * ENTRY_BYTES
+    span = next((each for each in spans if 0 <= at - each.begin < each.size), None)
+    if span is None:
+        return -1
+    fd = files.open(span.path, write=False)
+    try:
+        data = files.read(fd, ENTRY_BYTES, at - span.begin)
+    finally:
+        files.close(fd)
+    if len(data) < ENTRY_BYTES:
+        return -1
+    position, size, _ = ENTRY.unpack(data)
+    return position if 0 < size != BLANK_SIZE else -1

@@ -128,10 +128,15 @@ class Recovery:
         progress = evidence.progress
         if progress is not None and not begin <= progress.position <= self._segments.end:
             progress = None
-        if progress is not None:
-            self._mend_lacking(progress)
-        newest = self._queues.max_end_position()
         written = evidence.written
+        if (
+            progress is not None
+            and self._mend_lacking(progress)
+            and progress.position < (written or 0) <= self._segments.end
+        ):
+            self._floor = max(self._floor, written or 0)
+            return progress.position, FLUSHED  # what was mended lacks what came since
+        newest = self._queues.max_end_position()
         if (
             written is not None
             and written >= (progress.position if progress is not None else begin)
@@ -157,14 +162,15 @@ class Recovery:
                     return segment.base, "timestamp" if evidence.aborted else "dispatched file"
         return begin, "log begin"
 
-    def _mend_lacking(self, progress: Progress) -> None:
+    def _mend_lacking(self, progress: Progress) -> bool:
         """Write queues again that do not have what the progress file says they had.
 
-        Without one it says nothing but how far the log is to be looked through.
+        Without one it says nothing but how far the log is to be looked through. Their entries of
+        what came behind its position are forgotten. Returns whether there are such queues.
         """
         lacking = self._lacking(progress)
         if not lacking or not self._write:
-            return
+            return bool(lacking)
         self._note.begin(lacking)
         for queue in lacking:
             self.result.mended.add((queue.topic, queue.queue_id))
@@ -178,6 +184,7 @@ class Recovery:
             max_offset = progress.queues.get((queue.topic, queue.queue_id), 0)
             self._dispatcher.fill_up(queue, max_offset, progress.position)
         self._note.end([queue for queue in lacking if queue.spans()])
+        return True
 
     def _lacking(self, progress: Progress) -> list[ConsumeQueue]:
         """List the queues that do not have what the progress file says they had."""

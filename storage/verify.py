@@ -106,7 +106,7 @@ class Verifier:
         self._progress = progress
         self._segments = Segments(files, settings.log_dir, settings.segment_bytes, write=False)
         self._queues = ConsumeQueues(files, settings, write=False)
-        self._lives = Lives(self._queues)
+        self._lives = Lives(self._segments, self._queues)
         self._files = files
         self._damage = DamageTable()
         self._search = NextRecord(self._segments, self._queues)

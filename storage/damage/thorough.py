@@ -2,16 +2,13 @@
 
 from collections.abc import Collection, Iterator
 from itertools import groupby
-from typing import Any, Final
+from typing import Any
 
 from aerobee.storage.consume_queue import ConsumeQueue
 from aerobee.storage.damage.dispatch import Dispatcher
-from aerobee.storage.damage.mending import record_of
 from aerobee.storage.lives import Lives
 from aerobee.storage.log_scan import SCHEDULE_TOPIC, Scanned, tags_code
 from aerobee.storage.queue_files import BLANK_SIZE
-
-FIRST_ENTRIES: Final = 1000  # of a queue, looked at to learn where its life begins
 
 
 class _Marks:
@@ -46,8 +43,7 @@ class ThoroughDispatcher(Dispatcher):
     def __init__(self, *arguments: Any, **more: Any) -> None:
         super().__init__(*arguments, **more)
         self._marks: dict[ConsumeQueue, _Marks] = {}
-        self._founded: dict[ConsumeQueue, tuple[int, int] | None] = {}
-        self._lives = Lives(self._queues)
+        self._lives = Lives(self._segments, self._queues)
         self.expected: Collection[tuple[str, int]] = ()  # queues that a proof names
 
     def take(self, record: Scanned) -> None:
@@ -82,24 +78,11 @@ class ThoroughDispatcher(Dispatcher):
         """Whether a record is of a topic's life that has ended: it must not come back."""
         topic, queue_id = record.topic, record.queue_id
         queue = self._queues.find(topic, queue_id)
-        if queue is not None and (first := self._first(queue)) is not None:
+        if queue is not None and (first := self._lives.first(queue)) is not None:
             return record.queue_offset >= first[0] and record.position < first[1]
         if (topic, queue_id) in self.expected or queue in self._marks:
             return False
         return self._lives.is_over(topic, queue_id, record.queue_offset, record.position)
-
-    def _first(self, queue: ConsumeQueue) -> tuple[int, int] | None:
-        """Return offset and position of the first entry that has its record, as it was found."""
-        if queue not in self._founded:
-            self._founded[queue] = None
-            for offset in range(
-                queue.min_offset, min(queue.max_offset, queue.min_offset + FIRST_ENTRIES)
-            ):
-                position, size, _ = queue.entry(offset)
-                if size != BLANK_SIZE and record_of(self._segments, queue, offset, position, size):
-                    self._founded[queue] = (offset, position)
-                    break
-        return self._founded[queue]
 
     def unfounded(self, queue: ConsumeQueue) -> Iterator[tuple[int, int]]:
         """Yield the runs of offsets, as first and last, whose entries name no record."""
