@@ -26,6 +26,7 @@ from aerobee.remoting.registration_body import decode_register_body
 log = logging.getLogger(__name__)
 
 ZONE_NAME: Final = "__ZONE_NAME"  # MixAll.ZONE_NAME, beside the header's own fields
+NAME_CHARS_MAX: Final = 255
 
 routes: Routes[Context] = Routes("registration")
 
@@ -34,6 +35,8 @@ routes: Routes[Context] = Routes("registration")
 def register_broker(ctx: Context, request: Request[RegisterBrokerRequest]) -> Reply:
     """Take in a broker and its topics; answer a slave with its master, all with the order table."""
     header, command, connection = request.header, request.command, request.connection
+    _check_name("brokerName", header.broker_name)
+    _check_name("brokerClusterName", header.cluster_name)
     _check_reachable(header.broker_name, header.broker_addr)
     body = decode_register_body(header, command.version, command.body)
     master = ctx.table.register(
@@ -111,6 +114,15 @@ def _follow(ctx: Context, connection: Connection) -> None:
     """Have the table told when the connection ends."""
     if ctx.table.channel_closed not in connection.on_closed:
         connection.on_closed.append(ctx.table.channel_closed)
+
+
+def _check_name(key: str, name: str) -> None:
+    """Refuse what names nothing, and what would forge or flood a log where it is told."""
+    if not 0 < len(name) <= NAME_CHARS_MAX or not name.isprintable():
+        raise RequestError(
+            ResponseCode.SYSTEM_ERROR,
+            f"{key} has 1 to {NAME_CHARS_MAX} printable characters, not {name[:100]!r}",
+        )
 
 
 def _check_reachable(name: str, address: str) -> None:

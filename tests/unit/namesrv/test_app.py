@@ -149,6 +149,18 @@ async def test_a_bad_registration_is_refused(
     assert (await asker.register()).code == 0
 
 
+@pytest.mark.parametrize("field", ["brokerName", "clusterName"])
+@pytest.mark.parametrize("name", ["", "b\nERROR forged", "b\x1b[2J", "x" * 256])
+async def test_a_name_that_could_forge_a_log_is_refused(
+    asker: Asker, caplog: pytest.LogCaptureFixture, field: str, name: str
+) -> None:
+    """Names stand in log lines, one each: with a line's end in it one could say anything."""
+    reply = await asker.register({field: name})
+    assert reply.code == 1
+    assert "1 to 255 printable characters" in (reply.remark or "")
+    assert "forged" not in caplog.text
+
+
 @pytest.mark.parametrize(
     "address",
     [
