@@ -10,7 +10,7 @@ import re
 
 from aerobee.spark.errors import OptionError
 
-_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(.*)", re.DOTALL)
+_SCHEME = re.compile(r"\s*([A-Za-z][A-Za-z0-9+.-]*):(.*)", re.DOTALL)
 _MACHINE = re.compile(r"//(?:localhost)?(?=/)", re.IGNORECASE)  # this one
 
 
@@ -25,7 +25,7 @@ def local_path(path: str, what: str = "option path", instead: str = "") -> str:
         raise OptionError(f"{what} is empty: name a folder (was a variable of the shell unset?)")
     if "\0" in path:
         raise OptionError(f"{what}: {path!r} has a zero byte in it, and names no folder")
-    if path == "~" or path.startswith("~/"):
+    if path.strip() == "~" or path.lstrip().startswith("~/"):
         raise OptionError(
             f"{what}: {path!r} was not replaced by a shell: write the home folder in full, or"
             f" ./{path} for a folder of that name"

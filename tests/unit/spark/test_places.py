@@ -27,6 +27,7 @@ ELSEWHERE = [
     "abfss://c@account.dfs.core.windows.net/lake",
     "s3:bucket",
     "S3://bucket/lake",
+    " s3://bucket/lake",
 ]
 
 
