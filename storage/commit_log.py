@@ -105,6 +105,8 @@ class CommitLog:
         """
         self.position = self.committed = position
         self._tail = self._segments.find(position)
+        if self._tail is not None and not self._pwrite:
+            _ = self._tail.map  # where there is no memory for it, the start is tried again
         self._refusal = None
         self._set_limit()
 
@@ -228,13 +230,13 @@ class CommitLog:
         assert tail is not None
         at = self.committed - tail.base
         assert self.committed + len(data) == self.position, "what was counted is what was packed"
-        if self._pwrite:
-            try:
+        try:
+            if self._pwrite:
                 tail.write(self.committed, data)
-            except OSError as error:
-                self._lost(error)
-        else:
-            tail.map[at : at + len(data)] = data
+            else:
+                tail.map[at : at + len(data)] = data
+        except (OSError, ValueError) as error:  # ValueError: the file was cut, and is not mapped
+            self._lost(error)
         self.committed = self.position
         self.note(self.position)
         if self.position >= self._allocator.ask_at:
@@ -319,6 +321,7 @@ class CommitLog:
         if self.position + BLANK_BYTES > tail.ready and self._allocator.is_preparing(tail):
             raise self._no_room(BLANK_BYTES)  # or the helper zeroes it: the log would end there
         self.commit()
+        self._map(following)
         try:  # by pwrite: the place may lie beyond the prepared space
             tail.write(self.position, BLANK.pack(tail.end - self.position, BLANK_MAGIC))
         except OSError as error:
@@ -327,6 +330,16 @@ class CommitLog:
             ) from error
         self.position = self.committed = following.base
         self._tail = following
+
+    def _map(self, segment: Segment) -> None:
+        """Map a file before anything is promised that `commit` is to store there."""
+        if self._pwrite:
+            return
+        try:
+            _ = segment.map
+        except (OSError, ValueError) as error:  # out of memory or numbers: for a while, perhaps
+            reason = f"the message is refused: {segment.path} cannot be mapped: {error}"
+            raise LogUnavailable(reason) from error
 
     def _no_room(self, size: int) -> LogBusy | LogFull:
         if (error := self._allocator.full) is not None:
@@ -347,7 +360,7 @@ class CommitLog:
         else:
             self._limit = min(tail.ready, tail.end - BLANK_BYTES)
 
-    def _lost(self, error: OSError) -> None:
+    def _lost(self, error: Exception) -> None:
         """A write failed: what was appended since the last commit does not exist."""
         self.losses += 1
         self.unclean = True

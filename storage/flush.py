@@ -259,6 +259,5 @@ class Flusher:
             log.error("checkpoint_failed errno=%d", error)
             self._checkpointed = -1
         self._rounds.end()
-        if error:
-            return
-        self.on_proven()
+        if not error and not self._log_failed:  # a sync that failed meanwhile leaves its doubt
+            self.on_proven()

@@ -6,6 +6,7 @@ round that succeeds.
 """
 
 import logging
+import os
 from collections import deque
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
@@ -20,6 +21,7 @@ log = logging.getLogger(__name__)
 
 FILES_PER_SUBMIT: Final = 64  # and as many file numbers are open meanwhile
 QUEUE_FILE: Final = 1 << 8  # tokens from here on are of files of queues
+LINES_MAX: Final = 10  # that one round logs of queues that failed: a dying disk may fail them all
 
 Offsets = list[tuple[ConsumeQueue, int]]
 """Queues and their max offsets at one moment."""
@@ -38,6 +40,8 @@ class QueueRound:
     before: dict[ConsumeQueue, int] = field(default_factory=dict)  # what was flushed before
     under_way: dict[int, tuple[int, ConsumeQueue]] = field(default_factory=dict)
     failed: bool = False
+    failures: int = 0  # of files
+    doubted: bool = False
 
     @property
     def synced(self) -> bool:
@@ -111,10 +115,11 @@ class QueueRounds:
         fd, queue = found
         error = self._close(fd) or error
         if error:  # queues are derived data: no harm but that the checkpoint stays where it is
-            log.error("queue_sync_failed queue=%s errno=%d", queue.directory, error)
             before = round_.before.get(queue, 0)
-            self._fail(queue)
-            self._on_doubt()
+            self._fail(queue, os.strerror(error))
+            if not round_.doubted:  # the first says it for all of the round
+                round_.doubted = True
+                self._on_doubt()
             self._write_anew(queue, before)
         if not round_.under_way:
             self.go_on()
@@ -124,6 +129,8 @@ class QueueRounds:
         round_ = self.round
         assert round_ is not None and round_.synced
         self.round = None
+        if round_.failures > LINES_MAX:
+            log.error("queue_sync_failed files=%d lines=%d", round_.failures, LINES_MAX)
         if round_.failed:
             self._carried = round_.offsets
             self._carried_last = (round_.last_position, round_.end)
@@ -158,14 +165,16 @@ class QueueRounds:
 
     def _refused(self, queue: ConsumeQueue, error: OSError) -> None:
         """A file that was not even opened: nothing is known to be wrong, and all is to be done."""
-        log.error("queue_sync_failed queue=%s error=%s", queue.directory, error)
-        self._fail(queue)
+        self._fail(queue, error)
 
-    def _fail(self, queue: ConsumeQueue) -> None:
+    def _fail(self, queue: ConsumeQueue, error: object) -> None:
         """Let the next round sync the queue again; this one proves nothing."""
         round_ = self.round
         assert round_ is not None
         round_.failed = True
+        round_.failures += 1
+        if round_.failures <= LINES_MAX:
+            log.error("queue_sync_failed queue=%s error=%s", queue.directory, error)
         round_.files = deque(item for item in round_.files if item[0] is not queue)
         queue.distrust(round_.before.get(queue, queue.flushed_offset))
         queue.unsynced = True
@@ -176,7 +185,8 @@ class QueueRounds:
         try:
             sound = queue.write_anew(offset)
         except OSError as error:
-            log.error("queue_not_written queue=%s error=%s", queue.directory, error)
+            if not self.lost:
+                log.error("queue_not_written queue=%s error=%s", queue.directory, error)
             sound = False
         if not sound and not self.lost:
             self.lost = True

@@ -26,8 +26,9 @@ def lower_offsets(offsets: OffsetTable, store: MessageStore) -> int:
     A queue that the store does not have ends at 0, where its next message goes; so it does where
     damage took all of it. Offsets of broadcasting members are kept under a name of their own, and
     are lowered, too. The file as it was is kept beside the new one, under its name and ".lowered":
-    a store that was not mounted must not cost its groups their progress. One line per group says
-    so, at most 100 of them. Nothing happens to a store that is only read.
+    a store that was not mounted must not cost its groups their progress. The new one is on the disk
+    on return, or an error says that it is not. One line per group says so, at most 100 of them.
+    Nothing happens to a store that is only read.
     """
     if store.read_only:
         return 0
@@ -51,6 +52,10 @@ def lower_offsets(offsets: OffsetTable, store: MessageStore) -> int:
                 group, len(found), topic, queue_id, offset, end, kept,
                 "the store ends before what the group has committed",
             )  # fmt: skip
+    try:  # before a message comes: the next start must not find the old ones within the queues
+        offsets.file.flush_now()
+    except OSError as error:
+        log.error("offsets_not_saved path=%s error=%s", offsets.file.path, error)
     if len(beyond) > LINES_MAX:
         log.error("offsets_lowered groups=%d not_named=%d", len(beyond), len(beyond) - LINES_MAX)
     return sum(map(len, beyond.values()))

@@ -57,11 +57,13 @@ class Doubt:
 
         Each step of that is tried, whatever became of those before it.
         """
-        if self.position is not None:
-            position = min(position, self.position)
+        known = self.position
+        if known is None or position < known:
+            log.error("store_doubted path=%s position=%d", self._root, position)
+        else:
+            position = known
         self.position = position
         self._marker.doubt(position)
-        log.error("store_doubted path=%s position=%d", self._root, position)
 
         def note() -> None:
             steps: list[Callable[[], None]] = [partial(self._write, position), self._marker.remove]

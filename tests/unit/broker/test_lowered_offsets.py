@@ -54,6 +54,8 @@ async def test_offsets_beyond_the_end_are_lowered(
         assert offsets.committed("g", "gone", 2) == 0, "its next message gets the offset 0"
         assert caplog.text.count("offsets_lowered group=g ") == 1
         assert "queues=2 first=T-0 from=10 to=5" in caplog.text
+        table = (tmp_path / "store/config/consumerOffset.json").read_bytes()
+        assert b'"T@g":{0:5}' in table, "saved before a message came: a kill changes nothing"
         kept = tmp_path / "store/config/consumerOffset.json.lowered"
         assert b"10" in kept.read_bytes() and str(kept) in caplog.text
         await fill(broker, 6, b"after")

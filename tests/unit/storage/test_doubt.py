@@ -146,6 +146,27 @@ def test_a_restart_writes_anew_what_was_not_synced(tmp_path: Path, how: str) -> 
     assert not (tmp_path / DOUBT).exists()
 
 
+def test_a_checkpoint_under_way_withdraws_no_later_doubt(tmp_path: Path) -> None:
+    """It proves what lies before it; of the log's sync that failed meanwhile it says nothing."""
+    settings, files = small(tmp_path, flush_mode=SYNC_FLUSH), CachingFiles()
+    store = opened(settings, files)
+    send(store, body=b"durable")
+    store.flusher.flush_log()
+    store.flusher.drain(5)
+    store.flusher.flush_queues()
+    for number in range(40):
+        send(store, body=b"%d" % number + bytes(200))
+    files.word = "commitlog"
+    answers: list[bool] = []
+    store.flusher.request(store.commit_log.committed, answers.append)
+    assert store.flusher.drain(5)
+    assert answers == [False]
+    assert not (tmp_path / WRITTEN).exists() and (tmp_path / DOUBT).exists()
+    store.abandon()
+    files.word = ""
+    check_all_is_durable(settings, files)
+
+
 @pytest.mark.parametrize("refused", [DOUBT, "aerobee"])
 def test_a_disk_that_takes_no_note_is_doubted_all_the_same(tmp_path: Path, refused: str) -> None:
     """By the marker's page in memory, or because nothing is left of the marker."""

@@ -132,6 +132,32 @@ def test_after_a_failed_round_only_what_failed_is_synced_again(tmp_path: Path) -
     store.close()
 
 
+def test_a_disk_that_fails_every_sync_fills_no_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A round names a few of the queues that failed, counts the rest, and doubts the disk once."""
+    files = Failing()
+    store = opened(small(tmp_path), files)
+    for queue_id in range(200):
+        append(store, queue_id=queue_id)
+    store.commit_log.commit()
+    store.flusher.flush_log()
+    store.flusher.drain(5)
+    files.word = "consumequeue"
+    for _ in range(3):
+        store.flusher.flush_queues()
+        store.flusher.drain(5)
+    assert len(caplog.records) < 50
+    assert caplog.text.count("queue_sync_failed files=200 lines=10") == 3
+    assert caplog.text.count("store_doubted") == 1
+    files.word = ""
+    store.flusher.flush_queues()
+    store.flusher.drain(5)
+    assert (progress := read_progress(files, tmp_path)) is not None
+    assert len(progress.queues) == 200
+    store.close()
+
+
 @pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC, errno.EMFILE])
 def test_a_stop_after_failed_queue_syncs_is_no_clean_stop(tmp_path: Path, number: int) -> None:
     """`abort` stays, the notes speak of what was synced before, and the next start checks."""
