@@ -266,6 +266,19 @@ class ConsumeQueue(QueueEntries):
                 finally:
                     self._files.close(fd)
 
+    def sync_end(self) -> None:
+        """Return when the disk has it that the queue ends where it ends."""
+        path = self._path(self.max_offset // self._file_entries * self._file_entries)
+        if path.exists():
+            fd = self._files.open(path)
+            try:
+                self._files.sync(fd)
+            finally:
+                self._files.close(fd)
+        for directory in (self._directory, *self._directory.parents[:2]):
+            if directory.exists():
+                return self._files.sync_directory(directory)
+
     def trim(self, log_begin: int) -> None:
         """Let `min_offset` be the first message that the log still has; drop files before it."""
         self.min_offset = low = self.first_from(log_begin)

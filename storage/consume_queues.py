@@ -31,6 +31,7 @@ class ConsumeQueues:
         self.table: dict[tuple[str, int], ConsumeQueue] = {}
         self._changes: list[ConsumeQueue] = []
         self._pool = MapPool(lambda: files.queue_maps_max)
+        self.cut: list[ConsumeQueue] = []  # by recovery; the disk may not know of it yet
         self.damaged: list[ConsumeQueue] = []  # with files that were lost or of another size
 
     def __iter__(self) -> Iterator[ConsumeQueue]:
@@ -77,6 +78,16 @@ class ConsumeQueues:
                 path = queue.directory / file_name(begin)
                 make_blank(self._files, path, self._settings.queue_file_entries)
         queue.load()
+
+    def sync_cut(self) -> None:
+        """Return when the disk has forgotten the entries that recovery has cut off.
+
+        Else they could be there again after a power loss, when the log has other messages in the
+        place of theirs: an entry would stand against the message that has got its offset.
+        """
+        while self.cut:
+            self.cut[-1].sync_end()
+            self.cut.pop()
 
     @property
     def maps(self) -> int:

@@ -288,8 +288,10 @@ class Recovery:
                 queue.truncate(0)
                 self._queues.remove_files(queue)
                 queue.start_at(0)
+                self._queues.cut.append(queue)
                 continue
             offset = queue.first_behind(position)
             if offset < queue.max_offset:
                 queue.truncate(offset)
+                self._queues.cut.append(queue)
                 self.result.truncated_queues += 1

@@ -132,6 +132,7 @@ class WritingStart:
             self._first_step()
             self._write_abort()
             self._noted = True
+        self._queues.sync_cut()
         tail = self._segments.find(position)
         if self._aborted and tail is not None:
             tail.clear(position)  # torn leftovers must not look like records again one day

@@ -167,6 +167,38 @@ def test_a_checkpoint_under_way_withdraws_no_later_doubt(tmp_path: Path) -> None
     check_all_is_durable(settings, files)
 
 
+def test_entries_of_lost_messages_do_not_come_back(tmp_path: Path) -> None:
+    """Two power losses: what was cut from a queue after the first is not there after the second.
+
+    Else it would stand against the message that has got its offset meanwhile.
+    """
+    settings, files = small(tmp_path, flush_mode=SYNC_FLUSH), CachingFiles()
+    store = opened(settings, files)
+    for queue_id in (0, 1):
+        send(store, queue_id=queue_id)
+    settle(store)
+    send(store, queue_id=1, body=b"its entry is on the disk, the message is not")
+    files.word = "commitlog"
+    store.flusher.flush_queues()
+    store.flusher.drain(5)
+    store.abandon()
+    files = files.power_off(tmp_path)
+    store = opened(settings, files)
+    answers: list[bool] = []
+    for queue_id in (0, 0, 1):
+        send(store, queue_id=queue_id, body=b"acknowledged %d" % queue_id)
+    store.flusher.request(store.commit_log.committed, answers.append)
+    store.flusher.drain(5)
+    assert answers == [True]
+    store.abandon()
+    store = opened(settings, files.power_off(tmp_path))
+    assert not store.damage
+    assert bodies(store, queue_id=0) == [b"hello", b"acknowledged 0", b"acknowledged 0"]
+    assert bodies(store, queue_id=1) == [b"hello", b"acknowledged 1"]
+    store.close()
+    assert not verify(settings).problems
+
+
 @pytest.mark.parametrize("refused", [DOUBT, "aerobee"])
 def test_a_disk_that_takes_no_note_is_doubted_all_the_same(tmp_path: Path, refused: str) -> None:
     """By the marker's page in memory, or because nothing is left of the marker."""
