@@ -19,6 +19,7 @@ from aerobee.storage.segment import Segment
 from aerobee.storage.segments import Segments
 
 CHUNK_BYTES: Final = 4 << 20
+FIRST_CHUNK_BYTES: Final = 16 << 10  # of a scan; the next ones grow, for many scans end at once
 SCHEDULE_TOPIC: Final = "SCHEDULE_TOPIC_XXXX"
 
 HEAD: Final = struct.Struct(">iIIiiqqi")
@@ -98,11 +99,13 @@ class LogScan:
 
     def _scan(self, segment: Segment) -> Generator[Scanned, None, bool]:
         position, check_crc = self.end, self._check_crc
+        chunk_bytes = FIRST_CHUNK_BYTES
         buffer, base, length = b"", position, 0  # buffer holds the bytes from `base` on
         while position < segment.end:
             at = position - base
             if length - at < RECORD_BYTES_MIN:
-                buffer, base, at = segment.read(position, CHUNK_BYTES), position, 0
+                buffer, base, at = segment.read(position, chunk_bytes), position, 0
+                chunk_bytes = min(4 * chunk_bytes, CHUNK_BYTES)
                 length = len(buffer)
                 if length < RECORD_BYTES_MIN and not self._is_blank(buffer):
                     return self._stop(position, "the file ends", blank=False)
@@ -120,7 +123,7 @@ class LogScan:
             if own != position:
                 return self._stop(position, f"a record of position {own}")
             if at + total > length:
-                buffer = segment.read(position, max(CHUNK_BYTES, total))
+                buffer = segment.read(position, max(chunk_bytes, total))
                 base, at, length = position, 0, len(buffer)
                 if length < total:
                     return self._stop(position, "the file ends")

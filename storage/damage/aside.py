@@ -27,6 +27,7 @@ class Aside:
 
     def __init__(self, files: Files, settings: StoreSettings) -> None:
         self._files = files
+        self._kept: set[str] | None = None  # names of the copies that are there
         self._root = settings.root
         self._log_dir = settings.log_dir
         self.directory = settings.log_dir.parent / DAMAGED / settings.log_dir.name
@@ -83,7 +84,9 @@ class Aside:
             return None
         directory = self.directory
         path = directory / f"{begin:020d}-{end:020d}-{crc:08x}.{kind}"
-        if path.name in self._files.names(directory):
+        if self._kept is None:
+            self._kept = set(self._files.names(directory))
+        if path.name in self._kept:
             return path
         self._files.make_directory(directory)
         fresh = path.with_name(path.name + ".tmp")
@@ -99,6 +102,7 @@ class Aside:
         self._files.replace(fresh, path)
         self._files.sync_directory(directory)
         self._files.sync_directory(directory.parent)
+        self._kept.add(path.name)
         return path
 
 

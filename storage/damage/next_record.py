@@ -20,7 +20,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from aerobee.remoting.record import BLANK, BLANK_MAGIC, MAGIC_V1, MAGIC_V2
 from aerobee.storage.consume_queues import ConsumeQueues
-from aerobee.storage.log_scan import CHUNK_BYTES, HEAD, RECORD_BYTES_MIN, LogScan, Scanned
+from aerobee.storage.log_scan import (
+    CHUNK_BYTES,
+    FIRST_CHUNK_BYTES,
+    HEAD,
+    RECORD_BYTES_MIN,
+    LogScan,
+    Scanned,
+)
 from aerobee.storage.queue_files import BLANK_SIZE
 from aerobee.storage.segment import Segment
 from aerobee.storage.segments import Segments
@@ -32,7 +39,7 @@ _MAGIC_BEGIN: Final = b"\xda\xa3\x20"  # both versions begin so
 _MAGICS: Final = (MAGIC_V1, MAGIC_V2)
 _MAGIC_AT: Final = 4
 _OWN_AT: Final = 28
-TRIED_BYTES_MAX: Final = 1 << 30  # looked at in vain in one file, until the next file is tried
+TRIED_BYTES_MAX: Final = 1 << 30  # looked at in vain in one file, until entries alone count
 
 
 class Begin(NamedTuple):
@@ -48,6 +55,7 @@ class NextRecord:
     def __init__(self, segments: Segments, queues: ConsumeQueues) -> None:
         self._segments = segments
         self._queues = queues
+        self._entries = _Entries(segments, queues)
 
     def find(self, stop: int, newest_ms: int | None) -> Begin | None:
         """Return where a sound record begins behind `stop`, None if nowhere; 1 GiB takes 0.5 s.
@@ -57,7 +65,7 @@ class NextRecord:
         """
         if (position := self._behind_its_own_size(stop)) is not None:
             return Begin(position, named=True)
-        judge = _Judge(self._segments, self._queues, stop, newest_ms)
+        judge = _Judge(self._segments, self._queues, self._entries, stop, newest_ms)
         segment = self._segments.find(stop)
         position = stop + 1
         while segment is not None:
@@ -88,10 +96,12 @@ class NextRecord:
     def _candidates(segment: Segment, position: int) -> Iterator[int]:
         """Yield the positions in one file whose bytes have a record's magic and that position."""
         overlap = _OWN_AT + 8 - 1
+        chunk_bytes = FIRST_CHUNK_BYTES
         while (position := segment.next_data(position)) < segment.end:
-            chunk = segment.read(position, CHUNK_BYTES)
+            chunk = segment.read(position, chunk_bytes)
             if len(chunk) <= overlap:
                 return
+            chunk_bytes = min(4 * chunk_bytes, CHUNK_BYTES)
             at = chunk.find(_MAGIC_BEGIN, _MAGIC_AT)
             while at >= 0:
                 begin = at - _MAGIC_AT
@@ -102,39 +112,75 @@ class NextRecord:
             position += len(chunk) - overlap
 
 
+class _Entries:
+    """What the queues say of one file of the log, kept for the next search in it.
+
+    A search looks behind all that was walked, and queues change before that.
+    """
+
+    def __init__(self, segments: Segments, queues: ConsumeQueues) -> None:
+        self._segments = segments
+        self._queues = queues
+        self._of: Segment | None = None
+        self._coverage: Coverage | None = None
+
+    def of(self, segment: Segment) -> "Coverage":
+        if self._coverage is None or self._of is not segment:
+            from aerobee.storage.damage.coverage import coverage  # numpy costs 100 ms
+
+            self._of = segment
+            self._coverage = coverage(self._segments, list(self._queues), segment.base, segment.end)
+        return self._coverage
+
+
 class _Judge:
     """Decides which candidate is the log's next record."""
 
     def __init__(
-        self, segments: Segments, queues: ConsumeQueues, stop: int, newest_ms: int | None
+        self,
+        segments: Segments,
+        queues: ConsumeQueues,
+        entries: _Entries,
+        stop: int,
+        newest_ms: int | None,
     ) -> None:
+        self._entries = entries
         self._segments = segments
         self._queues = queues
         self._stop = stop
         self._newest_ms = newest_ms
         self._segment: Segment | None = None
-        self._coverage: Coverage | None = None
         self._tried_bytes = 0
 
     def enter(self, segment: Segment) -> None:
         """Go on to another file."""
-        self._segment, self._coverage, self._tried_bytes = segment, None, 0
+        self._segment, self._tried_bytes = segment, 0
 
     def named(self, position: int) -> bool:
         """Whether a queue entry points at a position."""
         return self._covering().begins_at(position)
 
     def accepts(self, position: int) -> bool:
-        """Whether the log goes on there."""
-        if self._tried_bytes > TRIED_BYTES_MAX:
+        """Whether the log goes on there.
+
+        Who sends pictures of records by the thousand can use up what is looked at without reason,
+        but cannot hide a record that a queue entry points at.
+        """
+        if self._tried_bytes > TRIED_BYTES_MAX and not self.named(position):
             return False
         record = sound_record(self._segments, position)
         if record is None:
-            self._tried_bytes += CHUNK_BYTES
+            self._tried_bytes += FIRST_CHUNK_BYTES + self._claimed(position)
             return False
         if self.named(position):
             return True
         return not self._covering().covers(position) and not self._left_over(record)
+
+    def _claimed(self, position: int) -> int:
+        """Return how many bytes a picture of a record may have had us read."""
+        assert self._segment is not None
+        size = int.from_bytes(self._segment.read(position, 4), "big", signed=True)
+        return size if 0 <= size <= self._segment.end - position else 0
 
     def _left_over(self, record: Scanned) -> bool:
         """Whether it is older than what stands before it."""
@@ -154,14 +200,8 @@ class _Judge:
         return record.store_timestamp if record is not None else 0
 
     def _covering(self) -> "Coverage":
-        if self._coverage is None:
-            from aerobee.storage.damage.coverage import coverage  # numpy costs 100 ms
-
-            assert self._segment is not None
-            self._coverage = coverage(
-                self._segments, list(self._queues), self._segment.base, self._segment.end
-            )
-        return self._coverage
+        assert self._segment is not None
+        return self._entries.of(self._segment)
 
 
 def sound_record(segments: Segments, position: int) -> Scanned | None:

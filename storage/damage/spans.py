@@ -65,6 +65,10 @@ class DamageTable:
 
     def add(self, span: Damage) -> Damage:
         """Note a span; it swallows those that it overlaps. Returns what is noted now."""
+        if not self._spans or self._spans[-1].end <= span.begin:  # as a walk finds them
+            self._spans.append(span)
+            self._begins.append(span.begin)
+            return span
         same = [old for old in self._spans if old.begin < span.end and old.end > span.begin]
         if same:
             first = same[0] if same[0].begin <= span.begin else span
