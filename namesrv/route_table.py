@@ -19,6 +19,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
+from aerobee.namesrv.complaints import Complaints
 from aerobee.namesrv.registered import (
     MASTER_ID,
     BrokerGroup,
@@ -93,7 +94,8 @@ class RouteTable:
         self.live: dict[Place, LiveBroker] = {}
         self.filter_servers: dict[Place, list[str]] = {}
         self.mappings: dict[str, dict[str, Any]] = {}  # static topics: topic -> broker name -> info
-        self._twins = Twins()
+        self.complaints = Complaints(clock_ms)
+        self._twins = Twins(self.complaints.tell)
         self._clock_ms = clock_ms
         self._brokers_max = brokers_max
         self._topics_max = topics_max
@@ -114,7 +116,9 @@ class RouteTable:
             return MasterAddress()
         configs = it.topics.topic_config_table
         if len(configs) == 1 and (group is None or it.broker_id not in group.addresses):
-            log.warning("broker refused name=%s address=%s single_topic=1", it.name, it.address)
+            self.complaints.tell(
+                "broker refused name=%s address=%s single_topic=1", it.name, it.address
+            )
             raise RequestError(ResponseCode.SYSTEM_ERROR, "register broker failed")
         self._check_room(it, group)
 
@@ -149,7 +153,7 @@ class RouteTable:
         live = self.live[group.clusters[holder], holder]
         held, wanted = live.data_version.state_version, it.topics.data_version.state_version
         if held > wanted:
-            log.warning(
+            self.complaints.tell(
                 "broker ignored name=%s id=%d at=%s state_version=%d holder=%s holder_version=%d",
                 it.name, it.broker_id, it.address, wanted, holder, held,
             )  # fmt: skip
@@ -341,7 +345,7 @@ class RouteTable:
         queues = list(queues)
         unknown = [each.broker_name for each in queues if each.broker_name not in self.brokers]
         if unknown:
-            log.warning("topic refused topic=%s unknown_brokers=%s", topic, unknown)
+            self.complaints.tell("topic refused topic=%s unknown_brokers=%s", topic, unknown)
             return
         if topic not in self.topics and len(self.topics) >= self._topics_max:
             raise RequestError(

@@ -1,14 +1,13 @@
 """Two brokers of one name: told when one takes the other's place, and not each time they do."""
 
-import logging
-
-log = logging.getLogger(__name__)
+from collections.abc import Callable
 
 
 class Twins:
-    """Who took whose place; bounded by the names that are registered."""
+    """Who took whose place; bounded by the names that are registered. `warn` logs."""
 
-    def __init__(self) -> None:
+    def __init__(self, warn: Callable[..., None]) -> None:
+        self._warn = warn
         self._told: dict[tuple[str, int], frozenset[str]] = {}  # (name, id) to the two addresses
 
     def took_place(
@@ -22,7 +21,7 @@ class Twins:
         if self._told.get((name, broker_id)) == pair:
             return
         self._told[name, broker_id] = pair
-        log.warning(
+        self._warn(
             "broker_twin name=%s id=%d was_at=%s now_at=%s: the one that was there is still"
             " connected, heard %.1f s ago; clients find the last that registered",
             name,

@@ -1,6 +1,5 @@
 """Brokers come, are heard and go: 103, 322, 904, 104 and 217 (DefaultRequestProcessor.java)."""
 
-import logging
 from typing import Final
 
 from aerobee.namesrv.context import Context
@@ -23,8 +22,6 @@ from aerobee.remoting.net.connection import Connection
 from aerobee.remoting.net.routes import Reply, Request, Routes
 from aerobee.remoting.registration_body import decode_register_body
 
-log = logging.getLogger(__name__)
-
 ZONE_NAME: Final = "__ZONE_NAME"  # MixAll.ZONE_NAME, beside the header's own fields
 NAME_CHARS_MAX: Final = 255
 
@@ -37,7 +34,7 @@ def register_broker(ctx: Context, request: Request[RegisterBrokerRequest]) -> Re
     header, command, connection = request.header, request.command, request.connection
     _check_name("brokerName", header.broker_name)
     _check_name("brokerClusterName", header.cluster_name)
-    _check_reachable(header.broker_name, header.broker_addr)
+    _check_reachable(ctx, header.broker_name, header.broker_addr)
     body = decode_register_body(header, command.version, command.body)
     master = ctx.table.register(
         Registration(
@@ -125,11 +122,13 @@ def _check_name(key: str, name: str) -> None:
         )
 
 
-def _check_reachable(name: str, address: str) -> None:
+def _check_reachable(ctx: Context, name: str, address: str) -> None:
     """Refuse an address that no client could connect to: it would stand in every route."""
     try:
         check_address(address)
     except BadAddress as error:
-        log.warning("broker refused name=%s address=%.300r error=%s", name, address, error)
+        ctx.table.complaints.tell(
+            "broker refused name=%s address=%.300r error=%.300s", name, address, error
+        )
         remark = f"broker {name} cannot be reached by clients: {error}; see its brokerIP1"
         raise RequestError(ResponseCode.SYSTEM_ERROR, remark) from None

@@ -149,6 +149,13 @@ async def test_a_bad_registration_is_refused(
     assert (await asker.register()).code == 0
 
 
+async def test_refusals_do_not_fill_the_log(asker: Asker, caplog: pytest.LogCaptureFixture) -> None:
+    """Whoever registers what cannot be, over and over, is told of a few times."""
+    for number in range(200):
+        assert (await asker.register({"brokerAddr": f"nowhere-{number}"})).code == 1
+    assert 0 < caplog.text.count("broker refused") <= 20
+
+
 @pytest.mark.parametrize("field", ["brokerName", "clusterName"])
 @pytest.mark.parametrize("name", ["", "b\nERROR forged", "b\x1b[2J", "x" * 256])
 async def test_a_name_that_could_forge_a_log_is_refused(

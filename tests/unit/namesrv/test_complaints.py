@@ -1,0 +1,17 @@
+"""Warnings about peers are bounded, and what was left out is counted."""
+
+import pytest
+
+from aerobee.namesrv.complaints import PERIOD_MS, TOLD_MAX, Complaints
+
+
+def test_what_is_left_out_is_counted(caplog: pytest.LogCaptureFixture) -> None:
+    """After a period there is room again; the first line then says how many were not told."""
+    now_ms = [0]
+    complaints = Complaints(lambda: now_ms[0])
+    for number in range(TOLD_MAX + 7):
+        complaints.tell("wrong number=%d", number)
+    assert len(caplog.messages) == TOLD_MAX
+    now_ms[0] = PERIOD_MS
+    complaints.tell("wrong again")
+    assert caplog.messages[TOLD_MAX:] == ["complaints left out count=7", "wrong again"]
