@@ -320,7 +320,7 @@ class Broker:
         self._traffic = Traffic(
             lateness=self._lateness,
             limits=settings.net_limits,
-            dispatcher=Dispatcher(context, FAMILIES, self._tasks.start),
+            dispatcher=Dispatcher(context, FAMILIES, self._tasks.start, self.failed),
             sends=FastSends(context),
             pulls=self._pulls,
             tick=context.tick,

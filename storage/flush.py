@@ -50,6 +50,7 @@ class Flusher:
         self._files = files
         self._log = commit_log
         self._queues = queues
+        self._root = settings.root
         self._timeout_s = settings.sync_flush_timeout_ms / 1000
         self._backend = backend
         self._clock = clock
@@ -62,6 +63,7 @@ class Flusher:
         self._rounds = QueueRounds(files, backend, self._doubt)
         self._writing = False  # all of the round is synced, and the checkpoints are being written
         self._checkpointed = 0
+        self._unproven = 0  # checkpoints that could not be written, since the last one
         self.on_checkpoint: OnCheckpoint = lambda _: lambda: None
         self.on_doubt: Callable[[int], None] = lambda position: None
         self.on_proven: Callable[[], None] = lambda: None  # a checkpoint has been written
@@ -256,8 +258,13 @@ class Flusher:
         self._writing = False
         if error and (round_ := self._rounds.round) is not None:
             round_.failed = True  # the older ones stay true, and the next round tries again
-            log.error("checkpoint_failed errno=%d", error)
+            if not self._unproven:  # a full disk fails every round: told when it begins and ends
+                log.error("checkpoint_failed errno=%d path=%s", error, self._root)
+            self._unproven += 1
             self._checkpointed = -1
         self._rounds.end()
+        if not error and self._unproven:
+            log.info("checkpoint_written_again failed=%d", self._unproven)
+            self._unproven = 0
         if not error and not self._log_failed:  # a sync that failed meanwhile leaves its doubt
             self.on_proven()

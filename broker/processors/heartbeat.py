@@ -1,7 +1,6 @@
 """Clients come, stay and go: 34, 35, 38 and 46 (ClientManageProcessor, ConsumerManageProcessor)."""
 
 import asyncio
-import logging
 from collections.abc import Coroutine
 from functools import partial
 from typing import Any, Final
@@ -40,8 +39,6 @@ from aerobee.remoting.net.routes import (
     answer,
     failure,
 )
-
-log = logging.getLogger(__name__)
 
 routes: Routes[Context] = Routes("heartbeat")
 
@@ -238,8 +235,8 @@ async def _join_when_kept(
     try:
         announced = [] if announcement is None else [asyncio.shield(announcement)]
         await asyncio.gather(ctx.groups.file.flush(), *announced)
-    except OSError as error:  # consuming goes on from a full disk; the next change tries again
-        log.error("group tables not written error=%s", error)
+    except OSError:  # consuming goes on from a full disk; the broker tells of files not saved
+        pass
     finally:
         ctx.members.waiting.end(request.connection, join)
     if request.connection.closed:

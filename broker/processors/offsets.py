@@ -57,7 +57,7 @@ def _answer_later(
         try:
             outcome = _offset(ctx, request.header)
         except RequestError as error:
-            outcome = failure(request.command, error)
+            outcome = failure(request.command, error, ctx.metrics.faults.caught)
     answer(request.connection, request.command, outcome)
 
 

@@ -12,6 +12,7 @@ from aerobee.remoting.command import Command
 from aerobee.remoting.errors import RequestError
 from aerobee.remoting.headers._fields import Header, decode_header, encode_header
 from aerobee.remoting.net.connection import Connection
+from aerobee.remoting.net.tasks import OnFailure
 
 log = logging.getLogger(__name__)
 
@@ -72,7 +73,8 @@ class Dispatcher(Generic[C]):
     """Decodes headers, calls processors, maps errors to replies; the only place that does.
 
     `spawn` runs the coroutine of a processor that has to wait, or returns None where that is not
-    done any more (`Tasks.start`); others are answered at once.
+    done any more (`Tasks.start`); others are answered at once. `on_failure` is told of errors that
+    nobody foresaw; without it each is logged with its trace.
     """
 
     def __init__(
@@ -80,9 +82,11 @@ class Dispatcher(Generic[C]):
         context: C,
         families: Iterable[Routes[C]],
         spawn: Callable[[Coroutine[Any, Any, None]], asyncio.Task[Any] | None],
+        on_failure: OnFailure | None = None,
     ) -> None:
         self._context = context
         self._spawn = spawn
+        self._on_failure = on_failure or log_failure
         self.table: dict[int, tuple[type[Header], Processor[C]]] = {}
         for family in families:
             for code, route in family.table.items():
@@ -103,7 +107,7 @@ class Dispatcher(Generic[C]):
             request = Request(decode_header(header_type, command.ext), command, connection)
             outcome = processor(self._context, request)
         except Exception as error:  # noqa: BLE001  every fault of one request ends as its reply
-            answer(connection, command, failure(command, error))
+            answer(connection, command, failure(command, error, self._on_failure))
             return
         if inspect.iscoroutine(outcome):
             self._wait(connection, command, outcome)
@@ -133,15 +137,20 @@ class Dispatcher(Generic[C]):
         try:
             outcome = await waiting
         except Exception as error:  # noqa: BLE001  as above
-            outcome = failure(command, error)
+            outcome = failure(command, error, self._on_failure)
         answer(connection, command, outcome)
 
 
-def failure(command: Command, error: Exception) -> Reply:
-    """Turn what a processor raised into a reply; an unforeseen error is logged with its trace."""
+def log_failure(what: str, error: BaseException) -> None:
+    """Log an error that nobody foresaw, with its trace."""
+    log.error("%s failed", what, exc_info=error)
+
+
+def failure(command: Command, error: Exception, tell: OnFailure = log_failure) -> Reply:
+    """Turn what a processor raised into a reply; `tell` hears of what nobody foresaw."""
     if isinstance(error, RequestError):
         return Reply(code=error.code, remark=error.remark, ext=error.ext)
-    log.error("request code=%d failed", command.code, exc_info=error)
+    tell(f"request {command.code}", error)
     return Reply(code=ResponseCode.SYSTEM_ERROR, remark=f"{type(error).__name__}: {error}")
 
 

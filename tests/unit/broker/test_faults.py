@@ -19,7 +19,8 @@ from aerobee.broker.faults import QUIET_S, Faults
 from aerobee.broker.live import Live
 from aerobee.broker.tables import Tables
 from aerobee.broker.tick import Tick
-from aerobee.remoting.codes import ResponseCode
+from aerobee.remoting.bodies import TopicConfig
+from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.command import Command
 from aerobee.remoting.frame import encode_frame
 
@@ -27,6 +28,22 @@ from aerobee.remoting.frame import encode_frame
 def broken(*_: Any, **__: Any) -> Any:
     """Do what nobody foresaw."""
     raise OSError(5, "Input/output error")
+
+
+async def test_requests_that_fail_unforeseen_are_counted_and_told_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A thousand deletions on a full disk are not a thousand traces in its log."""
+    async with running_broker(tmp_path) as broker, await RawPeer.connect(broker.port) as peer:
+        broker.context.topics.file.flush = broken  # type: ignore[method-assign]
+        for number in range(5):
+            command = Command(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": f"t{number}"})
+            broker.context.topics.update(TopicConfig(topic_name=f"t{number}"))
+            assert (await peer.request(command)).code == ResponseCode.SYSTEM_ERROR
+        assert broker.context.metrics.faults.counts["request 215"] == 5
+        del broker.context.topics.file.flush
+    (line,) = [each for each in caplog.records if each.exc_info]
+    assert "fault where=request_215" in line.getMessage()
 
 
 async def test_a_pull_that_cannot_be_read_is_answered_and_its_connection_stands(

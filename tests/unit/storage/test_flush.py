@@ -102,6 +102,32 @@ def test_a_failed_queue_sync_only_delays_the_checkpoint(tmp_path: Path) -> None:
     store.close()
 
 
+def test_checkpoints_that_find_no_room_are_told_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A disk may be full for days: one line when it begins, one when it is over."""
+    caplog.set_level("INFO")
+    store = opened(small(tmp_path), ForgetfulFiles())
+    written = store.flusher.on_checkpoint
+
+    def full() -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    store.flusher.on_checkpoint = lambda round_: full
+    for _ in range(5):
+        send(store)
+        settle(store)
+    store.flusher.on_checkpoint = written
+    for _ in range(2):
+        send(store)
+        settle(store)
+    told = [line.getMessage() for line in caplog.records if "checkpoint_" in line.getMessage()]
+    assert len(told) == 2
+    assert told[0] == f"checkpoint_failed errno={errno.ENOSPC} path={store.settings.root}"
+    assert told[1].startswith("checkpoint_written_again failed=")
+    store.close()
+
+
 def test_a_checkpoint_needs_log_and_queues_on_the_disk(tmp_path: Path) -> None:
     """Both checkpoint files name the newest message only after its bytes and entry are synced."""
     files = ForgetfulFiles()
