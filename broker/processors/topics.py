@@ -94,6 +94,9 @@ async def delete_topic(ctx: Context, request: Request[DeleteTopicRequest]) -> Ou
         ctx.topics.delete(name)
         ctx.announcing.pop(name, None)
         ctx.metrics.forget(topic=name)
+    await (
+        ctx.offsets.flush()
+    )  # an old offset would pass over the messages of the next topic so called
     await ctx.topics.file.flush()
     return Reply()
 

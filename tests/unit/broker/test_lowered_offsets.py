@@ -10,7 +10,8 @@ from support.raw_peer import RawPeer
 from aerobee.broker.app import Broker
 from aerobee.broker.offsets import OffsetTable
 from aerobee.broker.start import offsets as lowering
-from aerobee.remoting.codes import ResponseCode
+from aerobee.remoting.codes import RequestCode, ResponseCode
+from aerobee.remoting.command import Command
 
 
 async def fill(broker: Broker, count: int, body: bytes) -> None:
@@ -88,6 +89,21 @@ async def test_a_member_that_is_beyond_the_end_is_sent_back(tmp_path: Path) -> N
             reply = await peer.request(pull_command(5, consumerGroup="there"))
             assert (reply.code, reply.ext["nextBeginOffset"]) == (ResponseCode.SUCCESS, "17")
         assert offsets.commit("g", "T", 0, 17) and offsets.committed("g", "T", 0) == 17
+
+
+async def test_a_deleted_topic_takes_its_offsets_from_the_disk(tmp_path: Path) -> None:
+    """Killed after a topic of that name was made again: its first messages are not passed over."""
+    table = tmp_path / "store/config/consumerOffset.json"
+    async with running_broker(tmp_path) as broker:
+        await fill(broker, 3, b"before")
+        offsets = broker.context.offsets
+        offsets.commit("g", "T", 0, 3)
+        await offsets.flush()
+        assert b"T@g" in table.read_bytes()
+        async with await RawPeer.connect(broker.port) as peer:
+            delete = Command(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": "T"}, opaque=9)
+            assert (await peer.request(delete)).code == ResponseCode.SUCCESS
+        assert b"T@g" not in table.read_bytes()
 
 
 async def test_the_lines_of_many_groups_are_bounded(
