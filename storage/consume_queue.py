@@ -14,7 +14,7 @@ from typing import Final
 from aerobee.remoting.record import MAGIC_V1, MAGIC_V2
 from aerobee.storage.errors import LogFull, LogUnavailable
 from aerobee.storage.files import Files
-from aerobee.storage.layout import ENTRY_BYTES
+from aerobee.storage.layout import ENTRY_BYTES, FileSpan
 from aerobee.storage.map_pool import MapPool
 from aerobee.storage.queue_entries import QueueEntries
 from aerobee.storage.queue_files import (
@@ -24,6 +24,7 @@ from aerobee.storage.queue_files import (
     SCAN_ENTRIES,
     check_spans,
     find_end,
+    first_position,
 )
 
 log = logging.getLogger(__name__)
@@ -45,6 +46,7 @@ class ConsumeQueue(QueueEntries):
         "_ready",
         "_step",
         "_write",
+        "born_at",
         "changed",
         "flushed_offset",
         "limit",
@@ -65,8 +67,10 @@ class ConsumeQueue(QueueEntries):
         write: bool = True,
         changes: "list[ConsumeQueue] | None" = None,
         pool: MapPool | None = None,
+        born_at: int = 0,
     ) -> None:
         super().__init__(files, directory, topic, queue_id, file_entries, pool)
+        self.born_at = born_at  # of earlier positions are the messages of a topic that was deleted
         self._write = write
         self._changes = changes
         self._ready = 0  # up to there the open file is prepared; `limit` may be lower
@@ -91,6 +95,8 @@ class ConsumeQueue(QueueEntries):
         back, and what is missing is found missing later. Any other wrong size is an error.
         """
         spans = self.spans()
+        if self.born_at:
+            spans = self._without_earlier_life(spans)
         if not spans:
             return
         check_spans(spans, self.file_bytes)
@@ -101,9 +107,21 @@ class ConsumeQueue(QueueEntries):
         begin = max(first, min(known_offset, (spans[-1].begin + spans[-1].size) // ENTRY_BYTES))
         if known_offset <= first:  # nothing is known: the last files, as Java looks at three
             begin = spans[max(0, len(spans) - 3)].begin // ENTRY_BYTES
-        self.max_offset = self.limit = find_end(self._files, spans, begin)
+        self.max_offset = self.limit = find_end(self._files, spans, begin, self.born_at)
         self.min_offset = first
         self.flushed_offset = self.max_offset
+
+    def _without_earlier_life(self, spans: list[FileSpan]) -> list[FileSpan]:
+        """Remove files that outlived the deletion of their topic; return the others.
+
+        A file never has entries of two lives.
+        """
+        kept = [s for s in spans if not 0 <= first_position(self._files, s) < self.born_at]
+        for span in reversed(spans):
+            if self._write and span not in kept:
+                log.warning("queue_file_removed file=%s reason=its topic was deleted", span.path)
+                self._files.remove(span.path)
+        return kept
 
     def _set_size(self, path: Path) -> None:
         fd = self._files.open(path)
@@ -166,6 +184,8 @@ class ConsumeQueue(QueueEntries):
         path = self._path(base)
         if not self.is_open:
             self._files.make_directory(self._directory)
+        if self.born_at and self.max_offset == base:
+            self._without_earlier_life([span for span in self.spans() if span.path == path])
         fresh = not path.exists()
         fd = self._files.open(path, create=True)
         try:

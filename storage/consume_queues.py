@@ -9,6 +9,7 @@ from typing import Final
 from aerobee.storage.consume_queue import ConsumeQueue
 from aerobee.storage.damage.aside import Aside
 from aerobee.storage.damage.patches import make_blank
+from aerobee.storage.deleted import Deleted
 from aerobee.storage.errors import StoreError
 from aerobee.storage.files import Files
 from aerobee.storage.layout import CONSUME_QUEUE, file_name, queue_paths
@@ -28,6 +29,7 @@ class ConsumeQueues:
         self._settings = settings
         self._write = write
         self.root = settings.root / CONSUME_QUEUE
+        self.deleted = Deleted(files, settings.root)
         self.table: dict[tuple[str, int], ConsumeQueue] = {}
         self._changes: list[ConsumeQueue] = []
         self._pool = MapPool(lambda: files.queue_maps_max)
@@ -42,6 +44,7 @@ class ConsumeQueues:
 
     def load(self, known: Mapping[tuple[str, int], int]) -> None:
         """Find the queues on disk and their ends; below the offsets in `known` all is sound."""
+        self.deleted.load()
         bad: list[tuple[ConsumeQueue, StoreError]] = []
         for topic, queue_id, _ in queue_paths(self._settings.root):
             queue = self.get(topic, queue_id)
@@ -111,6 +114,7 @@ class ConsumeQueues:
                 write=self._write,
                 changes=self._changes,
                 pool=self._pool,
+                born_at=self.deleted.before(topic),
             )
         return queue
 
@@ -139,34 +143,28 @@ class ConsumeQueues:
         return [queue for queue in self.table.values() if queue.topic in topics]
 
     def delete(self, queues: Collection[ConsumeQueue]) -> None:
-        """Remove queues and their files; their messages stay until the log ages.
+        """Forget queues that are noted as deleted, and remove their files.
 
-        An OSError is raised only if not even the first file can be removed; then all is as before.
+        What the disk keeps of them is removed by the next start, or by the topic's next life.
         """
-        begun = False
         for queue in queues:
             try:
-                begun |= self.remove_files(queue)
+                self.remove_files(queue)
             except OSError as error:
-                if not begun:
-                    raise
                 log.error("queue_not_removed queue=%s error=%s", queue.directory, error)
-        for queue in queues:
             del self.table[queue.topic, queue.queue_id]
         for topic in {queue.topic for queue in queues}:
             self._files.remove_directory(self.root / topic)
 
-    def remove_files(self, queue: ConsumeQueue) -> bool:
-        """Remove a queue's files, the newest first, and its directory; False if it has no files.
+    def remove_files(self, queue: ConsumeQueue) -> None:
+        """Remove a queue's files, the newest first, and its directory.
 
         What is left by an end in between is a shorter queue that begins where it began.
         """
         queue.close()
-        spans = queue.spans()
-        for span in reversed(spans):
+        for span in reversed(queue.spans()):
             self._files.remove(span.path)
         self._files.remove_directory(queue.directory)
-        return bool(spans)
 
     def max_end_position(self) -> int:
         """Return up to where the log has certainly been dispatched: the end of the last entry."""

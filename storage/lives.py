@@ -1,7 +1,8 @@
 """Tells records of topics that were deleted from records that lost their queue entry.
 
 A deleted topic's queues go, its records stay in the log until they are old. When the topic is made
-again its queues begin anew at offset 0.
+again its queues begin anew at offset 0. What we have deleted is noted (`Deleted`); what RocketMQ
+has is told by what its queues have.
 """
 
 from typing import Final
@@ -31,6 +32,8 @@ class Lives:
 
     def is_over(self, topic: str, queue_id: int, offset: int, position: int) -> bool:
         """Whether a record that should have an entry is of a life that has ended."""
+        if position < self._queues.deleted.before(topic):
+            return True
         queue = self._queues.find(topic, queue_id)
         if queue is not None and (first := self.first(queue)) is not None:
             return offset >= first[0] and position < first[1]

@@ -39,9 +39,27 @@ def check_spans(spans: Sequence[FileSpan], file_bytes: int) -> None:
             )
 
 
-def find_end(files: Files, spans: Sequence[FileSpan], begin: int) -> int:
-    """Return the offset of the first entry from `begin` on that no message can have."""
-    last_position = _position_before(files, spans, begin)
+def first_position(files: Files, span: FileSpan) -> int:
+    """Return the position that a file's first entry names, -1 if it names none."""
+    fd = files.open(span.path, write=False)
+    try:
+        for at in range(0, span.size, SCAN_ENTRIES * ENTRY_BYTES):
+            data = files.read(fd, SCAN_ENTRIES * ENTRY_BYTES, at)
+            usable = memoryview(data)[: len(data) // ENTRY_BYTES * ENTRY_BYTES]
+            for position, size, _ in ENTRY.iter_unpack(usable):
+                if 0 < size != BLANK_SIZE:
+                    return int(position)
+    finally:
+        files.close(fd)
+    return -1
+
+
+def find_end(files: Files, spans: Sequence[FileSpan], begin: int, born_at: int = 0) -> int:
+    """Return the offset of the first entry from `begin` on that no message can have.
+
+    None can have one of a position before `born_at`.
+    """
+    last_position = max(born_at - 1, _position_before(files, spans, begin))
     offset = begin
     for span in spans:
         end = (span.begin + span.size) // ENTRY_BYTES

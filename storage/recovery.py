@@ -259,6 +259,7 @@ class Recovery:
         self._mending_done |= begin == self._segments.begin
         dispatcher, result = self._dispatcher, self.result
         begin, records = self._check_in_bulk(begin)
+        dispatcher.walked.begin((queue, self._first_walked(queue, begin)) for queue in self._queues)
         walk = LogWalk(
             self._segments, begin, self._table, self._search, self._floor,
             torn=result.proof == WRITTEN,  # behind the note nothing was acknowledged
@@ -267,8 +268,16 @@ class Recovery:
             records += 1
             dispatcher.take(record)
         dispatcher.finish()
+        result.truncated_queues += dispatcher.drop_unfounded()
         result.records = records + self._mender.records
         result.position, result.reason = walk.end, walk.reason
+
+    def _first_walked(self, queue: ConsumeQueue, begin: int) -> int:
+        """Return the first offset of a queue whose message lies behind where a walk begins."""
+        progress = self._evidence.progress
+        if progress is not None and begin == progress.position:
+            return progress.queues.get((queue.topic, queue.queue_id), 0)
+        return queue.first_from(begin)
 
     def _check_in_bulk(self, begin: int) -> tuple[int, int]:
         """Check what the queues already cover many times faster; return where it ends, and records.

@@ -150,9 +150,11 @@ class MessageStore:
     def _recover(self) -> None:
         files, root = self.files, self.settings.root
         self.checkpoints.latest = checkpoint = read_checkpoint(files, root)
-        self._progress_found = progress = read_progress(files, root)
+        progress = read_progress(files, root)
         self._aborted = aborted = (root / ABORT).exists()
         damage = tuple(read_damage(files, root))
+        self.queues.deleted.load()
+        self._progress_found = progress = self.queues.deleted.still_true(progress)
         evidence = Evidence(aborted, checkpoint, progress, self._marker.read(), damage)
         self.segments.load()
         self.queues.load(progress.queues if progress else {})
@@ -302,14 +304,15 @@ class MessageStore:
     def delete_topic(self, topic: str) -> bool:
         """Remove a topic's queues; False if it has none. Its messages age with the log.
 
-        Waits for no sync. Errors: StoreReadOnly, and OSError where the disk refuses; then nothing
-        has changed.
+        Waits for the sync of a small file, and for no other. Errors: StoreReadOnly, and OSError
+        where the disk refuses; then nothing has changed.
         """
         if self.read_only:
             raise StoreReadOnly(f"the store {self.settings.root} is open for reading only")
         doomed = self.queues.of_topics({topic})
         if doomed:
             self.checkpoints.withdraw()  # no proof may speak of what is gone
+            self.queues.deleted.add({topic}, self.commit_log.position, self.segments.begin)
             self.queues.delete(doomed)
             self.checkpoints.forget(doomed)
             self.flusher.forget(doomed)

@@ -130,6 +130,7 @@ class WritingStart:
         self._keeper.keep(position, torn=self._torn)
         if not self._noted:
             self._first_step()
+            self._queues.deleted.settle(self._segments.begin, position)
             self._write_abort()
             self._noted = True
         self._queues.sync_cut()

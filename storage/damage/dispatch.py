@@ -14,6 +14,7 @@ from aerobee.storage.damage.known import MISPLACED
 from aerobee.storage.damage.next_record import sound_record
 from aerobee.storage.damage.patches import Entry, Patches
 from aerobee.storage.damage.spans import Damage, DamageTable
+from aerobee.storage.damage.unfounded import Unfounded, is_founded
 from aerobee.storage.files import Files
 from aerobee.storage.layout import ENTRY_BYTES
 from aerobee.storage.log_scan import RECORD_BYTES_MIN, Scanned, tags_code
@@ -58,6 +59,7 @@ class Dispatcher:
         self._begun_again: dict[ConsumeQueue, Scanned] = {}
         self._firsts: dict[ConsumeQueue, int] = {}  # the first offset of each that was looked at
         self._patches = Patches(files)
+        self.walked = Unfounded(segments, table)
         self.front_lost: Collection[ConsumeQueue] = ()  # queues that may lack their first files
         self.entries = 0
         self.holes: list[Hole] = []
@@ -67,8 +69,9 @@ class Dispatcher:
         if not record.queued:
             return
         queue = self._by_key.get((record.prefix, record.queue_id)) or self._queue_of(record)
-        if queue is None:
+        if queue is None or record.position < queue.born_at:
             return
+        self.walked.saw(queue, record)
         offset = record.queue_offset
         if queue.min_offset <= offset < queue.max_offset and (
             queue.entry(offset)[:2] == (record.position, record.size)
@@ -89,8 +92,18 @@ class Dispatcher:
                 self._blank_unwritten(queue, max(first, queue.min_offset))
             self._patches.write()
 
+    def drop_unfounded(self) -> int:
+        """After `finish`: forget entries that no message stands behind; return the queues cut."""
+        if not self._write:
+            return 0
+        queues_cut, entries_blank = self.walked.drop(self._patches)
+        self.entries += entries_blank
+        return queues_cut
+
     def _queue_of(self, record: Scanned) -> ConsumeQueue | None:
-        """Find or make the queue of a record; None where its name cannot be one."""
+        """Find or make the queue of a record; None where its name cannot be one, or it is gone."""
+        if record.position < self._queues.deleted.before(record.topic):
+            return None
         try:
             queue = self._queues.get(record.topic, record.queue_id)
         except ValueError as error:
@@ -144,13 +157,11 @@ class Dispatcher:
         """Decide between a record and the entry that has its offset."""
         offset = record.queue_offset
         if record.position >= queue.end_position():
+            if self.walked.cut(queue, offset):
+                return self._settle(queue, record)
             self._begun_again[queue] = record  # a topic that was made again, or a flipped bit
             return
-        place = queue.entry(offset)[0]
-        there = sound_record(self._segments, place) if place != record.position else None
-        if there is not None and (there.prefix, there.queue_id, there.queue_offset) == (
-            record.prefix, record.queue_id, offset,
-        ):  # fmt: skip
+        if queue.entry(offset)[0] != record.position and self._stands(queue, offset) is not None:
             return  # of a topic's earlier life
         if self._fits(queue, record):
             self._put(queue, record)
@@ -169,17 +180,8 @@ class Dispatcher:
         return place is None or place > record.position
 
     def _stands(self, queue: ConsumeQueue, offset: int) -> int | None:
-        """Return where the log has the message of an entry, None where it has no such message.
-
-        An entry that never reached the disk is all zeros: it speaks of no record, and above all
-        not of the one that the log begins with.
-        """
-        place, size, _ = queue.entry(offset)
-        there = sound_record(self._segments, place) if 0 < size != BLANK_SIZE else None
-        own = (queue.prefix, queue.queue_id, offset)
-        if there is None or (there.prefix, there.queue_id, there.queue_offset) != own:
-            return None
-        return place
+        """Return where the log has the message of an entry, None where it has no such message."""
+        return queue.entry(offset)[0] if is_founded(self._segments, queue, offset) else None
 
     def _blank_unwritten(self, queue: ConsumeQueue, first: int) -> None:
         """Turn entries that never reached the disk, and whose messages are lost, into blanks.

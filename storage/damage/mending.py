@@ -133,6 +133,9 @@ class Mender:
             queue.topic, queue.queue_id, offset, queue.max_offset - offset,
         )  # fmt: skip
         queue.truncate(offset)
+        if self._segments.begin == 0 and queue.max_offset == queue.min_offset > 0:
+            self._queues.remove_files(queue)  # its first files are lost, and nothing of the others
+            queue.start_at(0)  # is to be believed
 
     def run(self, begin: int, end: int, wanted: Collection[ConsumeQueue] | None) -> None:
         """Read what no entry names from `begin` to `end`, and dispatch what a queue lacks.

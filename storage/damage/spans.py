@@ -184,6 +184,12 @@ def write_damage(files: Files, root: Path, spans: Iterable[Damage]) -> None:
 
 def replace_file(files: Files, path: Path, data: bytes) -> None:
     """Put a small file in the place of another in one step, durably."""
+    put_file(files, path, data)
+    files.sync_directory(path.parent)
+
+
+def put_file(files: Files, path: Path, data: bytes) -> None:
+    """Put a small file in the place of another in one step; OSError: the other is still there."""
     fresh = path.with_name(f"{path.name}.tmp")
     files.remove(fresh)
     fd = files.open(fresh, create=True)
@@ -193,4 +199,3 @@ def replace_file(files: Files, path: Path, data: bytes) -> None:
     finally:
         files.close(fd)
     files.replace(fresh, path)
-    files.sync_directory(path.parent)

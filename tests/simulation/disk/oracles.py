@@ -182,6 +182,8 @@ class Oracle:
                         continue
                     if position in self._book.flipped:
                         continue  # what it says of itself is not protected by its checksum
+                    if any(span.begin <= position < span.end for span in store.damage):
+                        continue  # it is lost, and given to nobody
                     sent = self._book.messages.get(position)
                     if sent is None or (sent.key, sent.offset) != ((topic, queue_id), offset):
                         what = f"{topic}-{queue_id} offset {offset} leads to {position}: {sent}"

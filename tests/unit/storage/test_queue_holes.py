@@ -2,10 +2,11 @@
 
 from pathlib import Path
 
+import pytest
 from support.logs import append, bodies, opened, send, settle, small
 
-from aerobee.storage.layout import ENTRY_BYTES, PROGRESS, WRITTEN, file_name
-from aerobee.storage.queue_files import BLANK_SIZE
+from aerobee.storage.layout import DELETED, ENTRY_BYTES, PROGRESS, WRITTEN, file_name
+from aerobee.storage.queue_files import BLANK_SIZE, ENTRY
 from aerobee.storage.verify import verify
 
 FILE_ENTRIES = 10
@@ -60,3 +61,81 @@ def test_zeros_of_messages_that_are_lost_do_not_end_the_queue(tmp_path: Path) ->
         settle(store)
         store.abandon()
         (tmp_path / WRITTEN).unlink()
+
+
+def leftover(root: Path, offsets: dict[int, int]) -> list[bytes]:
+    """Leave a store of 5 messages, with entries of "orders" behind them; return the bodies.
+
+    `offsets` says by offset the number of the message of "others" that the entry leads to.
+    """
+    store = opened(small(root))
+    sent = [b"message %d" % number for number in range(5)]
+    for body in sent[:4]:
+        send(store, body=body)
+    settle(store)
+    progress = (root / PROGRESS).read_bytes()
+    for number in range(3):
+        send(store, "others", body=b"%d" % number)
+    send(store, body=sent[4])
+    send(store, "others", body=b"3")
+    others = [store.queue("others", 0).entry(number) for number in range(4)]
+    store.abandon()
+    (root / WRITTEN).unlink()
+    (root / PROGRESS).write_bytes(progress)
+    with (root / "consumequeue" / "orders" / "0" / file_name(0)).open("r+b") as file:
+        for offset, number in offsets.items():
+            file.seek(offset * ENTRY_BYTES)
+            file.write(ENTRY.pack(*others[number]))
+    return sent
+
+
+@pytest.mark.parametrize("offsets", [{5: 3}, {4: 0, 5: 1, 6: 2}])
+def test_entries_of_lost_messages_lead_to_no_other_messages(
+    tmp_path: Path, offsets: dict[int, int]
+) -> None:
+    """Sectors that come back with entries of a log's lost end are cut off, though it has grown."""
+    sent = leftover(tmp_path, offsets)
+    store = opened(small(tmp_path))
+    assert bodies(store) == sent
+    assert store.queue("orders", 0).max_offset == len(sent)
+    store.close()
+    assert not verify(small(tmp_path)).problems
+
+
+def test_a_queue_whose_first_files_are_lost_and_others_empty_is_written_again(
+    tmp_path: Path,
+) -> None:
+    """A file that holds nothing is no reason to take earlier messages for too old."""
+    settings = small(tmp_path, queue_file_entries=FILE_ENTRIES)
+    store = opened(settings)
+    sent = [b"message %d" % number for number in range(2 * FILE_ENTRIES)]
+    for body in sent:
+        send(store, body=body)
+    store.abandon()
+    (tmp_path / WRITTEN).unlink()
+    (tmp_path / PROGRESS).unlink(missing_ok=True)
+    folder = tmp_path / "consumequeue" / "orders" / "0"
+    (folder / file_name(0)).unlink()
+    (folder / file_name(FILE_ENTRIES * ENTRY_BYTES)).write_bytes(bytes(FILE_ENTRIES * ENTRY_BYTES))
+    store = opened(settings)
+    assert bodies(store) == sent
+    store.close()
+
+
+def test_zeros_do_not_lead_to_an_earlier_life_at_the_logs_begin(tmp_path: Path) -> None:
+    """The log begins with the same queue's offset 0 of a topic that was deleted."""
+    settings = small(tmp_path, queue_file_entries=FILE_ENTRIES)
+    store = opened(settings)
+    send(store, body=b"old")
+    assert store.delete_topic("orders")
+    sent = [b"message %d" % number for number in range(4 * FILE_ENTRIES)]
+    for body in sent:
+        send(store, body=body)
+    store.abandon()
+    for name in (WRITTEN, PROGRESS, DELETED):  # as a store that RocketMQ has had meanwhile
+        (tmp_path / name).unlink(missing_ok=True)
+    with (tmp_path / "consumequeue" / "orders" / "0" / file_name(0)).open("r+b") as file:
+        file.write(bytes(ENTRY_BYTES))
+    store = opened(settings)
+    assert bodies(store) == sent
+    store.close()
