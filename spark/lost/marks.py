@@ -70,10 +70,10 @@ class MarkedQueues:
                 for key, offset, mark in asked:
                     with QueueEntries(queue_dir(state.store, key)) as entries:
                         restart = self._restart(state, stamps, entries, key, offset, mark)
-                    if restart is None:
-                        self._trusted[key] = offset, str(mark or "")
-                    else:
+                    if restart is not None:
                         found[key] = restart
+                    elif mark is not None:  # others get one, in a micro-batch without rows
+                        self._trusted[key] = offset, str(mark)
         return found
 
     def _restart(
