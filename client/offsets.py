@@ -205,6 +205,7 @@ class GroupOffsets(QueueOffsets):
             }
             self._latest = {each: self._latest.get(each, 0) for each in locks}
             self._carried = {each: at for each, at in self._carried.items() if each in locks}
+            self._begun.clear()  # the next commit of each table goes alone once more
 
     async def _begin(self, table: tuple[str, str], queue: MessageQueue, offset: int) -> None:
         """Commit on the first queue of a broker's table; the others wait, or fail, with it."""

@@ -3,24 +3,26 @@
 import enum
 import logging
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from aerobee.client.connections import Connections
 from aerobee.client.errors import BrokerRefused, Unavailable
 from aerobee.client.hooks import Hooks
 from aerobee.client.message import MessageQueue
-from aerobee.client.received import ReceivedMessage, decode_pulled
+from aerobee.client.received import Decoded, ReceivedMessage, decode_pulled
 from aerobee.client.route_cache import MASTER_ID, RouteCache
 from aerobee.client.settings import PullSettings
 from aerobee.client.subscriptions import Subscription
 from aerobee.remoting.codes import PullSysFlag, RequestCode, ResponseCode
 from aerobee.remoting.command import Command
-from aerobee.remoting.errors import NotConnected
+from aerobee.remoting.errors import CorruptRecord, NotConnected
 from aerobee.remoting.headers._fields import decode_header
 from aerobee.remoting.headers.pull import PullMessageReply
 from aerobee.remoting.net.connection import Connection
 
 log = logging.getLogger(__name__)
+
+CUT_MAX: Final = 3  # replies cut off at the same place; then it is the broker's log that is so
 
 
 class PullStatus(enum.Enum):
@@ -100,6 +102,7 @@ class Puller:
             self._flags |= PullSysFlag.SUBSCRIPTION
         if lite:
             self._flags |= PullSysFlag.LITE_PULL
+        self._cut = -1, 0  # an offset from which nothing can be decoded, and how often it could not
         self._ext = {
             "consumerGroup": group,
             "topic": queue.topic,
@@ -126,14 +129,7 @@ class Puller:
         next_offset, bounds = header.next_begin_offset, (header.min_offset, header.max_offset)
         if status is not PullStatus.FOUND:
             return PullResult(status, next_offset, *bounds, [])
-        settings = self._settings
-        messages, unreadable, cut_at = decode_pulled(
-            bytes(reply.body),
-            self._queue,
-            bounds,
-            body_bytes_max=settings.body_bytes_max,
-            unpacked_bytes_max=settings.unpacked_bytes_max,
-        )
+        messages, unreadable, cut_at = self._decode(reply, offset, next_offset, bounds)
         if cut_at is not None:  # the rest comes again
             next_offset = cut_at
         if subscription.tags:
@@ -144,6 +140,27 @@ class Puller:
         for message in unreadable:
             self._complain(message)
         return PullResult(status, next_offset, *bounds, messages, unreadable)
+
+    def _decode(
+        self, reply: Command, offset: int, next_offset: int, bounds: tuple[int, int]
+    ) -> Decoded:
+        """Decode what a reply brought; raises CorruptRecord, of the same offset so many times."""
+        settings = self._settings
+        try:
+            decoded = decode_pulled(
+                bytes(reply.body),
+                self._queue,
+                bounds,
+                span=(offset, next_offset) if next_offset > offset else None,
+                again=self._cut[0] == offset and self._cut[1] >= CUT_MAX,
+                body_bytes_max=settings.body_bytes_max,
+                unpacked_bytes_max=settings.unpacked_bytes_max,
+            )
+        except CorruptRecord:
+            self._cut = offset, 1 + (self._cut[1] if self._cut[0] == offset else 0)
+            raise
+        self._cut = -1, 0
+        return decoded
 
     def _complain(self, message: ReceivedMessage) -> None:
         log.error(

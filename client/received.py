@@ -7,6 +7,7 @@ import msgspec
 from isal.isal_zlib import crc32
 
 from aerobee.client.message import MessageQueue, joined_keys
+from aerobee.client.numbering import put_in_order
 from aerobee.remoting.codes import SysFlag
 from aerobee.remoting.compression import decompress
 from aerobee.remoting.errors import CorruptRecord
@@ -140,42 +141,57 @@ def decode_pulled(
     queue: MessageQueue,
     bounds: tuple[int, int] | None = None,
     *,
+    span: tuple[int, int] | None = None,
+    again: bool = False,
     body_bytes_max: int = BODY_BYTES_MAX,
     unpacked_bytes_max: int = UNPACKED_BYTES_MAX,
 ) -> Decoded:
     """Decode the records of one pull reply, in their order; a bad one does not harm the others.
 
-    `bounds` are the queue's min and max offset, as the reply told them. No body is unpacked to more
+    `bounds` are the queue's min and max offset, as the reply told them; `span` is what it covers,
+    from the offset that was asked for to the one to go on from: a record that names another offset
+    gets one of these (`numbering.py`), as nothing protects that number. No body is unpacked to more
     than `body_bytes_max` bytes, and none any more once `unpacked_bytes_max` came of those before.
-    What is cut off counts as not decoded; raises CorruptRecord if that is all. (MessageDecoder.java
-    drops a bad message, and silently all that come behind it in the reply.)
+    Where the bytes behind a record are no record, the rest counts as not decoded: it comes again,
+    from where the broker's index says. Raises CorruptRecord if that is all, unless it comes
+    `again`: then the first one has a wrong size in the broker's log, and cannot be read.
+    (MessageDecoder.java drops a bad message, and silently all that come behind it in the reply.)
     """
-    messages: list[ReceivedMessage] = []
-    unreadable: list[ReceivedMessage] = []
-    at = unpacked = 0
+    records: list[ReceivedMessage] = []
+    unreadable = unpacked = at = 0
     end = len(data)
-    following = None  # the offset behind the last one
+    whole = True
     while at < end:
-        if unpacked >= unpacked_bytes_max:
-            return Decoded(messages, unreadable, following)
+        whole = unpacked < unpacked_bytes_max
+        if not whole:
+            break
         try:
             size, message = _decode_one(data, at, end, queue, bounds, body_bytes_max)
         except _UNFIT:
             unfit = _unfit(data, at, end, queue, bounds)
-            if unfit is None and following is None:
-                raise _cut_off(at, end) from None
+            whole = unfit is not None and _is_record(data, at + unfit[0], end)
+            if unfit is None and again and not records:
+                unfit = _unfit(data, at, end, queue, bounds, cut=True)
             if unfit is None:
-                return Decoded(messages, unreadable, following)
+                break
             size, message = unfit
         at += size
-        following = message.queue_offset + 1
+        records.append(message)
         if message.damage is not None:
-            unreadable.append(message)
-            continue
-        messages.append(message)
-        if message.sys_flag & SysFlag.COMPRESSED:
+            unreadable += 1
+            if not whole:
+                break
+        elif message.sys_flag & SysFlag.COMPRESSED:
             unpacked += message.held_bytes
-    return Decoded(messages, unreadable, None)
+    if not records and not whole:
+        raise _cut_off(at, end)
+    if span is not None:
+        put_in_order(records, *span)
+    following = None if whole else records[-1].queue_offset + 1
+    if not unreadable:
+        return Decoded(records, [], following)
+    sound = [each for each in records if each.damage is None]
+    return Decoded(sound, [each for each in records if each.damage is not None], following)
 
 
 def decode_messages(
@@ -203,15 +219,33 @@ def _cut_off(at: int, end: int) -> CorruptRecord:
     )
 
 
+def _is_record(data: bytes, at: int, end: int) -> bool:
+    """Whether another record seems to begin here, or there is nothing more."""
+    return at == end or (
+        end - at >= _HEAD_BYTES and _unpack_head(data, at)[1] in (MAGIC_V1, MAGIC_V2)
+    )
+
+
 def _unfit(
-    data: bytes, at: int, end: int, queue: MessageQueue, bounds: tuple[int, int] | None
+    data: bytes,
+    at: int,
+    end: int,
+    queue: MessageQueue,
+    bounds: tuple[int, int] | None,
+    *,
+    cut: bool = False,
 ) -> tuple[int, ReceivedMessage] | None:
-    """Return a whole record whose parts do not fit, with its bytes for a body; None if cut off."""
+    """Return a whole record whose parts do not fit, with its bytes for a body; None if cut off.
+
+    With `cut` it is all that is left, whatever size it names.
+    """
     if end - at < _HEAD_BYTES:
         return None
     size, magic, _, _, flag, offset, position, sys_flag, born_ms = _unpack_head(data, at)
     if not _HEAD_BYTES <= size <= end - at:
-        return None
+        if not cut:
+            return None
+        size = end - at
     body, nobody = data[at : at + size], bytes(8)
     damage = Damage(f"its {size} bytes (magic {magic:#x}) do not fit its parts", False)
     fields = (offset, 0, position, born_ms, 0, flag, sys_flag, size, b"", nobody, nobody)

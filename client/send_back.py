@@ -10,7 +10,7 @@ from aerobee.client.message import Message, MessageQueue
 from aerobee.client.received import ReceivedMessage
 from aerobee.client.sending import Packer, read_reply
 from aerobee.client.settings import ProducerSettings
-from aerobee.remoting.codes import RequestCode
+from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.errors import AerobeeError
 from aerobee.remoting.headers.send import SendBackRequest
 from aerobee.remoting.properties import Property
@@ -25,6 +25,9 @@ ORDERLY_TIMES_MAX: Final = 2**31 - 1
 INNER_PRODUCER: Final = "CLIENT_INNER_PRODUCER"  # the group in whose name retries are sent
 FIRST_DELAY_LEVEL: Final = 3
 DEAD_LETTERS: Final = -1  # the delay level that stands for them
+NOT_NOW: Final = frozenset(  # refusals that say nothing of the message
+    {ResponseCode.SYSTEM_BUSY, ResponseCode.SERVICE_NOT_AVAILABLE, ResponseCode.FLOW_CONTROL}
+)
 _ATTEMPTS: Final = 3
 
 
@@ -70,10 +73,14 @@ class SendBack:
         """Let the broker put its record to the dead letters; False if it cannot be asked now.
 
         A refusal is logged, and final: the message stays where it is, and nothing else is done.
+        A broker that is busy, or has no room, cannot be asked now.
         """
         try:
             await self._ask_to_take(message, DEAD_LETTERS)
         except BrokerRefused as error:
+            if error.code in NOT_NOW:
+                self._log_waiting(message, error)
+                return False
             log.error(
                 "message not put to the dead letters, passed over group=%s queue=%s offset=%d: %s",
                 self._group,
@@ -82,11 +89,12 @@ class SendBack:
                 error,
             )
         except AerobeeError as error:
-            log.warning(
-                "dead letter waits group=%s queue=%s: %s", self._group, message.queue, error
-            )
+            self._log_waiting(message, error)
             return False
         return True
+
+    def _log_waiting(self, message: ReceivedMessage, error: AerobeeError) -> None:
+        log.warning("dead letter waits group=%s queue=%s: %s", self._group, message.queue, error)
 
     async def send_anew(self, message: ReceivedMessage) -> bool:
         """Send a copy to the retry topic; False, with the reason in the log, if that failed.

@@ -127,7 +127,7 @@ def host_bytes(ip: str, port: int) -> bytes:
     packed = ipaddress.ip_address(ip.partition("%")[0]).packed
     if packed.startswith(_V4_MAPPED):
         packed = packed[12:]
-    return packed + port.to_bytes(4, "big")
+    return packed + port.to_bytes(4, "big", signed=True)
 
 
 @lru_cache(maxsize=1024)  # a reply's records share a few hosts

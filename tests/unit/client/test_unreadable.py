@@ -107,6 +107,20 @@ async def test_the_offset_waits_until_the_broker_has_it(
     assert broker.committed["g", "t", 0] == 5
 
 
+@pytest.mark.parametrize("code", [2, 14, 215])
+async def test_a_broker_that_is_busy_is_asked_again(
+    cluster: FakeCluster, broker: FakeBroker, code: int
+) -> None:
+    """Its refusal says nothing of the message, which is among the dead letters later."""
+    broker.refuse(RequestCode.CONSUMER_SEND_MSG_BACK, code, times=2)
+    seen = Seen()
+    async with push(cluster, seen) as member:
+        await until(lambda: len(seen.bodies) == 4)
+        await until(lambda: member.statistics().queues[QUEUE].messages == 0)
+    assert len(broker.log["%DLQ%g", 0]) == 1
+    assert broker.committed["g", "t", 0] == 5
+
+
 async def test_a_broker_that_refuses_it_stops_nobody(
     cluster: FakeCluster, broker: FakeBroker
 ) -> None:
