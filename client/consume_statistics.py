@@ -2,7 +2,7 @@
 
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import Final, NamedTuple
 
 from aerobee.remoting.bodies import ConsumeStatus
@@ -61,7 +61,8 @@ _NOTHING: Final = TopicCounters().read()
 class ConsumeStatistics:
     """The counters of all topics and what they were in the last hour (ConsumerStatsManager.java).
 
-    `sample` is to be called every SAMPLE_INTERVAL_MS; memory is bounded by an hour of samples.
+    `sample` is to be called every SAMPLE_INTERVAL_MS; memory is bounded by an hour of
+    samples, and `keep` by the topics that are consumed.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -77,6 +78,11 @@ class ConsumeStatistics:
     def read(self) -> dict[str, TopicStatistics]:
         """Return the counters of every topic."""
         return {topic: counters.read() for topic, counters in self._topics.items()}
+
+    def keep(self, topics: Container[str]) -> None:
+        """Forget the counters of all other topics: they come and go."""
+        for topic in [each for each in self._topics if each not in topics]:
+            del self._topics[topic]
 
     def sample(self) -> None:
         """Remember the present values."""

@@ -209,6 +209,8 @@ class Consumption:
         running until the broker has answered to what it gave back.
         """
         self._owned[queue.topic] -= 1
+        if not self._owned[queue.topic]:
+            del self._owned[queue.topic]
         pulling = self._pulling.pop(queue, None)
         if pulling is not None:
             pulling.cancel()
@@ -288,4 +290,5 @@ class Consumption:
     # --- timers ---
 
     async def _sample(self) -> None:
+        self.statistics.keep(self._subscriptions.keys() | self._owned.keys())
         self.statistics.sample()

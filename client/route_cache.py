@@ -77,6 +77,7 @@ class RouteCache:
         self.brokers: dict[str, dict[int, str]] = {}
         self.on_changed: list[Callable[[TopicRoute], None]] = []
         self.kept: set[str] = set()
+        self._idle: set[str] = set()  # topics that nobody wanted at the last look
         self._missed: Counter[str] = Counter()  # refreshes in a row that found no such topic
         self._connections = connections
         self._first = random.randrange(1 << 16)  # whichever that is among them
@@ -169,13 +170,21 @@ class RouteCache:
         return True
 
     def forget_missing(self, wanted: Collection[str]) -> None:
-        """Forget topics that are long gone, but for those that are `wanted` all the same."""
+        """Forget topics that are long gone, but for those that are `wanted` all the same.
+
+        Those that nobody has wanted, or kept, at two calls in a row are forgotten, too.
+        """
         for topic in [each for each, times in self._missed.items() if times >= MISSED_MAX]:
             del self._missed[topic]
             if topic not in wanted:
                 log.info("route forgotten, there is no such topic any more topic=%s", topic)
                 self.kept.discard(topic)
                 self.routes.pop(topic, None)
+        idle = (self.routes.keys() | self._missed.keys()) - self.kept - set(wanted)
+        for topic in idle & self._idle:
+            self.routes.pop(topic, None)
+            self._missed.pop(topic, None)
+        self._idle = idle - self._idle
         self._forget_brokers()
 
     async def has_moved(self, queue: MessageQueue, address: str) -> bool:

@@ -5,11 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.consumers import Seen, consumer, fill
+from support.consumers import QUICK, Seen, consumer, fill
 from support.fake_cluster import FakeCluster
 from support.waiting import until
 
 from aerobee.client import (
+    ClientSettings,
     ConsumeFrom,
     InvalidUse,
     Message,
@@ -223,3 +224,40 @@ async def test_a_real_broker_follows_every_change(tmp_path: Path) -> None:
 
 def _expression(known: SubscriptionData | None) -> str:
     return known.sub_string if known is not None else ""
+
+
+async def test_topics_that_come_and_go_leave_nothing_behind(cluster: FakeCluster) -> None:
+    """Neither those that were read nor those of which this member had no share."""
+    cluster.create("t", 1)
+    seen = Seen()
+    member = PushConsumer(
+        "g",
+        namesrv=cluster.namesrv,
+        settings=QUICK,
+        client=ClientSettings(route_interval_ms=20),
+        consume_from=ConsumeFrom.FIRST,
+    )
+    member.subscribe("t", seen.handle)
+    async with member:
+        instance, consumption = member._instance, member._consumption
+        assert instance is not None and consumption is not None
+        await until(lambda: bool(member.queues()))
+        before = set(instance.routes.routes) | {"%RETRY%g"}
+        for at in range(8):
+            topic = f"passing-{at}"
+            cluster.create(topic, 1)
+            member.subscribe(topic, seen.handle)
+
+            def reached(topic: str = topic, at: int = at) -> bool:
+                if at % 2:  # the others are given up before they are shared
+                    return any(queue.topic == topic for queue in member.queues())
+                return topic in instance.routes.routes
+
+            await until(reached)
+            member.unsubscribe(topic)
+            for broker in cluster.brokers:
+                broker.topics.pop(topic)
+        await until(lambda: set(instance.routes.routes) <= before, what="routes are forgotten")
+        await until(lambda: set(consumption._owned) <= before, what="no queue is owned")
+        await consumption._sample()
+        assert set(member.statistics().topics) <= before
