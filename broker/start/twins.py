@@ -16,6 +16,7 @@ from aerobee.remoting.command import Command
 from aerobee.remoting.errors import AerobeeError
 from aerobee.remoting.headers._fields import encode_header
 from aerobee.remoting.headers.namesrv import BrokerMemberGroupRequest
+from aerobee.remoting.java_properties import parse_java_properties
 
 log = logging.getLogger(__name__)
 
@@ -100,8 +101,22 @@ class Twins:
         return group.broker_addrs.get(settings.broker_id, "")
 
     async def _answers(self, address: str) -> bool:
-        """Whether a broker is there; one that crashed is known to nameservers for two minutes."""
-        return await self._ask(address, Command(RequestCode.GET_BROKER_CONFIG)) is not None
+        """Whether another broker of this name is there.
+
+        One that crashed is known to nameservers for two minutes, and who answers at its address may
+        be a broker of another name, or this one, which now calls itself otherwise.
+        """
+        reply = await self._ask(address, Command(RequestCode.GET_BROKER_CONFIG))
+        if reply is None:
+            return False
+        try:
+            found = parse_java_properties(bytes(reply.body).decode())
+        except ValueError:
+            return True
+        name, its_own = self._live.current.broker_name, found.get("brokerIP1", "")
+        if f"{its_own}:{found.get('listenPort')}" == self._address:
+            return False
+        return found.get("brokerName", name) == name
 
     async def _ask(self, address: str, command: Command) -> Command | None:
         timeout_s = self._live.current.announce_timeout_ms / 1000

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from support.interop.processes import free_port
 from support.live_broker import live_broker, small_settings
 
 from aerobee.broker.app import Broker
@@ -101,3 +102,25 @@ async def test_the_place_of_a_broker_that_is_gone_is_nobodys(
         await registration.announce_all()
         async with live_broker(tmp_path / "two", namesrv_addr=namesrv, refuse_name_in_use=True):
             assert not told(caplog, "broker")
+
+
+async def test_who_answers_at_an_old_address_need_not_be_a_twin(
+    tmp_path: Path, server: NameServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    """After a machine was lost its address may be that of a broker of another name, or our own."""
+    namesrv = f"127.0.0.1:{server.port}"
+    port = free_port(also_below=2)
+    async with (
+        live_broker(tmp_path / "one", namesrv_addr=namesrv) as one,
+        live_broker(tmp_path / "other", broker_name="broker-b") as other,
+    ):
+        registration = one.broker.context.registration
+        registration.address = other.address
+        await registration.announce_all()
+        refuses = {"namesrv_addr": namesrv, "refuse_name_in_use": True, "bind_address": ""}
+        async with live_broker(tmp_path / "two", listen_port=port, **refuses) as two:
+            registration.address = f"127.0.0.2:{port}"  # as it called itself before
+            await registration.announce_all()
+            await two.broker.context.twins.look()
+            assert two.broker.context.twins.at == ""
+        assert not told(caplog, "broker")
