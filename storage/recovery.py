@@ -269,6 +269,7 @@ class Recovery:
             dispatcher.take(record)
         dispatcher.finish()
         result.truncated_queues += dispatcher.drop_unfounded()
+        self._queues.cut += dispatcher.walked.shortened
         result.records = records + self._mender.records
         result.position, result.reason = walk.end, walk.reason
 

@@ -23,6 +23,7 @@ class Unfounded:
         self._table = table
         self._next: dict[ConsumeQueue, int] = {}
         self._doubted: list[tuple[ConsumeQueue, int, int]] = []
+        self.shortened: list[ConsumeQueue] = []  # the disk may not know of it yet
 
     def begin(self, starts: Iterable[tuple[ConsumeQueue, int]]) -> None:
         """Set the first offset of each queue that a record has to come for."""
@@ -44,9 +45,7 @@ class Unfounded:
         end = queue.max_offset
         while end > offset and self.has(queue, end - 1):
             end -= 1
-        cut = end < queue.max_offset
-        queue.truncate(end)
-        return cut
+        return self._cut_to(queue, end)
 
     def drop(self, patches: Patches) -> tuple[int, int]:
         """Cut off, or make blank, each doubted entry without a message.
@@ -65,14 +64,20 @@ class Unfounded:
             end = queue.max_offset
             while end - 1 in offsets:
                 end -= 1
-            queues_cut += end < queue.max_offset
-            queue.truncate(end)
+            queues_cut += self._cut_to(queue, end)
             for offset in offsets:
                 if offset < end:
                     patches.put(queue, offset, Entry(0, BLANK_SIZE, 0))
                     entries_blank += 1
         patches.write()
         return queues_cut, entries_blank
+
+    def _cut_to(self, queue: ConsumeQueue, end: int) -> bool:
+        if end >= queue.max_offset:
+            return False
+        queue.truncate(end)
+        self.shortened.append(queue)
+        return True
 
     def has(self, queue: ConsumeQueue, offset: int) -> bool:
         """Whether an entry leads to no message of its queue, and into no damaged span."""
