@@ -21,7 +21,7 @@ ifeq ($(wildcard .dev/aerobee/remoting/py.typed),)
 .PHONY: $(READY)
 endif
 
-.PHONY: help setup demo test quick lint types bench bench-peer bench-cold bench-handover bench-spark interop soak lock clean
+.PHONY: help setup demo test quick lint types bench bench-peer bench-cold bench-overload bench-handover bench-spark interop soak lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -68,6 +68,9 @@ bench-peer: $(READY) ## our speed beside RocketMQ's, Redis's and NATS's
 
 bench-cold: $(READY) ## a producer beside groups that catch up from the disk, ours beside RocketMQ
 	PYTHONPATH=tests $(BIN)/python -m benchmarks.cold_backlog $(ARGS)
+
+bench-overload: $(READY) ## what is served of twice the load that a broker can carry, and how late
+	PYTHONPATH=tests $(BIN)/python -m benchmarks.overload $(ARGS)
 
 bench-handover: $(READY) ## what is delivered twice when groups grow and shrink, ours beside RocketMQ
 	PYTHONPATH=tests $(BIN)/python -m benchmarks.handover $(ARGS)

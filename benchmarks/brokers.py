@@ -23,6 +23,7 @@ from benchmarks.target import Cpus, Target
 
 FLUSH_INTERVAL_MS: Final = 500
 SEGMENT_BYTES: Final = 1 << 30  # what both have by default
+WAIT_MS: Final = 10_000  # a JVM that warms up under full load would refuse after the usual 200
 FILLED_MESSAGES: Final = 131_072  # that pulls read, again and again
 # runbroker.sh's collector and flags with a smaller heap; a JVM with one CPU would choose another.
 HEAP: Final = (
@@ -112,11 +113,14 @@ class PlacedRocketMQ(rocketmq_server.RocketMQ):
 class BrokerTarget(Target):
     """A broker that our load generator speaks to; the cluster's processes do the rest."""
 
-    def __init__(self, directory: Path, cpus: Cpus, *, sync_flush: bool) -> None:
+    def __init__(
+        self, directory: Path, cpus: Cpus, *, sync_flush: bool, wait_ms: int = WAIT_MS
+    ) -> None:
         super().__init__(directory, cpus)
         assert self.syncs is not None
         self.placing = Placing(cpus, self.syncs.environment())
-        self.cluster = self.make_cluster(common_settings(sync_flush=sync_flush))
+        settings = common_settings(sync_flush=sync_flush)
+        self.cluster = self.make_cluster({**settings, "waitTimeMillsInSendQueue": str(wait_ms)})
 
     @abstractmethod
     def make_cluster(self, settings: Mapping[str, str]) -> Cluster:
@@ -226,8 +230,6 @@ def common_settings(*, sync_flush: bool) -> dict[str, str]:
         "flushDiskType": "SYNC_FLUSH" if sync_flush else "ASYNC_FLUSH",
         "flushCommitLogTimed": "true",
         "flushIntervalCommitLog": str(FLUSH_INTERVAL_MS),
-        # A JVM that warms up under full load would refuse what waits longer than 200 ms.
-        "waitTimeMillsInSendQueue": "10000",
         "mappedFileSizeCommitLog": str(SEGMENT_BYTES),
     }
 

@@ -75,7 +75,7 @@ class BrokerConnection(Connection):
             data = self._refuse_sends(data, remark, replies)
         if len(data) >= FULL_READ_BYTES:
             self._look_at_unread(len(data))
-        elif self.unread is not None:
+        elif self.unread is not None and self.unread.is_over(began_s):
             self.unread = None
         try:
             at = self._serve(data, acks, replies)

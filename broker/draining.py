@@ -253,10 +253,10 @@ class Draining:
         if drain.alone is None and self._slow.get(drain.group, 0) <= drain.began_ms:
             self._note_slowness(drain)
         group = self._members.group(drain.group)
+        settle_ms = SETTLE_MS_MAX if group is not None else 0
+        drain.timer = self._later(settle_ms / 1000, lambda: self._over(drain))  # whatever follows
         if group is not None and drain.alone is None:
             self._announce(drain.group, list(group.members))
-        settle_ms = SETTLE_MS_MAX if group is not None else 0
-        drain.timer = self._later(settle_ms / 1000, lambda: self._over(drain))
         self._held.answer_all(drain.key)
 
     def _announce(self, group: str, connections: list[Connection]) -> None:
@@ -299,13 +299,14 @@ class Draining:
         del self._drains[drain.key]
         if drain.timer is not None:
             drain.timer.cancel()
-        self._resume([queue for queue in drain.queues if self._rests_for(queue, drain)])
+        rested = [queue for queue in drain.queues if self._rests_for(queue, drain)]
         for queue in drain.queues:
             if self._of.get(queue) is drain:
                 del self._of[queue]
         if drain.alone is None and self._members.group(drain.group) is not None:
             rest_s = drain.rested_ms(self._clock_ms()) / 1000
             self._rests[drain.group] = self._later(rest_s, lambda: self._rested(drain.group))
+        self._resume(rested)
 
     def _rested(self, group_name: str) -> None:
         """Tell a group of what has changed meanwhile."""
@@ -323,7 +324,8 @@ class Draining:
 
     def _resume(self, queues: list[OwnedQueue]) -> None:
         for queue in queues:
-            queue.draining = False
+            queue.draining = False  # of all, before anybody is served who might fail
+        for queue in queues:
             if queue.owner is not None:
                 self._owners.link(queue, queue.owner.connection)
                 self._around.wake_pulls(queue.key)

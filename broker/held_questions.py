@@ -45,14 +45,20 @@ class HeldQuestions:
 
     def answer_all(self, key: Key) -> None:
         """The members have finished that somebody waits for."""
-        for held in self._held.pop(key, {}):
-            if held.timer is not None:
-                held.timer.cancel()
-            held.answer(True)
+        held = self._held.get(key, {})
+        while held:  # where an answer raises, the others keep their time
+            question = next(iter(held))
+            self._forget(key, question)
+            if question.timer is not None:
+                question.timer.cancel()
+            question.answer(True)
 
     def _not_yet(self, key: Key, question: Held) -> None:
+        self._forget(key, question)
+        question.answer(key[1] is not None)  # who finishes alone hears of nothing when it has
+
+    def _forget(self, key: Key, question: Held) -> None:
         held = self._held[key]
         del held[question]
         if not held:
             del self._held[key]
-        question.answer(key[1] is not None)  # who finishes alone hears of nothing when it has

@@ -1,4 +1,4 @@
-"""How long bytes lie in a socket before they are read, and how many may."""
+"""How many bytes may lie in a socket before they are read."""
 
 import fcntl
 import socket
@@ -9,47 +9,71 @@ from contextlib import suppress
 from typing import Final
 
 FULL_READ_BYTES: Final = 64 * 1024  # a read that brings so much may have left some
-QUEUE_BYTES_MIN: Final = 64 * 1024
-QUEUE_BYTES_MAX: Final = 4 << 20
+QUEUE_BYTES_MIN: Final = 256 * 1024  # with room for one packet alone, TCP waits after each
+QUEUE_BYTES_MAX: Final = 4 << 20  # a queue that may be longer is the system's affair again
+LOOK_INTERVAL_S: Final = 0.02
+OVER_S: Final = 1.0  # without a full read, after which the load is over
+
+SO_BUF_LOCK: Final = 72  # Linux 5.14: who decides about the queue's length, we or the system
+_LOCK_RECEIVE: Final = 2
 
 
 class Unread:
-    """The queue in one connection's socket, looked at when reads are full.
+    """The queue in one connection's socket, looked at while reads are full.
 
-    A mark is set at its end; when the reads have come to it, the time since is how long its bytes
-    waited. If that is more than half of what requests may wait, the queue is made as short as is
-    served in that time, and the peer's own queue grows instead: a producer that cannot send goes
-    elsewhere, and what has arrived is served at the best rate there is. To refuse it would cost as
-    much as to store it.
+    What is read in LOOK_INTERVAL_S says how long the queue will take. Where that is more than half
+    of what requests may wait, twice in a row, the queue is made as short as is served in that time,
+    and the peer's own grows instead: a producer that cannot send goes elsewhere, and what has
+    arrived is served at the best rate there is. To refuse it would cost as much as to store it. One
+    look alone says nothing: the broker may have been stopped. When the load is over, `resize(0)`
+    lets the system decide again, or a peer that is far away would be slow for good.
     """
 
     def __init__(self, unread_bytes: Callable[[], int], resize: Callable[[int], None]) -> None:
         self._unread_bytes = unread_bytes
         self._resize = resize
-        self._read = 0
-        self._mark: tuple[int, float, int] | None = None  # where, when, and the queue's bytes
-        self._size = 0  # what the queue was made, 0: the system decides
-        self.waited_s = 0.0
+        self._read = 0  # since the last look
+        self._looked_s: float | None = None
+        self._full_s = 0.0  # when a read was full
+        self._long = False  # the last look found too much
+        self.size = 0  # what the queue was made, 0: the system decides
 
     def full_read(self, count: int, now_s: float, wait_s: float) -> None:
         """Note a read of `count` bytes that may have left some; requests may wait for `wait_s`."""
+        self._full_s = now_s
         self._read += count
-        if self._mark is not None and self._read >= self._mark[0]:
-            _, since_s, queued = self._mark
-            self._mark = None
-            self.waited_s = now_s - since_s
-            self._adjust(queued, wait_s / 2)
-        if self._mark is None and (queued := self._unread_bytes()):
-            self._mark = self._read + queued, now_s, queued
+        looked_s = self._looked_s
+        if looked_s is None:
+            self._looked_s, self._read = now_s, 0
+            return
+        passed_s = now_s - looked_s
+        if passed_s < LOOK_INTERVAL_S:
+            return
+        may_be = int(self._read / passed_s * wait_s / 2)
+        self._looked_s, self._read = now_s, 0
+        self._adjust(self._unread_bytes(), may_be)
 
-    def _adjust(self, queued: int, aim_s: float) -> None:
-        size = self._size
-        if self.waited_s > aim_s:
-            size = max(QUEUE_BYTES_MIN, int(queued * aim_s / self.waited_s))
-        elif size and self.waited_s < aim_s / 4:
-            size = min(QUEUE_BYTES_MAX, size * 2)
-        if size != self._size:
-            self._size = size
+    def is_over(self, now_s: float) -> bool:
+        """Note a read that was not full; return whether there is nothing more to look at."""
+        if self.size and now_s - self._full_s < OVER_S:
+            self._looked_s = None
+            return False
+        self._set(0)
+        return True
+
+    def _adjust(self, queued: int, may_be: int) -> None:
+        before, self._long = self._long, queued > may_be
+        if self._long:
+            size = max(QUEUE_BYTES_MIN, may_be)
+            if before and (not self.size or size < self.size):
+                self._set(size)
+        elif self.size and queued < may_be // 4:
+            self._set(self.size * 2)
+
+    def _set(self, size: int) -> None:
+        size = 0 if size > QUEUE_BYTES_MAX else size
+        if size != self.size:
+            self.size = size
             self._resize(size)
 
 
@@ -66,5 +90,8 @@ def _unread_bytes(fd: int) -> int:
 
 
 def _resize(fd: int, size: int) -> None:
+    """Make a queue so long, 0: as the system likes; nothing where that could not be undone."""
     with suppress(OSError), socket.socket(fileno=socket.dup(fd)) as same:
-        same.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, size // 2)  # the system doubles it
+        same.setsockopt(socket.SOL_SOCKET, SO_BUF_LOCK, _LOCK_RECEIVE if size else 0)
+        if size:
+            same.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, size // 2)  # the system doubles it

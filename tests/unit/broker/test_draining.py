@@ -1,5 +1,8 @@
 """How long members that are not ours may take to finish, on a clock of its own."""
 
+from contextlib import suppress
+
+import pytest
 from support.fake_connection import FakeConnection
 from support.quiet_surroundings import QuietSurroundings
 from support.virtual_time import VirtualTime
@@ -7,6 +10,7 @@ from support.virtual_time import VirtualTime
 from aerobee.broker.consumer_group import Client
 from aerobee.broker.draining import MISSES_MAX, QUICK_MS, SLOW_MS
 from aerobee.broker.handover import Handovers
+from aerobee.broker.held_questions import HELD_MS, HeldQuestions
 from aerobee.broker.members import Members
 from aerobee.broker.owned_queue import QueueKey, Verdict
 from aerobee.remoting.bodies import ConsumerData, SubscriptionData
@@ -73,3 +77,45 @@ def test_a_group_that_is_too_slow_is_not_waited_for_again() -> None:
     assert QUICK_MS <= world.told_after() <= QUICK_MS + 200
     world.time.advance(SLOW_MS)
     assert LIMIT_MS <= world.told_after() <= LIMIT_MS + 200
+
+
+@pytest.mark.parametrize("failing", ["tell", "wake_pulls"])
+def test_what_raises_at_the_end_of_a_drain_leaves_no_queue_at_rest(
+    failing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A notice or a pull that cannot be sent: the queues are read again all the same."""
+    world = World()
+    first = world.join()
+    keys = [QueueKey("g", "t", queue_id) for queue_id in range(3)]
+    for key in keys:
+        assert world.handovers.ask(first, key, lambda verdict: None) is Verdict.OFFSET
+        assert world.handovers.begin_pull(first, key, 0)
+    world.join()
+    assert not any(world.handovers.may_pull(first, key) for key in keys)
+
+    def fail(*_: object) -> None:
+        raise MemoryError
+
+    if failing == "tell":
+        monkeypatch.setattr(world.handovers._draining, "_notify", fail)
+    else:
+        monkeypatch.setattr(QuietSurroundings, failing, fail)
+    for _ in range(40):
+        with suppress(MemoryError):  # as a loop does, which logs it
+            world.time.advance(LIMIT_MS // 20)
+    assert all(world.handovers.may_pull(first, key) for key in keys)
+
+
+def test_an_answer_that_raises_leaves_the_other_questions_their_time() -> None:
+    """They are answered when it is up."""
+    time, answers = VirtualTime(), list[bool]()
+
+    def fail(members_stand: bool) -> None:
+        raise MemoryError
+
+    held = HeldQuestions(time.later)
+    assert held.hold(("g", None), fail) and held.hold(("g", None), answers.append)
+    with pytest.raises(MemoryError):
+        held.answer_all(("g", None))
+    time.advance(HELD_MS)
+    assert answers == [False] and not len(held)

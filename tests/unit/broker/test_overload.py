@@ -1,7 +1,9 @@
 """More than the broker can serve in time: what waited for too long is refused, at no one's cost."""
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,7 @@ from aerobee.broker.app import Broker
 from aerobee.broker.live import Live
 from aerobee.broker.overload.lateness import BEAT_S, DISK_BUSY, FIRST_READS_S, TIMED_OUT, Lateness
 from aerobee.broker.overload.refusing import without_sends
-from aerobee.broker.overload.unread import QUEUE_BYTES_MIN, Unread
+from aerobee.broker.overload.unread import QUEUE_BYTES_MIN, SO_BUF_LOCK, Unread, watch
 from aerobee.broker.settings import BrokerSettings
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.command import FLAG_ONEWAY, Codec
@@ -167,32 +169,77 @@ async def test_after_a_stall_sends_are_refused_and_pulls_are_served(broker: Brok
     assert wire.replies()[-1].code == ResponseCode.SUCCESS
 
 
-def test_a_sockets_queue_becomes_as_short_as_it_is_served_in_time() -> None:
-    """A queue in which bytes lie for 400 ms is cut to what goes in 100, and grows back later."""
-    queued = [4 << 20]
-    sizes: list[int] = []
-    unread = Unread(lambda: queued[0], sizes.append)
-    now_s, count = 0.0, 1 << 18
-    for _ in range(17):  # 16 of them bring the queue's 4 MiB
-        unread.full_read(count, now_s, 0.2)
+def looks(unread: Unread, now_s: float, count: int) -> float:
+    """Read 1 MiB each 25 ms, which is 40 MiB/s: 4 MiB are served in half of 200 ms."""
+    for _ in range(count):
         now_s += 0.025
-    assert round(unread.waited_s, 3) == 0.4
-    assert [round(size / 1000) for size in sizes] == [1049], "1 MiB, a quarter"
+        unread.full_read(1 << 20, now_s, 0.2)
+    return now_s
+
+
+def test_a_sockets_queue_becomes_as_short_as_it_is_served_in_time() -> None:
+    """While the load lasts; it grows back, and is the system's affair again at last."""
+    queued, sizes = [16 << 20], list[int]()
+    unread = Unread(lambda: queued[0], sizes.append)
+    now_s = looks(unread, 0.0, 6)
+    assert [round(size / 1e5) for size in sizes] == [42]
     queued[0] = 1 << 18
-    for _ in range(60):
-        unread.full_read(count, now_s, 0.2)
-        now_s += 0.001
-    assert sizes[-1] == 4 << 20
-    queued[0] = 1 << 17
-    unread.full_read(count, now_s, 0.2)
-    unread.full_read(count, now_s + 9, 0.2)
+    now_s = looks(unread, now_s, 2)
+    assert (sizes[-1], unread.size) == (0, 0)
+    queued[0] = 1 << 30
+    for _ in range(6):
+        now_s += 0.1
+        unread.full_read(1 << 10, now_s, 0.2)
     assert sizes[-1] == QUEUE_BYTES_MIN
+    assert not unread.is_over(now_s + 0.5), "a queue that was cut is followed"
+    assert unread.is_over(now_s + 1.1)
+    assert sizes[-1] == 0
+
+
+def test_a_pause_of_the_broker_cuts_no_queue() -> None:
+    """What came meanwhile is long, and is served at once: the next look finds it short."""
+    queued, sizes = [1 << 19], list[int]()
+    unread = Unread(lambda: queued[0], sizes.append)
+    now_s = looks(unread, 0.0, 3)
+    queued[0] = 4 << 20
+    unread.full_read(1 << 18, now_s + 10, 0.2)
+    queued[0] = 3 << 20
+    looks(unread, now_s + 10, 5)
+    assert sizes == []
 
 
 def test_a_queue_that_is_served_in_time_is_left_to_the_system() -> None:
-    """No system call but the look, and none at all where reads are not full."""
-    sizes: list[int] = []
-    unread = Unread(lambda: 1 << 20, sizes.append)
+    """No system call but the look, one each LOOK_INTERVAL_S, and none where reads are not full."""
+    sizes, asked = list[int](), list[int]()
+
+    def unread_bytes() -> int:
+        asked.append(1)
+        return 1 << 20
+
+    unread = Unread(unread_bytes, sizes.append)
     for step in range(100):
         unread.full_read(1 << 18, step * 0.01, 0.2)
-    assert sizes == []
+    assert sizes == [] and len(asked) < 50
+    assert unread.is_over(1.0) and sizes == []
+
+
+def test_a_real_socket_is_cut_and_given_back_to_the_system() -> None:
+    """Or a peer that is far away would be as slow as its short queue, until it connects anew."""
+    with (
+        socket.create_server(("127.0.0.1", 0)) as server,
+        socket.create_connection(server.getsockname()) as peer,
+        server.accept()[0] as sock,
+    ):
+        sock.setblocking(False)
+        peer.setblocking(False)
+        queue = watch(sock.fileno())
+        for step in range(6):
+            with suppress(BlockingIOError):
+                while True:
+                    peer.send(bytes(1 << 16))
+            queue.full_read(1 << 10, step * 0.1, 0.2)
+        assert queue.size == QUEUE_BYTES_MIN
+        assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) == QUEUE_BYTES_MIN
+        assert sock.getsockopt(socket.SOL_SOCKET, SO_BUF_LOCK)
+        assert queue.is_over(9.0)
+        assert not sock.getsockopt(socket.SOL_SOCKET, SO_BUF_LOCK)
