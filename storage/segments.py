@@ -32,14 +32,19 @@ class Segments:
     def load(self) -> None:
         """Find every file, each of which is opened at need; an empty last one is removed.
 
+        So are all of them where not one has a byte.
+
         A file that is missing between two others, or is shorter than they are, reads as zeros, and
         is in `lost`. Errors: WrongFileSize where that cannot be the settings' mistake, or is it;
         StoreDamaged for names that no log of that file size has. Nothing is changed then.
         """
         spans = file_spans(self.directory)
-        if spans and spans[-1].size == 0 and self._write:  # made, but never given its length
+        blank = not any(span.size for span in spans)
+        while spans and spans[-1].size == 0 and self._write:  # made, but never given its length
             log.warning("log_file_removed file=%s reason=empty", spans[-1].path)
             self._files.remove(spans.pop().path)
+            if not blank:
+                break
         size = self.segment_bytes
         for span in spans:
             if span.size > size or not any(each.size == size for each in spans):

@@ -324,6 +324,17 @@ def test_an_empty_last_log_file_is_removed(tmp_path: Path) -> None:
     store.close()
 
 
+def test_a_log_of_nothing_but_empty_files_is_begun_anew(tmp_path: Path) -> None:
+    """Two files were made, and the power went before the disk had the length of either."""
+    (tmp_path / "commitlog").mkdir()
+    for begin in (0, 16384):
+        (tmp_path / "commitlog" / f"{begin:020d}").touch()
+    store = opened(small(tmp_path))
+    send(store)
+    assert bodies(store) == [b"hello"]
+    store.close()
+
+
 def test_a_topic_made_again_keeps_its_newest_life(tmp_path: Path) -> None:
     """After a deletion offsets start over; a rebuild from the log ends with the later messages."""
     settings = small(tmp_path)
