@@ -136,18 +136,29 @@ def offset_by_time(
     """Return the offset that a time stands for (ConsumeQueue.binarySearchInQueueByTime).
 
     LOWER: the first message stored at or after it, `max_offset` if there is none. UPPER: the last
-    message stored at or before it, `min_offset` if there is none.
+    message stored at or before it, `min_offset` if there is none. Messages that are lost have no
+    time: they are stepped past, and go with the one that follows them.
     """
     after = 0 if boundary == "LOWER" else 1
     low, high = queue.min_offset, queue.max_offset
     while low < high:  # the first message stored at (LOWER) or after (UPPER) the time
         middle = (low + high) // 2
-        position, size, _ = queue.entry(middle)
-        stamp = None if size == BLANK_SIZE else store_time_at(places, position)
-        if stamp is None or stamp < timestamp_ms + after:
-            low = middle + 1
+        known, stamp = middle, _stamp(places, queue, middle)
+        while stamp is None and known + 1 < high:
+            known += 1
+            stamp = _stamp(places, queue, known)
+        if stamp is not None and stamp < timestamp_ms + after:
+            low = known + 1
         else:
             high = middle
     if boundary == "LOWER":
+        while low < queue.max_offset and _stamp(places, queue, low) is None:
+            low += 1
         return low
     return max(queue.min_offset, low - 1)
+
+
+def _stamp(places: Places, queue: Entries, offset: int) -> int | None:
+    """Return when the message of an offset was stored (ms), None where it is lost."""
+    position, size, _ = queue.entry(offset)
+    return None if size == BLANK_SIZE else store_time_at(places, position)

@@ -20,7 +20,7 @@ from aerobee.storage.damage.keeping import Keeper, tell
 from aerobee.storage.damage.spans import Damage, DamageTable, read_damage
 from aerobee.storage.doubt.believing import believe_disk
 from aerobee.storage.doubt.note import Doubt
-from aerobee.storage.errors import LogUnavailable, StoreReadOnly
+from aerobee.storage.errors import LogFull, LogUnavailable, StoreReadOnly
 from aerobee.storage.files import Files, memory_bytes, raise_open_files_limit, wait_readable
 from aerobee.storage.flush import Flusher
 from aerobee.storage.layout import ABORT
@@ -114,7 +114,13 @@ class MessageStore:
             self._read_only(error)
         try:
             self._believe_disk()
-            self._recover()
+            try:
+                self._recover()
+            except (OSError, LogFull, LogUnavailable) as error:  # no room for what queues lack
+                if self.read_only:
+                    raise
+                self._read_only(error)
+                self._recover()
             if not self.read_only:
                 self._start_writing(lock_fd)
         except BaseException:
@@ -136,15 +142,15 @@ class MessageStore:
         except OSError as error:
             self._read_only(error)
 
-    def _read_only(self, error: OSError) -> None:
+    def _read_only(self, error: Exception) -> None:
         if not self.settings.log_dir.is_dir():
             raise StoreReadOnly(
                 f"the store {self.settings.root} cannot be made or written: {error}"
             ) from error
         log.error("store_read_only path=%s error=%s", self.settings.root, error)
         self.read_only = True
-        self.allocator.close()
-        self.flusher.close()
+        for part in (self.allocator, self.flusher, self.queues, self.segments):
+            part.close()
         self._build(write=False)
 
     def _recover(self) -> None:

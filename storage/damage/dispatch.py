@@ -4,7 +4,6 @@ The checksum covers the body alone, so what a header says of its queue offset is
 far as it can be true: not more ahead than the log had room for messages, and not taken already.
 """
 
-import logging
 from collections.abc import Callable, Collection
 from typing import NamedTuple
 
@@ -21,8 +20,6 @@ from aerobee.storage.log_scan import RECORD_BYTES_MIN, Scanned, tags_code
 from aerobee.storage.queue_files import BLANK_SIZE, SCAN_ENTRIES
 from aerobee.storage.segments import Segments
 from aerobee.storage.settings import StoreSettings
-
-log = logging.getLogger(__name__)
 
 
 class Hole(NamedTuple):
@@ -107,7 +104,7 @@ class Dispatcher:
         try:
             queue = self._queues.get(record.topic, record.queue_id)
         except ValueError as error:
-            log.warning("record_skipped position=%d reason=%s", record.position, error)
+            self._refuse(record, str(error))
             return None
         self._by_key[record.prefix, record.queue_id] = queue
         self._firsts[queue] = record.queue_offset

@@ -1,5 +1,6 @@
 """The damage of a log that is known before any record is read."""
 
+import logging
 from collections.abc import Iterable
 from typing import Final
 
@@ -9,7 +10,9 @@ from aerobee.storage.damage.walk import LogWalk
 from aerobee.storage.log_scan import LogScan
 from aerobee.storage.progress import Progress
 from aerobee.storage.segment import Segment
-from aerobee.storage.segments import Segments
+from aerobee.storage.segments import LOST_FILES_MAX, Segments
+
+log = logging.getLogger(__name__)
 
 MISPLACED: Final = "queue offset"
 """How the reason begins for a record that is whole, but names an offset that cannot be its own."""
@@ -30,7 +33,13 @@ def take_known(
     if not segments.items:
         return 0
     floor = segments.begin
-    if progress is not None and floor <= progress.position:
+    far = LOST_FILES_MAX * segments.segment_bytes
+    if progress is not None and progress.position - segments.end > far:
+        log.error(
+            "progress_not_believed position=%d log_end=%d reason='it is of another store, or the"
+            " log has lost its files'", progress.position, segments.end,
+        )  # fmt: skip
+    elif progress is not None and floor <= progress.position:
         floor = progress.position
         while segments.end < floor:
             segments.add_lost()
