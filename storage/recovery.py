@@ -250,6 +250,8 @@ class Recovery:
                     last, size = max((last, size), (begin, length))
         if size and not self._is_record(last, size):
             return False
+        if position == last + size:
+            return True  # a blank may stand there, and nothing in the next file yet
         scan = LogScan(self._segments, last + size)
         following = next(iter(scan), None)
         return position == (scan.end if following is None else following.position)

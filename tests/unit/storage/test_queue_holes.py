@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from support.logs import append, bodies, opened, send, settle, small
 
+from aerobee.remoting.record import BLANK, BLANK_MAGIC
 from aerobee.storage.layout import DELETED, ENTRY_BYTES, PROGRESS, WRITTEN, file_name
 from aerobee.storage.queue_files import BLANK_SIZE, ENTRY
 from aerobee.storage.verify import verify
@@ -138,4 +139,21 @@ def test_zeros_do_not_lead_to_an_earlier_life_at_the_logs_begin(tmp_path: Path) 
         file.write(bytes(ENTRY_BYTES))
     store = opened(settings)
     assert bodies(store) == sent
+    store.close()
+
+
+def test_a_kill_behind_a_blank_costs_no_walk_through_the_log(tmp_path: Path) -> None:
+    """A file was closed, nothing stands in the next one yet: the note of this boot is believed."""
+    settings = small(tmp_path)
+    store = opened(settings)
+    while store.commit_log.position < settings.segment_bytes - 1000:
+        send(store)
+    position = store.commit_log.position
+    store.abandon()
+    with (tmp_path / "commitlog" / file_name(0)).open("r+b") as file:
+        file.seek(position)
+        file.write(BLANK.pack(settings.segment_bytes - position, BLANK_MAGIC))
+    (tmp_path / PROGRESS).unlink(missing_ok=True)
+    store = opened(settings)
+    assert (store.recovered.proof, store.recovered.begun_at) == ("written", position)
     store.close()
