@@ -148,7 +148,7 @@ def test_damaged_entries_are_read_alike(tmp_path: Path) -> None:
     end, rng = store.commit_log.position, random.Random(5)
     positions = (0, 1, -1, end, end - 1, end + 1, 64 << 10, (64 << 10) - 50, 2**62, -(2**63))
     sizes = (0, 1, -1, 100, 64 << 10, 2**31 - 1, -(2**31), end)
-    file_bytes = queue.buffer.size()
+    file_bytes = len(queue.buffer)
     for _ in range(3000):
         at = rng.randrange(0, file_bytes // 20 // 2) * 20
         number = queue.base + at // 20
