@@ -2,13 +2,16 @@
 
 from collections.abc import Collection, Iterator
 from itertools import groupby
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 from aerobee.storage.consume_queue import ConsumeQueue
 from aerobee.storage.damage.dispatch import Dispatcher
+from aerobee.storage.damage.next_record import sound_record
 from aerobee.storage.lives import Lives
 from aerobee.storage.log_scan import SCHEDULE_TOPIC, Scanned, tags_code
 from aerobee.storage.queue_files import BLANK_SIZE
+
+REFUSED_MAX: Final = 4_000_000  # of all queues, that are remembered
 
 
 class _Marks:
@@ -37,6 +40,13 @@ class _Marks:
         return self.begin + self.seen.rfind(1) + 1
 
 
+class _Refused(NamedTuple):
+    """Records of a queue without files that came before its topic's present life, it seems."""
+
+    last: int  # the offset of the newest
+    positions: list[int]
+
+
 class ThoroughDispatcher(Dispatcher):
     """Takes every record of the log, mends tags too, and knows which entries have no record."""
 
@@ -44,12 +54,37 @@ class ThoroughDispatcher(Dispatcher):
         super().__init__(*arguments, **more)
         self._marks: dict[ConsumeQueue, _Marks] = {}
         self._lives = Lives(self._segments, self._queues)
+        self._refused: dict[tuple[bytes, int], _Refused] = {}
+        self._refused_count = 0
         self.expected: Collection[tuple[str, int]] = ()  # queues that a proof names
 
     def take(self, record: Scanned) -> None:
         """See that the queue has the entry of a record, to the last bit."""
-        if not record.queued or self._is_over(record):
+        if not record.queued:
             return
+        if self._is_over(record):
+            self._refuse_for_now(record)
+            return
+        refused = self._refused.pop((record.prefix, record.queue_id), None)
+        if refused is not None and record.queue_offset > refused.last:
+            for position in refused.positions:  # the record goes on where they ended: one life
+                if (earlier := sound_record(self._segments, position)) is not None:
+                    self._take(earlier)
+        self._take(record)
+
+    def _refuse_for_now(self, record: Scanned) -> None:
+        """Remember a record of the past, in case that it is none; a lower offset is a new life."""
+        key, offset = (record.prefix, record.queue_id), record.queue_offset
+        if record.position < self._queues.deleted.before(record.topic):
+            return
+        refused = self._refused.get(key)
+        positions = refused.positions if refused is not None and offset > refused.last else []
+        if self._refused_count < REFUSED_MAX:
+            self._refused_count += 1
+            positions.append(record.position)
+        self._refused[key] = _Refused(offset, positions)
+
+    def _take(self, record: Scanned) -> None:
         super().take(record)
         queue = self._queues.find(record.topic, record.queue_id)
         offset = record.queue_offset

@@ -218,3 +218,17 @@ def all_of(root: Path) -> list[Any]:
     found = read_all_but_blanks(store)
     store.abandon()
     return found
+
+
+def test_a_lost_queue_whose_messages_came_first_is_whole_again(tmp_path: Path) -> None:
+    """The topic's other queue began later, and no note names the lost one: it was not deleted."""
+    store = opened(settings_of(tmp_path))
+    for number in range(6):
+        send(store, "t", 0 if number < 2 else number % 2, body=b"%d" % number)
+    store.close()
+    shutil.rmtree(tmp_path / "consumequeue" / "t" / "0")
+    (tmp_path / "aerobee.progress").write_bytes(b"")
+    assert repair.main(["--write", str(tmp_path)]) == 0
+    store = opened(settings_of(tmp_path))
+    assert [record.body for record in read_all(store, "t")] == [b"0", b"1", b"2", b"4"]
+    store.close()
