@@ -12,6 +12,7 @@ settings.register_profile(
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
     print_blob=True,  # a failure can be replayed from what it printed
+    derandomize=bool(os.environ.get("CI")),  # a change is judged by the same examples each time
 )
 settings.load_profile("aerobee")
 
