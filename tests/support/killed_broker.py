@@ -25,6 +25,7 @@ class KilledBroker:
             "mappedFileSizeCommitLog": 4 << 20,
             "flushDiskType": flush,
             "mappedFileSizeConsumeQueue": 60_000,
+            "brokerFastFailureEnable": "false",  # a busy machine is no reason to refuse sends
             **settings,
         }
         self.config.write_text("".join(f"{key}={value}\n" for key, value in given.items()))

@@ -55,6 +55,7 @@ def small_settings(folder: Path, **settings: Any) -> BrokerSettings:
         "prepared_bytes": 256 << 10,
         "helper_process": False,
         "disk_space_warning_level_ratio": 95,
+        "broker_fast_failure_enable": False,  # a busy machine is no reason to refuse sends
     }
     return BrokerSettings(**(values | settings))
 
