@@ -4,7 +4,6 @@ Whatever is unusual (another header codec, an unknown topic, a retry, a delay, a
 hook, a wrong number) is declined here and takes the checked path, `broker.processors.send`.
 """
 
-import re
 import struct
 from typing import TYPE_CHECKING, Final
 
@@ -35,7 +34,6 @@ UNUSUAL_PROPERTIES: Final = frozenset(
 """What the checked path refuses, or does not store as it is."""
 ENTRY: Final = struct.Struct(">iiiii")  # of a batch body: size, magic, crc, flag, body length
 
-find_pairs = re.compile("([^\x01\x02]+)\x01([^\x02]+)\x02").findall
 unpack_entry = ENTRY.unpack_from
 encode_msgpack = msgspec.msgpack.Encoder().encode
 
@@ -96,12 +94,12 @@ class FastSends:
         properties = fields.i
         if properties[-1:] != "\x02":
             properties += "\x02"
-        pairs = find_pairs(properties)
-        named = dict(pairs)
+        pairs = [pair.partition("\x01") for pair in properties[:-1].split("\x02")]
+        named = {name: value for name, _, value in pairs}
         if (
-            len(named) != properties.count("\x02")  # a name twice, or one that has no value
-            or "\x02\x01" in properties  # no name
-            or properties[0] == "\x01"
+            len(named) != len(pairs)  # a name twice
+            or "" in named
+            or "" in named.values()
             or not UNUSUAL_PROPERTIES.isdisjoint(named)
         ):
             return False
