@@ -11,15 +11,15 @@ be read, or is in use.
 
 import argparse
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from aerobee.storage.damage.repairing import Repaired, Repairer
 from aerobee.storage.errors import StoreError
 from aerobee.storage.layout import log_files
+from aerobee.storage.log_bar import log_bar
 from aerobee.storage.settings import StoreSettings
-from aerobee.storage.verify import lines, store_settings, verify
+from aerobee.storage.verify import Report, lines, store_settings, verify
 
 EXAMPLES = """examples:
   python -m aerobee.storage.repair /data/store            what would be done; nothing is changed
@@ -53,34 +53,24 @@ def told(result: Repaired) -> Iterator[str]:
     )
 
 
-def _repair_with_bar(settings: StoreSettings) -> Repaired:
-    """Repair with a progress bar that appears after two seconds."""
-    from rich.console import Console
-    from rich.progress import Progress as Bar
-
-    total = sum(span.size for span in log_files(settings.root, settings.commit_log_dir))
-    with Bar(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("mending the store", total=total, visible=False)
-        began = time.monotonic()
-
-        def show(done: int) -> None:
-            bar.update(task, completed=done, visible=time.monotonic() - began > 2)
-
-        return Repairer(settings, progress=show).run()
-
-
 def _act(settings: StoreSettings) -> int:
-    tty = sys.stderr.isatty()
-    for line in told(_repair_with_bar(settings) if tty else repair(settings)):
+    with log_bar(settings, "mending the store") as show:
+        result = Repairer(settings, progress=show).run()
+    for line in told(result):
         print(line)
-    report = verify(settings)
+    report = _checked(settings)
     for line in lines(report):
         print(line)
     return 1 if report.problem_count else 0
 
 
+def _checked(settings: StoreSettings) -> Report:
+    with log_bar(settings, "checking the log") as show:
+        return verify(settings, show)
+
+
 def _look(settings: StoreSettings) -> int:
-    report = verify(settings)
+    report = _checked(settings)
     for line in lines(report):
         print(line)
     if not report.problem_count:

@@ -11,7 +11,6 @@ Exit codes: 0 clean, 1 problems were found, 2 the store cannot be read.
 
 import argparse
 import sys
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -39,6 +38,7 @@ from aerobee.storage.errors import StoreError, WrongFileSize
 from aerobee.storage.files import Files
 from aerobee.storage.layout import ENTRY_BYTES, file_spans, log_files, queue_paths
 from aerobee.storage.lives import Lives
+from aerobee.storage.log_bar import log_bar
 from aerobee.storage.log_scan import SCHEDULE_TOPIC, Scanned, tags_code
 from aerobee.storage.progress import read_progress
 from aerobee.storage.queue_files import BLANK_SIZE
@@ -343,22 +343,6 @@ def lines(report: Report) -> Iterator[str]:
     )
 
 
-def _with_bar(settings: StoreSettings) -> Report:
-    """Verify with a progress bar that appears after two seconds."""
-    from rich.console import Console
-    from rich.progress import Progress as Bar
-
-    total = sum(span.size for span in log_files(settings.root, settings.commit_log_dir))
-    with Bar(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("checking the log", total=total, visible=False)
-        began = time.monotonic()
-
-        def show(done: int) -> None:
-            bar.update(task, completed=done, visible=time.monotonic() - began > 2)
-
-        return verify(settings, show)
-
-
 def main(arguments: list[str] | None = None) -> int:
     """Run from a command line."""
     parser = argparse.ArgumentParser(
@@ -374,7 +358,8 @@ def main(arguments: list[str] | None = None) -> int:
         return 2
     try:
         settings = store_settings(options.store, options.commit_log)
-        report = _with_bar(settings) if sys.stderr.isatty() else verify(settings)
+        with log_bar(settings, "checking the log") as show:
+            report = verify(settings, show)
     except (StoreError, OSError) as error:
         print(error, file=sys.stderr)
         return 2

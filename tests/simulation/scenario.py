@@ -67,7 +67,10 @@ def simulate(seed: int, folder: Path, echo: Any = None) -> Verdict:
     plan = draw(seed)
     scenario = Scenario(world, ledger, plan)
     world.trace.note(str(plan))
-    world.run(scenario.run())
+    try:
+        world.run(scenario.run())
+    finally:
+        scenario.close()
     for error in world.unexpected:
         ledger.broken.append(Violation(book.Kind.ERROR, error))
     return Verdict(
@@ -119,6 +122,12 @@ class Scenario:
         if not self.plan.disk:
             return BrokerNode(world, self.ledger, name, ip, self.namesrv, flush)
         return DiskBrokerNode(world, self.ledger, name, ip, self.namesrv, flush)
+
+    def close(self) -> None:
+        """Let go of the files of the machines, of which each seed leaves hundreds."""
+        for broker in self.brokers:
+            if isinstance(broker, DiskBrokerNode):
+                broker.machine.close()
 
     def _make_hosts(self) -> list[HostNode]:
         """Make a process for every member, or for each number one that is in all groups."""

@@ -1,26 +1,26 @@
 """A seed is a run: the same trace again, in this process and in any other."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Final
 
-from support.source_tree import ROOT
+from support.hash_seeds import digests_elsewhere
 
 from simulation.plan import Trouble, draw
 from simulation.scenario import simulate
 
+OPEN_FILES: Final = Path("/proc/self/fd")
 SEED: Final = 7
 
 
 def test_a_seed_runs_the_same_twice(tmp_path: Path) -> None:
     """Every byte that a process reads and every handler's call comes at the same virtual time."""
-    assert len(draw(SEED).troubles) > 3
+    assert len(draw(SEED).troubles) > 3 and draw(SEED).disk
+    open_files = len(list(OPEN_FILES.iterdir()))
     first, second = (simulate(SEED, tmp_path / name) for name in ("one", "two"))
     assert first.lines == second.lines
     assert first.events > 1000
     assert (first.digest, first.events, first.turns) == (second.digest, second.events, second.turns)
+    assert len(list(OPEN_FILES.iterdir())) <= open_files, "many seeds run in one process"
 
 
 def test_other_seeds_run_otherwise(tmp_path: Path) -> None:
@@ -31,18 +31,4 @@ def test_other_seeds_run_otherwise(tmp_path: Path) -> None:
 
 def test_hash_seeds_do_not_matter(tmp_path: Path) -> None:
     """Nothing depends on the order of a set: two processes hash texts differently."""
-    digests = set()
-    for hash_seed in ("1", "2"):
-        environment = os.environ | {"PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(ROOT / "tests")}
-        done = subprocess.run(
-            [sys.executable, "-m", "simulation", str(SEED)],
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
-        words = done.stdout.split()
-        assert words[:2] == ["seed", f"{SEED}:"], done.stderr
-        digests.add(words[3])
-    assert digests == {simulate(SEED, tmp_path).digest}
+    assert digests_elsewhere("simulation", SEED) == {simulate(SEED, tmp_path).digest}

@@ -1,5 +1,7 @@
 """A real broker in this process, and a client that asks it anything."""
 
+import asyncio
+import http.client
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -18,6 +20,8 @@ from aerobee.remoting.bodies import (
 from aerobee.remoting.codes import RequestCode
 from aerobee.remoting.command import Command
 from aerobee.remoting.net.client import ConnectionPool
+from support.silent_server import SilentServer
+from support.waiting import until
 
 
 class LiveBroker:
@@ -41,6 +45,20 @@ class LiveBroker:
         data = encode_body(body) if isinstance(body, Body) else body
         request = Command(code=code, ext=fields, body=data)
         return await (pool or self.pool).call(self.address, request, 10.0)
+
+    async def get(self, path: str) -> tuple[int, str]:
+        """Return status and text of an address of its HTTP server."""
+        await until(lambda: self.broker.http_port, what="HTTP to be served")
+        return await asyncio.to_thread(self._get, path)
+
+    def _get(self, path: str) -> tuple[int, str]:
+        client = http.client.HTTPConnection("127.0.0.1", self.broker.http_port, timeout=10)
+        try:
+            client.request("GET", path)
+            reply = client.getresponse()
+            return reply.status, reply.read().decode()
+        finally:
+            client.close()
 
 
 def small_settings(folder: Path, **settings: Any) -> BrokerSettings:
@@ -71,6 +89,17 @@ async def live_broker(folder: Path, **settings: Any) -> AsyncIterator[LiveBroker
     finally:
         await pool.close()
         await broker.stop()
+
+
+@asynccontextmanager
+async def slow_announcements(folder: Path) -> AsyncIterator[LiveBroker]:
+    """A broker whose nameserver never answers: what makes something new waits half a second."""
+    async with (
+        SilentServer() as nameserver,
+        live_broker(folder, namesrv_addr=nameserver.address, announce_timeout_ms=500) as live,
+    ):
+        live.broker.context.registration.nameservers[0].answers = True
+        yield live
 
 
 async def fill(live: LiveBroker, body: bytes) -> None:

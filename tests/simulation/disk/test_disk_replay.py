@@ -1,11 +1,8 @@
 """A seed of the disk is a run: the same operations again, in this process and in any other."""
 
-import os
-import subprocess
-import sys
 from typing import Final
 
-from support.source_tree import ROOT
+from support.hash_seeds import digests_elsewhere
 
 from simulation.disk.folders import scratch
 from simulation.disk.plan import Trouble, draw
@@ -40,21 +37,4 @@ def test_plans_differ() -> None:
 def test_hash_seeds_do_not_matter() -> None:
     """Nothing depends on the order of a set: two processes hash texts differently."""
     for seed in SEEDS:
-        digests = set()
-        for hash_seed in ("1", "2"):
-            environment = os.environ | {
-                "PYTHONHASHSEED": hash_seed,
-                "PYTHONPATH": str(ROOT / "tests"),
-            }
-            done = subprocess.run(
-                [sys.executable, "-m", "simulation.disk", str(seed)],
-                env=environment,
-                capture_output=True,
-                text=True,
-                timeout=120,
-                check=False,
-            )
-            words = done.stdout.split()
-            assert words[:2] == ["seed", f"{seed}:"], done.stderr
-            digests.add(words[3])
-        assert digests == {run(seed).digest}
+        assert digests_elsewhere("simulation.disk", seed) == {run(seed).digest}

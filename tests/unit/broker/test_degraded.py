@@ -1,33 +1,14 @@
 """A broker that lost a part of its log serves the rest, and says what it has lost."""
 
-import asyncio
-import http.client
 import json
 import re
 from pathlib import Path
 
-from support.live_broker import LiveBroker, live_broker
-from support.waiting import until
+from support.live_broker import live_broker
 
 from aerobee.remoting.codes import RequestCode, ResponseCode
 
 SEND = {"a": "p", "b": "t", "c": "TBW102", "d": 4, "e": 0, "f": 0, "g": 1, "h": 0}
-
-
-async def get(live: LiveBroker, path: str) -> tuple[int, str]:
-    """Return status and text of an address."""
-
-    def read() -> tuple[int, str]:
-        client = http.client.HTTPConnection("127.0.0.1", live.broker.http_port, timeout=10)
-        try:
-            client.request("GET", path)
-            reply = client.getresponse()
-            return reply.status, reply.read().decode()
-        finally:
-            client.close()
-
-    await until(lambda: live.broker.http_port, what="HTTP to be served")
-    return await asyncio.to_thread(read)
 
 
 def damage(root: Path) -> tuple[int, int]:
@@ -51,24 +32,24 @@ async def test_damage_is_shown_and_the_broker_is_ready(tmp_path: Path) -> None:
             body = b"number %d" % number + bytes(1000)
             reply = await live.ask(RequestCode.SEND_MESSAGE_V2, SEND, body)
             assert reply.code == ResponseCode.SUCCESS
-        assert await get(live, "/readyz") == (200, "ready\n")
-        shown = json.loads((await get(live, "/api/broker"))[1])
+        assert await live.get("/readyz") == (200, "ready\n")
+        shown = json.loads((await live.get("/api/broker"))[1])
         assert (shown["damage"], shown["degraded"], shown["reasons"]) == ([], [], [])
         assert shown["recovery"]["proof"] == live.broker.store.recovered.proof
     begin, end = damage(live.broker.settings.store_path_root_dir)
     async with live_broker(tmp_path, http_port=0) as live:
-        status, text = await get(live, "/readyz")
+        status, text = await live.get("/readyz")
         size = end - begin
         ready, wrong = text.splitlines()
         assert (status, ready) == (200, "ready")
         assert wrong.startswith(f"damaged: {size} bytes of the log cannot be read, 1 spans")
-        _, text = await get(live, "/metrics")
+        _, text = await live.get("/metrics")
         values = dict(re.findall(r"^(aerobee_store_\w+)\{.*\} (\S+)$", text, re.MULTILINE))
         assert float(values["aerobee_store_damaged_bytes"]) == size
         assert float(values["aerobee_store_damaged_spans"]) == 1
         assert float(values["aerobee_store_lost_messages"]) == 1
         assert float(values["aerobee_store_writable"]) == 1
-        shown = json.loads((await get(live, "/api/broker"))[1])
+        shown = json.loads((await live.get("/api/broker"))[1])
         (span,) = shown["damage"]
         assert span["end"] - span["begin"] == size and shown["damagedSpans"] == 1
         lost = {"topic": "t", "queueId": 0, "firstOffset": 2, "lastOffset": 2}
@@ -83,7 +64,7 @@ async def test_a_twin_is_shown(tmp_path: Path) -> None:
     """Where operators look when consumers miss messages."""
     async with live_broker(tmp_path, http_port=0) as live:
         live.broker.context.twins.at = "10.1.1.1:10911"
-        _, text = await get(live, "/readyz")
+        _, text = await live.get("/readyz")
         assert text == "ready\nanother broker serves under this name at 10.1.1.1:10911\n"
-        _, text = await get(live, "/metrics")
+        _, text = await live.get("/metrics")
         assert re.search(r"^aerobee_name_in_use\{.*\} 1.0$", text, re.MULTILINE)

@@ -1,7 +1,5 @@
 """Health, metrics and JSON over HTTP."""
 
-import asyncio
-import http.client
 import json
 import re
 from collections.abc import AsyncIterator
@@ -25,41 +23,26 @@ async def live(tmp_path: Path) -> AsyncIterator[LiveBroker]:
         yield broker
 
 
-async def get(live: LiveBroker, path: str) -> tuple[int, str]:
-    """Return status and text of an address."""
-
-    def read() -> tuple[int, str]:
-        client = http.client.HTTPConnection("127.0.0.1", live.broker.http_port, timeout=10)
-        try:
-            client.request("GET", path)
-            reply = client.getresponse()
-            return reply.status, reply.read().decode()
-        finally:
-            client.close()
-
-    return await asyncio.to_thread(read)
-
-
 async def test_health_and_readiness(live: LiveBroker) -> None:
     """Alive is not ready: a broker that cannot write says so, and why."""
-    assert await get(live, "/healthz") == (200, "ok\n")
-    assert await get(live, "/readyz") == (200, "ready\n")
+    assert await live.get("/healthz") == (200, "ok\n")
+    assert await live.get("/readyz") == (200, "ready\n")
     live.broker.store.commit_log.refuse("the disk is full")
-    status, text = await get(live, "/readyz")
+    status, text = await live.get("/readyz")
     assert status == 503 and "store not writable: the disk is full" in text
-    assert (await get(live, "/healthz"))[0] == 200
+    assert (await live.get("/healthz"))[0] == 200
 
 
 async def test_an_unregistered_broker_is_not_ready(tmp_path: Path) -> None:
     """Nobody can find it."""
     async with live_broker(tmp_path, http_port=0, namesrv_addr="127.0.0.1:1") as live:
         await until(lambda: live.broker.http_port, what="HTTP to be served")
-        assert await get(live, "/readyz") == (503, "not registered with any nameserver\n")
+        assert await live.get("/readyz") == (503, "not registered with any nameserver\n")
 
 
 async def test_metrics_have_rocketmqs_names(live: LiveBroker) -> None:
     """Prometheus text with the names and labels of RocketMQ's exporter, and true numbers."""
-    status, text = await get(live, "/metrics")
+    status, text = await live.get("/metrics")
     assert status == 200
     found = dict(re.findall(r"^# HELP (\S+) (.*)$", text, re.MULTILINE))
     assert set(found) <= set(NAMES)
@@ -80,19 +63,19 @@ async def test_metrics_have_rocketmqs_names(live: LiveBroker) -> None:
 
 async def test_topics_as_json(live: LiveBroker) -> None:
     """Every queue with its offsets, and who consumes."""
-    _, text = await get(live, "/api/topics/t")
+    _, text = await live.get("/api/topics/t")
     topic = json.loads(text)
     assert topic["queues"][0] == {"queueId": 0, "minOffset": 0, "maxOffset": 2}
     assert len(topic["queues"]) == topic["readQueues"] == 4
     assert topic["groups"] == ["g"]
-    _, text = await get(live, "/api/topics")
+    _, text = await live.get("/api/topics")
     assert {"t", "TBW102", "%RETRY%g"} <= {each["name"] for each in json.loads(text)}
-    assert (await get(live, "/api/topics/unknown"))[0] == 404
+    assert (await live.get("/api/topics/unknown"))[0] == 404
 
 
 async def test_groups_as_json(live: LiveBroker) -> None:
     """Members with their addresses, subscriptions, and the lag by queue."""
-    _, text = await get(live, "/api/groups/g")
+    _, text = await live.get("/api/groups/g")
     group = json.loads(text)
     assert group["members"][0]["clientId"] == "c1"
     assert group["subscriptions"]["t"]["expression"] == "a || b"
@@ -103,14 +86,14 @@ async def test_groups_as_json(live: LiveBroker) -> None:
             "queues": [{"queueId": 0, "committed": 1, "maxOffset": 2, "lag": 1, "owner": None}],
         }
     ]
-    _, text = await get(live, "/api/groups")
+    _, text = await live.get("/api/groups")
     assert {
         "name": "g",
         "consumeEnable": True,
         "members": 1,
         "subscriptionsDiffer": False,
     } in json.loads(text)
-    assert (await get(live, "/api/groups/unknown"))[0] == 404
+    assert (await live.get("/api/groups/unknown"))[0] == 404
 
 
 async def test_members_that_differ_and_owners_are_shown(live: LiveBroker) -> None:
@@ -118,14 +101,14 @@ async def test_members_that_differ_and_owners_are_shown(live: LiveBroker) -> Non
     async with RawMember(live.broker.port, "c2", group="g") as member:
         await member.beat("t")
         await member.start_of(0, "t")
-        _, text = await get(live, "/api/groups/g")
+        _, text = await live.get("/api/groups/g")
         group = json.loads(text)
         assert group["differences"] == {"t": {"TAG 'a || b'": ["c1"], "TAG '*'": ["c2"]}}
         assert group["topics"][0]["queues"][0]["owner"] == "c2"
-        groups = json.loads((await get(live, "/api/groups"))[1])
+        groups = json.loads((await live.get("/api/groups"))[1])
         assert [each["name"] for each in groups if each["subscriptionsDiffer"]] == ["g"]
         live.broker.context.handovers.given["let go"] += 1
-        _, text = await get(live, "/metrics")
+        _, text = await live.get("/metrics")
         for value in (
             "aerobee_differing_groups{ 1.0",
             "aerobee_differing_groups_total{ 1.0",
@@ -141,24 +124,24 @@ async def test_members_that_differ_and_owners_are_shown(live: LiveBroker) -> Non
 
 async def test_lists_come_in_pages(live: LiveBroker) -> None:
     """A start and a limit; anything else is a bad request."""
-    _, text = await get(live, "/api/topics")
+    _, text = await live.get("/api/topics")
     names = [each["name"] for each in json.loads(text)]
-    _, text = await get(live, "/api/topics?start=1&limit=2")
+    _, text = await live.get("/api/topics?start=1&limit=2")
     assert [each["name"] for each in json.loads(text)] == names[1:3]
-    _, text = await get(live, "/api/groups?start=100000")
+    _, text = await live.get("/api/groups?start=100000")
     assert json.loads(text) == []
     for query in ("limit=0", "limit=10001", "start=-1", "start=x", "limit=" + "9" * 5000):
-        status, text = await get(live, f"/api/groups?{query}")
+        status, text = await live.get(f"/api/groups?{query}")
         assert status == 400, query
 
 
 async def test_the_broker_as_json(live: LiveBroker) -> None:
     """Who it is and what its store holds."""
-    _, text = await get(live, "/api/broker")
+    _, text = await live.get("/api/broker")
     broker = json.loads(text)
     assert broker["address"] == live.address and broker["ready"] is True
     assert broker["store"]["position"] > 200 and broker["store"]["writable"] is True
-    assert (await get(live, "/nothing"))[0] == 404
+    assert (await live.get("/nothing"))[0] == 404
 
 
 async def test_a_taken_port_does_not_stop_the_broker(tmp_path: Path, live: LiveBroker) -> None:

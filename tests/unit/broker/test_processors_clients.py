@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from support.live_broker import LiveBroker, live_broker
+from support.live_broker import LiveBroker, live_broker, slow_announcements
 from support.waiting import until
 
 from aerobee.remoting.bodies import (
@@ -165,18 +165,7 @@ async def test_expressions_are_checked_before_a_consumer_starts(live: LiveBroker
 
 async def test_a_slow_nameserver_holds_up_only_the_new_group(tmp_path: Path) -> None:
     """While a first heartbeat waits for a nameserver that does not answer, others are served."""
-    hung: list[asyncio.StreamWriter] = []
-
-    async def hang(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        hung.append(writer)
-        await reader.read()
-
-    nameserver = await asyncio.start_server(hang, "127.0.0.1", 0)
-    port = nameserver.sockets[0].getsockname()[1]
-    async with live_broker(
-        tmp_path, namesrv_addr=f"127.0.0.1:{port}", announce_timeout_ms=400
-    ) as live:
-        live.broker.context.registration.nameservers[0].answers = True
+    async with slow_announcements(tmp_path) as live:
         first = asyncio.create_task(
             live.ask(RequestCode.HEART_BEAT, body=heartbeat("c1", "g", "t"))
         )
@@ -187,6 +176,3 @@ async def test_a_slow_nameserver_holds_up_only_the_new_group(tmp_path: Path) -> 
         assert (await first).code == ResponseCode.SUCCESS
         reply = await live.ask(RequestCode.GET_CONSUMER_LIST_BY_GROUP, {"consumerGroup": "g"})
         assert reply.code == ResponseCode.SUCCESS
-    for writer in hung:
-        writer.transport.abort()
-    nameserver.close()

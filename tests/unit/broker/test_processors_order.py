@@ -2,12 +2,11 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from support.live_broker import LiveBroker, live_broker
+from support.live_broker import LiveBroker, live_broker, slow_announcements
 from support.waiting import until
 
 from aerobee.remoting.bodies import (
@@ -36,27 +35,6 @@ def heartbeat(*groups: str, topics: tuple[str, ...] = ("t",), version: int = 1) 
         ],
         producer_data_set=[ProducerData(group_name="p")],
     )
-
-
-@asynccontextmanager
-async def slow_announcements(folder: Path) -> AsyncIterator[LiveBroker]:
-    """A broker whose nameserver never answers: what makes something new waits half a second."""
-    hung: list[asyncio.StreamWriter] = []
-
-    async def hang(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        hung.append(writer)
-        await reader.read()
-
-    nameserver = await asyncio.start_server(hang, "127.0.0.1", 0)
-    port = nameserver.sockets[0].getsockname()[1]
-    async with live_broker(
-        folder, namesrv_addr=f"127.0.0.1:{port}", announce_timeout_ms=500
-    ) as live:
-        live.broker.context.registration.nameservers[0].answers = True
-        yield live
-    for writer in hung:
-        writer.transport.abort()
-    nameserver.close()
 
 
 async def begin(live: LiveBroker, data: HeartbeatData) -> "asyncio.Task[Command]":

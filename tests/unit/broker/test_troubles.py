@@ -1,9 +1,8 @@
 """A disk that is full, or refuses, is seen where operators look, once, and until it is over."""
 
 import errno
-import http.client
 import logging
-from asyncio import sleep, to_thread
+from asyncio import sleep
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,25 +16,10 @@ from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.storage.errors import LogFull
 
 
-async def get(live: LiveBroker, path: str) -> tuple[int, str]:
-    """Return status and text of an address."""
-
-    def read() -> tuple[int, str]:
-        client = http.client.HTTPConnection("127.0.0.1", live.broker.http_port, timeout=10)
-        try:
-            client.request("GET", path)
-            reply = client.getresponse()
-            return reply.status, reply.read().decode()
-        finally:
-            client.close()
-
-    return await to_thread(read)
-
-
 async def until_answer(live: LiveBroker, wanted: int) -> str:
     """Wait until /readyz has a status; return its text."""
     for _ in range(400):
-        status, text = await get(live, "/readyz")
+        status, text = await live.get("/readyz")
         if status == wanted:
             return text
         await sleep(0.02)
@@ -44,7 +28,7 @@ async def until_answer(live: LiveBroker, wanted: int) -> str:
 
 async def writable(live: LiveBroker) -> str:
     """Return the value of the metric."""
-    _, text = await get(live, "/metrics")
+    _, text = await live.get("/metrics")
     (line,) = (line for line in text.splitlines() if line.startswith("aerobee_store_writable"))
     return line.rpartition(" ")[2]
 

@@ -99,6 +99,22 @@ async def check_gone(cluster: FakeCluster, instance: ClientInstance, tasks: int)
     await until(lambda: len(asyncio.all_tasks() - cluster.tasks()) <= tasks, what="tasks end")
 
 
+async def at_each_turn(
+    shared: tuple[FakeCluster, ClientInstance],
+    make: Make,
+    attempt: Callable[[int, Lifetime], Awaitable[bool]],
+) -> None:
+    """Attempt it with a new client at every turn, until one comes after the end of the work."""
+    cluster, instance = shared
+    tasks = len(asyncio.all_tasks() - cluster.tasks())
+    for turn in count():
+        ended = await attempt(turn, make(cluster))
+        await check_gone(cluster, instance, tasks)
+        if ended:
+            break
+    assert turn > 1
+
+
 @pytest.mark.parametrize("make", MAKES)
 async def test_a_close_may_be_cancelled_at_any_moment(
     shared: tuple[FakeCluster, ClientInstance], make: Make
@@ -106,16 +122,16 @@ async def test_a_close_may_be_cancelled_at_any_moment(
     """It leaves no member, no task and no use of the instance, and can be followed by a start."""
     cluster, instance = shared
     tasks = len(asyncio.all_tasks() - cluster.tasks())
-    for turn in count():
-        client = make(cluster)
+
+    async def attempt(turn: int, client: Lifetime) -> bool:
         await client.start()
         ended = await cancelled_at(turn, client.close())
         if turn:  # one that never began has done nothing
             await check_gone(cluster, instance, tasks)
         await client.close()
-        if ended:
-            break
-    assert turn > 1
+        return ended
+
+    await at_each_turn(shared, make, attempt)
 
 
 @pytest.mark.parametrize("make", MAKES)
@@ -123,17 +139,14 @@ async def test_a_start_may_be_cancelled_at_any_moment(
     shared: tuple[FakeCluster, ClientInstance], make: Make
 ) -> None:
     """What it has begun is undone."""
-    cluster, instance = shared
-    tasks = len(asyncio.all_tasks() - cluster.tasks())
-    for turn in count():
-        client = make(cluster)
+
+    async def attempt(turn: int, client: Lifetime) -> bool:
         ended = await cancelled_at(turn, client.start())
         if ended:
             await client.close()
-        await check_gone(cluster, instance, tasks)
-        if ended:
-            break
-    assert turn > 1
+        return ended
+
+    await at_each_turn(shared, make, attempt)
 
 
 @pytest.mark.parametrize("make", MAKES)
@@ -141,10 +154,8 @@ async def test_a_close_during_the_start_ends_it(
     shared: tuple[FakeCluster, ClientInstance], make: Make
 ) -> None:
     """Whenever it comes, the client does not run when both are over."""
-    cluster, instance = shared
-    tasks = len(asyncio.all_tasks() - cluster.tasks())
-    for turn in count():
-        client = make(cluster)
+
+    async def attempt(turn: int, client: Lifetime) -> bool:
         starting = asyncio.create_task(client.start())
         for _ in range(turn + 1):
             await asyncio.sleep(0)
@@ -152,10 +163,9 @@ async def test_a_close_during_the_start_ends_it(
         await client.close()
         await asyncio.wait([starting])
         starting.exception()
-        await check_gone(cluster, instance, tasks)
-        if ended:
-            break
-    assert turn > 1
+        return ended
+
+    await at_each_turn(shared, make, attempt)
 
 
 @pytest.mark.parametrize("make", [push, lite])

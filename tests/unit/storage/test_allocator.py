@@ -2,7 +2,6 @@
 
 import errno
 import os
-import select
 import signal
 import subprocess
 import sys
@@ -11,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from support.logs import bodies, opened, send, small
+from support.waiting import readable
 
 from aerobee.storage import zeroing
 from aerobee.storage.errors import AppendRefused, LogBusy
@@ -86,7 +86,7 @@ def test_the_last_words_of_a_helper_count_before_its_successor_works(tmp_path: P
         while True:
             send(store, body=bytes(500))
     ready = store.segments.items[0].ready
-    assert select.select([store.allocator], [], [], 10)[0], "the helper has reported"
+    assert readable(store.allocator, 10), "the helper has reported"
     pid = store.allocator.helper_pid
     assert pid is not None
     os.kill(pid, signal.SIGKILL)

@@ -3,6 +3,7 @@
 import errno
 import os
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from typing import Final
 
@@ -16,6 +17,7 @@ from aerobee.storage.verify import verify
 
 NUMBERS: Final = [errno.EIO, errno.ENOSPC, errno.EMFILE]
 STEPS: Final = ["open", "resize", "write", "sync", "replace", "sync_directory", "remove"]
+EVERY_REFUSAL: Final = pytest.mark.parametrize(("step", "number"), list(product(STEPS, NUMBERS)))
 
 
 class Refusing(ForgetfulFiles):
@@ -51,8 +53,15 @@ def refusing(root: Path, step: str) -> Refusing:
     return files
 
 
-@pytest.mark.parametrize("number", NUMBERS)
-@pytest.mark.parametrize("step", STEPS)
+def with_four(root: Path, files: Refusing) -> MessageStore:
+    """Return an open store of four messages."""
+    store = opened(small(root), files)
+    for _ in range(4):
+        send(store)
+    return store
+
+
+@EVERY_REFUSAL
 def test_a_checkpoint_that_cannot_be_written_leaves_the_older_one(
     tmp_path: Path, step: str, number: int
 ) -> None:
@@ -76,16 +85,13 @@ def test_a_checkpoint_that_cannot_be_written_leaves_the_older_one(
     check_killed(store, files, 4)
 
 
-@pytest.mark.parametrize("number", NUMBERS)
-@pytest.mark.parametrize("step", STEPS)
+@EVERY_REFUSAL
 def test_a_stop_that_cannot_be_noted_is_no_clean_stop(
     tmp_path: Path, step: str, number: int
 ) -> None:
     """`abort` is there, or everything that it stands for was done."""
     files = refusing(tmp_path, step)
-    store = opened(small(tmp_path), files)
-    for _ in range(4):
-        send(store)
+    store = with_four(tmp_path, files)
     files.number = number
     store.close()
     files.number = 0
@@ -96,16 +102,13 @@ def test_a_stop_that_cannot_be_noted_is_no_clean_stop(
     check_killed(store, files, 4)
 
 
-@pytest.mark.parametrize("number", NUMBERS)
-@pytest.mark.parametrize("step", STEPS)
+@EVERY_REFUSAL
 def test_a_start_that_is_refused_serves_reads_and_tries_again(
     tmp_path: Path, step: str, number: int
 ) -> None:
     """What was there is read; what is sent before the disk takes notes again is refused."""
     files = refusing(tmp_path, step)
-    store = opened(small(tmp_path), files)
-    for _ in range(4):
-        send(store)
+    store = with_four(tmp_path, files)
     store.abandon()
     files.number = number
     store = MessageStore(small(tmp_path), files)

@@ -2,13 +2,13 @@
 
 import errno
 import os
-import select
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 from support.logs import ForgetfulFiles
+from support.waiting import readable
 
 from aerobee.storage.aio import Bell, Kernel, LinuxKernel
 from aerobee.storage.files import Files
@@ -34,7 +34,7 @@ def collect(backend: SyncBackend, count: int) -> list[Completion]:
     """Wait for so many completions."""
     results: list[Completion] = []
     while len(results) < count:
-        assert select.select([backend.fileno()], [], [], 10)[0], "no completion"
+        assert readable(backend.fileno(), 10), "no completion"
         results += backend.completed()
     return results
 
@@ -250,7 +250,7 @@ def test_a_signal_is_set_until_cleared(eventfd: bool) -> None:
     signal.clear()
     for _ in range(100_000 if not eventfd else 10):
         signal.set()
-    assert select.select([signal.fileno()], [], [], 0)[0]
-    while select.select([signal.fileno()], [], [], 0)[0]:
+    assert readable(signal.fileno(), 0)
+    while readable(signal.fileno(), 0):
         signal.clear()
     signal.close()
