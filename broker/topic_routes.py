@@ -12,6 +12,7 @@ from aerobee.remoting.command import Command
 from aerobee.remoting.errors import AerobeeError
 from aerobee.remoting.headers._fields import encode_header
 from aerobee.remoting.headers.route import RouteInfoRequest
+from aerobee.remoting.queue_counts import believed
 
 log = logging.getLogger(__name__)
 
@@ -80,7 +81,7 @@ class TopicRoutes:
 def _readable(topic: str, route: TopicRouteData) -> list[MessageQueue]:
     return [
         queue
-        for data in route.queue_datas
+        for data in believed(topic, route.queue_datas)
         if data.perm & Perm.READ
         for queue in _of_broker(topic, data.broker_name, data.read_queue_nums)
     ]

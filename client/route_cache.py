@@ -11,20 +11,21 @@ from typing import Final
 from aerobee.client.connections import Connections
 from aerobee.client.errors import BrokerRefused, RouteMissing
 from aerobee.client.message import MessageQueue
-from aerobee.remoting.bodies import BrokerData, TopicRouteData, decode_body
+from aerobee.remoting.bodies import BrokerData, QueueData, TopicRouteData, decode_body
 from aerobee.remoting.codes import Perm, RequestCode, ResponseCode
 from aerobee.remoting.errors import AerobeeError, CallTimedOut, RequestError, Unavailable
 from aerobee.remoting.headers.route import RouteInfoRequest
 from aerobee.remoting.net.addresses import BadAddress, parse_address
 from aerobee.remoting.net.shared import Shared
+from aerobee.remoting.queue_counts import QUEUES_MAX, believed
 
 log = logging.getLogger(__name__)
 
 MASTER_ID: Final = 0
 AT_A_TIME: Final = 8  # topics that are looked up
 MISSED_MAX: Final = 20  # refreshes; a nameserver that was restarted does not know all topics yet
+COUNT_DIGITS_MAX: Final = 10
 LOOK_S: Final = 1.0  # for where a broker is that was not reached; the look-up itself goes on
-QUEUES_MAX: Final = 65_536  # per topic and broker; a hostile reply must not fill the memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,7 +313,8 @@ def parse_route(topic: str, data: TopicRouteData, queues_max: int = QUEUES_MAX) 
     brokers = {broker.broker_name: _addresses(broker) for broker in data.broker_datas}
     read: list[MessageQueue] = []
     write: list[MessageQueue] = []
-    for queues in sorted(data.queue_datas, key=lambda queues: queues.broker_name):
+    sound = believed(topic, data.queue_datas)
+    for queues in sorted(sound, key=lambda queues: queues.broker_name):
         name = queues.broker_name
         if queues.perm & Perm.READ:
             count = min(queues.read_queue_nums, queues_max)
@@ -342,10 +344,14 @@ def _addresses(broker: BrokerData) -> dict[int, str]:
 
 def _ordered_queues(topic: str, configuration: str | None) -> list[MessageQueue]:
     """Queues of an ordered topic, "broker-a:8;broker-b:8", whether its brokers live or not."""
-    queues: list[MessageQueue] = []
-    for part in (configuration or "").split(";"):
-        name, _, count = part.partition(":")
-        if name and count.isdecimal():
-            numbers = range(min(int(count), QUEUES_MAX))
-            queues += [MessageQueue(topic, name, number) for number in numbers]
-    return queues
+    parts = [part.partition(":") for part in (configuration or "").split(";")]
+    counts = [
+        QueueData(broker_name=name, write_queue_nums=min(int(count), QUEUES_MAX + 1))
+        for name, _, count in parts
+        if name and count.isdecimal() and len(count) <= COUNT_DIGITS_MAX
+    ]
+    return [
+        MessageQueue(topic, each.broker_name, number)
+        for each in believed(topic, counts)
+        for number in range(each.write_queue_nums)
+    ]

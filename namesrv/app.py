@@ -38,6 +38,7 @@ class NameServer:
             clock_ms,
             brokers_max=settings.brokers_max,
             topics_max=settings.topics_max,
+            route_entries_max=settings.route_entries_max,
             delete_missing_topics=settings.delete_topic_with_broker_registration,
         )
         self.kv = KvConfig(settings.kv_config_path, settings.kv_bytes_max)

@@ -19,7 +19,6 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from aerobee.namesrv.complaints import Complaints
 from aerobee.namesrv.registered import (
     MASTER_ID,
     BrokerGroup,
@@ -27,9 +26,11 @@ from aerobee.namesrv.registered import (
     MasterAddress,
     queue_data,
 )
+from aerobee.namesrv.room import Room, check_queues
 from aerobee.namesrv.twins import Twins
 from aerobee.remoting.bodies import DataVersion, QueueData, TopicConfigSerializeWrapper
 from aerobee.remoting.codes import Perm, ResponseCode
+from aerobee.remoting.complaints import Complaints
 from aerobee.remoting.errors import RequestError
 
 log = logging.getLogger(__name__)
@@ -86,6 +87,7 @@ class RouteTable:
         *,
         brokers_max: int = 10_000,
         topics_max: int = 1_000_000,
+        route_entries_max: int = 2_000_000,
         delete_missing_topics: bool = False,
     ) -> None:
         self.topics: dict[str, dict[str, QueueData]] = {}  # topic -> broker name -> queues
@@ -97,8 +99,7 @@ class RouteTable:
         self.complaints = Complaints(clock_ms)
         self._twins = Twins(self.complaints.tell)
         self._clock_ms = clock_ms
-        self._brokers_max = brokers_max
-        self._topics_max = topics_max
+        self._room = Room(brokers_max, topics_max, route_entries_max, self.complaints)
         self._delete_missing_topics = delete_missing_topics
 
     # --- brokers come ---
@@ -107,7 +108,7 @@ class RouteTable:
         """Take in what a broker says of itself and its topics; tell a slave where its master is.
 
         Raises RequestError when a broker that is not known registers a single topic (its full
-        list has to come first), and beyond `brokers_max` or `topics_max`.
+        list has to come first), and beyond a limit (`room.py`).
         """
         it = registration
         group = self.brokers.get(it.name)
@@ -160,15 +161,11 @@ class RouteTable:
         return held > wanted
 
     def _check_room(self, it: Registration, group: BrokerGroup | None) -> None:
-        if (it.cluster, it.address) not in self.live and len(self.live) >= self._brokers_max:
-            raise RequestError(
-                ResponseCode.SYSTEM_ERROR, f"{len(self.live)} brokers are registered (brokersMax)"
-            )
-        count = len(self.topics) + len(it.topic_names - self.topics.keys())
-        if count > self._topics_max:
-            raise RequestError(
-                ResponseCode.SYSTEM_ERROR, f"{count} topics would be registered (topicsMax)"
-            )
+        if (it.cluster, it.address) not in self.live:
+            self._room.check_brokers(len(self.live))
+        names = it.topic_names
+        new = names if group is None else names - group.topics
+        self._room.check_topics(len(self.topics) + len(names - self.topics.keys()), len(new))
 
     def _enter_group(self, it: Registration) -> BrokerGroup:
         """Find or make the group; a process that had another name or cluster leaves that."""
@@ -212,7 +209,9 @@ class RouteTable:
         read_only = it.broker_id != MASTER_ID and group.acting_master
         for key, config in configs.items():
             topic = config.topic_name or key
-            if changed or it.name not in self.topics.get(topic, ()):
+            if not self._room.believes(topic, it.name, config):
+                self._remove_topic_of(topic, it.name)
+            elif changed or it.name not in self.topics.get(topic, ()):
                 self._set_queues(topic, queue_data(it.name, config, read_only))
         if changed:
             for topic, info in mappings.items():
@@ -225,6 +224,7 @@ class RouteTable:
             level = logging.INFO if before else logging.DEBUG
             log.log(level, "topic set topic=%s queues=%s before=%s", topic, queues, before)
             by_broker[queues.broker_name] = queues
+            self._room.entries += before is None
         self.brokers[queues.broker_name].topics.add(topic)
 
     def _set_mapping(self, topic: str, name: str, info: Any) -> None:
@@ -347,10 +347,10 @@ class RouteTable:
         if unknown:
             self.complaints.tell("topic refused topic=%s unknown_brokers=%s", topic, unknown)
             return
-        if topic not in self.topics and len(self.topics) >= self._topics_max:
-            raise RequestError(
-                ResponseCode.SYSTEM_ERROR, f"{len(self.topics)} topics are registered (topicsMax)"
-            )
+        for each in queues:
+            check_queues(topic, each)
+        new = {each.broker_name for each in queues} - self.topics.get(topic, {}).keys()
+        self._room.check_topics(len(self.topics) + (topic not in self.topics), len(new))
         for each in queues:
             self._set_queues(topic, each)
 
@@ -380,6 +380,7 @@ class RouteTable:
     def _remove_topic_of(self, topic: str, name: str) -> None:
         by_broker = self.topics.get(topic, {})
         if by_broker.pop(name, None) is not None:
+            self._room.entries -= 1
             log.debug("topic removed topic=%s broker=%s", topic, name)
         if not by_broker:
             self.topics.pop(topic, None)

@@ -31,6 +31,8 @@ class NamesrvSettings(NetSettings):
     kv_bytes_max: int = Field(default=8 << 20, ge=1 << 10, le=15 << 20)  # must fit one reply
     brokers_max: int = Field(default=10_000, ge=1)
     topics_max: int = Field(default=1_000_000, ge=1)
+    # what brokers have of topics: each counts on each broker, and takes about 300 bytes
+    route_entries_max: int = Field(default=2_000_000, ge=1)
     scan_interval_ms: int = Field(
         default=5_000, ge=10, le=3_600_000, validation_alias="scanNotActiveBrokerInterval"
     )

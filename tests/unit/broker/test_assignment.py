@@ -140,13 +140,17 @@ class FakeNameservers:
                 QueueData(broker_name="broker-b", read_queue_nums=1, write_queue_nums=1, perm=6),
                 QueueData(broker_name="broker-a", read_queue_nums=2, write_queue_nums=1, perm=4),
                 QueueData(broker_name="broker-c", read_queue_nums=2, write_queue_nums=2, perm=2),
+                QueueData(broker_name="broker-d", read_queue_nums=2**31 - 1, perm=6),
             ]
         )
         return command.reply(self.code, {}, encode_body(route))
 
 
 async def test_routes_are_asked_of_nameservers(tmp_path: Path) -> None:
-    """Half a minute's answer is good enough; without any, the broker knows its own queues."""
+    """Half a minute's answer is good enough; without any, the broker knows its own queues.
+
+    A broker that has two billion queues, as somebody says, is left out.
+    """
     time, servers = VirtualTime(), FakeNameservers()
     settings = BrokerSettings(namesrv_addr="one:1;two:2", broker_name="broker-a")
     topics = TopicTable({}, time.clock_ms, tmp_path)

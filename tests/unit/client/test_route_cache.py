@@ -190,8 +190,30 @@ def test_ordered_topics_keep_their_queues() -> None:
     assert route.ordered
 
 
-def test_a_hostile_count_does_not_fill_the_memory() -> None:
-    """Two billion queues are cut down."""
-    queues = [QueueData(broker_name="b", read_queue_nums=2**31 - 1, perm=4)]
+@pytest.mark.parametrize("count", [65_537, 2**31 - 1, -1])
+def test_a_hostile_count_harms_its_broker_alone(
+    count: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Sends and reads go to the topic's other brokers, not to queues that nobody has."""
+    brokers = [BrokerData(broker_name=name, broker_addrs={0: "127.0.0.1:1"}) for name in "ab"]
+    queues = [
+        QueueData(broker_name="b", read_queue_nums=count, write_queue_nums=4, perm=6),
+        QueueData(broker_name="a", read_queue_nums=4, write_queue_nums=4, perm=6),
+    ]
+    route = parse_route("t", TopicRouteData(queue_datas=queues, broker_datas=brokers))
+    assert {queue.broker_name for queue in route.write_queues} == {"a"}
+    assert [queue.queue_id for queue in route.read_queues] == [0, 1, 2, 3]
+    assert f"topic=t broker=b queues={count}" in caplog.text
+
+
+def test_many_brokers_with_many_queues_do_not_fill_the_memory() -> None:
+    """A topic has a million queues in all; brokers that have fewer keep theirs."""
+    queues = [
+        QueueData(broker_name=f"a-{number}", read_queue_nums=65_536, perm=4) for number in range(40)
+    ]
+    queues.append(QueueData(broker_name="small", read_queue_nums=4, perm=4))
     route = parse_route("t", TopicRouteData(queue_datas=queues))
-    assert len(route.read_queues) == 65_536
+    assert len(route.read_queues) == 15 * 65_536 + 4
+    ordered = ";".join(f"a-{number}:65536" for number in range(40))
+    route = parse_route("t", TopicRouteData(order_topic_conf=f"{ordered};x:{'9' * 5000};y:2"))
+    assert len(route.write_queues) == 15 * 65_536 + 2

@@ -2,7 +2,7 @@
 
 import pytest
 
-from aerobee.namesrv.complaints import PERIOD_MS, TOLD_MAX, Complaints
+from aerobee.remoting.complaints import PERIOD_MS, TOLD_MAX, Complaints
 
 
 def test_what_is_left_out_is_counted(caplog: pytest.LogCaptureFixture) -> None:

@@ -11,10 +11,10 @@ PERIOD_MS: Final = 60_000
 
 
 class Complaints:
-    """Warnings of a nameserver: of many within a minute only the first ones, then their number.
+    """Warnings of a server: of many within a minute only the first ones, then their number.
 
     A broker that is set up wrongly registers every 10 s; who means harm does so ten thousand times
-    a second, and would fill the disk.
+    a second, and would fill the disk. `clock_ms` never goes back.
     """
 
     def __init__(self, clock_ms: Callable[[], int]) -> None:
