@@ -1,8 +1,9 @@
 """Rounds over the queues that have changed, each of which ends with the checkpoints being written.
 
-A round is cut into portions of so many files, whatever the number of queues. A file that fails
-costs its queue alone: what the round has synced of others stays synced, and is noted by the next
-round that succeeds.
+A round is cut into portions of so many files, whatever the number of queues: all of forty thousand
+at once would keep the loop from serving for a fifth of a second. A file that fails costs its queue
+alone: what the round has synced of others stays synced, and is noted by the next round that
+succeeds.
 """
 
 import logging
@@ -67,23 +68,10 @@ class QueueRounds:
 
     def begin(self, position: int, changed: Iterable[ConsumeQueue]) -> None:
         """Begin to sync what has changed; all of it lies before `position`."""
-        offsets = dict(self._carried) | {queue: queue.max_offset for queue in changed}
-        (last, end), refused = self._carried_last, dict[ConsumeQueue, OSError]()
+        offsets = list((dict(self._carried) | {each: each.max_offset for each in changed}).items())
+        last, end = self._carried_last
         self._carried, self._carried_last = [], (-1, 0)
-        waiting = deque[tuple[ConsumeQueue, int]]()
-        for queue, offset in offsets.items():
-            if offset <= queue.flushed_offset:
-                continue
-            try:
-                at, size, _ = queue.entry(offset - 1)
-            except OSError as error:  # its map was let go, and there is no file number for it
-                refused[queue] = error
-                continue
-            last, end = max(last, at), max(end, 0 if size == BLANK_SIZE else at + size)
-            waiting.append((queue, offset))
-        self.round = QueueRound(position, list(offsets.items()), waiting, last, end)
-        for queue, reason in refused.items():
-            self._refused(queue, reason)
+        self.round = QueueRound(position, offsets, deque(offsets), last, end)
         self.go_on()
 
     def go_on(self) -> None:
@@ -156,10 +144,15 @@ class QueueRounds:
         """Take the next file to sync, by queue and first entry; None when all are taken."""
         while not round_.files and round_.waiting:
             queue, offset = round_.waiting.popleft()
+            if offset <= queue.flushed_offset:
+                continue
             round_.before.setdefault(queue, queue.flushed_offset)
             try:
+                at, size, _ = queue.entry(offset - 1)
+                round_.last_position = max(round_.last_position, at)
+                round_.end = max(round_.end, 0 if size == BLANK_SIZE else at + size)
                 round_.files.extend((queue, base) for base in queue.begin_sync(offset))
-            except OSError as error:
+            except OSError as error:  # its map may be gone, and there be no file number for it
                 self._refused(queue, error)
         return round_.files.popleft() if round_.files else None
 

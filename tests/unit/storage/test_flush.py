@@ -9,10 +9,12 @@ import pytest
 from support.logs import ForgetfulFiles, append, bodies, opened, send, settle, small
 
 from aerobee.storage.checkpoint import read_checkpoint
+from aerobee.storage.consume_queue import ConsumeQueue
 from aerobee.storage.errors import LogUnavailable
 from aerobee.storage.files import Files
 from aerobee.storage.maps import WITHOUT_NUMBERS
 from aerobee.storage.progress import ProgressTable, read_progress
+from aerobee.storage.queue_rounds import FILES_PER_SUBMIT
 from aerobee.storage.settings import SYNC_FLUSH
 
 
@@ -247,4 +249,28 @@ def test_a_round_without_file_numbers_only_delays_the_checkpoint(
     gc.collect()
     maps = 0 if WITHOUT_NUMBERS else 2
     assert len(list(Path("/proc/self/fd").iterdir())) == before + maps
+    store.close()
+
+
+def test_a_round_over_many_queues_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One portion after the other looks at its queues: thousands do not stop the loop."""
+    store = opened(small(tmp_path), ForgetfulFiles())
+    for number in range(400):
+        append(store, topic=f"t{number}")
+    entry, looked = ConsumeQueue.entry, [0]
+
+    def counted(queue: ConsumeQueue, offset: int) -> tuple[int, int, int]:
+        looked[-1] += 1
+        return entry(queue, offset)
+
+    monkeypatch.setattr(ConsumeQueue, "entry", counted)
+    store.flusher.flush_queues()
+    while store.flusher.busy:
+        looked.append(0)
+        store.flusher.on_readable()
+    assert sum(looked) == 400
+    assert max(looked) == FILES_PER_SUBMIT
+    progress = read_progress(store.files, tmp_path)
+    assert progress is not None and len(progress.queues) == 400
+    assert progress.position == store.commit_log.position
     store.close()
