@@ -267,7 +267,8 @@ class Broker:
         )  # fmt: skip
         delays.progress.recover(tables.delay_offsets.load())
         holds = self._make_holds(loop)
-        parts = follow_members(loop, live, tables, queues, holds, self._tasks.start)
+        faults = self._metrics.faults
+        parts = follow_members(loop, live, tables, queues, holds, self._tasks.start, faults)
         self.context = Context(
             live=live,
             store=store,

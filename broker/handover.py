@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sized
 from typing import Final
 
 from aerobee.broker.draining import QUICK_MS, Draining
+from aerobee.broker.faults import Faults
 from aerobee.broker.members import Members
 from aerobee.broker.newcomers import Newcomers, holder_of
 from aerobee.broker.owned_queue import Ask, Holder, OwnedQueue, QueueKey, Verdict
@@ -48,6 +49,7 @@ class Handovers:
         queues_max: int,
         drain_ms: Callable[[], int] = lambda: 0,
         notify: Notify = lambda group, members: None,
+        faults: Faults | None = None,
     ) -> None:
         self._members = members
         self._around = around
@@ -56,7 +58,7 @@ class Handovers:
         self._wait_ms = wait_ms
         self._queues_max = queues_max
         self._signs = ReleaseSigns(clock_ms)
-        self._owners = QueueOwners(around, clock_ms, later, wait_ms)
+        self._owners = QueueOwners(around, clock_ms, later, wait_ms, faults)
         self._newcomers = Newcomers(members, self._owners, around, later, wait_ms, queues_max)
         self._draining = Draining(members, self._owners, around, clock_ms, later, drain_ms, notify)
         self._drain_ms = drain_ms
@@ -292,7 +294,7 @@ class Handovers:
         for queue in list(self._owners.of.get(connection, {}).values()):
             if queue.key.group == group:
                 for ask in self._owners.withdraw(queue, connection):
-                    ask.answer(Verdict.OFFSET)
+                    self._owners.answer(ask, Verdict.OFFSET)
         leaving = self._owners.owned_by(connection, group)
         for queue in leaving:
             queue.leaving = True

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from aerobee.broker.change_notices import ChangeNotices
+from aerobee.broker.faults import Faults
 from aerobee.broker.handover import Handovers
 from aerobee.broker.hold import Holds
 from aerobee.broker.live import Live
@@ -35,10 +36,11 @@ def follow_members(
     queues: TopicQueues,
     holds: Holds,
     start: Callable[[Coroutine[Any, Any, None]], object],
+    faults: Faults,
 ) -> MemberParts:
     """Make the registries of members, locks and owners.
 
-    `start` runs what has to wait for a member's answer.
+    `start` runs what has to wait for a member's answer; `faults` counts what nobody foresaw.
     """
     first = live.current
     notices = ChangeNotices(
@@ -71,6 +73,7 @@ def follow_members(
         queues_max=first.owned_queues_max,
         drain_ms=lambda: live.current.handover_drain_millis,
         notify=notices,
+        faults=faults,
     )
     members.watchers.append(handovers)
 

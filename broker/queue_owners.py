@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, Protocol
 
+from aerobee.broker.faults import Faults
 from aerobee.broker.owned_queue import Ask, Holder, OwnedQueue, QueueKey, Timer, Verdict
 from aerobee.remoting.net.connection import Connection
 
@@ -75,7 +76,9 @@ class QueueOwners:
         clock_ms: Callable[[], int],
         later: Later,
         wait_ms: Callable[[], int],
+        faults: Faults | None = None,
     ) -> None:
+        self._faults = faults or Faults()
         self._around = around
         self._clock_ms = clock_ms
         self._later = later
@@ -132,9 +135,16 @@ class QueueOwners:
         if self._puller(queue) is not None:
             self.look_later(queue, STALLED_MS)
         for ask in asked:
-            ask.answer(Verdict.OFFSET)
+            self.answer(ask, Verdict.OFFSET)
         if before is not None:
             self._around.end_pulls(before.connection, queue.key)  # who goes on will pull again
+
+    def answer(self, ask: Ask, verdict: Verdict) -> None:
+        """Tell who asked; one that cannot be told keeps nobody else from being served."""
+        try:
+            ask.answer(verdict)
+        except Exception as error:  # noqa: BLE001  of that one alone
+            self._faults.caught("handover answer", error, client_id=ask.holder.client_id)
 
     def vacate(self, queue: OwnedQueue, why: str, *, former: bool = False) -> None:
         """The owner is none any more: the next one who asks, or still pulls, gets the queue.
@@ -270,7 +280,7 @@ class QueueOwners:
         if not queue.asks:
             queue.renewal = self._later(RENEWAL_MS / 1000, lambda: self._not_renewed(queue))
         self.link(queue, holder.connection)
-        ask.answer(Verdict.PENDING)
+        self.answer(ask, Verdict.PENDING)
 
     def _time_is_up(self, queue: OwnedQueue) -> None:
         """The owner did not give the queue up in its time, which does not end while it finishes."""

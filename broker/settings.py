@@ -100,7 +100,7 @@ class BrokerSettings(CallingSettings):
     auto_create_subscription_group: bool = True
     enable_create_sys_group: bool = True
     enable_mixed_message_type: bool = False
-    validate_system_topic_when_update_topic: bool = True
+    validate_system_topic_when_update_topic: Guarded[bool] = True  # false: they can be deleted
     clear_retry_topic_when_delete_topic: bool = True
     trace_topic_enable: AtStart[bool] = False
     msg_trace_topic_name: AtStart[str] = "RMQ_SYS_TRACE_TOPIC"
@@ -168,7 +168,9 @@ class BrokerSettings(CallingSettings):
     register_broker_timeout_mills: Milliseconds = 24_000
     force_register: bool = True  # false: ask first whether the nameserver's version is old
     compressed_register: bool = False
-    refuse_name_in_use: AtStart[bool] = False  # ours: true starts no second broker of one name
+    refuse_name_in_use: AtStart[Guarded[bool]] = (
+        False  # ours: true starts no second broker of one name
+    )
     announce_timeout_ms: Milliseconds = 1000  # ours: how long a new topic waits for nameservers
 
     # Store
@@ -199,7 +201,8 @@ class BrokerSettings(CallingSettings):
     disk_max_used_space_ratio: Guarded[Ratio] = 75
     disk_space_clean_forcibly_ratio: Guarded[Ratio] = 85
     disk_space_warning_level_ratio: Guarded[Ratio] = 90
-    message_delay_level: AtStart[str] = Field(
+    # what waits already is delivered by the new times
+    message_delay_level: AtStart[Guarded[str]] = Field(
         default="1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h",
         pattern=r"^\s*\d{1,9}[smhd](\s+\d{1,9}[smhd]){0,127}\s*$",
     )

@@ -2,14 +2,15 @@
 
 A change is checked as a whole, then written to the settings file the broker was started with (its
 other lines and comments stay), then applied. Keys that only matter at start are kept for the next
-one; without a file nothing could keep them, so they are refused. Some keys can never be changed
-from afar: what CVE-2023-33246 abused, and what an operator adds with `configBlackList`.
+one; without a file nothing could keep them, so they are refused, and so are those that an option or
+the environment gives at each start, whatever the file says. Some keys can never be changed from
+afar: what CVE-2023-33246 abused, and what an operator adds with `configBlackList`.
 """
 
 import asyncio
 import logging
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -18,7 +19,9 @@ import msgspec
 from aerobee.broker.live import Live
 from aerobee.broker.settings import BrokerSettings
 from aerobee.remoting.bodies import DataVersion
+from aerobee.remoting.clocks import steady_clock_ms
 from aerobee.remoting.codes import ResponseCode
+from aerobee.remoting.complaints import Complaints
 from aerobee.remoting.errors import RequestError
 from aerobee.remoting.java_properties import format_java_properties, parse_java_properties
 from aerobee.remoting.kept_files import replace_file
@@ -45,8 +48,15 @@ class SettingsChanges:
     Who holds `live` has a change when `update` returns; what works after a restart is in `kept`.
     """
 
-    def __init__(self, live: Live, file: Path | None, now_ms: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        live: Live,
+        file: Path | None,
+        now_ms: Callable[[], int],
+        steady_clock_ms: Callable[[], int] = steady_clock_ms,
+    ) -> None:
         self._live = live
+        self._complaints = Complaints(steady_clock_ms)
         self.kept: dict[str, str] = {}  # RocketMQ key to the value of the next start
         self.data_version = DataVersion(timestamp=now_ms())
         self._file = file
@@ -60,7 +70,7 @@ class SettingsChanges:
         for others. A secret as it is shown, in asterisks, stays what it is: tools write back what
         they have read. Raises RequestError, and changes nothing: NO_PERMISSION for a key that it,
         or nobody, may change, INVALID_PARAMETER for a value that is not allowed or a key that needs
-        a restart where there is no file to keep it, SYSTEM_ERROR when the file cannot be written.
+        a restart where no file keeps it for that, SYSTEM_ERROR when the file cannot be written.
         """
         self._check_allowed(properties)
         async with self._turn:
@@ -86,9 +96,8 @@ class SettingsChanges:
             later = {key: value for (name, key), value in given.items() if name in _AT_START}
             now = {key: value for (_, key), value in given.items() if key not in later}
             changed = self._checked(settings, now)
-            if self._file is None:
-                self._check_unkept(wanted, changed)
-            elif given:
+            self._check_unkept(wanted, changed)
+            if self._file is not None and given:
                 await self._write(self._file, now | later)
                 self.kept.update(later)
             self.data_version = msgspec.structs.replace(
@@ -96,7 +105,8 @@ class SettingsChanges:
             )
             log.info("settings_changed keys=%s at_next_start=%s", sorted(now), sorted(later))
             self._live.change(changed)
-        return self._told(sorted(now), sorted(later), sorted(unknown), sorted(stays))
+        elsewhere = {key for name, key in given if name in settings.elsewhere}
+        return self._told(sorted(now), sorted(later), sorted(unknown), sorted(stays), elsewhere)
 
     @staticmethod
     def _checked(settings: BrokerSettings, changes: Mapping[str, str]) -> BrokerSettings:
@@ -122,7 +132,9 @@ class SettingsChanges:
             if name in _GUARDED and getattr(wanted, name) != getattr(kept, name)
         ]
         if touched:
-            log.warning("settings_change_refused keys=%s by=%s", sorted(touched), stranger)
+            self._complaints.tell(
+                "settings_change_refused keys=%s by=%s", sorted(touched), stranger
+            )
             raise RequestError(
                 ResponseCode.NO_PERMISSION,
                 f"{', '.join(touched)} could destroy or expose what the broker holds; it is changed"
@@ -130,28 +142,47 @@ class SettingsChanges:
                 f" and {stranger} is neither",
             )
 
-    def _told(self, now: list[str], later: list[str], unknown: list[str], stays: list[str]) -> str:
-        """Say of each key what became of it."""
+    def _told(
+        self,
+        now: list[str],
+        later: list[str],
+        unknown: list[str],
+        stays: list[str],
+        elsewhere: Collection[str],
+    ) -> str:
+        """Say of each key what became of it; `elsewhere` are those that no file decides on."""
         until = "" if self._file else f" until the broker stops ({_NO_FILE})"
-        again = " after a restart" if self._file else " already, as they are"
+        passing = [key for key in now if self._file and key in elsewhere]
+        again = [key for key in later if self._file and key not in elsewhere]
         parts = (
-            (f"works now{until}", now),
-            (f"works{again}", later),
+            (f"works now{until}", [key for key in now if key not in passing]),
+            (
+                "works now until the broker stops, an option or the environment decides at starts",
+                passing,
+            ),
+            ("works after a restart", again),
+            ("works already, as they are", [key for key in later if key not in again]),
             ("means nothing here", unknown),
             ("stays as it is", stays),
         )
         return "; ".join(f"{what}: {', '.join(keys)}" for what, keys in parts if keys)
 
-    @staticmethod
-    def _check_unkept(wanted: BrokerSettings, changed: BrokerSettings) -> None:
+    def _check_unkept(self, wanted: BrokerSettings, changed: BrokerSettings) -> None:
         """Refuse what only a start could change when no start will read it."""
-        keys = wanted.keys()
-        lost = [keys[name] for name in keys if getattr(wanted, name) != getattr(changed, name)]
-        if lost:
+        keys, elsewhere = wanted.keys(), wanted.elsewhere
+        names = [name for name in keys if getattr(wanted, name) != getattr(changed, name)]
+        if self._file is None and names:
             raise RequestError(
                 ResponseCode.INVALID_PARAMETER,
-                f"{', '.join(lost)} cannot change without a restart, and the broker was started"
-                " without -c FILE, where the change could be kept",
+                f"{', '.join(keys[name] for name in names)} cannot change without a restart, and"
+                " the broker was started without -c FILE, where the change could be kept",
+            )
+        if given := [f"{keys[name]} ({elsewhere[name]})" for name in names if name in elsewhere]:
+            raise RequestError(
+                ResponseCode.INVALID_PARAMETER,
+                f"{', '.join(given)} cannot change without a restart, which would get the value as"
+                " said in brackets, not from the file where the change could be kept: change it"
+                " there",
             )
 
     def text(self) -> str:

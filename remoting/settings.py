@@ -21,6 +21,7 @@ is recognised in any spelling that differs only in case, dots, dashes and unders
 import difflib
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 from typing import (
@@ -37,7 +38,7 @@ from typing import (
     get_origin,
 )  # fmt: skip
 
-from pydantic import AliasChoices, BeforeValidator, ValidationError
+from pydantic import AliasChoices, BeforeValidator, PrivateAttr, ValidationError
 from pydantic.alias_generators import to_camel
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
@@ -89,7 +90,15 @@ class _Given(NamedTuple):
     """One value as somebody wrote it, and where."""
 
     value: str
-    origin: str  # "option --listen-port", "AEROBEE_LISTEN_PORT", "broker.conf: listenPort"
+    origin: str  # "option", "AEROBEE_LISTEN_PORT", "in broker.conf"
+    outweighs_file: bool = True
+
+
+@dataclass
+class _Origins:
+    """Where values come from, which makes no settings different from others of the same values."""
+
+    elsewhere: dict[str, str] = field(default_factory=dict, compare=False)
 
 
 class ServerSettings(BaseSettings):
@@ -108,6 +117,8 @@ class ServerSettings(BaseSettings):
 
     promises: ClassVar[Mapping[str, Promise]] = {}
     """Keys of RocketMQ without a field here that are refused rather than passed over."""
+
+    _origins: _Origins = PrivateAttr(default_factory=_Origins)
 
     @classmethod
     def settings_customise_sources(
@@ -159,6 +170,9 @@ class ServerSettings(BaseSettings):
             raise SettingsError("\n".join(problems), warnings) from None
         if unkept:
             raise SettingsError("\n".join(unkept), warnings)
+        made._origins.elsewhere.update(
+            (name, value.origin) for name, value in given.items() if value.outweighs_file
+        )
         return made, warnings
 
     def changed(self, changes: Mapping[str, str]) -> Self:
@@ -178,9 +192,19 @@ class ServerSettings(BaseSettings):
         values: dict[str, Any] = {name: getattr(self, name) for name in type(self).model_fields}
         values |= {name: value.value.strip() for name, value in given.items()}
         try:
-            return type(self)(**values)
+            made = type(self)(**values)
         except ValidationError as error:
             raise SettingsError("\n".join(self._problems(error, given))) from None
+        made._origins.elsewhere.update(self._origins.elsewhere)
+        return made
+
+    @property
+    def elsewhere(self) -> Mapping[str, str]:
+        """The attributes that an option or the environment sets, and which of them does.
+
+        The settings file says nothing about these, also at the next start.
+        """
+        return self._origins.elsewhere
 
     @classmethod
     def having(cls, trait: Trait) -> frozenset[str]:
@@ -238,7 +262,7 @@ class ServerSettings(BaseSettings):
             if name not in given:  # two values that do not go together: the validator's own words
                 yield str(problem["msg"]).removeprefix("Value error, ")
                 continue
-            value, origin = given[name]
+            value, origin, _ = given[name]
             if problem["type"] == "value_error":
                 allowed = str(problem["msg"]).removeprefix("Value error, ")
             else:
@@ -311,7 +335,7 @@ def _sources(
     """Yield every value that somebody gave, the weakest source first."""
     if file is not None:
         for key, value in _read(file).items():
-            yield key, _Given(value, f"in {file}")
+            yield key, _Given(value, f"in {file}", outweighs_file=False)
     for variable, value in sorted(environ.items()):
         if variable.startswith(ENV_PREFIX):
             yield variable.removeprefix(ENV_PREFIX), _Given(value, variable)

@@ -88,16 +88,21 @@ async def delete_topic(ctx: Context, request: Request[DeleteTopicRequest]) -> Ou
         ctx.holds.release(queue)
 
     for name in doomed:
-        ctx.store.delete_topic(name)  # first: the disk may refuse, and nothing else has changed
+        try:
+            ctx.store.delete_topic(name)  # first: the disk may refuse, and nothing has changed
+        except OSError as error:
+            raise _refused(f"topic {name} is not deleted, it is as before", error) from None
         ctx.queues.drop_topic(name, release)
         ctx.offsets.delete_topic(name)
         ctx.topics.delete(name)
         ctx.announcing.pop(name, None)
         ctx.metrics.forget(topic=name)
-    await (
-        ctx.offsets.flush()
-    )  # an old offset would pass over the messages of the next topic so called
-    await ctx.topics.file.flush()
+    try:
+        await ctx.offsets.flush()  # an old one would pass over messages of the next topic so called
+        await ctx.topics.file.flush()
+    except OSError as error:
+        what = f"topic {topic} is deleted, but a restart may bring its name or offsets back"
+        raise _refused(what, error) from None
     return Reply()
 
 
@@ -111,6 +116,16 @@ def get_topic_config(ctx: Context, request: Request[TopicRequest]) -> Outcome:
             f"No topic in this broker. topic: {request.header.topic}",
         )
     return Reply(body=encode_body(config))
+
+
+def _refused(what: str, error: OSError) -> RequestError:
+    """Say what the disk's refusal left, and what to do about it."""
+    where = f" ({error.filename})" if error.filename else ""
+    return RequestError(
+        ResponseCode.SYSTEM_ERROR,
+        f"{what}: the disk refuses: {error.strerror or error}{where}; make room on it, or look"
+        " after it, and delete the topic again",
+    )
 
 
 def _check_system(ctx: Context, topic: str) -> None:

@@ -10,6 +10,7 @@ from aerobee.broker.admin_networks import is_trusted
 from aerobee.broker.settings import BrokerSettings
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.command import Command
+from aerobee.remoting.complaints import TOLD_MAX
 from aerobee.remoting.net.connection import Connection
 from aerobee.remoting.net.limits import NetLimits
 from aerobee.remoting.settings import SettingsError, Trait
@@ -28,6 +29,9 @@ DANGEROUS = {
     "namesrvAddr": "10.9.9.9:9876",
     "brokerIP1": "10.9.9.9",
     "adminAllowedNetworks": "0.0.0.0/0",
+    "messageDelayLevel": "1s",  # what waits would come at once
+    "validateSystemTopicWhenUpdateTopic": "false",  # system topics could be deleted
+    "refuseNameInUse": "true",  # the next start could be refused
 }
 
 
@@ -96,6 +100,17 @@ async def test_a_stranger_cannot_change_what_could_destroy(tmp_path: Path) -> No
             assert reply.remark is not None and reply.remark.startswith(f"{key} could destroy")
             assert "127.0.0.1" in reply.remark and "adminAllowedNetworks" in reply.remark
             assert live.broker.settings is before
+
+
+async def test_a_stranger_who_is_refused_does_not_fill_the_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The first refusals of a minute are told."""
+    async with live_broker(tmp_path, admin_allowed_networks="none") as live:
+        for _ in range(3 * TOLD_MAX):
+            await live.ask(RequestCode.UPDATE_BROKER_CONFIG, body=b"fileReservedTime=1\n")
+    told = [line for line in caplog.messages if line.startswith("settings_change_refused")]
+    assert len(told) == TOLD_MAX
 
 
 async def test_a_stranger_may_change_the_rest(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ async def test_a_refused_deletion_changes_nothing(
     """Its messages can be pulled as before."""
 
     def refuse(topic: str) -> None:
-        raise OSError(errno.EIO, f"Input/output error: {topic}")
+        raise OSError(errno.ENOSPC, "No space left on device", f"/store/{topic}")
 
     async with running_broker(tmp_path) as broker, await RawPeer.connect(broker.port) as peer:
         assert (await peer.request(send_command())).code == ResponseCode.SUCCESS
@@ -34,8 +34,37 @@ async def test_a_refused_deletion_changes_nothing(
             monkeypatch.setattr(store, "read_only", True)
         refused = await peer.request(deletion("T"))
         assert refused.code != ResponseCode.SUCCESS
-        assert ("read-only" if how == "read-only" else "Input/output") in (refused.remark or "")
+        assert refused.remark == (
+            "the store is read-only: no topic can be deleted"
+            if how == "read-only"
+            else "topic T is not deleted, it is as before: the disk refuses: No space left on"
+            " device (/store/T); make room on it, or look after it, and delete the topic again"
+        )
+        assert not broker.context.metrics.faults.counts
         monkeypatch.undo()
         assert (await peer.request(pull_command())).code == ResponseCode.SUCCESS
         assert (await peer.request(deletion("T"))).code == ResponseCode.SUCCESS
         assert (await peer.request(pull_command())).code == ResponseCode.TOPIC_NOT_EXIST
+
+
+async def test_a_deletion_that_cannot_be_saved_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The topic is gone, its name may come back: who asks once more has it gone for good."""
+
+    async def refuse() -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", "topics.json.tmp")
+
+    async with running_broker(tmp_path) as broker, await RawPeer.connect(broker.port) as peer:
+        assert (await peer.request(send_command())).code == ResponseCode.SUCCESS
+        monkeypatch.setattr(broker.context.topics.file, "flush", refuse)
+        refused = await peer.request(deletion("T"))
+        assert refused.code == ResponseCode.SYSTEM_ERROR
+        assert refused.remark == (
+            "topic T is deleted, but a restart may bring its name or offsets back: the disk"
+            " refuses: No space left on device (topics.json.tmp); make room on it, or look after"
+            " it, and delete the topic again"
+        )
+        monkeypatch.undo()
+        assert (await peer.request(deletion("T"))).code == ResponseCode.SUCCESS
+        assert '"T"' not in broker.context.topics.file.path.read_text()

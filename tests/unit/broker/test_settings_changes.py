@@ -82,6 +82,33 @@ async def test_what_needs_a_restart_is_refused_where_nothing_keeps_it() -> None:
     assert await world.changes.update({"nonsense": "1"}) == "means nothing here: nonsense"
 
 
+@pytest.mark.parametrize("where", ["option", "AEROBEE_LISTEN_PORT"])
+async def test_what_a_file_does_not_decide_on_is_not_promised_for_the_next_start(
+    tmp_path: Path, where: str
+) -> None:
+    """The start takes an option or variable whatever the file says; what stays is fine."""
+    file = tmp_path / "broker.conf"
+    file.write_text(CONF)
+    given = {"listenPort": "10911", "traceOn": "true", "brokerIP1": "127.0.0.1"}
+    variables = {f"AEROBEE_{key.upper()}": value for key, value in given.items()}
+    variables["AEROBEE_LISTEN_PORT"] = variables.pop("AEROBEE_LISTENPORT")
+    options = given if where == "option" else {}
+    settings, _ = BrokerSettings.load(file, options, {} if options else variables)
+    live = Live(settings)
+    changes = SettingsChanges(live, file, lambda: 5)
+    with pytest.raises(RequestError) as refused:
+        await changes.update({"listenPort": "12345", "brokerName": "y", "traceOn": "false"})
+    assert refused.value.code == ResponseCode.INVALID_PARAMETER
+    assert refused.value.remark.startswith(f"listenPort ({where}) cannot change without a restart")
+    assert file.read_text() == CONF and live.current.trace_on
+    for value in ("false", "true"):
+        said = await changes.update({"listenPort": "10911", "brokerName": "y", "traceOn": value})
+        assert said == (
+            "works now until the broker stops, an option or the environment decides at starts:"
+            " traceOn; works after a restart: brokerName; works already, as they are: listenPort"
+        )
+
+
 @pytest.mark.parametrize(
     "key",
     ["brokerConfigPath", "rocketmqHome", "configBlackList", "ROCKETMQ-home", "messageDelayLevel"],
