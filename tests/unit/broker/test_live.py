@@ -30,7 +30,7 @@ OTHERS = {
     "configBlackList": "configBlackList;brokerConfigPath;flushDiskType",
 }
 UNCHANGEABLE = {"defaultMessageRequestMode"}  # has one allowed value
-TIMES = ("._next_sweep",)  # two brokers may have the same by chance
+TIMES = ("._next_sweep", ".disk_used_ratio")  # what two brokers may have alike by chance
 LIVE = sorted(set(BrokerSettings.model_fields) - BrokerSettings.having(Trait.AT_START))
 
 
