@@ -78,26 +78,6 @@ async def test_others_get_an_offset_at_the_deadline(live: LiveBroker) -> None:
         assert dict(live.broker.context.handovers.given) == {"deadline": 2}
 
 
-async def test_who_waited_is_answered_whatever_the_disk_says(
-    live: LiveBroker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """An answer that cannot be found out is an error that says why, not silence."""
-
-    def broken(topic: str, queue_id: int) -> None:
-        raise OSError(5, "Input/output error")
-
-    old, new = await joined(live, "c1"), await joined(live, "c2")
-    async with old, new:
-        await old.start_of()
-        asked = new.starting()
-        await until(lambda: live.broker.context.handovers.waiting == 1)
-        monkeypatch.setattr(live.broker.context.store, "find_queue", broken)
-        reply = await asked
-        assert reply.code == ResponseCode.SYSTEM_ERROR
-        assert reply.remark == "OSError: [Errno 5] Input/output error"
-        monkeypatch.undo()
-
-
 async def test_an_owner_of_ours_has_its_own_time(live: LiveBroker) -> None:
     """After that the queue is given away, and its commits count no more."""
     old, new = await joined(live, "c1", 200), await joined(live, "c2", 60_000)

@@ -1,12 +1,19 @@
 """Whoever asks for a queue is answered, whatever becomes of the others."""
 
+from pathlib import Path
+
+import pytest
 from support.fake_connection import FakeConnection
+from support.live_broker import live_broker
+from support.members import RawMember
 from support.quiet_surroundings import QuietSurroundings
 from support.virtual_time import VirtualTime
+from support.waiting import until
 
 from aerobee.broker.faults import Faults
 from aerobee.broker.owned_queue import Holder, OwnedQueue, QueueKey, Verdict
 from aerobee.broker.queue_owners import QueueOwners
+from aerobee.remoting.codes import RequestCode, ResponseCode
 
 
 def test_an_answer_that_raises_strands_nobody() -> None:
@@ -26,3 +33,28 @@ def test_an_answer_that_raises_strands_nobody() -> None:
     assert heard == [Verdict.OFFSET]
     assert queue.is_owned_by(asker.connection)
     assert faults.counts == {"handover answer": 1}
+
+
+async def test_who_waited_is_answered_whatever_the_disk_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An answer that cannot be found out is an error that says why, not silence."""
+
+    def broken(topic: str, queue_id: int) -> None:
+        raise OSError(5, "Input/output error")
+
+    header = {"a": "p", "b": "T", "c": "TBW102", "d": 4, "e": 0, "f": 0, "g": 1, "h": 0}
+    async with live_broker(tmp_path, handover_wait_millis=600) as live:
+        await live.ask(RequestCode.SEND_MESSAGE_V2, header, b"hello")
+        old, new = RawMember(live.broker.port, "c1"), RawMember(live.broker.port, "c2")
+        async with old, new:
+            await old.beat()
+            await new.beat()
+            await old.start_of()
+            asked = new.starting()
+            await until(lambda: live.broker.context.handovers.waiting == 1)
+            monkeypatch.setattr(live.broker.context.store, "find_queue", broken)
+            reply = await asked
+            assert reply.code == ResponseCode.SYSTEM_ERROR
+            assert reply.remark == "OSError: [Errno 5] Input/output error"
+            monkeypatch.undo()

@@ -342,58 +342,6 @@ def test_mappings_of_no_topic_are_not_kept(table: RouteTable, bname: object) -> 
     assert table.mappings == ({} if bname == "nobody" else {"t": {"a": {"bname": bname}}})
 
 
-def test_numbers_of_brokers_and_topics_are_limited(clock: Clock) -> None:
-    """What would pass a limit is refused as a whole, with the setting's name."""
-    table = RouteTable(clock, brokers_max=1, topics_max=3)
-    table.register(MASTER)
-    with pytest.raises(RequestError, match="brokersMax"):
-        table.register(replace(MASTER, name="b", address="h:5"))
-    with pytest.raises(RequestError, match="topicsMax"):
-        table.register(replace(MASTER, topics=topics("t", "v", "w", counter=2)))
-    assert set(table.topics) == {"t", "u"}
-    table.register_topic("v", [QueueData(broker_name="a")])
-    with pytest.raises(RequestError, match="topicsMax"):
-        table.register_topic("w", [QueueData(broker_name="a")])
-
-
-def test_what_brokers_have_of_topics_is_limited(clock: Clock) -> None:
-    """Many brokers of the same few topics fill the memory as many topics do."""
-    table = RouteTable(clock, route_entries_max=5)
-    table.register(MASTER)
-    table.register(replace(MASTER, name="b", address="h:5"))
-    with pytest.raises(RequestError, match="routeEntriesMax"):
-        table.register(replace(MASTER, name="d", address="h:6"))
-    assert set(table.brokers) == {"a", "b"}
-    table.register(replace(MASTER, topics=topics("t", "u", counter=2)))
-    table.register_topic("v", [QueueData(broker_name="a")])
-    with pytest.raises(RequestError, match="routeEntriesMax"):
-        table.register_topic("v", [QueueData(broker_name="b")])
-    table.unregister("c", "b", "h:5")
-    table.register(replace(MASTER, name="d", address="h:6"))
-    assert set(table.topics["t"]) == {"a", "d"}
-
-
-@pytest.mark.parametrize("count", [65_537, 2**31 - 1, -1])
-def test_a_number_of_queues_that_cannot_be_harms_its_topic_alone(
-    clock: Clock, count: int, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Clients make that many queues; the broker keeps its other topics, and the log tells it."""
-    table = RouteTable(clock)
-    table.register(MASTER)
-    table.register(replace(MASTER, name="b", address="h:5"))
-    sound, forged = TopicConfig(topic_name="w"), TopicConfig(topic_name="t", read_queue_nums=count)
-    wrapper = topics("u", counter=2)
-    wrapper.topic_config_table.update(w=sound, t=forged)
-    table.register(replace(MASTER, topics=wrapper))
-    assert set(table.topics["t"]) == {"b"}
-    assert set(table.topics["u"]) == {"a", "b"}
-    assert set(table.topics["w"]) == {"a"}
-    assert f"topic=t broker=a queues={count}" in caplog.text
-    with pytest.raises(RequestError, match="65536"):
-        table.register_topic("x", [QueueData(broker_name="a", write_queue_nums=count)])
-    assert "x" not in table.topics
-
-
 def test_a_name_in_two_clusters_is_where_its_processes_are(table: RouteTable) -> None:
     """Who takes a place over from another cluster leaves nothing behind there."""
     table.register(MASTER)
