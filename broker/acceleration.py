@@ -8,15 +8,16 @@ what the compiled code declines.
 
 from typing import TYPE_CHECKING, Protocol
 
-from aerobee.storage.cold.residency import Resident, resident_bytes
+from aerobee.storage.cold.residency import Copied, Resident, copied_bytes, resident_bytes
 from aerobee.storage.reading import Gather
 
 try:
     from aerobee.broker.compiled.plain_sends import PlainSends
+    from aerobee.broker.compiled.record_runs import copied as _copied
     from aerobee.broker.compiled.record_runs import gather as _gather
     from aerobee.broker.compiled.record_runs import resident as _resident
 except ImportError:  # no compiler where this was installed, or another Python
-    PlainSends = _gather = _resident = None  # type: ignore[assignment,misc]
+    PlainSends = _copied = _gather = _resident = None  # type: ignore[assignment,misc]
 
 if TYPE_CHECKING:
     from aerobee.broker.context import Context
@@ -71,6 +72,13 @@ def resident(context: "Context") -> Resident:
     if _resident is None or not context.settings.compiled_fast_path:
         return resident_bytes
     return _resident
+
+
+def copied(context: "Context") -> Copied:
+    """Return what copies mapped memory, and survives where the disk does not give it."""
+    if _copied is None or not context.settings.compiled_fast_path:
+        return copied_bytes
+    return _copied
 
 
 def is_compiled() -> bool:

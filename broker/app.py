@@ -232,6 +232,7 @@ class Broker:
                 context.members.closed,
                 context.handovers.closed,
                 context.holds.closed,
+                context.cold_reads.closed,
             )
             return made
 

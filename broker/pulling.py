@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Final, Protocol
 
-from aerobee.broker.acceleration import gather, resident
+from aerobee.broker.acceleration import copied, gather, resident
 from aerobee.broker.broadcast_offsets import FROM_PROXY, BroadcastOffsets
 from aerobee.broker.faults import as_refusal
 from aerobee.broker.filters import MessageFilter, SqlFilter
@@ -95,7 +95,7 @@ class Pulls:
         self._handovers = context.handovers
         self._commit_log = context.tick.commit_log
         self._read_store = context.store.read
-        context.store.reader.use(resident(context))
+        context.store.reader.use(resident(context), copied(context))
         self._gather = gather(context)  # the records of a reply, where that is compiled
         self._count_pull = context.metrics.pulled
         self._faults = context.metrics.faults
@@ -215,8 +215,9 @@ class Pulls:
         self._context.cold_reads.begin(
             pull.header.consumer_group,
             lambda: fetch(files, cold.wish),
-            cold.wish.bytes_max,
+            cold.wish.memory_bytes + self._context.store.settings.message_bytes_max,
             lambda fetched, error: self._fetched(pull, stored, fetched, error),
+            connection,
             lambda: not connection.closed,
         )
 

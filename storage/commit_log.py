@@ -254,8 +254,11 @@ class CommitLog:
 
     def place_of_files(self) -> LogPlace:
         """Return where the files are and how far they may be read, for another thread."""
-        segments = self._segments
-        return LogPlace(segments.directory, segments.begin, self.committed, segments.segment_bytes)
+        segments, damage = self._segments, self.damage
+        return LogPlace(
+            segments.directory, segments.begin, self.committed, segments.segment_bytes,
+            damage.frozen() if damage is not None else None,
+        )  # fmt: skip
 
     def file_at(self, position: int) -> tuple[memoryview, int, int] | None:
         """Return a file as memory, its base, and how far it may be read.

@@ -3,13 +3,14 @@
 import mmap
 import struct
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum
 from operator import add
 from typing import Final, Protocol, TypeAlias
 
 from aerobee.storage.cold.fetching import Fetched, NotFetchedError
-from aerobee.storage.cold.residency import Resident, everything_is
+from aerobee.storage.cold.residency import Copied, Resident, copied_bytes, everything_is
 from aerobee.storage.cold.warm_log import WarmLog
 from aerobee.storage.cold.wish import ColdRead, Wish
 from aerobee.storage.commit_log import CommitLog
@@ -101,10 +102,14 @@ class Reader:
         self._cached_bytes = int(memory_bytes * settings.memory_ratio)
         self.use(everything_is)
 
-    def use(self, resident: Resident) -> None:
-        """Touch only memory that `resident` speaks of; without, reads wait for the disk."""
+    def use(self, resident: Resident, copied: Copied = copied_bytes) -> None:
+        """Touch only memory that `resident` speaks of; without, reads wait for the disk.
+
+        What has been synced is taken out of it with `copied` alone.
+        """
         self._resident = resident
-        self._warm = WarmLog(self._log, resident)
+        self._copied = copied
+        self._warm = WarmLog(self._log, resident, copied)
 
     def apply(self, settings: StoreSettings) -> None:
         """Take limits that were changed while the store is open."""
@@ -129,7 +134,8 @@ class Reader:
         `gather` is asked first, unless `accept` is given; it changes nothing but the speed.
 
         A read ends before bytes that are not in memory, and raises ColdRead if that is where it
-        begins. Done again with what was `fetched` for that, it finds what it would have found.
+        begins. Done again with what was `fetched` for that, it finds what it would have found;
+        FileNotFoundError says that a file is lost which nobody has removed.
         """
         if queue is None:
             return ReadResult(ReadStatus.NO_MATCHED_LOGIC_QUEUE, 0, 0, 0)
@@ -142,6 +148,8 @@ class Reader:
             count_max = min(messages_max, 256) if everything else scan
             log: _Log = fetched or self._warm
             run = fetched.run(offset, count_max) if fetched else self._run(queue, offset, count_max)
+            if fetched is not None:
+                fetched.check_files(queue.directory, offset, self._log.begin)
             if not run[2]:
                 limits = self._limits(self._log.position, messages_max, bytes_max)
                 raise ColdRead(self._wish(queue, offset, count_max, limits, wanted, accept))
@@ -208,8 +216,10 @@ class Reader:
     def _run(self, queue: ConsumeQueue, offset: int, count: int) -> _Run:
         """Return entries as far as they are in memory; the newest, not synced yet, always are."""
         buffer, at, count = queue.run(offset, count)
-        if offset < queue.flushed_offset:
+        if offset < queue.flushed_offset or not self._log.writable:
             count = self._resident(buffer, at, count * ENTRY_BYTES) // ENTRY_BYTES
+            copied = self._copied(buffer, at, count * ENTRY_BYTES)
+            return (b"", 0, 0) if copied is None else (copied, 0, count)
         return buffer, at, count
 
     def _wish(
@@ -234,24 +244,14 @@ class Reader:
         entries = (_STRUCTS.get(count) or _struct(count)).unpack_from(buffer, at)
         places, sizes = entries[::3], entries[1::3]
         ends = tuple(map(add, places, sizes))
-        total, first, end = sum(sizes), min(places), max(ends)
-        file = log.file_at(first) if total <= bytes_max and min(sizes) > 0 else None
-        if (
-            file is not None
-            and end <= file[2]
-            and log.is_warm(file[0], first - file[1], end - first, first)
-        ):
-            view, base, _ = file  # all of them lie in one file
-            parts: list[bytes | memoryview]
-            if ends[:-1] == places[1:]:  # side by side, in this order
-                parts = [view[first - base : end - base]]
-            else:
-                pairs = zip(places, sizes, strict=True)
-                parts = [view[at - base : at - base + size] for at, size in pairs]
-            return ReadResult(
-                _FOUND, offset + count, queue.min_offset, queue.max_offset, parts,
-                count, total,
-            )  # fmt: skip
+        total, first = sum(sizes), places[0]
+        if total <= bytes_max and min(sizes) > 0 and ends[:-1] == places[1:]:
+            with suppress(NotFetchedError):  # side by side, in this order
+                if (view := log.view(first, total)) is not None:
+                    return ReadResult(
+                        _FOUND, offset + count, queue.min_offset, queue.max_offset, [view],
+                        count, total,
+                    )  # fmt: skip
         gathered = _Gathered(log, messages_max, bytes_max)
         for index in range(count):
             if not gathered.add(places[index], sizes[index], None):

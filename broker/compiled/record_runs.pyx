@@ -16,6 +16,37 @@ from libc.string cimport memcpy
 cdef extern from "<sys/mman.h>" nogil:
     int mincore(void*, size_t, unsigned char*)
 
+cdef extern from *:
+    """
+    #include <errno.h>
+    #include <string.h>
+    #include <sys/uio.h>
+    #include <unistd.h>
+
+    /* Copies pieces of this process's own memory one behind the other; returns how many bytes it
+       could. A page that the disk does not give ends the copy: touching it would be SIGBUS. */
+    static Py_ssize_t copy_parts(void *to, Py_ssize_t count, struct iovec *parts, int number) {
+        int at;
+    #ifdef __linux__
+        struct iovec whole = {to, (size_t)count};
+        ssize_t done = process_vm_readv(getpid(), &whole, 1, parts, (unsigned long)number, 0);
+        if (done >= 0)
+            return done;
+        if (errno != ENOSYS && errno != EPERM)
+            return 0;
+    #endif
+        for (at = 0; at < number; at++) {
+            memcpy(to, parts[at].iov_base, parts[at].iov_len);
+            to = (char *)to + parts[at].iov_len;
+        }
+        return count;
+    }
+    """
+    struct iovec:
+        void* iov_base
+        size_t iov_len
+    Py_ssize_t copy_parts(void*, Py_ssize_t, iovec*, int) nogil
+
 cdef extern from "<unistd.h>" nogil:
     long sysconf(int)
     int _SC_PAGESIZE
@@ -26,6 +57,7 @@ cdef enum:
     PAGES = 64  # asked for at once
     ENTRY_BYTES = 20  # position, record size, tags code
     WANTED_MAX = 32  # tags codes that are compared one by one
+    PARTS_MAX = 64  # copied by the kernel at once
 
 include "packing.pxi"
 
@@ -120,14 +152,54 @@ cdef bint measure(Run* run) noexcept nogil:
     return True
 
 
-cdef void copy(Run* run, Bytes file, unsigned char* to) noexcept nogil:
-    """Copy the records that `measure` has found."""
-    cdef Bytes entry = run.entries
+cdef int64_t copy(Run* run, Bytes file, unsigned char* to) noexcept nogil:
+    """Copy the records that `measure` has found; return how many bytes could be."""
+    cdef iovec[PARTS_MAX] parts  # waiting to be copied, to the place `begin`
+    cdef int number = 0
+    cdef unsigned char* begin = to
+    cdef unsigned char* start = to
+    cdef Bytes entry = run.entries, record, behind = NULL
     cdef Bytes end = entry + run.looked * ENTRY_BYTES
-    while entry < end:
+    cdef Py_ssize_t size, done
+    while True:
+        if number == PARTS_MAX or entry == end or long_at(entry) >= run.hot:
+            if number:
+                done = copy_parts(begin, to - begin, parts, number)
+                if done < to - begin:
+                    return begin - start + done
+                number = 0
+            begin = to
+            if entry == end:
+                return to - start
         if is_wanted(run, entry):
-            to = put_bytes(to, file + (long_at(entry) - run.base), word_at(entry + 8))
+            record, size = file + (long_at(entry) - run.base), word_at(entry + 8)
+            if long_at(entry) >= run.hot:
+                begin = to = put_bytes(to, record, size)
+            else:
+                if number and record == behind:
+                    parts[number - 1].iov_len += size
+                else:
+                    parts[number].iov_base, parts[number].iov_len = <void*>record, size
+                    number += 1
+                behind = record + size
+                to += size
         entry += ENTRY_BYTES
+
+
+cdef void cut(Run* run, int64_t copied) noexcept nogil:
+    """End the read before the first record of which not all bytes were copied."""
+    cdef Bytes entry = run.entries
+    cdef int64_t whole = 0
+    cdef Py_ssize_t looked = 0, taken = 0
+    while looked < run.looked:
+        if is_wanted(run, entry):
+            if whole + word_at(entry + 8) > copied:
+                break
+            whole += word_at(entry + 8)
+            taken += 1
+        looked += 1
+        entry += ENTRY_BYTES
+    run.looked, run.taken, run.taken_bytes = looked, taken, whole
 
 
 cdef bint set_wanted(Run* run, wanted) except -1:
@@ -168,6 +240,7 @@ def gather(
     cdef Run run
     cdef Py_buffer queue, log
     cdef bytes found = None
+    cdef int64_t done
     run.looked = run.taken = run.taken_bytes = 0
     run.base, run.end, run.count = base, end, count
     run.messages_max, run.bytes_max = messages_max, bytes_max
@@ -186,7 +259,10 @@ def gather(
             run.file = <Bytes>log.buf
             if measure(&run):
                 found = PyBytes_FromStringAndSize(NULL, run.taken_bytes)
-                copy(&run, <Bytes>log.buf, <unsigned char*>PyBytes_AS_STRING(found))
+                done = copy(&run, <Bytes>log.buf, <unsigned char*>PyBytes_AS_STRING(found))
+                if done < run.taken_bytes:
+                    cut(&run, done)
+                    found = found[:run.taken_bytes]
         finally:
             PyBuffer_Release(&log)
     finally:
@@ -202,5 +278,23 @@ def resident(memory not None, Py_ssize_t at, Py_ssize_t count):
         if at < 0 or count < 0 or count > held.len - at:
             raise ValueError("outside of the memory")
         return min(count, resident_bytes(<Bytes>held.buf + at, count, held.len - at))
+    finally:
+        PyBuffer_Release(&held)
+
+
+def copied(memory not None, Py_ssize_t at, Py_ssize_t count):
+    """Return `count` bytes of mapped memory, None where the disk does not give them."""
+    cdef Py_buffer held
+    cdef iovec part
+    cdef bytes found
+    PyObject_GetBuffer(memory, &held, PyBUF_SIMPLE)
+    try:
+        if at < 0 or count < 0 or count > held.len - at:
+            raise ValueError("outside of the memory")
+        found = PyBytes_FromStringAndSize(NULL, count)
+        part.iov_base, part.iov_len = <void*>(<Bytes>held.buf + at), count
+        if copy_parts(PyBytes_AS_STRING(found), count, &part, 1) < count:
+            return None
+        return found
     finally:
         PyBuffer_Release(&held)

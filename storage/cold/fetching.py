@@ -5,8 +5,10 @@ what was removed is found missing. It shares nothing with the store that changes
 """
 
 import contextlib
+import errno
 import os
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Final
 
 from aerobee.storage.cold.wish import Wish
@@ -16,7 +18,7 @@ from aerobee.storage.queue_files import BLANK_SIZE, ENTRY
 
 GAP_BYTES_MAX: Final = 16 * 1024  # between two records that are read as one piece
 PIECE_BYTES_MAX: Final = 1 << 20  # of records that are read as one piece; one record may be longer
-AHEAD_BYTES: Final = 1 << 20  # that the kernel is asked to have ready for the reads that follow
+AHEAD_BYTES: Final = 1 << 20  # that the kernel is asked to have ready where reads follow closely
 
 Span = tuple[int, int]  # of the log: begin and end
 
@@ -29,17 +31,29 @@ class Fetched:
     """Entries and records that were read for a wish; what a Reader takes in place of the maps."""
 
     def __init__(
-        self, wish: Wish, entries: bytes, pieces: dict[int, bytes], tried: frozenset[int]
+        self,
+        wish: Wish,
+        entries: bytes,
+        pieces: dict[int, bytes],
+        tried: frozenset[int],
+        missing: Iterable[Path] = (),
     ) -> None:
         self.wish = wish
+        self._missing = tuple(missing)  # files of the log that were not there
         self._entries = entries
         self._pieces = {begin: memoryview(data) for begin, data in pieces.items()}
         self._tried = tried  # positions of records; what is in no piece of them is no more
 
-    @property
-    def size_bytes(self) -> int:
-        """How much memory it takes."""
-        return len(self._entries) + sum(map(len, self._pieces.values()))
+    def check_files(self, folder: Path, offset: int, begin: int) -> None:
+        """Raise FileNotFoundError where a file was missing though nobody has removed it.
+
+        The queue in `folder` still has the offset, and the log begins at position `begin`.
+        """
+        lost = [path for path in self._missing if int(path.name) >= begin]
+        if not self._entries and (folder, offset) == (self.wish.queue.folder, self.wish.offset):
+            lost.append(folder)
+        if lost:
+            raise FileNotFoundError(errno.ENOENT, "files of the store are lost", str(lost[0]))
 
     @property
     def begin(self) -> int:
@@ -55,25 +69,30 @@ class Fetched:
 
     def file_at(self, position: int) -> tuple[memoryview, int, int] | None:
         """Return the piece that holds a position, its begin and its end; see CommitLog.file_at."""
-        for begin, piece in self._pieces.items():
-            if begin <= position < begin + len(piece):
-                return piece, begin, begin + len(piece)
-        return None
+        found = self._piece_at(position)
+        damage = self.wish.log.damage
+        if damage is not None and found is not None and damage.touches(*found[1:]):
+            return None
+        return found
 
     def view(self, position: int, count: int) -> memoryview | None:
         """Return bytes of the log, None where they are gone; NotFetchedError for any others."""
-        found = self.file_at(position)
+        if not self.wish.log.holds(position, count):
+            return None
+        found = self._piece_at(position)
         if found is not None and position + count <= found[2]:
             return found[0][position - found[1] : position - found[1] + count]
-        if position in self._tried or not self.wish.log.holds(position, count):
+        if position in self._tried:
             return None
         raise NotFetchedError
 
     joined = view
 
-    def is_warm(self, view: memoryview, at: int, count: int, position: int) -> bool:
-        """All of it is in memory."""
-        return True
+    def _piece_at(self, position: int) -> tuple[memoryview, int, int] | None:
+        for begin, piece in self._pieces.items():
+            if begin <= position < begin + len(piece):
+                return piece, begin, begin + len(piece)
+        return None
 
     @property
     def hot(self) -> int:
@@ -82,22 +101,39 @@ class Fetched:
 
 
 def fetch(files: Files, wish: Wish) -> Fetched:
-    """Read what is wished for; raises OSError where the disk refuses, not for what is gone."""
+    """Read what is wished for; raises OSError where the disk refuses, not for what is gone.
+
+    A file that is shorter than what was written to it has lost its end: that is an error, too.
+    """
     entries = _entries(files, wish)
     pieces: dict[int, bytes] = {}
+    missing: dict[Path, None] = {}
     records = list(_records(wish, entries))
-    for begin, end in _pieces(wish, records):
+    spans = list(_pieces(wish, records))
+    for begin, end in spans:
         path, base = wish.log.file(begin)
         try:
             fd = files.open(path, write=False)
         except FileNotFoundError:
+            missing[path] = None
             continue
         try:
-            pieces[begin] = files.read(fd, end - begin, begin - base)
-            read_ahead(fd, end - base)
+            pieces[begin] = read_whole(files, fd, end - begin, begin - base, path)
+            if (begin, end) == spans[-1] and end - spans[0][0] <= AHEAD_BYTES:
+                read_ahead(fd, end - base)
         finally:
             files.close(fd)
-    return Fetched(wish, entries, pieces, frozenset(position for position, _ in records))
+    tried = frozenset(position for position, _ in records)
+    return Fetched(wish, entries, pieces, tried, missing)
+
+
+def read_whole(files: Files, fd: int, count: int, at: int, path: Path) -> bytes:
+    """Read so many bytes; OSError where the file ends before, or the disk refuses."""
+    data = files.read(fd, count, at)
+    if len(data) < count:
+        words = f"the file ends at {at + len(data)}, messages reach to {at + count} and further"
+        raise OSError(errno.EIO, words, str(path))
+    return data
 
 
 def read_ahead(fd: int, at: int) -> None:
@@ -111,13 +147,14 @@ def _entries(files: Files, wish: Wish) -> bytes:
     queue = wish.queue
     base = wish.offset // queue.file_entries * queue.file_entries
     count = min(wish.count, base + queue.file_entries - wish.offset)
+    path = queue.folder / file_name(base * ENTRY_BYTES)
     try:
-        fd = files.open(queue.folder / file_name(base * ENTRY_BYTES), write=False)
+        fd = files.open(path, write=False)
     except FileNotFoundError:
         return b""
     try:
-        data = files.read(fd, count * ENTRY_BYTES, (wish.offset - base) * ENTRY_BYTES)
-        return data[: len(data) // ENTRY_BYTES * ENTRY_BYTES]
+        at = (wish.offset - base) * ENTRY_BYTES
+        return read_whole(files, fd, count * ENTRY_BYTES, at, path)
     finally:
         files.close(fd)
 
@@ -125,12 +162,19 @@ def _entries(files: Files, wish: Wish) -> bytes:
 def _pieces(wish: Wish, records: Iterable[Span]) -> Iterator[Span]:
     """Yield the spans of the log to read: neighbours together, none beyond a file's end."""
     span: Span | None = None
+    gaps = 0  # all together no more than what is wished for
     for position, size in records:
         end = position + size
         if span is not None:
             begin, before = span
-            near = before <= position <= before + GAP_BYTES_MAX and end - begin <= PIECE_BYTES_MAX
-            if near and wish.log.file(begin) == wish.log.file(position):
+            gap = position - before
+            near = 0 <= gap <= GAP_BYTES_MAX and gaps + gap <= wish.bytes_max
+            if (
+                near
+                and end - begin <= PIECE_BYTES_MAX
+                and wish.log.file(begin) == wish.log.file(position)
+            ):
+                gaps += gap
                 span = begin, end
                 continue
             yield span

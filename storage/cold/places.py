@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from aerobee.storage.cold.fetching import read_whole
 from aerobee.storage.cold.wish import LogPlace, QueuePlace
 from aerobee.storage.files import Files
 from aerobee.storage.layout import ENTRY_BYTES, file_name
@@ -11,7 +12,8 @@ from aerobee.storage.queue_files import ENTRY
 class FilePlaces:
     """The log and the queues as they were committed when this was made; see search.Places.
 
-    What was removed since is not found. Raises OSError where the disk refuses.
+    What was removed since is not found. Raises OSError where the disk refuses, and for a file that
+    has lost its end.
     """
 
     def __init__(self, files: Files, log: LogPlace, queues: Path, file_entries: int) -> None:
@@ -24,6 +26,8 @@ class FilePlaces:
         """Copy up to `count` committed bytes of one file; safe for any position."""
         log = self._log
         if not log.begin <= position < log.end:
+            return b""
+        if log.damage is not None and log.damage.at(position) is not None:
             return b""
         path, base = log.file(position)
         count = min(count, log.end - position, base + log.file_bytes - position)
@@ -51,7 +55,7 @@ class FilePlaces:
         except FileNotFoundError:
             return b""
         try:
-            return self._files.read(fd, count, at)
+            return read_whole(self._files, fd, count, at, path)
         finally:
             self._files.close(fd)
 

@@ -1,7 +1,15 @@
-"""Which pages of a mapped file are in memory."""
+"""Which pages of a mapped file are in memory, and how they are copied out without harm.
+
+Between the answer and the copy a page can leave memory. Then the copy waits for the disk; where the
+disk answers with an error, or the file has lost its end, the system sends a process that touches
+the page SIGBUS, which ends it. So copies are made by the kernel (process_vm_readv, of this process
+itself), which says so instead.
+"""
 
 import ctypes
+import errno
 import mmap
+import os
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
@@ -9,6 +17,9 @@ Buffer: TypeAlias = mmap.mmap | memoryview | bytes
 Resident: TypeAlias = Callable[[Buffer, int, int], int]
 """Takes mapped memory, a byte place and a count; returns how many of these bytes, from the first
 on, are in memory. Where the system cannot tell, all are."""
+
+Copied: TypeAlias = Callable[[Buffer, int, int], bytes | None]
+"""Takes the same; returns these bytes, None where the disk does not give them."""
 
 PAGE_BYTES: Final = mmap.PAGESIZE
 _PAGES_MAX: Final = 1024  # asked for at once
@@ -25,6 +36,18 @@ class _PyBuffer(ctypes.Structure):
     )
 
 
+class _Part(ctypes.Structure):
+    """struct iovec: a piece of memory."""
+
+    _fields_ = (("base", ctypes.c_void_p), ("count", ctypes.c_size_t))
+
+
+_read_memory = getattr(ctypes.CDLL(None, use_errno=True), "process_vm_readv", None)
+if _read_memory is not None:
+    _part = ctypes.POINTER(_Part)
+    _ulong = ctypes.c_ulong
+    _read_memory.argtypes = (ctypes.c_int, _part, _ulong, _part, _ulong, _ulong)
+    _read_memory.restype = ctypes.c_ssize_t
 _mincore = getattr(ctypes.CDLL(None), "mincore", None)
 _get_buffer = ctypes.pythonapi.PyObject_GetBuffer
 _get_buffer.argtypes = (ctypes.py_object, ctypes.POINTER(_PyBuffer), ctypes.c_int)
@@ -56,6 +79,25 @@ def resident_bytes(memory: Buffer, at: int, count: int) -> int:
         return count
     finally:
         _release_buffer(ctypes.byref(held))
+
+
+def copied_bytes(memory: Buffer, at: int, count: int) -> bytes | None:
+    """Return `count` bytes from `at` on, None where the disk does not give them; see Copied."""
+    if _read_memory is None or not count:
+        return bytes(memory[at : at + count])
+    copy = ctypes.create_string_buffer(count)
+    held = _PyBuffer()
+    _get_buffer(memory, ctypes.byref(held), 0)
+    try:
+        if at < 0 or at + count > held.len:
+            raise ValueError("outside of the memory")
+        to, part = _Part(ctypes.addressof(copy), count), _Part(held.buf + at, count)
+        done = _read_memory(os.getpid(), ctypes.byref(to), 1, ctypes.byref(part), 1, 0)
+    finally:
+        _release_buffer(ctypes.byref(held))
+    if done < 0 and ctypes.get_errno() in (errno.ENOSYS, errno.EPERM):  # a sandbox without it
+        return bytes(memory[at : at + count])
+    return copy.raw if done == count else None
 
 
 def everything_is(memory: Buffer, at: int, count: int) -> int:

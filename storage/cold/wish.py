@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from aerobee.storage.layout import file_name
+from aerobee.storage.damage.spans import DamageTable
+from aerobee.storage.layout import ENTRY_BYTES, file_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,6 +15,7 @@ class LogPlace:
     begin: int  # the position of the first file
     end: int  # one past the last committed byte
     file_bytes: int
+    damage: DamageTable | None = None  # what of it is no records; None for a log that is whole
 
     def file(self, position: int) -> tuple[Path, int]:
         """Return the file that holds a position, and the position it begins with."""
@@ -21,8 +23,10 @@ class LogPlace:
         return self.folder / file_name(base), base
 
     def holds(self, position: int, count: int) -> bool:
-        """Whether so many bytes from there on lie in one file, and are committed."""
+        """Whether so many bytes from there on lie in one file, are committed, and undamaged."""
         if not self.begin <= position <= self.end - count:
+            return False
+        if self.damage is not None and self.damage.touches(position, position + count):
             return False
         return (position - self.begin) % self.file_bytes + count <= self.file_bytes
 
@@ -53,6 +57,11 @@ class Wish:
     bytes_max: int
     wanted: frozenset[int] | None = None
     every: bool = False
+
+    @property
+    def memory_bytes(self) -> int:
+        """How much is read for it at most, but for a single record larger than `bytes_max`."""
+        return self.count * ENTRY_BYTES + 2 * self.bytes_max
 
 
 class ColdRead(Exception):

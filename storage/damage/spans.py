@@ -93,6 +93,14 @@ class DamageTable:
         index = bisect_right(self._begins, end - 1) - 1
         return index >= 0 and begin < self._spans[index].end
 
+    def frozen(self) -> "DamageTable | None":
+        """Return the table as it is now, for another thread; None while it is empty."""
+        if not self._spans:
+            return None
+        table = DamageTable()
+        table._spans, table._begins = self._spans, self._begins  # `replace` makes new ones
+        return table
+
     def drop_before(self, position: int) -> bool:
         """Forget what lies before the log's begin; False if that is nothing."""
         kept = [span for span in self._spans if span.end > position]
