@@ -181,11 +181,16 @@ def _dump_progress(path: Path) -> Iterator[str]:
 
 
 def _dump_marker(path: Path) -> Iterator[str]:
-    position = Marker(Files(), path.parent).read()
+    marker = Marker(Files(), path.parent)
+    position, unheard = marker.read(), marker.unheard()
     if position is None:
         yield "of an earlier boot, or torn: it proves nothing"
-    else:
-        yield f"written to {position} in this boot"
+        return
+    yield f"written to {position} in this boot"
+    if unheard is not None and unheard.log is not None:
+        yield f"to the disk to {unheard.log}; what follows was under way, or may have been"
+    if unheard is not None and unheard.queues:
+        yield "a sync of queues was under way, or may have been"
 
 
 def _dump_delayed(path: Path) -> Iterator[str]:

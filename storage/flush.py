@@ -14,6 +14,7 @@ from typing import Final
 from aerobee.storage.commit_log import CommitLog
 from aerobee.storage.consume_queue import ConsumeQueue
 from aerobee.storage.consume_queues import ConsumeQueues
+from aerobee.storage.doubt.syncs import Syncs
 from aerobee.storage.errors import LogUnavailable
 from aerobee.storage.files import Files, wait_readable
 from aerobee.storage.open_files import OUT_OF_NUMBERS
@@ -51,6 +52,7 @@ class Flusher:
         self._log = commit_log
         self._queues = queues
         self._root = settings.root
+        self._sync_flush = settings.sync_flush
         self._timeout_s = settings.sync_flush_timeout_ms / 1000
         self._backend = backend
         self._clock = clock
@@ -67,6 +69,7 @@ class Flusher:
         self.on_checkpoint: OnCheckpoint = lambda _: lambda: None
         self.on_doubt: Callable[[int], None] = lambda position: None
         self.on_proven: Callable[[], None] = lambda: None  # a checkpoint has been written
+        self.syncs = Syncs()  # says which are under way, to whom comes after us
         self.fsyncs = 0
         self.log_fsyncs = 0
         self.timeouts = 0
@@ -78,6 +81,7 @@ class Flusher:
     def start(self, position: int) -> None:
         """Take everything below `position` as on the disk, and nothing behind it."""
         self._checkpointed = self._log.flushed_position = position
+        self._rest_log()
 
     @property
     def busy(self) -> bool:
@@ -129,6 +133,7 @@ class Flusher:
             return
         self._log_target = end
         self._log_under_way = len(syncs)
+        self.syncs.log_begins(begin)
         self._backend.submit(syncs, log=True)
 
     def _hold(self, segment: Segment) -> bool:
@@ -152,6 +157,7 @@ class Flusher:
         except LogUnavailable:
             return  # the log has told, and takes nothing more
         if self._log.committed > self._checkpointed:
+            self.syncs.queues_begin()
             self._rounds.begin(self._log.committed, self._queues.take_changed())
             self._finish_queues()
 
@@ -222,7 +228,20 @@ class Flusher:
             self._waiting.popleft()[2](True)
         if self._waiting or self._log.flushed_position < self._log_wanted:
             self.flush_log()
+        if not self._log_under_way:
+            self._rest_log()
         self._finish_queues()
+
+    def _rest_log(self) -> None:
+        """Say that no sync of the log is under way.
+
+        With SYNC_FLUSH the helper that prepares the log's files syncs them, too, at any time: so
+        what is not known to be on the disk counts as under way.
+        """
+        if self._sync_flush:
+            self.syncs.log_begins(self._log.flushed_position)
+        else:
+            self.syncs.log_ended()
 
     def _fail(self, error: int) -> None:
         """After a failed sync nobody knows what the disk has: take no more messages, for good."""
@@ -244,6 +263,8 @@ class Flusher:
         round_ = self._rounds.round
         if round_ is None or not round_.synced or self._writing:
             return
+        if not round_.doubted:
+            self.syncs.queues_ended()
         if round_.failed or self._log_failed:
             self._rounds.end()
             return

@@ -12,6 +12,7 @@ mounted again: the note counts for one mount only.
 The two notes are written in turn, after every commit: one that a kill has torn does not match its
 complement, and the other is as old as one commit. After a failed sync both are wiped, and the word
 "DOUBTED!" and a position i64 follow them: from there on the disk may not have what is in the files.
+Behind that stand the words of the syncs that are under way (doubt/syncs.py).
 """
 
 import mmap
@@ -19,6 +20,7 @@ import struct
 from pathlib import Path
 from typing import Final
 
+from aerobee.storage.doubt.syncs import SYNCS, SYNCS_AT, Syncs, Unheard, unheard
 from aerobee.storage.files import Files
 from aerobee.storage.layout import WRITTEN
 
@@ -46,12 +48,44 @@ class Marker:
         self._map: mmap.mmap = _CLOSED
         self._slot = _SLOTS_AT
         self._pack = _NOTE.pack_into
+        self._found: Unheard | None = None
+        self._looked = False
+        self.syncs = Syncs()
 
     def read(self) -> int | None:
         """Return the position that is proven, None if there is no note of this boot."""
-        data = self._page()
-        notes = _NOTE.iter_unpack(data[_SLOTS_AT:_DOUBT_AT])
-        return max((position for position, other in notes if other == ~position), default=None)
+        return _latest(self._page())
+
+    def unheard(self) -> Unheard | None:
+        """Return which syncs of earlier processes nobody has heard the end of, None for none.
+
+        That is looked up once: `leave_in_doubt` says something else then.
+        """
+        if not self._looked:
+            self._looked = True
+            data = self._page()
+            if (position := _latest(data)) is not None:
+                found = unheard(data)
+                if found.log is not None and found.log >= position:
+                    found = Unheard(None, found.queues)  # the disk has all of it
+                self._found = found if found != (None, False) else None
+        return self._found
+
+    def leave_in_doubt(self, position: int) -> None:
+        """Say for a start, until `open`, that log and queues behind `position` are under way.
+
+        What it syncs an earlier process may have written. Changes nothing but a page of this boot.
+        """
+        if self.read() is None:
+            return
+        words = Syncs()
+        words.log_begins(position)
+        words.queues_begin()
+        fd = self._files.open(self._path)
+        try:
+            self._files.write(fd, words.pack(), SYNCS_AT)
+        finally:
+            self._files.close(fd)
 
     def doubted(self) -> int | None:
         """Return from where on a process of this boot has doubted the disk, None for no doubt."""
@@ -73,20 +107,25 @@ class Marker:
         return _MOUNT.pack(*(number % 2**64 for number in self._files.mount(self._root)))
 
     def open(self, position: int) -> None:
-        """Begin a fresh file with one note."""
+        """Begin a fresh file with one note; it takes the old one's place in one step."""
         self.close()
-        self._files.remove(self._path)
-        fd = self._files.open(self._path, create=True)
+        fresh = self._path.with_name(f"{WRITTEN}.tmp")
+        self._files.remove(fresh)
+        fd = self._files.open(fresh, create=True)
         try:
             page = bytearray(MARKER_BYTES)
             page[: len(self._boot)] = self._boot
             page[_MOUNT_AT:_SLOTS_AT] = self._mount()
             _NOTE.pack_into(page, _SLOTS_AT, position, ~position)
             _NOTE.pack_into(page, _SLOTS_AT + _NOTE.size, position, ~position)
+            page[SYNCS_AT : SYNCS_AT + SYNCS.size] = self.syncs.pack()
             self._files.write(fd, bytes(page), 0)
-            self._map = self._files.map(fd, MARKER_BYTES, write=True)
+            made = self._files.map(fd, MARKER_BYTES, write=True)
         finally:
             self._files.close(fd)
+        self._files.replace(fresh, self._path)
+        self._map = made
+        self.syncs.attach(made)
 
     def note(self, position: int) -> None:
         """Note that everything before `position` has been written to log and queues."""
@@ -98,7 +137,7 @@ class Marker:
         """End the proof, in memory only: nothing more is noted until `open`."""
         _DOUBT.pack_into(self._map, _DOUBT_AT, _DOUBTED, position)
         self._map[_SLOTS_AT:_DOUBT_AT] = bytes(_DOUBT_AT - _SLOTS_AT)
-        self._map = _CLOSED
+        self.close()
 
     def remove(self) -> None:
         """Withdraw the note."""
@@ -107,4 +146,11 @@ class Marker:
 
     def close(self) -> None:
         """Let go of the file."""
+        self.syncs.detach()
         self._map = _CLOSED
+
+
+def _latest(page: bytes) -> int | None:
+    """Return the larger position of the notes that are whole."""
+    notes = _NOTE.iter_unpack(page[_SLOTS_AT:_DOUBT_AT])
+    return max((position for position, other in notes if other == ~position), default=None)

@@ -3,6 +3,7 @@
 Where to begin is a matter of proof, tried from the latest position to the earliest:
 
 1. written:    our marker of this boot of the machine: the process died, the page cache did not;
+   synced:     the same, up to where a sync of the log was under way of which nobody has heard;
 2. flushed:    our progress file: log and queues were on the disk up to there;
 3. dispatched: the end of the newest queue entry, after a clean stop;
 4. timestamp:  the last file whose first record is older than RocketMQ's checkpoint - 3 s;
@@ -32,6 +33,7 @@ from aerobee.storage.damage.mending import Mender, MendingNote
 from aerobee.storage.damage.next_record import NextRecord
 from aerobee.storage.damage.spans import Damage, DamageTable
 from aerobee.storage.damage.walk import LogWalk
+from aerobee.storage.doubt.syncs import Unheard
 from aerobee.storage.files import Files
 from aerobee.storage.log_scan import HEAD, LogScan
 from aerobee.storage.progress import Progress
@@ -42,6 +44,7 @@ from aerobee.storage.settings import StoreSettings
 log = logging.getLogger(__name__)
 
 WRITTEN: Final = "written"
+SYNCED: Final = "synced"
 FLUSHED: Final = "flushed"
 BULK_BYTES_MIN: Final = 32 << 20
 
@@ -55,6 +58,7 @@ class Evidence:
     progress: Progress | None
     written: int | None  # the marker's position, if it is of this boot
     damage: tuple[Damage, ...] = ()  # spans that are known
+    unheard: Unheard | None = None  # syncs that were under way, None for none
 
 
 @dataclass(slots=True)
@@ -93,6 +97,7 @@ class Recovery:
         self._table = table
         self._search = NextRecord(segments, queues)
         self._floor = 0  # the log does not end before
+        self._torn_at: int | None = None  # where a commit may have been cut short
         self._mending_done = False
         self._dispatcher = Dispatcher(
             files, segments, queues, settings, table, self._mend_once, write=write
@@ -128,7 +133,7 @@ class Recovery:
         progress = evidence.progress
         if progress is not None and not begin <= progress.position <= self._segments.end:
             progress = None
-        written = evidence.written
+        written, proof = evidence.written, WRITTEN
         if (
             progress is not None
             and self._mend_lacking(progress)
@@ -136,6 +141,10 @@ class Recovery:
         ):
             self._floor = max(self._floor, written or 0)
             return progress.position, FLUSHED  # what was mended lacks what came since
+        if written is not None and (unheard := evidence.unheard) is not None:
+            if written <= self._segments.end:
+                self._floor, self._torn_at = max(self._floor, written), written
+            written, proof = None if unheard.queues else unheard.log, SYNCED
         newest = self._queues.max_end_position()
         if (
             written is not None
@@ -143,7 +152,9 @@ class Recovery:
             and self._lead_to(written)
         ):
             self._floor = max(self._floor, written)
-            return written, WRITTEN
+            if self._torn_at is None:
+                self._torn_at = written  # behind the note nothing was acknowledged
+            return written, proof
         if progress is not None:
             return progress.position, FLUSHED
         if newest == 0:
@@ -264,7 +275,7 @@ class Recovery:
         dispatcher.walked.begin((queue, self._first_walked(queue, begin)) for queue in self._queues)
         walk = LogWalk(
             self._segments, begin, self._table, self._search, self._floor,
-            torn=result.proof == WRITTEN,  # behind the note nothing was acknowledged
+            torn_at=self._torn_at,
         )  # fmt: skip
         for record in walk:
             records += 1

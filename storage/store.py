@@ -91,7 +91,7 @@ class MessageStore:
 
     def _flusher(self, backend: SyncBackend) -> Flusher:
         flusher = Flusher(self.files, self.commit_log, self.queues, self.settings, backend)
-        flusher.on_checkpoint = self._checkpointed
+        flusher.syncs, flusher.on_checkpoint = self._marker.syncs, self._checkpointed
         flusher.on_doubt = lambda position: flusher.run(self._doubt.begin(position))
         flusher.on_proven = self._proven
         return flusher
@@ -129,16 +129,14 @@ class MessageStore:
         self._open = True
 
     def _believe_disk(self) -> None:
-        """Write anew what an earlier process could not sync; where that fails nothing is written.
+        """Write anew what an earlier process did not sync; where that fails nothing is written.
 
         Then the doubt stays noted, and a later start tries again.
         """
         if self.read_only:
             return
-        root, log_dir = self.settings.root, self.settings.log_dir
-        progress, aborted = read_progress(self.files, root), (root / ABORT).exists()
         try:
-            believe_disk(self.files, root, log_dir, self._doubt, progress, aborted)
+            believe_disk(self.files, self.settings, self._doubt, self._marker)
         except OSError as error:
             self._read_only(error)
 
@@ -161,7 +159,9 @@ class MessageStore:
         damage = tuple(read_damage(files, root))
         self.queues.deleted.load()
         self._progress_found = progress = self.queues.deleted.still_true(progress)
-        evidence = Evidence(aborted, checkpoint, progress, self._marker.read(), damage)
+        evidence = Evidence(
+            aborted, checkpoint, progress, self._marker.read(), damage, self._marker.unheard()
+        )
         self.segments.load()
         self.queues.load(progress.queues if progress else {})
         recovery = Recovery(

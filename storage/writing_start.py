@@ -15,7 +15,7 @@ from aerobee.storage.files import Files
 from aerobee.storage.layout import ABORT
 from aerobee.storage.marker import Marker
 from aerobee.storage.progress import Progress
-from aerobee.storage.recovery import FLUSHED, WRITTEN, Recovered
+from aerobee.storage.recovery import FLUSHED, SYNCED, WRITTEN, Recovered
 from aerobee.storage.segments import Segments
 from aerobee.storage.settings import StoreSettings
 
@@ -76,10 +76,10 @@ class WritingStart:
         a gigabyte takes the disk seconds.
         """
         self._aborted = aborted
-        self._torn = recovered.proof != WRITTEN
+        self._torn = recovered.proof not in (WRITTEN, SYNCED)
         if (
             progress is not None
-            and recovered.proof in (WRITTEN, FLUSHED)
+            and recovered.proof in (WRITTEN, SYNCED, FLUSHED)
             and recovered.position >= progress.position
         ):
             for queue in self._queues:
@@ -96,7 +96,7 @@ class WritingStart:
                 queue.distrust(0)
             self._first_step = self._checkpoints.withdraw
             # "written" speaks of memory, not of the disk
-            written = recovered.proof == WRITTEN
+            written = recovered.proof in (WRITTEN, SYNCED)
             trusted = self._segments.begin if written else recovered.begun_at
         self._checkpoints.trust(self._queues)
         return trusted

@@ -47,8 +47,8 @@ class LogWalk:
     """Iterate once; afterwards `end` is where the log ends and `reason` says why there.
 
     The log ends where nothing sound follows, but not before `floor`, up to which a proof says that
-    there were records. Spans that are met are added to the table. `torn` says that what follows an
-    unsound record is the rest of a commit that was cut short, and ends the log there.
+    there were records. Spans that are met are added to the table. From `torn_at` on there is the
+    rest of a commit that was cut short: an unsound record there ends the log.
     """
 
     def __init__(
@@ -59,13 +59,13 @@ class LogWalk:
         search: NextRecord,
         floor: int,
         *,
-        torn: bool = False,
+        torn_at: int | None = None,
     ) -> None:
         self._segments = segments
         self._table = table
         self._search = search
         self._floor = floor
-        self._torn = torn
+        self._torn_at = torn_at
         self._last: Scanned | None = None
         self.end = begin
         self.reason = "the files end"
@@ -94,7 +94,9 @@ class LogWalk:
         if known is not None and sound_record(self._segments, known.end) is not None:
             return known.end
         newest_ms = self._last.store_timestamp if self._last is not None else None
-        found = None if self._torn else self._search.find(stop, newest_ms)
+        found = None if self._is_torn(stop) else self._search.find(stop, newest_ms)
+        if found is not None and self._is_torn(found.position - 1):
+            found = None
         end = max(self._floor, known.end if known is not None else 0)
         if found is not None:
             end = found.position
@@ -103,6 +105,9 @@ class LogWalk:
         if not self._lost_blank(stop, end):
             self._table.add(Damage(stop, end, reason))
         return end
+
+    def _is_torn(self, position: int) -> bool:
+        return self._torn_at is not None and position >= self._torn_at
 
     def _lost_blank(self, stop: int, end: int) -> bool:
         """Whether only the blank that closes a file is missing: no record had room there."""

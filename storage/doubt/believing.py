@@ -1,22 +1,51 @@
-"""How a start comes to believe the disk again after an earlier process has noted a doubt."""
+"""How a start comes to believe the disk again after a doubt, or syncs that nobody has heard of."""
 
 import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from aerobee.storage.checkpoint import read_checkpoint
 from aerobee.storage.doubt.note import Doubt
+from aerobee.storage.doubt.syncs import Unheard
 from aerobee.storage.files import Files
-from aerobee.storage.layout import ENTRY_BYTES, WRITTEN, FileSpan, file_spans, queue_paths
-from aerobee.storage.progress import Progress
+from aerobee.storage.layout import (
+    ABORT,
+    ENTRY_BYTES,
+    WRITTEN,
+    FileSpan,
+    file_spans,
+    queue_paths,
+)
+from aerobee.storage.marker import Marker
+from aerobee.storage.progress import Progress, read_progress
+from aerobee.storage.queue_files import BLANK_SIZE, ENTRY
+from aerobee.storage.settings import StoreSettings
 
 log = logging.getLogger(__name__)
 
 STEP_BYTES: Final = 1 << 20
 
 
-def believe_disk(
-    files: Files, root: Path, log_dir: Path, doubt: Doubt, progress: Progress | None, aborted: bool
-) -> None:
+@dataclass(frozen=True, slots=True)
+class Proven:
+    """What the disk has for certain: our progress, or without one what `checkpoint` says."""
+
+    progress: Progress | None
+    queue_position: int
+
+    @property
+    def position(self) -> int:
+        """Records before it are on the disk, with their entries."""
+        return self.progress.position if self.progress is not None else max(0, self.queue_position)
+
+    def entries(self, topic: str, queue_id: int) -> int:
+        """Return how many entries of a queue are."""
+        return self.progress.queues.get((topic, queue_id), 0) if self.progress is not None else 0
+
+
+def believe_disk(files: Files, settings: StoreSettings, doubt: Doubt, marker: Marker) -> None:
     """Bring to the disk what was doubted, before recovery reads it; then withdraw the doubt.
 
     Everything behind the doubted position, and behind the proven entries of the queues, is written
@@ -28,30 +57,80 @@ def believe_disk(
     A store that was not stopped, of whose marker nothing is left, counts as doubted from where it
     was proven: the disk may have refused the note.
     """
+    root = settings.root
+    progress = read_progress(files, root)
+    proven = Proven(progress, read_checkpoint(files, root).queue_position)
     position = doubt.read(progress.position if progress is not None else 0)
+    aborted = (root / ABORT).exists()
     if position is None and aborted and progress is not None and not (root / WRITTEN).exists():
         position = progress.position
-    if position is None:
-        return
-    proven = progress.queues if progress is not None else {}
-    written = sum(
-        _write_anew(files, span, position)
-        for span in file_spans(log_dir)
-        if span.begin + span.size > position
-    )
+    if position is not None:
+        written = sum(
+            _write_anew(files, span, begin, sync=True)
+            for span, begin in (*_of_log(settings, position), *_of_queues(files, root, proven))
+        )
+        log.warning("store_written_anew path=%s position=%d bytes=%d", root, position, written)
+        doubt.end()()
+    elif (unheard := marker.unheard()) is not None:
+        _make_dirty(files, settings, proven, unheard)
+    marker.leave_in_doubt(proven.position)
+
+
+def _make_dirty(files: Files, settings: StoreSettings, proven: Proven, unheard: Unheard) -> None:
+    """Write anew what syncs had under way of which nobody knows how they have ended.
+
+    If one has failed, the kernel takes the pages for clean, and the next sync would say nothing of
+    them; written as they read they are what they were before. So nothing waits for the disk here.
+    What was dropped already is for recovery to find, which reads all of it. Killed in between, the
+    words are still there.
+    """
+    places = list[tuple[FileSpan, int]]()
+    if unheard.log is not None:
+        places += _of_log(settings, max(unheard.log, proven.position))
+    if unheard.queues:
+        places += _of_queues(files, settings.root, proven)
+    written = sum(_write_anew(files, span, begin, sync=False) for span, begin in places)
+    log.info(
+        "store_sync_unheard path=%s log=%s queues=%s bytes=%d",
+        settings.root, unheard.log, unheard.queues, written,
+    )  # fmt: skip
+
+
+def _of_log(settings: StoreSettings, position: int) -> Iterator[tuple[FileSpan, int]]:
+    """Yield the files of the log that reach behind a position, and from where in each."""
+    for span in file_spans(settings.log_dir):
+        if span.begin + span.size > position:
+            yield span, max(0, position - span.begin)
+
+
+def _of_queues(files: Files, root: Path, proven: Proven) -> Iterator[tuple[FileSpan, int]]:
+    """Yield the files of queues that reach behind the proven entries, and from where in each."""
     for topic, queue_id, directory in queue_paths(root):
-        begin = proven.get((topic, queue_id), 0) * ENTRY_BYTES
-        for span in file_spans(directory):
-            if span.begin + span.size > begin:
-                written += _write_anew(files, span, begin)
-    log.warning("store_written_anew path=%s position=%d bytes=%d", root, position, written)
-    doubt.end()()
+        first = proven.entries(topic, queue_id) * ENTRY_BYTES
+        for span in reversed(file_spans(directory)):
+            if span.begin + span.size <= first:
+                break
+            yield span, max(0, first - span.begin)
+            if not first and _starts_before(files, span, proven.position):
+                break
 
 
-def _write_anew(files: Files, span: FileSpan, position: int) -> int:
-    """Write a file from a position on as it reads, sync it, forget what is cached of it."""
-    begin = at = max(0, position - span.begin)
-    written = 0
+def _starts_before(files: Files, span: FileSpan, position: int) -> bool:
+    """Whether the first entry of a queue's file is of a record before a position."""
+    fd = files.open(span.path)
+    try:
+        entry = files.read(fd, ENTRY_BYTES, 0)
+    finally:
+        files.close(fd)
+    if len(entry) < ENTRY_BYTES:
+        return False
+    at, size, _ = ENTRY.unpack(entry)
+    return bool(0 < size < BLANK_SIZE and at + size <= position)
+
+
+def _write_anew(files: Files, span: FileSpan, begin: int, *, sync: bool) -> int:
+    """Write a file from a place on as it reads; with `sync` bring it to the disk and forget it."""
+    at, written = begin, 0
     fd = files.open(span.path)
     try:
         while at < span.size and (found := files.next_data(fd, at)) is not None:
@@ -62,8 +141,9 @@ def _write_anew(files: Files, span: FileSpan, position: int) -> int:
                 files.write(fd, data, found)
                 written += len(data)
             at = found + len(data)
-        files.sync(fd)
-        files.drop_cache(fd, begin, span.size - begin)
+        if sync:
+            files.sync(fd)
+            files.drop_cache(fd, begin, span.size - begin)
     finally:
         files.close(fd)
     return written

@@ -2,7 +2,8 @@
 
 import errno
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final
 
 from aerobee.storage.aio import Bell as Rung
@@ -71,7 +72,7 @@ class SimulatedKernel:
         self._door = door
         self._machine = door.machine
         self._slots = 0
-        self._under_way: list[int] = []  # numbers of syncs
+        self._under_way: dict[int, Callable[[], None]] = {}  # how each sync completes, by number
         self._count = 0
         self._done: list[Completion] = []
         self._bells: list[Bell] = []
@@ -104,31 +105,32 @@ class SimulatedKernel:
         for fd, token in syncs[:count]:
             inode, name = self._door.inode(fd), self._door.name(fd)
             self._door.machine.note(f"submit {token} {name}")
-            self._count += 1
-            self._under_way.append(self._count)
-            self._begin(self._count, token, inode, name, bell)
+            self._begin(token, inode, name, bell)
         return count
 
-    def _begin(self, number: int, token: int, inode: Inode, name: str, bell: Rung) -> None:
-        picture = inode.picture()
+    def _begin(self, token: int, inode: Inode, name: str, bell: Rung) -> None:
+        self._count += 1
+        number, picture = self._count, inode.picture()
         delay_s = self._machine.weather.sync_takes_s(name)
-        self._machine.clock.after(
-            delay_s, lambda: self._complete(number, token, inode, name, picture, bell)
+        self._under_way[number] = complete = partial(
+            self._complete, number, token, inode, name, picture, bell
         )
+        self._machine.clock.after(delay_s, complete)
 
     def _complete(
         self, number: int, token: int, inode: Inode, name: str, picture: Picture, bell: Rung
     ) -> None:
-        if number not in self._under_way:
+        if self._under_way.pop(number, None) is None:
             return
-        self._under_way.remove(number)
         code = self._machine.weather.error("sync", name)
         self._machine.note(f"complete {token} {name} {os.strerror(code) if code else 'ok'}")
         if code:
             inode.fail(picture, self._machine.dice)
         else:
             self._door.synced(inode, picture)
-        if not self._door.dead:
+        if code and self._machine.weather.unheard:
+            self._machine.fuse = 0  # the process dies before it has heard
+        elif not self._door.dead:
             self._done.append((token, code))
             bell.set()
 
@@ -143,6 +145,8 @@ class SimulatedKernel:
             pass
 
     def bury(self) -> None:
-        """Release what a dead process had."""
+        """Release what a dead process had; its syncs end before its lock does (exit_aio)."""
+        while self._under_way:
+            next(iter(self._under_way.values()))()
         for bell in self._bells:
             bell.close()

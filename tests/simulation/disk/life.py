@@ -87,6 +87,7 @@ class Life:
         _held.discard(self.settings.root.resolve())
         self.kernel.bury()
         self.door.bury()
+        self.log_failed |= any("commitlog" in each for each in self._failed_syncs())
 
     # --- what it does ---
 

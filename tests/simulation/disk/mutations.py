@@ -10,7 +10,9 @@ from unittest.mock import patch
 from aerobee.storage import sync_backends
 from aerobee.storage.checkpoints import Checkpoints
 from aerobee.storage.damage.next_record import NextRecord
+from aerobee.storage.doubt.syncs import Syncs, Unheard
 from aerobee.storage.flush import Flusher
+from aerobee.storage.marker import Marker
 from aerobee.storage.store import MessageStore
 from aerobee.storage.sync_backends import AioBackend
 from simulation.disk.oracles import Kind
@@ -77,8 +79,12 @@ def _full_queue_is_an_error(patches: ExitStack) -> None:
 
 
 def _believes_after_a_failed_sync(patches: ExitStack) -> None:
-    """A failed sync ends no proof: the next start takes what memory has for durable."""
+    """A failed sync ends no proof: the next start takes what memory has for durable.
+
+    Nor does it ask which syncs nobody has heard of: this one would be among them.
+    """
     patches.enter_context(patch.object(Flusher, "_doubt", lambda self: None))
+    _nobody_asks_what_was_under_way(patches)
 
 
 def _clean_stop_after_failed_syncs(patches: ExitStack) -> None:
@@ -93,6 +99,38 @@ def _clean_stop_after_failed_syncs(patches: ExitStack) -> None:
         return bool(self._log.flushed_position >= self._log.committed)
 
     patches.enter_context(patch.object(Flusher, "flush_all", flush_all))
+
+
+def _under_way_in_silence(patches: ExitStack) -> None:
+    """Whoever dies within a sync leaves no word of it."""
+    patches.enter_context(patch.object(Syncs, "_say", lambda self, which, word: None))
+
+
+def _nobody_asks_what_was_under_way(patches: ExitStack) -> None:
+    """A start does not look whether a sync was under way."""
+    patches.enter_context(patch.object(Marker, "unheard", lambda self: None))
+
+
+def _believes_queues_under_way(patches: ExitStack) -> None:
+    """A start looks at the log's syncs, and takes the queues for what memory has of them."""
+    unheard = Marker.unheard
+
+    def of_the_log(self: Marker) -> Unheard | None:
+        found = unheard(self)
+        return Unheard(found.log, queues=False) if found and found.log is not None else None
+
+    patches.enter_context(patch.object(Marker, "unheard", of_the_log))
+
+
+def _believes_the_log_under_way(patches: ExitStack) -> None:
+    """A start looks at rounds over the queues, and takes the log for what memory has of it."""
+    unheard = Marker.unheard
+
+    def of_queues(self: Marker) -> Unheard | None:
+        found = unheard(self)
+        return Unheard(None, queues=True) if found and found.queues else None
+
+    patches.enter_context(patch.object(Marker, "unheard", of_queues))
 
 
 MUTATIONS = (
@@ -118,12 +156,36 @@ MUTATIONS = (
         "proofs outlive a failed sync",
         _believes_after_a_failed_sync,
         lambda plan: Trouble.SYNC_FAILS in plan.troubles,
-        (Kind.PROOF, Kind.LOST),
+        (Kind.PROOF, Kind.LOST, Kind.GONE),
     ),
     Mutation(
         "a clean stop after failed syncs",
         _clean_stop_after_failed_syncs,
         lambda plan: Trouble.SYNC_FAILS in plan.troubles and plan.closes > 0.2,
         (Kind.PROOF, Kind.LOST),
+    ),
+    Mutation(
+        "syncs are under way in silence",
+        _under_way_in_silence,
+        lambda plan: Trouble.UNHEARD in plan.troubles,
+        (Kind.PROOF, Kind.LOST, Kind.GONE),
+    ),
+    Mutation(
+        "nobody asks what was under way",
+        _nobody_asks_what_was_under_way,
+        lambda plan: Trouble.UNHEARD in plan.troubles,
+        (Kind.PROOF, Kind.LOST, Kind.GONE),
+    ),
+    Mutation(
+        "queues that were under way are believed",
+        _believes_queues_under_way,
+        lambda plan: Trouble.UNHEARD in plan.troubles,
+        (Kind.PROOF, Kind.LOST, Kind.GONE),
+    ),
+    Mutation(
+        "a log that was under way is believed",
+        _believes_the_log_under_way,
+        lambda plan: Trouble.UNHEARD in plan.troubles,
+        (Kind.PROOF, Kind.LOST, Kind.GONE),
     ),
 )

@@ -12,6 +12,7 @@ class Trouble(StrEnum):
     """What may go wrong besides deaths of the process and of the power."""
 
     SYNC_FAILS = "a sync fails"
+    UNHEARD = "a sync fails, and the process dies before it is told"
     NO_SPACE = "the disk has no space for a while"
     WRITES_FAIL = "writes fail for a while"
     READS_FAIL = "reads fail for a while"
@@ -68,7 +69,9 @@ def draw(seed: int) -> Plan:
     dice = Random(f"disk plan {seed}")
     topics = [f"t{number}" for number in range(dice.choice((1, 2, 3)))]
     queues = tuple(Key(topic, number) for topic in topics for number in range(dice.choice((1, 2))))
-    troubles = tuple(each for each in Trouble if dice.random() < 0.35)
+    others = tuple(each for each in Trouble if each is not Trouble.UNHEARD and dice.random() < 0.35)
+    unheard = Random(f"disk unheard {seed}").random() < 0.35  # apart: the rest stays what it was
+    troubles = (*others, Trouble.UNHEARD) if unheard else others
     return Plan(
         flush=dice.choice(("SYNC_FLUSH", "ASYNC_FLUSH")),
         segment_bytes=dice.choice((16384, 65536)),

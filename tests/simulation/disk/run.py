@@ -14,6 +14,7 @@ from unittest.mock import patch
 
 from aerobee.storage import sync_backends
 from aerobee.storage.layout import COMMIT_LOG
+from aerobee.storage.recovery import FLUSHED, SYNCED, WRITTEN
 from aerobee.storage.settings import StoreSettings
 from simulation.disk.book import Book
 from simulation.disk.clock import Clock
@@ -23,7 +24,7 @@ from simulation.disk.machine import Died, Machine
 from simulation.disk.oracles import Kind, Oracle, Violated
 from simulation.disk.plan import Plan, Trouble, draw
 
-RETRIES_MAX: Final = 20
+MERELY_DIED: Final = (WRITTEN, SYNCED, FLUSHED)  # proofs of what no machine or disk has disturbed
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +163,9 @@ class Run:
             case Trouble.SYNC_FAILS:
                 where = dice.choice(("", COMMIT_LOG, "consumequeue", "consumequeue"))
                 weather.fail_syncs(dice.choice((1, 1, 2, 5)), where)
+            case Trouble.UNHEARD:
+                where = dice.choice((COMMIT_LOG, COMMIT_LOG, "consumequeue"))
+                weather.fail_syncs(dice.choice((1, 1, 3)), where, unheard=True)
             case Trouble.NO_SPACE:
                 weather.no_space_until_s = now_s + dice.uniform(0.1, 8)
             case Trouble.WRITES_FAIL:
@@ -217,9 +221,9 @@ class Run:
                 self.acknowledged, sum(each.acknowledged for each in self.book.messages.values())
             )
             self.oracle.check_promises(logs, begin, died=not self._power_lost and not self._doubted)
-            if proof == "written" and (self._rebooted or self._doubted):
+            if proof == WRITTEN and (self._rebooted or self._doubted):
                 raise Violated(Kind.PROOF, f"started by {proof!r}, which may not be believed")
-            if self._was_mere_death(last) and proof not in ("written", "flushed"):
+            if self._was_mere_death(last) and proof not in MERELY_DIED:
                 what = f"started by {proof!r} after a mere death: {life.store.recovered}"
                 raise Violated(Kind.PROOF, what)
         with self.machine.looked_at():

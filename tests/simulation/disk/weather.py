@@ -26,6 +26,7 @@ class Weather:
     slow_until_s: float = 0.0
     syncs_to_fail: int = 0
     only: str = ""  # fail syncs of paths that contain this
+    unheard: bool = False  # whoever asked for a sync that fails dies before it is told
     used_ratio: float = 0.5
     failed: list[str] = field(default_factory=list)  # what has failed, for verdicts
 
@@ -40,12 +41,12 @@ class Weather:
     def clear_up(self) -> None:
         """End all troubles."""
         self.no_space_until_s = self.errors_until_s = self.reads_until_s = self.slow_until_s = 0.0
-        self.syncs_to_fail = 0
+        self.syncs_to_fail, self.unheard = 0, False
         self.used_ratio = 0.5
 
-    def fail_syncs(self, count: int, only: str) -> None:
+    def fail_syncs(self, count: int, only: str, *, unheard: bool = False) -> None:
         """Let the next few syncs fail, of files whose path contains a word."""
-        self.syncs_to_fail, self.only = count, only
+        self.syncs_to_fail, self.only, self.unheard = count, only, unheard
 
     def error(self, kind: str, path: str) -> int:
         """Return the number of the error that an operation meets, 0 for none."""
