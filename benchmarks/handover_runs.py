@@ -54,10 +54,16 @@ class Scenario:
     threads: int = 150
     grows: bool = False  # half as many queues again, half way
     gap_s: float = 3.0  # between changes
+    prompt: bool = True  # no handler lasts as long as `handoverDrainMillis`
 
 
 PUSH: Final = Scenario("push, handlers of 0-50 ms")
-SLOW: Final = Scenario("push, handlers of 0-50 ms and of 5 s", slow_ms=SLOW_MS, gap_s=5.0)
+SECOND: Final = Scenario(
+    "push, handlers of 0-1 s", rate=200, take_ms=1_000, slow_ms=1_000, gap_s=5.0
+)
+SLOW: Final = Scenario(
+    "push, handlers of 0-50 ms and of 5 s", slow_ms=SLOW_MS, gap_s=5.0, prompt=False
+)
 GROUPS: Final = Scenario(
     "two groups, two topics, more queues", rate=2_500, topics=2, groups=2, threads=75, grows=True
 )
@@ -146,6 +152,7 @@ class Traffic:
             )
             if self._scenario.grows and number == self._run.changes // 2:
                 self._make_topics(QUEUES // len(self._topics) * 3 // 2)
+            self._tally.note_change(time.time() * 1000, joins=joins)
             if joins:
                 self._join(sessions, at)
             else:

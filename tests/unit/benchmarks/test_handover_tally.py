@@ -37,6 +37,20 @@ def test_a_pause_ends_with_the_first_new_message_of_the_new_owner() -> None:
     assert tally.outcome(sent=3, groups=["a"]).pauses == Pauses(1, 250, 250, 250)
 
 
+def test_pauses_after_joins_are_told_apart() -> None:
+    """One that leaves waits for its own handlers: the broker has no part in that."""
+    tally = Tally()
+    for change_ms, joins in ((90, True), (500, False)):
+        tally.note_change(change_ms, joins=joins)
+    for number, (at_ms, member) in enumerate(((100, "one"), (200, "two"), (900, "one"))):
+        tally.note("a", member, ("t", 0, number), number, at_ms=at_ms)
+
+    found = tally.outcome(sent=3, groups=["a"])
+
+    assert found.pauses == Pauses(2, 700, 700, 700)
+    assert found.joins == Pauses(1, 100, 100, 100)
+
+
 def test_without_a_move_there_is_no_pause() -> None:
     """One member had all."""
     tally = Tally()
