@@ -42,6 +42,7 @@ $(READY): requirements.lock requirements-build.lock pyproject.toml deploy/build_
 demo: $(READY) ## 100,000 messages live, then counted by Spark
 	@$(BIN)/aerobee demo $(ARGS)
 
+test: WORKERS = 3  # tests wait for processes and timers as long as they compute
 test: $(READY) ## every test that needs no other project's servers or clients
 	@PYTHONPATH=tests $(BIN)/python -m support.spark_java
 	$(BIN)/python -m pytest -n $(WORKERS) $(BY_FILE) -m "not interop and not soak" $(ARGS)

@@ -13,7 +13,7 @@ import pytest
 from support.export_drivers import Driver, Drivers
 from support.exports import Inline, go_on, grown, staged, stored, visible
 
-ROUNDS = int(os.environ.get("KILL_ROUNDS", "3"))
+ROUNDS = int(os.environ.get("KILL_ROUNDS", "2"))
 GROWTH = 300
 
 
