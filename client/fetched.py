@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import deque
+from typing import NamedTuple
 
 from aerobee.client.process_queue import ProcessQueue
 from aerobee.client.received import ReceivedMessage
@@ -9,6 +10,13 @@ from aerobee.client.received import ReceivedMessage
 
 def _bytes(messages: list[ReceivedMessage]) -> int:
     return sum(message.held_bytes for message in messages)
+
+
+class _Handed(NamedTuple):
+    """A message that was handed out, and the task that took it."""
+
+    message: ReceivedMessage
+    taker: asyncio.Task[object] | None
 
 
 class Fetched:
@@ -23,7 +31,7 @@ class Fetched:
         self.messages = 0  # waiting, all batches together
         self.bytes = 0  # of their bodies
         self._batches: deque[tuple[ProcessQueue, list[ReceivedMessage]]] = deque()
-        self._handed: dict[ProcessQueue, list[ReceivedMessage]] = {}
+        self._handed: dict[ProcessQueue, list[_Handed]] = {}
         self._named: dict[ProcessQueue, int] = {}
         self._waiters: list[asyncio.Future[None]] = []
         self._closed = False
@@ -70,31 +78,44 @@ class Fetched:
 
     def count_handed(self) -> None:
         """What was handed out may be committed as consumed."""
-        for process, messages in self._handed.items():
-            for message in messages:
-                self._done(process, message)
-            messages.clear()
+        for process, handed in self._handed.items():
+            for each in handed:
+                self._done(process, each.message)
+            handed.clear()
 
     def all_done(self) -> None:
         """What was handed out is consumed, and its queues may go to somebody else."""
         self.count_handed()
         self.let_go()
 
+    def asks_again(self) -> None:
+        """What this task had, or one that has ended, is consumed: others may still be at work."""
+        asking = asyncio.current_task()
+        for process, handed in self._handed.items():
+            working = []
+            for each in handed:
+                if each.taker is None or each.taker is asking or each.taker.done():
+                    self._done(process, each.message)
+                else:
+                    working.append(each)
+            handed[:] = working
+        self.let_go()
+
     def let_go(self) -> None:
         """Nobody works any more on queues of which all that was handed out is consumed."""
-        for process in [each for each, messages in self._handed.items() if not messages]:
+        for process in [each for each, handed in self._handed.items() if not handed]:
             del self._handed[process]
             process.finished()
 
     def done_before(self, process: ProcessQueue, offset: int) -> None:
         """What was handed out of one queue, up to `offset`, is consumed."""
-        messages = self._handed.get(process)
-        if messages is None:
+        handed = self._handed.get(process)
+        if handed is None:
             return
-        for message in messages:
-            if message.queue_offset < offset:
-                self._done(process, message)
-        messages[:] = [message for message in messages if message.queue_offset >= offset]
+        for each in handed:
+            if each.message.queue_offset < offset:
+                self._done(process, each.message)
+        handed[:] = [each for each in handed if each.message.queue_offset >= offset]
         self.let_go()
 
     def forget_handed(self) -> None:
@@ -130,10 +151,10 @@ class Fetched:
         self.bytes -= _bytes(messages)
         handed = self._handed.get(process)
         if handed is None:
-            self._handed[process] = list(messages)
+            handed = self._handed[process] = []
             process.running += 1
-        else:  # the user works on several batches at a time
-            handed += messages
+        taker = asyncio.current_task()  # the user may work on several batches at a time
+        handed += [_Handed(message, taker) for message in messages]
 
     def _done(self, process: ProcessQueue, message: ReceivedMessage) -> None:
         process.done(message)

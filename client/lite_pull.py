@@ -43,11 +43,11 @@ class LitePullConsumer(GroupMember):
                 ...
 
     With `subscribe` the group shares the queues; with `assign` this consumer reads the queues it
-    is given and is no member of the group. A polled batch counts as consumed when `poll` is called
-    again, when `commit` is, or on a clean exit; with `async for` a message does when the next one
-    is asked for. So what was not consumed in a crash comes again, and nothing is skipped. A queue
-    that goes to another member goes when its polled batch is consumed, at the latest after
-    `LitePullSettings.handover_timeout_ms`.
+    is given and is no member of the group. A polled batch counts as consumed when its task calls
+    `poll` again, when `commit` is called, or on a clean exit; with `async for` a message does when
+    the next one is asked for. So what was not consumed in a crash comes again, and nothing is
+    skipped. A queue that goes to another member goes when its polled batch is consumed, at the
+    latest after `LitePullSettings.handover_timeout_ms`.
     """
 
     consume_type = "CONSUME_ACTIVELY"
@@ -217,12 +217,12 @@ class LitePullConsumer(GroupMember):
     async def poll(self, timeout_ms: int | None = None) -> list[ReceivedMessage]:
         """Return the next batch, all of one queue; empty after `timeout_ms` (default 5,000).
 
-        The batch before it now counts as consumed. Polls at the same time get different batches,
-        and the next poll counts them all. Messages of queues that were lost or sought meanwhile are
-        never handed out. Raises InvalidUse before the start.
+        The batch before it now counts as consumed. Tasks that poll side by side get different
+        batches, and each counts its own, or those of tasks that have ended. Messages of queues that
+        were lost or sought meanwhile are never handed out. Raises InvalidUse before the start.
         """
         self._started()
-        self._fetched.all_done()
+        self._fetched.asks_again()
         timeout_ms = self.settings.poll_timeout_ms if timeout_ms is None else timeout_ms
         batch = await self._fetched.take_batch(timeout_ms / 1000)
         if batch:
@@ -237,7 +237,7 @@ class LitePullConsumer(GroupMember):
         """Return the next message; the one before it now counts as consumed."""
         if self._instance is None or self._leaving:
             raise StopAsyncIteration
-        self._fetched.all_done()
+        self._fetched.asks_again()
         message = await self._fetched.take_one()
         if message is None:
             raise StopAsyncIteration

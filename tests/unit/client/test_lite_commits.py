@@ -60,6 +60,32 @@ async def test_polls_at_the_same_time_count_all_their_batches(cluster: FakeClust
         await asyncio.wait_for(member.assign([]), 2)  # nobody works on them any more
 
 
+async def test_each_task_counts_what_it_has_polled_itself(cluster: FakeCluster) -> None:
+    """One that goes on does not say that the others are done: their messages outlive a crash."""
+    cluster.create("t", 1)
+    fill(cluster, A0, 30)
+    taken, done = asyncio.Event(), asyncio.Event()
+
+    async def slow() -> None:
+        assert (await member.poll())[0].queue_offset == 0
+        taken.set()
+        await done.wait()
+
+    async with consumer(cluster, AUTO) as member:
+        await member.assign([A0])
+        working = asyncio.create_task(slow())
+        await taken.wait()
+        assert (await member.poll())[0].queue_offset == 10
+        assert (await member.poll())[0].queue_offset == 20  # 10 to 19 are done
+        await rounds(cluster)
+        assert await member.committed(A0) == 0
+        done.set()
+        await working
+        assert await member.poll(timeout_ms=0) == []
+        await rounds(cluster)
+        assert await member.committed(A0) == 30
+
+
 async def test_what_is_polled_during_a_commit_is_not_yet_consumed(cluster: FakeCluster) -> None:
     """The commit began before: a crash after it must not lose that batch."""
     cluster.create("t", 1)
