@@ -29,6 +29,7 @@ from benchmarks.handover_report import (
 )
 from benchmarks.handover_runs import (
     CHANGES,
+    FIVE,
     GO,
     GROUPS,
     JAVA,
@@ -76,9 +77,9 @@ def plan(*, quick: bool) -> list[Run]:
     """Return what is measured; Java's members meet both brokers one after the other."""
     changes = QUICK_CHANGES if quick else CHANGES
     runs = []
-    for scenario in (PUSH,) if quick else (PUSH, SECOND, SLOW, GROUPS, LITE):
+    for scenario in (PUSH,) if quick else (PUSH, SECOND, FIVE, SLOW, GROUPS, LITE):
         for client, server in ((OURS, AEROBEE), (JAVA, AEROBEE), (JAVA, ROCKETMQ), (GO, AEROBEE)):
-            if client is GO and scenario in (LITE, SECOND):
+            if client is GO and scenario in (LITE, SECOND, FIVE):
                 continue  # it has no lite pull consumer, and waits for no handler when it leaves
             gap_s = QUICK_GAP_S if quick else scenario.gap_s
             runs.append(Run(scenario, client, server, changes, gap_s))

@@ -1,6 +1,7 @@
 """What the runs of the hand-over benchmark came to: bars, rows of a table, a file of results."""
 
 import json
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -37,9 +38,11 @@ def verdicts(run: Run, results: Results) -> list[Verdict]:
     if run.client is JAVA and run.scenario.kind == "push":
         if run.scenario.prompt:
             found.append(Verdict(outcome.twice == 0, f"{outcome.twice} twice (0)"))
-        rested = outcome.joins.p99_ms
-        text = f"rests {rested:,.0f} ms at p99 of joins (at most {REST_MS_MAX:,})"
-        found.append(Verdict(rested <= REST_MS_MAX, text))
+        rested, most_ms = outcome.joins.p99_ms, float(REST_MS_MAX)
+        if not run.scenario.keeps_up:
+            most_ms = theirs.joins.p99_ms if theirs is not None else math.inf
+        text = f"rests {rested:,.0f} ms at p99 of joins (at most {most_ms:,.0f})"
+        found.append(Verdict(rested <= most_ms, text))
     elif run.client is JAVA and theirs is not None:
         most = theirs.twice * TWICE_MOST
         text = f"{outcome.twice} twice (at most a tenth of {theirs.twice})"

@@ -55,14 +55,18 @@ class Scenario:
     grows: bool = False  # half as many queues again, half way
     gap_s: float = 3.0  # between changes
     prompt: bool = True  # no handler lasts as long as `handoverDrainMillis`
+    keeps_up: bool = True  # members have threads to spare, however few they are
 
 
 PUSH: Final = Scenario("push, handlers of 0-50 ms")
 SECOND: Final = Scenario(
-    "push, handlers of 0-1 s", rate=200, take_ms=1_000, slow_ms=1_000, gap_s=5.0
+    "push, handlers of 0-1 s", rate=100, take_ms=1_000, slow_ms=1_000, gap_s=5.0
+)
+FIVE: Final = Scenario(
+    "push, handlers of 0-5 s", rate=40, take_ms=5_000, slow_ms=5_000, gap_s=5.0, prompt=False
 )
 SLOW: Final = Scenario(
-    "push, handlers of 0-50 ms and of 5 s", slow_ms=SLOW_MS, gap_s=5.0, prompt=False
+    "push, handlers of 0-50 ms and of 5 s", slow_ms=SLOW_MS, gap_s=5.0, prompt=False, keeps_up=False
 )
 GROUPS: Final = Scenario(
     "two groups, two topics, more queues", rate=2_500, topics=2, groups=2, threads=75, grows=True
