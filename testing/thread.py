@@ -18,13 +18,14 @@ CANCELLED_S: Final = 5.0  # how long tasks may take to end when the thread does
 class ClusterThread:
     """The same cluster for synchronous tests and for clients of any language.
 
-    Takes the arguments of `EmbeddedCluster`; runs from `start` to `stop`, or for a `with` block.
+    Takes the arguments of `EmbeddedCluster`; runs from `start` to `stop`, or for a `with` block,
+    and may be started again.
     """
 
     def __init__(self, **arguments: Any) -> None:
         self._arguments = arguments
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._run, name="aerobee-cluster", daemon=True)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
         self._cluster: EmbeddedCluster | None = None
 
     @property
@@ -58,6 +59,9 @@ class ClusterThread:
 
     def call(self, work: Coroutine[Any, Any, T], timeout_s: float = CALL_TIMEOUT_S) -> T:
         """Run a coroutine on the cluster's loop and wait for its result."""
+        if self._loop is None:
+            work.close()
+            raise RuntimeError("the cluster is not started")
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return future.result(timeout_s)
@@ -67,7 +71,13 @@ class ClusterThread:
 
     def start(self) -> None:
         """Start the thread and the cluster in it; all servers are registered on return."""
+        if self._loop is not None:
+            raise RuntimeError("the cluster is started already")
         cluster = EmbeddedCluster(**self._arguments)
+        loop = self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(
+            target=_run, args=(loop,), name="aerobee-cluster", daemon=True
+        )
         self._thread.start()
         try:
             self.call(cluster.start())
@@ -97,19 +107,24 @@ class ClusterThread:
     ) -> None:
         self.stop()
 
-    def _run(self) -> None:
-        asyncio.set_event_loop(self._loop)
-        try:
-            self._loop.run_forever()
-        finally:
-            left = asyncio.all_tasks(self._loop)  # of a stop or a call that took too long
-            for task in left:
-                task.cancel()
-            if left:
-                self._loop.run_until_complete(asyncio.wait(left, timeout=CANCELLED_S))
-            self._loop.run_until_complete(self._loop.shutdown_asyncgens())
-            self._loop.close()
-
     def _end(self) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(CALL_TIMEOUT_S)
+        loop, thread = self._loop, self._thread
+        self._loop = self._thread = None
+        if loop is not None and thread is not None:
+            loop.call_soon_threadsafe(loop.stop)
+            thread.join(CALL_TIMEOUT_S)
+
+
+def _run(loop: asyncio.AbstractEventLoop) -> None:
+    """Run a loop until it is told to stop, and end what is left on it."""
+    asyncio.set_event_loop(loop)
+    try:
+        loop.run_forever()
+    finally:
+        left = asyncio.all_tasks(loop)  # of a stop or a call that took too long
+        for task in left:
+            task.cancel()
+        if left:
+            loop.run_until_complete(asyncio.wait(left, timeout=CANCELLED_S))
+        loop.run_until_complete(loop.shutdown_asyncgens())
+        loop.close()

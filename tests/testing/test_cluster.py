@@ -96,6 +96,20 @@ def test_a_thread_serves_tests_that_block() -> None:
     assert min(seconds) < 0.5
 
 
+def test_a_thread_holds_nothing_until_it_starts_and_may_start_again() -> None:
+    """A fixture that makes one and skips leaves no open loop; another `with` is as the first."""
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    thread = ClusterThread()
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+    for _ in range(2):
+        with thread:
+            thread.create_topic("threaded")
+            with pytest.raises(RuntimeError, match="started already"):
+                thread.start()
+    with pytest.raises(RuntimeError, match="not started"):
+        thread.create_topic("threaded")
+
+
 def test_child_processes_survive_a_kill_of_the_broker(tmp_path: Path) -> None:
     """The same cluster as processes: a killed broker starts again on its port with its store."""
     with ClusterProcesses(root=tmp_path) as cluster:
