@@ -6,11 +6,13 @@ from typing import Final, NamedTuple, Self, TypeVar
 
 from aerobee.client.address_server import AddressServer, is_address_server
 from aerobee.client.connections import Connections
+from aerobee.client.first_answer import first_answer
 from aerobee.client.route_cache import MASTER_ID
 from aerobee.client.settings import ClientSettings
 from aerobee.client.sharing import parse_namesrv
 from aerobee.remoting.bodies import Body, ClusterInfo, decode_body
 from aerobee.remoting.codes import Perm, RequestCode
+from aerobee.remoting.command import Command
 from aerobee.remoting.errors import CallTimedOut, Unavailable
 from aerobee.remoting.headers._fields import Header
 from aerobee.remoting.headers.topics import CreateTopicRequest
@@ -36,8 +38,9 @@ class Cluster:
         async with Cluster("127.0.0.1:9876") as cluster:
             await cluster.create_topic("orders", queues=8)
 
-    Nameservers are asked one after the other until one answers: they all know the same. Every call
-    raises Unavailable where nobody answers and BrokerRefused for a refusal, with its code and text.
+    Nameservers are asked one after the other until one answers, the next one after half a second of
+    silence: they all know the same. Every call raises Unavailable where nobody answers and
+    BrokerRefused for a refusal, with its code and text.
     """
 
     def __init__(
@@ -117,15 +120,20 @@ class Cluster:
         silent: list[str] = []
         if self._address_server is not None:
             await self._address_server.find()
-        for address in list(self.namesrv):
+
+        async def ask_one(address: str) -> Command:
             try:
-                reply = await self._connections.request(address, code, header)
+                return await self._connections.request(address, code, header)
             except Unavailable as error:
                 silent.append(str(error))
                 if isinstance(error, CallTimedOut):  # it may be half open, for minutes
                     self._connections.drop(address, str(error))
-            else:
-                return decode_body(body_type, reply.body)
-        if self._address_server is not None:
-            self.namesrv.clear()  # they may have moved
-        raise Unavailable("; ".join(silent))
+                raise
+
+        try:
+            _, reply = await first_answer(list(self.namesrv), ask_one, Unavailable)
+        except (Unavailable, ValueError):
+            if self._address_server is not None:
+                self.namesrv.clear()  # they may have moved
+            raise Unavailable("; ".join(silent)) from None
+        return decode_body(body_type, reply.body)

@@ -166,8 +166,8 @@ class PushConsumer(GroupMember):
             self._subscriptions.setdefault(retries, Subscription(retries))
         instance = self._share_instance()
         self._consume(instance)
-        async with self._or_close():
-            await self._check_subscriptions(instance)
+        async with self._or_close() as go_on:
+            await self._check_subscriptions(instance, go_on)
             await instance.add_consumer(self)
 
     def _consume(self, instance: ClientInstance) -> None:

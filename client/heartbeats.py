@@ -150,10 +150,12 @@ class Heartbeats:
         """Make a heartbeat the first request on a new connection to a broker.
 
         The broker forgot the members whose connection was lost; until the heartbeat it would
-        refuse their pulls and share their queues among the others.
+        refuse their pulls and share their queues among the others. Whoever is no nameserver is a
+        broker: routes may have changed since its address was looked up.
         """
         known = any(address in brokers.values() for brokers in self._routes.brokers.values())
-        if not known or not (self._consumers or self.producers):
+        unwanted = not known and address in self._routes.namesrv
+        if unwanted or not (self._consumers or self.producers):
             return
         reply = self._beat(connection)
         greeting = self._tasks.start(self._introduce(address, connection, reply), "greeting")

@@ -22,6 +22,7 @@ class Lifetime(ABC):
     _instance: ClientInstance | None = None
     _leaving = False
     _ended: asyncio.Future[None] | None = None  # done when the close that is under way is
+    _closed = 0  # how many times: tells a start from the next one, on an instance that is shared
 
     @abstractmethod
     async def start(self) -> None:
@@ -46,23 +47,26 @@ class Lifetime(ABC):
         await self.close()
 
     @contextlib.asynccontextmanager
-    async def _or_close(self) -> AsyncIterator[None]:
+    async def _or_close(self) -> AsyncIterator[Callable[[], None]]:
         """Close what a start has begun if the rest of it fails, or is cancelled.
 
-        Raises InvalidUse where somebody has closed the client meanwhile.
+        What is yielded lets the start go on after it has waited; it raises InvalidUse where
+        somebody has closed the client meanwhile, and so does the end. What was started again since
+        stays as it is.
         """
-        instance = self._instance
-        try:
-            yield
-            self._go_on(instance)
-        except BaseException:
-            await self.close()
-            raise
+        before = self._closed
 
-    def _go_on(self, instance: ClientInstance | None) -> None:
-        """Let a start go on after it has waited; raises InvalidUse if there was a close."""
-        if self._leaving or self._instance is not instance:
-            raise InvalidUse(f"the {self._role} was closed while it started")
+        def go_on() -> None:
+            if self._leaving or self._closed != before:
+                raise InvalidUse(f"the {self._role} was closed while it started")
+
+        try:
+            yield go_on
+            go_on()
+        except BaseException:
+            if self._closed == before:
+                await self.close()
+            raise
 
     async def _close_once(self, leave: Callable[[ClientInstance], Awaitable[None]]) -> None:
         """Leave the instance, and be closed whatever comes of that; who comes second waits."""
@@ -78,6 +82,7 @@ class Lifetime(ABC):
             await leave(instance)
         finally:
             self._instance, self._leaving, self._ended = None, False, None
+            self._closed += 1
             ended.set_result(None)
 
     def _check_not_started(self) -> None:

@@ -176,10 +176,10 @@ class LitePullConsumer(GroupMember):
             self._tasks.every(interval_ms, self._queues.commit_all, "auto-commit")
         if self._subscriptions:
             self._share_queues(instance)
-        async with self._or_close():
-            await self._check_subscriptions(instance)
+        async with self._or_close() as go_on:
+            await self._check_subscriptions(instance, go_on)
             await self._watch.start(instance)
-            self._go_on(instance)
+            go_on()
             if self.ownership is not None:
                 await instance.add_consumer(self)
             elif self._given_first is not None:

@@ -128,13 +128,15 @@ class GroupMember(Lifetime):
         self._follow_ups = Tasks()
         return instance
 
-    async def _check_subscriptions(self, instance: ClientInstance) -> None:
+    async def _check_subscriptions(
+        self, instance: ClientInstance, go_on: Callable[[], None]
+    ) -> None:
         """Let brokers look at what is subscribed so far; raises BrokerRefused."""
         await instance.identify()
-        self._go_on(instance)
+        go_on()
         for subscription in list(self._subscriptions.values()):
             await instance.check_subscription(self.group, subscription)
-            self._go_on(instance)
+            go_on()
 
     def _follow_up(
         self,

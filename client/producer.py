@@ -77,9 +77,9 @@ class Producer(Lifetime):
         """Get ready; connections are made when they are needed. Raises InvalidUse when started."""
         self._check_not_started()
         instance = self._instance = share_instance(self._namesrv, self._client)
-        async with self._or_close():
+        async with self._or_close() as go_on:
             await instance.identify()
-            self._go_on(instance)
+            go_on()
             self._listed = True
             await instance.add_producer(self.group)
 

@@ -83,9 +83,9 @@ class PullConsumer(Lifetime):
         self._group_offsets = GroupOffsets(instance.aside, self.group, timeout_ms)
         if group is not None:
             registration = self._registration = Registration(instance, group, self._topics)
-            async with self._or_close():
+            async with self._or_close() as go_on:
                 await instance.identify()
-                self._go_on(instance)
+                go_on()
                 await registration.join()
 
     async def close(self) -> None:

@@ -10,6 +10,7 @@ from typing import Final
 
 from aerobee.client.connections import Connections
 from aerobee.client.errors import BrokerRefused, RouteMissing
+from aerobee.client.first_answer import first_answer
 from aerobee.client.message import MessageQueue
 from aerobee.remoting.bodies import BrokerData, QueueData, TopicRouteData, decode_body
 from aerobee.remoting.codes import Perm, RequestCode, ResponseCode
@@ -61,9 +62,10 @@ class TopicRoute:
 class RouteCache:
     """Routes by topic and broker addresses by name, of one client instance.
 
-    The nameservers are asked one at a time: the one that answered last first, the next one when it
-    fails. `on_changed` callbacks get every route that is new or different. Without addresses at
-    first, `find_namesrv` is awaited; it has to put some into `namesrv`, which may change later.
+    Of the nameservers the one that answered last is asked first, the next one when it fails or is
+    silent for half a second. `on_changed` callbacks get every route that is new or different.
+    Without addresses at first, `find_namesrv` is awaited; it has to put some into `namesrv`, which
+    may change later.
     """
 
     def __init__(
@@ -248,38 +250,39 @@ class RouteCache:
         return route
 
     async def _ask(self, topic: str) -> TopicRouteData | None:
-        header = RouteInfoRequest(topic=topic, accept_standard_json_only=True)
-        problem: AerobeeError | None = None
         if self.find_namesrv is not None:
             await self.find_namesrv()
         namesrv = list(self.namesrv)
-        for turn in range(len(namesrv)):
-            at = (self._first + turn) % len(namesrv)
-            try:
-                reply = await self._connections.request(
-                    namesrv[at], RequestCode.GET_ROUTEINFO_BY_TOPIC, header
-                )
-                data = decode_body(TopicRouteData, reply.body)
-            except BrokerRefused as error:
-                if error.code == ResponseCode.TOPIC_NOT_EXIST:
-                    self._first = at
-                    return None
-                problem = error
-            except RequestError as error:  # the answer is no route; another one may have it
-                log.warning(
-                    "route not understood namesrv=%s topic=%s error=%s", namesrv[at], topic, error
-                )
-                problem = error
-            except Unavailable as error:
-                problem = error
-                if isinstance(error, CallTimedOut):  # it may be half open, for minutes
-                    self._connections.drop(namesrv[at], str(error))
-            else:
-                self._first = at
-                return data
-        raise Unavailable(
-            f"no nameserver of {';'.join(namesrv)} answered for topic {topic!r}: {problem}"
-        ) from problem
+        first = self._first % len(namesrv) if namesrv else 0
+        try:
+            answered, data = await first_answer(
+                [*namesrv[first:], *namesrv[:first]], lambda each: self._ask_one(each, topic)
+            )
+        except (AerobeeError, ValueError) as problem:
+            raise Unavailable(
+                f"no nameserver of {';'.join(namesrv)} answered for topic {topic!r}: {problem}"
+            ) from problem
+        self._first = namesrv.index(answered)
+        return data
+
+    async def _ask_one(self, address: str, topic: str) -> TopicRouteData | None:
+        """Ask one nameserver; None if it does not know the topic."""
+        header = RouteInfoRequest(topic=topic, accept_standard_json_only=True)
+        try:
+            reply = await self._connections.request(
+                address, RequestCode.GET_ROUTEINFO_BY_TOPIC, header
+            )
+            return decode_body(TopicRouteData, reply.body)
+        except BrokerRefused as error:
+            if error.code == ResponseCode.TOPIC_NOT_EXIST:
+                return None
+            raise
+        except RequestError as error:  # the answer is no route; another one may have it
+            log.warning("route not understood namesrv=%s topic=%s error=%s", address, topic, error)
+            raise
+        except CallTimedOut as error:  # it may be half open, for minutes
+            self._connections.drop(address, str(error))
+            raise
 
     def _keep(self, route: TopicRoute) -> None:
         for name, addresses in route.brokers.items():

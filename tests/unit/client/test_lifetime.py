@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from contextlib import nullcontext
 
 import pytest
 from support.consumers import Seen
@@ -10,6 +11,8 @@ from support.fake_cluster import FakeCluster
 from support.waiting import until
 
 from aerobee.client import LitePullConsumer, Message, Producer, PullConsumer, PushConsumer
+from aerobee.client.errors import InvalidUse
+from aerobee.client.instance import ClientInstance
 from aerobee.client.lifetime import Lifetime
 from aerobee.remoting.codes import RequestCode
 
@@ -34,6 +37,43 @@ def poll(cluster: FakeCluster) -> LitePullConsumer:
 def pull(cluster: FakeCluster) -> PullConsumer:
     """Return a plain pull consumer that brokers list."""
     return PullConsumer("g", namesrv=cluster.namesrv, topics=["t"])
+
+
+@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize("make", [producer, push, poll, pull])
+async def test_a_start_that_was_closed_leaves_the_next_one_alone(
+    cluster: FakeCluster,
+    make: Callable[[FakeCluster], Lifetime],
+    shared: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One object, closed while it starts and started again: the first start ends by an error.
+
+    The second one stays, also where both use an instance that somebody else keeps.
+    """
+    cluster.create("t", 1)
+    begun, let_go = asyncio.Event(), asyncio.Event()
+    identify = ClientInstance.identify
+
+    async def slow(instance: ClientInstance) -> None:
+        if not begun.is_set():
+            begun.set()
+            await let_go.wait()
+        await identify(instance)
+
+    async with Producer(namesrv=cluster.namesrv) if shared else nullcontext():
+        client = make(cluster)
+        monkeypatch.setattr(ClientInstance, "identify", slow)
+        first = asyncio.create_task(client.start())
+        await begun.wait()
+        await client.close()
+        await client.start()
+        let_go.set()
+        with pytest.raises(InvalidUse, match="was closed while it started"):
+            await first
+        assert client._started()
+        await client.close()
+    await until(lambda: not any(broker.connections for broker in cluster.brokers))
 
 
 @pytest.mark.parametrize("make", [producer, push, poll, pull])

@@ -7,6 +7,7 @@ import pytest
 from support.fake_cluster import FakeCluster
 from support.silent_server import SilentServer
 
+from aerobee.client import first_answer
 from aerobee.client.connections import Connections
 from aerobee.client.errors import RouteMissing
 from aerobee.client.message import MessageQueue
@@ -125,6 +126,24 @@ async def test_a_nameserver_that_is_silent_is_asked_on_another_connection() -> N
             with pytest.raises(Unavailable, match="no reply"):
                 await routes.get("t")
         assert server.connections == 2
+        await connections.close()
+
+
+async def test_silent_nameservers_hold_nobody_up(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next one is asked as well after a moment, not after the time of a whole request."""
+    monkeypatch.setattr(first_answer, "PATIENCE_S", 0.01)
+    cluster.create("t", 1)
+    async with SilentServer() as one, SilentServer() as two:
+        connections = Connections(ClientSettings(api_timeout_ms=60_000), refuse_requests)
+        routes = RouteCache(connections, [one.address, two.address, cluster.namesrv])
+        routes._first = 0
+        async with asyncio.timeout(30):  # half of what a single one would take
+            assert await routes.get("t")
+            assert routes.namesrv[routes._first] == cluster.namesrv
+            await routes.refresh("t")
+        assert (one.connections, two.connections) == (1, 1)
         await connections.close()
 
 
