@@ -138,7 +138,8 @@ class BroadcastOffsets:
         queue = self._store.find_queue(topic, queue_id)
         if queue is None or queue.max_offset == 0:
             return 0
-        fresh = queue.min_offset == 0 and self._store.in_memory(queue.entry(0)[0])
+        first = self._store.reader.position_of(queue, 0) if queue.min_offset == 0 else None
+        fresh = first is not None and self._store.in_memory(first)
         return 0 if fresh else queue.max_offset
 
     def _commit(self, now_ms: int) -> None:

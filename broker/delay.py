@@ -9,6 +9,7 @@ see `storage.delay_progress`.
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import Final, Protocol
 
 from aerobee.broker.appending import Appender
@@ -71,6 +72,7 @@ class DelayService:
         cold_reads: ColdReads | None = None,
     ) -> None:
         self._cold_reads = cold_reads
+        self._fetching: set[Path] = set()  # queues of which something is being read
         self._store = store
         self._queues = queues
         self._appender = appender
@@ -243,20 +245,23 @@ class DelayService:
 
     def _fetch(self, wish: Wish) -> None:
         """Have entries and records brought into memory, then go on; RequestError if not."""
-        files = self._store.files
+        files, folder = self._store.files, wish.queue.folder
+        if self._cold_reads is None or folder in self._fetching:
+            return
 
         def fetched(result: Fetched | None, error: Exception | None) -> None:
+            self._fetching.discard(folder)
             if error is not None:
                 if not self._refused:
                     self._refused = True
                     log.error("delayed_messages_not_read queue=%s error=%s",
-                              wish.queue.folder, error)  # fmt: skip
+                              folder, error)  # fmt: skip
             elif self._timer is not None:
                 self._schedule(0)
 
-        if self._cold_reads is not None:
-            self._cold_reads.begin(SCHEDULE_TOPIC, lambda: fetch(files, wish), wish.bytes_max,
-                                   fetched)  # fmt: skip
+        memory_bytes = wish.memory_bytes + self._store.settings.message_bytes_max
+        self._cold_reads.begin(SCHEDULE_TOPIC, lambda: fetch(files, wish), memory_bytes, fetched)
+        self._fetching.add(folder)
 
     def _store_again(self, position: int, level: int, offset: int) -> int:
         """Store a message that is due in its own topic; return the bytes it took.

@@ -371,8 +371,9 @@ class Pulls:
         last = result.next_offset - 1
         looked = result.status in (ReadStatus.FOUND, ReadStatus.NO_MATCHED_MESSAGE)
         if looked and queue.stored.min_offset <= last < queue.stored.max_offset:
-            position = queue.stored.entry(last)[0]
-            if not self._context.store.in_memory(position):
+            store = self._context.store
+            position = store.reader.position_of(queue.stored, last)
+            if position is None or not store.in_memory(position):
                 return group.which_broker_when_consume_slowly
         return group.broker_id
 

@@ -179,6 +179,14 @@ class Reader:
         """Whether a record is so recent that it counts as cached."""
         return self._log.position - position <= self._cached_bytes
 
+    def position_of(self, queue: ConsumeQueue, offset: int) -> int | None:
+        """Return where the message of an offset is; None where the disk does not say so.
+
+        It may wait for the disk, for one page.
+        """
+        data = self._copied(*queue.run(offset, 1)[:2], _POSITION.size)
+        return None if data is None else int.from_bytes(data, "big", signed=True)
+
     def is_warm(self, position: int) -> bool:
         """Whether the bytes from a position on, as far as most records go, are in memory."""
         file = self._log.file_at(position)

@@ -1,6 +1,7 @@
 """Finds messages by their place in the log, and those of a queue by when they were stored."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final, Literal, Protocol
 
 from isal.isal_zlib import crc32
@@ -54,7 +55,24 @@ class OpenPlaces:
         self, commit_log: CommitLog, find_queue: Callable[[str, int], ConsumeQueue | None]
     ) -> None:
         self._find_queue = find_queue
+        self._log = commit_log
+        self._earliest: tuple[int, int | None] = (-1, None)  # of the log that begins there
         self.read = commit_log.read
+
+    def earliest_store_time(self) -> int | None:
+        """Return when the oldest message kept was stored (ms), None in an empty log.
+
+        Read once; not known, either, where the disk refuses.
+        """
+        begin = self._log.begin
+        if self._earliest[0] != begin:
+            stamp = None
+            with suppress(OSError):
+                stamp = store_time_at(self, begin)
+                if stamp is None:
+                    return None
+            self._earliest = begin, stamp
+        return self._earliest[1]
 
     def entry_of(self, topic: str, queue_id: int, offset: int) -> tuple[int, int] | None:
         """Return what an entry names; see Places."""
@@ -143,22 +161,22 @@ def offset_by_time(
     low, high = queue.min_offset, queue.max_offset
     while low < high:  # the first message stored at (LOWER) or after (UPPER) the time
         middle = (low + high) // 2
-        known, stamp = middle, _stamp(places, queue, middle)
+        known, stamp = middle, stamp_of(places, queue, middle)
         while stamp is None and known + 1 < high:
             known += 1
-            stamp = _stamp(places, queue, known)
+            stamp = stamp_of(places, queue, known)
         if stamp is not None and stamp < timestamp_ms + after:
             low = known + 1
         else:
             high = middle
     if boundary == "LOWER":
-        while low < queue.max_offset and _stamp(places, queue, low) is None:
+        while low < queue.max_offset and stamp_of(places, queue, low) is None:
             low += 1
         return low
     return max(queue.min_offset, low - 1)
 
 
-def _stamp(places: Places, queue: Entries, offset: int) -> int | None:
-    """Return when the message of an offset was stored (ms), None where it is lost."""
+def stamp_of(places: Places, queue: Entries, offset: int) -> int | None:
+    """Return when the message of an offset was stored (ms), None where that, or it, is gone."""
     position, size, _ = queue.entry(offset)
-    return None if size == BLANK_SIZE else store_time_at(places, position)
+    return store_time_at(places, position) if 0 < size < BLANK_SIZE else None

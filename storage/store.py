@@ -326,7 +326,7 @@ class MessageStore:
 
     def earliest_store_time(self) -> int | None:
         """Return when the oldest message kept was stored (ms), None in an empty log."""
-        return store_time_at(self._places, self.commit_log.begin)
+        return self._places.earliest_store_time()
 
     def tick(self) -> None:
         """Do what is due: begin syncs, note progress, watch the disk, order space, let files go."""

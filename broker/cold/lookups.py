@@ -1,6 +1,6 @@
 """Looking at old messages without waiting for the disk on the loop: by position, and by time."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 
@@ -9,10 +9,13 @@ from aerobee.remoting.errors import CorruptRecord
 from aerobee.storage.cold.places import FilePlaces
 from aerobee.storage.cold.wish import QueuePlace
 from aerobee.storage.consume_queue import ConsumeQueue
-from aerobee.storage.search import Boundary, offset_by_time, record_bytes_at, store_time_at
+from aerobee.storage.search import Boundary, offset_by_time, record_bytes_at, stamp_of
 
 LOOKUPS = "look-ups of the broker"
 """Whose turn it is among the groups that wait for the disk."""
+
+STATISTICS = "statistics of the broker"
+"""The same for what looks at many queues: single look-ups do not wait behind it."""
 
 
 def places_of(ctx: Context) -> FilePlaces:
@@ -54,16 +57,42 @@ async def offset_of_time(
 
 async def earliest_times(
     ctx: Context, asked: dict[tuple[str, str], list[tuple[QueuePlace, int]]]
-) -> dict[tuple[str, str], int]:
-    """Return by topic and group when the earliest of some messages was stored (ms), 0 for none."""
+) -> dict[tuple[str, str], int | None]:
+    """Return by topic and group when the earliest of some messages was stored (ms).
+
+    0 where there is none, None where the disk refuses.
+    """
     places = places_of(ctx)
     return await ctx.cold_reads.run(
-        LOOKUPS, lambda: {key: _earliest(places, where) for key, where in asked.items()}
+        STATISTICS, lambda: {key: _earliest(places, where) for key, where in asked.items()}
     )
 
 
-def _earliest(places: FilePlaces, where: Iterable[tuple[QueuePlace, int]]) -> int:
-    times = [
-        store_time_at(places, places.entries(queue).entry(offset)[0]) for queue, offset in where
-    ]
+def _earliest(places: FilePlaces, where: Iterable[tuple[QueuePlace, int]]) -> int | None:
+    try:
+        times = [stamp_of(places, places.entries(queue), offset) for queue, offset in where]
+    except OSError:  # others are told of
+        return None
     return min((time for time in times if time is not None), default=0)
+
+
+async def store_times(ctx: Context, asked: Sequence[tuple[ConsumeQueue | None, int]]) -> list[int]:
+    """Return when messages were stored (ms), by their queue and offset; -1 where there is none.
+
+    Raises OSError where the disk refuses.
+    """
+    places = places_of(ctx)
+    where = [
+        (queue.place_of_files(), offset)
+        if queue is not None and queue.min_offset <= offset < queue.max_offset
+        else None
+        for queue, offset in asked
+    ]
+    return await ctx.cold_reads.run(STATISTICS, lambda: [_store_time(places, at) for at in where])
+
+
+def _store_time(places: FilePlaces, where: tuple[QueuePlace, int] | None) -> int:
+    if where is None:
+        return -1
+    time = stamp_of(places, places.entries(where[0]), where[1])
+    return -1 if time is None else time

@@ -5,9 +5,9 @@ from typing import Final, TypeVar
 
 import msgspec
 
+from aerobee.broker.cold.lookups import store_times
 from aerobee.broker.consumer_group import Member
 from aerobee.broker.context import Context
-from aerobee.broker.processors.offsets import store_time
 from aerobee.broker.system_topics import system_topic_names
 from aerobee.remoting.bodies import (
     ClientConnection,
@@ -45,6 +45,7 @@ from aerobee.remoting.headers.topics import (
     TopicRequest,
 )
 from aerobee.remoting.net.routes import NoHeader, Outcome, Reply, Request, Routes
+from aerobee.storage.consume_queue import ConsumeQueue
 
 routes: Routes[Context] = Routes("inspection")
 
@@ -85,17 +86,20 @@ def all_group_config(ctx: Context, request: Request[AllGroupConfigRequest]) -> O
 
 
 @routes.on(RequestCode.GET_TOPIC_STATS_INFO, TopicRequest)
-def topic_stats(ctx: Context, request: Request[TopicRequest]) -> Outcome:
+async def topic_stats(ctx: Context, request: Request[TopicRequest]) -> Outcome:
     """Return where each queue of a topic begins and ends, and what comes per second."""
     topic = request.header.topic
     config = ctx.topics.get(topic)
     if config is None:
         raise RequestError(ResponseCode.TOPIC_NOT_EXIST, f"topic[{topic}] not exist")
+    count = max(config.read_queue_nums, config.write_queue_nums)
+    queues = [ctx.store.find_queue(topic, queue_id) for queue_id in range(count)]
+    newest = [(queue, -1 if queue is None else queue.max_offset - 1) for queue in queues]
+    times = await store_times(ctx, newest)
     table = {}
-    for queue_id in range(max(config.read_queue_nums, config.write_queue_nums)):
-        queue, offset = ctx.store.find_queue(topic, queue_id), TopicOffset()
+    for queue_id, (queue, newest_ms) in enumerate(zip(queues, times, strict=True)):
+        offset = TopicOffset()
         if queue is not None:
-            newest_ms = store_time(ctx, queue, queue.max_offset - 1)
             offset = TopicOffset(
                 min_offset=queue.min_offset,
                 max_offset=queue.max_offset,
@@ -107,9 +111,11 @@ def topic_stats(ctx: Context, request: Request[TopicRequest]) -> Outcome:
 
 
 @routes.on(RequestCode.GET_CONSUME_STATS, ConsumeStatsRequest)
-def consume_stats(ctx: Context, request: Request[ConsumeStatsRequest]) -> Outcome:
+async def consume_stats(ctx: Context, request: Request[ConsumeStatsRequest]) -> Outcome:
     """Return how far a group is in each queue of its topics, and what it pulls per second."""
-    group, table, tps = request.header.consumer_group, {}, 0.0
+    group, tps = request.header.consumer_group, 0.0
+    table: dict[MessageQueue, OffsetWrapper] = {}
+    last: list[tuple[ConsumeQueue | None, int]] = []  # what the group consumed last of each queue
     for topic in _topics_of(ctx, request.header):
         config = ctx.topics.get(topic)
         if config is not None:
@@ -118,13 +124,15 @@ def consume_stats(ctx: Context, request: Request[ConsumeStatsRequest]) -> Outcom
             queue = ctx.store.find_queue(topic, queue_id)
             committed = max(ctx.offsets.committed(group, topic, queue_id) or 0, 0)
             pulled = ctx.offsets.pull_offset(group, topic, queue_id) or 0
-            last_ms = -1 if queue is None else store_time(ctx, queue, committed - 1)
+            last.append((queue, committed - 1))
             table[_queue(ctx, topic, queue_id)] = OffsetWrapper(
                 broker_offset=0 if queue is None else queue.max_offset,
                 consumer_offset=committed,
                 pull_offset=max(committed, pulled),
-                last_timestamp=max(last_ms, 0),
             )
+    times = await store_times(ctx, last)
+    for (place, wrapper), last_ms in zip(list(table.items()), times, strict=True):
+        table[place] = msgspec.structs.replace(wrapper, last_timestamp=max(last_ms, 0))
     body = ConsumeStats(offset_table=table, consume_tps=tps)
     return Reply(body=encode_body(body, strict=False))
 

@@ -3,7 +3,7 @@
 from functools import partial
 from typing import Final
 
-from aerobee.broker.cold.lookups import offset_of_time
+from aerobee.broker.cold.lookups import offset_of_time, store_times
 from aerobee.broker.context import Context
 from aerobee.broker.owned_queue import QueueKey, Verdict
 from aerobee.remoting.codes import RequestCode, ResponseCode
@@ -137,27 +137,17 @@ def min_offset(ctx: Context, request: Request[MinOffsetRequest]) -> Outcome:
 
 
 @routes.on(RequestCode.GET_EARLIEST_MSG_STORETIME, EarliestStoreTimeRequest)
-def earliest_store_time(ctx: Context, request: Request[EarliestStoreTimeRequest]) -> Outcome:
+async def earliest_store_time(ctx: Context, request: Request[EarliestStoreTimeRequest]) -> Outcome:
     """Return when the oldest message of one queue was stored, -1 where there is none."""
     queue = ctx.store.find_queue(request.header.topic, request.header.queue_id)
-    return TimestampReply(timestamp=-1 if queue is None else store_time(ctx, queue))
-
-
-def store_time(ctx: Context, queue: ConsumeQueue, offset: int | None = None) -> int:
-    """Return when a queue's message was stored (by default its oldest), -1 where there is none."""
-    if offset is None:
-        offset = queue.min_offset
-    if not queue.min_offset <= offset < queue.max_offset:
-        return -1
-    ctx.tick.commit_log()
-    position, _, _ = queue.entry(offset)
-    time_ms = ctx.store.store_time_at(position)
-    return -1 if time_ms is None else time_ms
+    oldest = -1 if queue is None else queue.min_offset
+    (time_ms,) = await store_times(ctx, [(queue, oldest)])
+    return TimestampReply(timestamp=time_ms)
 
 
 def _starts_in_memory(ctx: Context, queue: ConsumeQueue) -> bool:
     """Whether message 0 is there and still recent enough to be in the page cache."""
     if queue.min_offset > 0 or queue.max_offset == 0:
         return False
-    position, _, _ = queue.entry(0)
-    return ctx.store.in_memory(position)
+    position = ctx.store.reader.position_of(queue, 0)
+    return position is not None and ctx.store.in_memory(position)

@@ -2,9 +2,9 @@
 
 from typing import Final
 
+from aerobee.broker.cold.lookups import store_times
 from aerobee.broker.context import Context
 from aerobee.broker.names import check_group
-from aerobee.broker.processors.offsets import store_time
 from aerobee.remoting.bodies import (
     ConsumeTimeSpanBody,
     CorrectionOffsetsBody,
@@ -25,6 +25,7 @@ from aerobee.remoting.headers.groups import (
     SubscriptionByConsumerRequest,
 )
 from aerobee.remoting.net.routes import NoHeader, Outcome, Reply, Request, Routes
+from aerobee.storage.consume_queue import ConsumeQueue
 
 routes: Routes[Context] = Routes("progress")
 
@@ -38,14 +39,21 @@ def all_offsets(ctx: Context, request: Request[NoHeader]) -> Outcome:
 
 
 @routes.on(RequestCode.QUERY_CONSUME_TIME_SPAN, ConsumeTimeSpanRequest)
-def consume_time_span(ctx: Context, request: Request[ConsumeTimeSpanRequest]) -> Outcome:
+async def consume_time_span(ctx: Context, request: Request[ConsumeTimeSpanRequest]) -> Outcome:
     """Return how far a group is behind in each queue of a topic, in time; -1 where none is known.
 
     `delayTime` is the age of the message that it consumes next, 0 where there is none.
     """
     topic, group = request.header.topic, request.header.group
     config = _topic(ctx, topic)
-    spans = [_time_span(ctx, group, topic, number) for number in range(config.write_queue_nums)]
+    asked = [
+        _messages_to_look_at(ctx, group, topic, number) for number in range(config.write_queue_nums)
+    ]
+    times = iter(await store_times(ctx, [place for places in asked for place in places]))
+    spans = [
+        _span(ctx, topic, number, [next(times) for _ in places])
+        for number, places in enumerate(asked)
+    ]
     return Reply(body=encode_body(ConsumeTimeSpanBody(consume_time_span_set=spans)))
 
 
@@ -134,24 +142,29 @@ def _topic(ctx: Context, topic: str) -> TopicConfig:
     return config
 
 
-def _time_span(ctx: Context, group: str, topic: str, queue_id: int) -> QueueTimeSpan:
-    place = MessageQueue(topic=topic, broker_name=ctx.settings.broker_name, queue_id=queue_id)
+def _messages_to_look_at(
+    ctx: Context, group: str, topic: str, queue_id: int
+) -> list[tuple[ConsumeQueue | None, int]]:
+    """Name the messages whose times tell how far a group is: the oldest, the newest, the one that
+    it consumed last, and the one that is next."""
     queue = ctx.store.find_queue(topic, queue_id)
     if queue is None:
-        return QueueTimeSpan(
-            message_queue=place, min_time_stamp=-1, max_time_stamp=-1, consume_time_stamp=-1
-        )
-    oldest_ms = store_time(ctx, queue, queue.min_offset)
+        return []
     committed = ctx.offsets.committed(group, topic, queue_id)
-    consumed_ms, next_ms = oldest_ms, -1
-    if committed is not None and committed > 0:
-        consumed_ms = store_time(ctx, queue, committed - 1)
-    if committed is not None and committed < queue.max_offset:
-        next_ms = store_time(ctx, queue, committed)
+    last = queue.min_offset if committed is None or committed <= 0 else committed - 1
+    following = -1 if committed is None else committed
+    offsets = (queue.min_offset, queue.max_offset - 1, last, following)
+    return [(queue, offset) for offset in offsets]
+
+
+def _span(ctx: Context, topic: str, queue_id: int, times: list[int]) -> QueueTimeSpan:
+    """Say how far a group is by the times that were asked for."""
+    oldest_ms, newest_ms, consumed_ms, next_ms = times or (-1, -1, -1, -1)
+    place = MessageQueue(topic=topic, broker_name=ctx.settings.broker_name, queue_id=queue_id)
     return QueueTimeSpan(
         message_queue=place,
         min_time_stamp=oldest_ms,
-        max_time_stamp=store_time(ctx, queue, queue.max_offset - 1),
+        max_time_stamp=newest_ms,
         consume_time_stamp=consumed_ms,
         delay_time=max(ctx.now_ms() - next_ms, 0) if next_ms >= 0 else 0,
     )

@@ -1,0 +1,115 @@
+"""What tools and scrapers ask for while the disk does not answer, or answers with an error."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from support.brokers import running_broker, send_command
+from support.raw_peer import RawPeer
+from support.slow_disk import Disk
+from support.waiting import until
+
+from aerobee.broker.app import Broker
+from aerobee.broker.http import exposition
+from aerobee.remoting.codes import RequestCode, ResponseCode
+from aerobee.remoting.command import Command, next_opaque
+from aerobee.remoting.frame import encode_frame
+
+
+@pytest.fixture
+async def broker(tmp_path: Path) -> AsyncIterator[Broker]:
+    """A broker with three messages and a group that has read one of them."""
+    async with (
+        running_broker(tmp_path, messageDelayLevel="1s 2s") as running,
+        await RawPeer.connect(running.port) as peer,
+    ):
+        for _ in range(3):
+            assert (await peer.request(send_command())).code == ResponseCode.SUCCESS
+        running.context.groups.find("G")
+        running.context.offsets.commit("G", "T", 0, 1)
+        yield running
+
+
+def request(code: int, **fields: str) -> Command:
+    """Build a request without a body."""
+    return Command(code=code, ext=fields, opaque=next_opaque())
+
+
+STATISTICS = [
+    request(RequestCode.GET_TOPIC_STATS_INFO, topic="T"),
+    request(RequestCode.GET_CONSUME_STATS, consumerGroup="G", topic="T"),
+    request(RequestCode.QUERY_CONSUME_TIME_SPAN, topic="T", group="G"),
+    request(RequestCode.GET_EARLIEST_MSG_STORETIME, topic="T", queueId="0"),
+]
+
+
+@pytest.mark.parametrize("asked", STATISTICS, ids=lambda command: str(command.code))
+async def test_statistics_wait_for_the_disk_and_nobody_else_does(
+    broker: Broker, asked: Command
+) -> None:
+    """They are answered when the disk has answered; a producer in the meantime."""
+    disk = Disk(broker)
+    disk.gate.clear()
+    async with (
+        await RawPeer.connect(broker.port) as asker,
+        await RawPeer.connect(broker.port) as producer,
+    ):
+        await asker.send(encode_frame(asked))
+        await until(lambda: disk.reads, what="the disk is asked")
+        assert (await producer.request(send_command())).code == ResponseCode.SUCCESS
+        disk.gate.set()
+        assert (await asker.read()).code == ResponseCode.SUCCESS
+
+
+@pytest.mark.parametrize("asked", STATISTICS, ids=lambda command: str(command.code))
+async def test_an_error_of_the_disk_is_what_statistics_are_told(
+    broker: Broker, asked: Command
+) -> None:
+    """SYSTEM_ERROR and the disk's words, not a time that is wrong."""
+    Disk(broker).error = OSError(5, "Input/output error")
+    async with await RawPeer.connect(broker.port) as asker:
+        reply = await asker.request(asked)
+    assert reply.code == ResponseCode.SYSTEM_ERROR
+    assert reply.remark == "OSError: [Errno 5] Input/output error"
+
+
+@pytest.mark.parametrize("weather", ["an error", "no answer"])
+async def test_metrics_are_told_whatever_the_disk_does(
+    broker: Broker, weather: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Now they are needed most; only how old the unread messages are is left out."""
+    monkeypatch.setattr(exposition, "DISK_WAIT_S", 0.1)
+    disk = Disk(broker)
+    if weather == "an error":
+        disk.error = OSError(5, "Input/output error")
+    else:
+        disk.gate.clear()
+    written = (await exposition.text(broker.context)).decode()
+    disk.gate.set()
+    assert "rocketmq_consumer_lag_messages{" in written
+    assert "rocketmq_consumer_lag_latency{" not in written
+
+
+async def test_what_is_due_is_asked_of_the_disk_once(broker: Broker) -> None:
+    """While it does not answer, looking again puts no further reads behind the first."""
+    async with await RawPeer.connect(broker.port) as producer:
+        delayed = "UNIQ_KEY\x01D1\x02DELAY\x011\x02"
+        assert (await producer.request(send_command(b"late", properties=delayed))).code == 0
+        disk = Disk(broker)
+        disk.gate.clear()
+        await until(lambda: disk.reads, what="the disk is asked for what is due")
+        looks: list[int] = []
+        deliver = broker.context.delays._deliver
+
+        def counted() -> int | None:
+            looks.append(1)
+            return deliver()
+
+        broker.context.delays._deliver = counted  # type: ignore[method-assign]
+        await until(lambda: len(looks) == 2, what="it looks again")
+        assert broker.context.cold_reads.waiting == 0
+        broker.store.reader.use(lambda memory, at, count: count)
+        disk.gate.set()
+        queue = broker.store.find_queue("T", 0)
+        assert queue is not None
+        await until(lambda: queue.max_offset == 4, what="the delayed message is delivered")
