@@ -188,9 +188,9 @@ def _dump_marker(path: Path) -> Iterator[str]:
         return
     yield f"written to {position} in this boot"
     if unheard is not None and unheard.log is not None:
-        yield f"to the disk to {unheard.log}; what follows was under way, or may have been"
-    if unheard is not None and unheard.queues:
-        yield "a sync of queues was under way, or may have been"
+        yield f"log on the disk to {unheard.log}; what follows was under way, or may have been"
+    if unheard is not None and unheard.queues is not None:
+        yield f"queues on the disk to {unheard.queues}; what follows was under way, likewise"
 
 
 def _dump_delayed(path: Path) -> Iterator[str]:

@@ -65,6 +65,7 @@ class Flusher:
         self._rounds = QueueRounds(files, backend, self._doubt)
         self._writing = False  # all of the round is synced, and the checkpoints are being written
         self._checkpointed = 0
+        self._queues_synced = 0  # entries of records before it are on the disk
         self._unproven = 0  # checkpoints that could not be written, since the last one
         self.on_checkpoint: OnCheckpoint = lambda _: lambda: None
         self.on_doubt: Callable[[int], None] = lambda position: None
@@ -80,7 +81,7 @@ class Flusher:
 
     def start(self, position: int) -> None:
         """Take everything below `position` as on the disk, and nothing behind it."""
-        self._checkpointed = self._log.flushed_position = position
+        self._checkpointed = self._log.flushed_position = self._queues_synced = position
         self._rest_log()
 
     @property
@@ -157,7 +158,7 @@ class Flusher:
         except LogUnavailable:
             return  # the log has told, and takes nothing more
         if self._log.committed > self._checkpointed:
-            self.syncs.queues_begin()
+            self.syncs.queues_begin(self._queues_synced)
             self._rounds.begin(self._log.committed, self._queues.take_changed())
             self._finish_queues()
 
@@ -265,6 +266,8 @@ class Flusher:
             return
         if not round_.doubted:
             self.syncs.queues_ended()
+        if not round_.failed:
+            self._queues_synced = round_.position
         if round_.failed or self._log_failed:
             self._rounds.end()
             return

@@ -68,7 +68,7 @@ class Marker:
                 found = unheard(data)
                 if found.log is not None and found.log >= position:
                     found = Unheard(None, found.queues)  # the disk has all of it
-                self._found = found if found != (None, False) else None
+                self._found = found if found != (None, None) else None
         return self._found
 
     def leave_in_doubt(self, position: int) -> None:
@@ -80,7 +80,7 @@ class Marker:
             return
         words = Syncs()
         words.log_begins(position)
-        words.queues_begin()
+        words.queues_begin(position)
         fd = self._files.open(self._path)
         try:
             self._files.write(fd, words.pack(), SYNCS_AT)

@@ -3,7 +3,7 @@
 Where to begin is a matter of proof, tried from the latest position to the earliest:
 
 1. written:    our marker of this boot of the machine: the process died, the page cache did not;
-   synced:     the same, up to where a sync of the log was under way of which nobody has heard;
+   synced:     the same, up to where syncs were under way whose outcome nobody has heard;
 2. flushed:    our progress file: log and queues were on the disk up to there;
 3. dispatched: the end of the newest queue entry, after a clean stop;
 4. timestamp:  the last file whose first record is older than RocketMQ's checkpoint - 3 s;
@@ -144,7 +144,10 @@ class Recovery:
         if written is not None and (unheard := evidence.unheard) is not None:
             if written <= self._segments.end:
                 self._floor, self._torn_at = max(self._floor, written), written
-            written, proof = None if unheard.queues else unheard.log, SYNCED
+            if unheard.queues is not None and progress is not None:
+                return progress.position, FLUSHED  # it says of each queue what the disk has
+            known = min(written, evidence.checkpoint.queue_position)
+            written, proof = max(known, unheard.begin(written)), SYNCED
         newest = self._queues.max_end_position()
         if (
             written is not None

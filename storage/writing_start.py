@@ -96,7 +96,7 @@ class WritingStart:
                 queue.distrust(0)
             self._first_step = self._checkpoints.withdraw
             # "written" speaks of memory, not of the disk
-            written = recovered.proof in (WRITTEN, SYNCED)
+            written = recovered.proof in (WRITTEN, SYNCED) or recovered.mended
             trusted = self._segments.begin if written else recovered.begun_at
         self._checkpoints.trust(self._queues)
         return trusted

@@ -15,10 +15,13 @@ from aerobee.storage.damage.next_record import NextRecord, sound_record
 from aerobee.storage.damage.spans import Damage, DamageTable, read_damage, write_damage
 from aerobee.storage.damage.thorough import ThoroughDispatcher
 from aerobee.storage.damage.walk import LogWalk
+from aerobee.storage.doubt.believing import believe_disk
+from aerobee.storage.doubt.note import Doubt
 from aerobee.storage.errors import StoreDamaged
 from aerobee.storage.files import Files
 from aerobee.storage.layout import ABORT, DOUBT, ENTRY_BYTES, MENDING, WRITTEN, FileSpan
 from aerobee.storage.lock import StoreLock
+from aerobee.storage.marker import Marker
 from aerobee.storage.progress import Progress, read_progress, write_progress
 from aerobee.storage.queue_files import BLANK_ENTRY, BLANK_SIZE
 from aerobee.storage.segments import Segments
@@ -80,6 +83,8 @@ class Repairer:
 
     def _run(self) -> None:
         root, result = self._settings.root, self.result
+        marker = Marker(self._files, root)
+        believe_disk(self._files, self._settings, Doubt(self._files, root, marker), marker)
         found = read_progress(self._files, root)
         self._segments.load()
         self._queues.load({})

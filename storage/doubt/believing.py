@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -87,7 +87,8 @@ def _make_dirty(files: Files, settings: StoreSettings, proven: Proven, unheard: 
     places = list[tuple[FileSpan, int]]()
     if unheard.log is not None:
         places += _of_log(settings, max(unheard.log, proven.position))
-    if unheard.queues:
+    if unheard.queues is not None:
+        proven = replace(proven, queue_position=max(unheard.queues, proven.position))
         places += _of_queues(files, settings.root, proven)
     written = sum(_write_anew(files, span, begin, sync=False) for span, begin in places)
     log.info(

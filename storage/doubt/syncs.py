@@ -7,8 +7,9 @@ sync begins, and taken back when its success has been heard. Layout, big-endian:
     "SYNCSAID" · log i64 · queues i64
 
 `log` is the complement of the position behind which the log may be under way to the disk, 0 for
-none; `queues` is 1 while a round over the queues is. Each is one aligned store of 8 bytes, once in
-a round: no kill can tear it, and messages pay nothing for it.
+none; `queues` says the same of the entries of records behind a position, while a round over the
+queues is under way. Each is one aligned store of 8 bytes, once in a round: no kill can tear it, and
+messages pay nothing for it.
 """
 
 import mmap
@@ -29,7 +30,11 @@ class Unheard(NamedTuple):
     """The syncs whose outcome a killed process had not heard."""
 
     log: int | None  # what lies behind is in doubt, None: no sync of the log was under way
-    queues: bool
+    queues: int | None  # the same for the entries of what lies behind
+
+    def begin(self, written: int) -> int:
+        """Return up to where log and queues were under way neither; they end at `written`."""
+        return min(each for each in (written, *self) if each is not None)
 
 
 class Syncs:
@@ -47,9 +52,9 @@ class Syncs:
         """Say that the log is under way no longer: the success of all its syncs was heard."""
         self._say(_LOG, 0)
 
-    def queues_begin(self) -> None:
-        """Say that a round over the queues begins."""
-        self._say(_QUEUES, _word(1))
+    def queues_begin(self, position: int) -> None:
+        """Say that a round over the queues begins; the disk has all entries of what lies before."""
+        self._say(_QUEUES, _word(~position))
 
     def queues_ended(self) -> None:
         """Say that the round has ended, and that none of its syncs has failed."""
@@ -75,10 +80,10 @@ class Syncs:
 
 def unheard(page: bytes) -> Unheard:
     """Read the words of a page; one of a version that had none leaves everything in doubt."""
-    said, position, queues = SYNCS.unpack_from(page, SYNCS_AT)
+    said, log, queues = SYNCS.unpack_from(page, SYNCS_AT)
     if said != SAID:
-        return Unheard(0, queues=True)
-    return Unheard(max(0, ~position) if position else None, bool(queues))
+        return Unheard(0, 0)
+    return Unheard(*(max(0, ~word) if word else None for word in (log, queues)))
 
 
 def _word(value: int) -> int:

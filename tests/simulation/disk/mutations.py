@@ -117,7 +117,7 @@ def _believes_queues_under_way(patches: ExitStack) -> None:
 
     def of_the_log(self: Marker) -> Unheard | None:
         found = unheard(self)
-        return Unheard(found.log, queues=False) if found and found.log is not None else None
+        return Unheard(found.log, None) if found and found.log is not None else None
 
     patches.enter_context(patch.object(Marker, "unheard", of_the_log))
 
@@ -128,7 +128,7 @@ def _believes_the_log_under_way(patches: ExitStack) -> None:
 
     def of_queues(self: Marker) -> Unheard | None:
         found = unheard(self)
-        return Unheard(None, queues=True) if found and found.queues else None
+        return Unheard(None, found.queues) if found and found.queues is not None else None
 
     patches.enter_context(patch.object(Marker, "unheard", of_queues))
 

@@ -12,6 +12,7 @@ import pytest
 from support.caching_disk import CachingFiles, check_all_is_durable
 from support.logs import ForgetfulFiles, bodies, opened, send, settle, small
 
+from aerobee.storage.damage.repairing import Repairer
 from aerobee.storage.doubt.syncs import SYNCS, SYNCS_AT, Syncs, Unheard
 from aerobee.storage.dump import dump
 from aerobee.storage.files import Files
@@ -224,7 +225,33 @@ def test_a_note_of_a_version_without_words_is_doubted(tmp_path: Path, *, progres
         file.write(bytes(SYNCS.size))
     if not progress:
         (tmp_path / PROGRESS).unlink()
+        store = opened(settings, files)
+        assert (store.recovered.proof, store.recovered.records) == (SYNCED, 40), "not all the log"
+        store.abandon()
     check_all_is_there(settings, files)
+
+
+@pytest.mark.parametrize("fails", ["commitlog", "consumequeue"])
+@pytest.mark.parametrize("heard", [True, False])
+def test_a_repair_proves_what_the_disk_has(tmp_path: Path, fails: str, *, heard: bool) -> None:
+    """It leaves a store as after a clean stop: so it brings to the disk what was doubted before."""
+    settings, files = small(tmp_path), CachingFiles()
+    if heard:
+        store = opened(settings, files)
+        for number in range(41):
+            send(store, body=b"%d" % number + bytes(200))
+        files.word = fails
+        store.flusher.flush_all(5)
+        assert (tmp_path / DOUBT).exists()
+        store.abandon()
+        files.word = ""
+    else:
+        killed_in_a_sync(settings, files, fails)
+    Repairer(settings, files).run()
+    assert not any((tmp_path / name).exists() for name in (DOUBT, WRITTEN, "abort"))
+    store = opened(settings, files.power_off(tmp_path))
+    assert len(bodies(store)) == 41 and not store.damage
+    store.close()
 
 
 def test_words_are_kept_from_one_page_to_the_next(tmp_path: Path) -> None:
@@ -233,19 +260,19 @@ def test_words_are_kept_from_one_page_to_the_next(tmp_path: Path) -> None:
     marker = Marker(files, tmp_path)
     marker.syncs.log_begins(100)
     marker.open(300)
-    assert Marker(files, tmp_path).unheard() == Unheard(100, queues=False)
-    marker.syncs.queues_begin()
-    assert Marker(files, tmp_path).unheard() == Unheard(100, queues=True)
+    assert Marker(files, tmp_path).unheard() == Unheard(100, None)
+    marker.syncs.queues_begin(50)
+    assert Marker(files, tmp_path).unheard() == Unheard(100, 50)
     marker.syncs.log_ended()
-    assert Marker(files, tmp_path).unheard() == Unheard(None, queues=True)
+    assert Marker(files, tmp_path).unheard() == Unheard(None, 50)
     marker.open(400)
-    assert Marker(files, tmp_path).unheard() == Unheard(None, queues=True)
+    assert Marker(files, tmp_path).unheard() == Unheard(None, 50)
     marker.syncs.queues_ended()
     assert Marker(files, tmp_path).unheard() is None
     marker.syncs.log_begins(400)
     assert Marker(files, tmp_path).unheard() is None, "all that was written lies before"
     marker.note(500)
-    assert Marker(files, tmp_path).unheard() == Unheard(400, queues=False)
+    assert Marker(files, tmp_path).unheard() == Unheard(400, None)
 
 
 def test_words_lie_where_earlier_versions_do_not_look(tmp_path: Path) -> None:
@@ -255,14 +282,14 @@ def test_words_lie_where_earlier_versions_do_not_look(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
         marker.open(300)
     told.syncs.log_begins(100)
-    told.syncs.queues_begin()
+    told.syncs.queues_begin(50)
     pages = [(tmp_path / name / WRITTEN).read_bytes() for name in "ab"]
     assert pages[0][:48] == pages[1][:48] and pages[0][64:112] == pages[1][64:112]
-    assert pages[1][112:136] == b"SYNCSAID" + struct.pack(">qq", ~100, 1)
+    assert pages[1][112:136] == b"SYNCSAID" + struct.pack(">qq", ~100, ~50)
     assert SYNCS_AT % 8 == 0
     assert list(dump(tmp_path / "b" / WRITTEN))[-2:] == [
-        "to the disk to 100; what follows was under way, or may have been",
-        "a sync of queues was under way, or may have been",
+        "log on the disk to 100; what follows was under way, or may have been",
+        "queues on the disk to 50; what follows was under way, likewise",
     ]
 
 
