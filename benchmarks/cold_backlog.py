@@ -2,9 +2,10 @@
 
     PYTHONPATH=tests python -m benchmarks.cold_backlog [--gib 4] [--seconds 10] [--only Aerobee]
 
-A backlog is stored, the broker is started again and the kernel's cache of its files is dropped.
-Then a producer sends 1 x 64 messages of 1 KiB, first alone, then while four groups read the backlog
-from its begin. Exits with 1 where Aerobee's p99 is more than twice what it is without them.
+A backlog is stored, the broker is started again and warmed up, and the kernel's cache of its files
+is dropped. Then a producer sends 1 x 64 messages of 1 KiB, first alone, then while four groups read
+the backlog from its begin. Exits with 1 where Aerobee's p99 is more than twice what it is without
+them.
 """
 
 import argparse
@@ -33,8 +34,10 @@ GROUPS: Final = 4
 QUEUES: Final = 4
 TOPIC: Final = "Backlog"
 P99_MOST: Final = 2.0  # times what it is without groups that catch up
+PART_BYTES: Final = 64 << 10  # in memory as far as its first page that is not
 RECORD_BYTES: Final = 1240  # of a message of 1 KiB, about
 SEND: Final = Load("send", "1 x 64", "send", (), Bar(), outstanding=64)
+WARMUP_S: Final = 10.0  # of sends, before anything is measured: a JVM compiles what runs often
 _PULL_MESSAGE: Final = 11
 _SUBSCRIPTION: Final = 4  # the pull brings its own
 _UPDATE_AND_CREATE_TOPIC: Final = 17
@@ -47,7 +50,8 @@ class Row:
     name: str
     alone: Measurement
     beside: Measurement
-    cold_share: float  # of the log, before the groups began
+    cold_share: float  # of the log, as the groups began
+    backlog_gib: float
     read_gib: float
 
     @property
@@ -87,22 +91,26 @@ def _measure(target: BrokerTarget, gib: float, seconds: float) -> Row:
     live, backlog = Variant(1, QUEUES, tags_first=False), TOPIC
     try:
         target.start()
-        _fill(target, backlog, int(gib * (1 << 30) / RECORD_BYTES))
+        stored = _fill(target, backlog, int(gib * (1 << 30) / RECORD_BYTES))
         target.cluster.stop_broker()
         target.cluster.start()
         target.prepare(SEND, live)
-        cold = _drop_cache(target.cluster.store)
+        target.measure(SEND, live, Timing(0.0, WARMUP_S))
+        logs = _logs(target.cluster.store)
+        _drop_cache(target.cluster.store)
         timing = Timing(2.0, seconds)
         alone = target.measure(SEND, live, timing)
+        cold = _cold_share(logs, gib)
         with _groups(target.cluster.broker, target.cpus.generator) as read:
             beside = target.measure(SEND, live, timing)
-        return Row(target.name, alone, beside, cold, sum(read) / (1 << 30))
+        backlog_gib = stored * RECORD_BYTES / (1 << 30)
+        return Row(target.name, alone, beside, cold, backlog_gib, sum(read) / (1 << 30))
     finally:
         target.stop()
 
 
-def _fill(target: BrokerTarget, topic: str, messages: int) -> None:
-    """Store the backlog, in batches: it is not measured."""
+def _fill(target: BrokerTarget, topic: str, messages: int) -> int:
+    """Store the backlog, in batches: it is not measured. Return how many messages that were."""
     fields = {
         "topic": topic, "defaultTopic": "TBW102", "readQueueNums": str(QUEUES),
         "writeQueueNums": str(QUEUES), "perm": "6", "topicFilterType": "SINGLE_TAG",
@@ -114,22 +122,36 @@ def _fill(target: BrokerTarget, topic: str, messages: int) -> None:
         *("batch", "--topic", topic, "--queues", str(QUEUES), "--outstanding", "8"),
         *("--batch", "32", "--requests", str(messages // 32), "--warmup", "0", "--seconds", "170"),
     ]
-    run_marked(target.generator(target.port, words), target.sample)
+    return run_marked(target.generator(target.port, words), target.sample).messages
 
 
-def _drop_cache(store: Path) -> float:
-    """Have the kernel forget the files of a store; return which share of the log it forgot."""
+def _drop_cache(store: Path) -> None:
+    """Have the kernel forget the files of a store."""
     os.sync()
-    size = resident = 0
-    for path in sorted(path for path in store.rglob("0*") if path.is_file()):
+    for path in (path for path in store.rglob("0*") if path.is_file()):
         with path.open("rb") as file:
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-            if "commitlog" in path.parts and (length := path.stat().st_size):
-                memory = mmap.mmap(file.fileno(), length, access=mmap.ACCESS_READ)
-                size += length
-                for at in range(0, length, 1 << 20):
-                    resident += resident_bytes(memory, at, min(1 << 20, length - at))
-    return 1 - resident / max(1, size)
+
+
+def _logs(store: Path) -> list[Path]:
+    """List the files of the log, oldest first."""
+    return sorted(path for path in store.rglob("0*") if "commitlog" in path.parts)
+
+
+def _cold_share(logs: Sequence[Path], gib: float) -> float:
+    """Return which share of the log's first so many GiB is not in the kernel's cache."""
+    left = size = int(gib * (1 << 30))
+    resident = 0
+    for path in logs:
+        with path.open("rb") as file:
+            length = min(left, path.stat().st_size)
+            if not length:
+                break
+            memory = mmap.mmap(file.fileno(), length, access=mmap.ACCESS_READ)
+            for at in range(0, length, PART_BYTES):
+                resident += resident_bytes(memory, at, min(PART_BYTES, length - at))
+            left -= length
+    return 1 - resident / size
 
 
 @contextmanager
@@ -185,7 +207,7 @@ def _line(row: Row) -> str:
         f"{row.name:9} alone {row.alone.per_second:9,.0f}/s p50 {row.alone.p50_us:7,.0f} us"
         f" p99 {row.alone.p99_us:9,.0f} us | beside {GROUPS} groups {row.beside.per_second:9,.0f}/s"
         f" p50 {row.beside.p50_us:7,.0f} us p99 {row.beside.p99_us:9,.0f} us"
-        f" | p99 {row.p99_ratio:.2f}x | {row.cold_share:.0%} of the log was cold,"
+        f" | p99 {row.p99_ratio:.2f}x | {row.cold_share:.0%} of {row.backlog_gib:.1f} GiB was cold,"
         f" {row.read_gib:.2f} GiB read"
     )
 
