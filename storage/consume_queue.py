@@ -300,7 +300,14 @@ class ConsumeQueue(QueueEntries):
                 return self._files.sync_directory(directory)
 
     def trim(self, log_begin: int) -> None:
-        """Let `min_offset` be the first message that the log still has; drop files before it."""
+        """Let `min_offset` be the first message that the log still has; drop files before it.
+
+        OSError, and nothing has changed, where the disk does not give an entry.
+        """
+        if self.min_offset < self.max_offset:
+            position, size = self.place_of(self.min_offset)
+            if size != BLANK_SIZE and position >= log_begin:
+                return
         self.min_offset = low = self.first_from(log_begin)
         if not self._write:
             return

@@ -1,5 +1,6 @@
 """The entries of one queue as they are read, through maps of its files."""
 
+import errno
 import mmap
 import struct
 from collections import OrderedDict
@@ -7,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from aerobee.storage.cold.residency import copied_bytes
 from aerobee.storage.cold.wish import QueuePlace
 from aerobee.storage.files import Files
 from aerobee.storage.layout import ENTRY_BYTES, FileSpan, file_name, file_spans
@@ -91,6 +93,15 @@ class QueueEntries:
         buffer, at, _ = self.run(offset, 1)
         return ENTRY.unpack_from(buffer, at)
 
+    def place_of(self, offset: int) -> tuple[int, int]:
+        """Return (position, record size) of one entry; OSError where the disk does not give it."""
+        buffer, at, _ = self.run(offset, 1)
+        data = copied_bytes(buffer, at, ENTRY_BYTES)
+        if data is None:
+            raise OSError(errno.EIO, f"entry {offset} cannot be read", str(self._directory))
+        position, size, _ = ENTRY.unpack(data)
+        return position, size
+
     def run(self, offset: int, count: int) -> tuple[mmap.mmap, int, int]:
         """Return (buffer, byte place, entries there), at most `count` and up to a file's end."""
         if not 0 <= offset < self.max_offset:
@@ -156,9 +167,12 @@ class QueueEntries:
         """Return the first offset that is behind, by halves; never that of a blank entry."""
         low, high = self.min_offset, self.max_offset
         while low < high:
-            middle = (low + high) // 2
-            known = self.after_blanks(middle, high)
-            if known == high or behind(*self.entry(known)[:2]):
+            known = middle = (low + high) // 2
+            place = self.place_of(middle)
+            if place[1] == BLANK_SIZE:
+                known = self.after_blanks(middle, high)
+                place = self.entry(known)[:2] if known < high else place
+            if known == high or behind(*place):
                 high = middle
             else:
                 low = known + 1

@@ -2,11 +2,13 @@
 
 import logging
 import time
+from collections import deque
 from collections.abc import Callable
 from typing import Final
 
 from aerobee.storage.allocator import Allocator
 from aerobee.storage.commit_log import CommitLog
+from aerobee.storage.consume_queue import ConsumeQueue
 from aerobee.storage.consume_queues import ConsumeQueues
 from aerobee.storage.files import Files
 from aerobee.storage.segment import Segment
@@ -16,12 +18,14 @@ from aerobee.storage.settings import StoreSettings
 log = logging.getLogger(__name__)
 
 FILES_PER_CLEAN: Final = 10  # so that removing many gigabytes does not stop the loop
+TRIM_S: Final = 0.005  # at a time: the first entries of ten thousand queues are in no memory
 
 
 class Retention:
     """Checks the disk and removes whole log files, oldest first (CleanCommitLogService).
 
     Never removed: the file that is written, those behind it, and what the disk does not have yet.
+    Queues are shortened in the ticks that follow; until then who reads what is gone is told so.
     """
 
     def __init__(
@@ -45,6 +49,7 @@ class Retention:
         self._prepared_ratio = 0.0  # of the disk is prepared for the log and not used yet
         self._full = False  # what was told last
         self.removed_files = 0
+        self._trims: deque[ConsumeQueue] = deque()  # queues that may name removed messages
 
     def apply(self, settings: StoreSettings) -> None:
         """Take limits that were changed while the store is open."""
@@ -94,9 +99,28 @@ class Retention:
             removed += 1
         if removed:
             self.removed_files += removed
-            for queue in self._queues:
-                queue.trim(self._segments.begin)
+            self._trims = deque(self._queues)
+            self.trim_some()
         return removed
+
+    def tick(self) -> None:
+        """Look at the disk, and go on shortening queues."""
+        self.check_disk()
+        self.trim_some()
+
+    def trim_some(self) -> bool:
+        """Shorten queues for TRIM_S, at least one; return whether some are left."""
+        until_s = time.monotonic() + TRIM_S
+        while self._trims:
+            queue = self._trims.popleft()
+            if self._queues.find(queue.topic, queue.queue_id) is queue:  # it was not deleted since
+                try:
+                    queue.trim(self._segments.begin)
+                except OSError as error:  # it goes on with the entries that it has
+                    log.error("queue_not_trimmed queue=%s error=%s", queue.directory, error)
+            if time.monotonic() >= until_s:
+                break
+        return bool(self._trims)
 
     def _oldest_removable(self) -> Segment | None:
         items = self._segments.items

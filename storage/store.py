@@ -343,7 +343,7 @@ class MessageStore:
             self.flusher.flush_queues()
         if self.commit_log.refusal is None:
             self.allocator.tick(self.commit_log.position)
-        self.retention.check_disk()
+        self.retention.tick()
         if now - self._cleaned_at >= CLEAN_INTERVAL_S:
             self._cleaned_at = now
             if self.retention.clean() and len(self._damage):

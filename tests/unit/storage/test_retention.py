@@ -36,6 +36,8 @@ def test_expired_files_go_at_their_hour(tmp_path: Path) -> None:
     store = filled(tmp_path, delete_hours=(hour(),))
     before = len(store.segments.items)
     assert store.retention.clean() == 4
+    while store.retention.trim_some():
+        pass
     assert len(store.segments.items) == before - 4
     assert store.commit_log.begin == 4 * 16384
     queue = store.queue("orders", 0)
@@ -87,3 +89,47 @@ def test_what_the_disk_does_not_have_stays(tmp_path: Path) -> None:
     store.retention.disk_used_ratio = 0.99
     assert store.retention.clean() > 0
     store.close()
+
+
+def test_many_queues_are_shortened_in_many_turns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each may wait for the disk; meanwhile readers of what is gone are told, and go on."""
+    monkeypatch.setattr("aerobee.storage.retention.TRIM_S", 0.0)
+    store = opened(small(tmp_path, retention_hours=72, delete_hours=(hour(),)))
+    for number in range(60):
+        send(store, queue_id=number % 10, body=bytes(1000))
+        store.poll()
+    settle(store)
+    for span in (tmp_path / "commitlog").iterdir():
+        os.utime(span, (NOW - 360_000, NOW - 360_000))
+    store.retention._clock = lambda: NOW
+    assert store.retention.clean() == 4
+    assert sum(queue.min_offset > 0 for queue in store.queues) == 1
+    later = store.queue("orders", 9)
+    assert later.min_offset == 0
+    result = store.read(later, 0, 32, 1 << 20)
+    assert result.next_offset > 0 and result.count > 0, "what is left of it"
+    store.delete_topic("nothing")
+    for _ in range(9):
+        store.tick()
+    assert all(queue.min_offset > 0 for queue in store.queues)
+    store.close()
+    assert not verify(small(tmp_path)).problems
+
+
+def test_a_queue_whose_file_was_cut_ends_no_broker(tmp_path: Path) -> None:
+    """Its entries stay as they are, it is told, and the other queues are shortened."""
+    store = filled(tmp_path, delete_hours=(hour(),))
+    store.queue("orders", 0).entry(0)
+    (file,) = (tmp_path / "consumequeue" / "orders" / "0").iterdir()
+    os.truncate(file, 0)
+    child = os.fork()
+    if not child:
+        gone = store.retention.clean()
+        while store.retention.trim_some():
+            pass
+        shortened = [queue.min_offset > 0 for queue in store.queues]
+        os._exit(0 if (gone, shortened) == (4, [False, True]) else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    store.abandon()
