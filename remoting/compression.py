@@ -21,6 +21,7 @@ CODECS: Final[dict[str, int]] = {
 LEVEL_DEFAULT: Final = 5
 _ISAL_LEVEL_MAX: Final = 3
 _IsalError: Final = cast(type[Exception], isal_zlib.error)  # its stub calls it an instance
+_LZ4_PIECE_BYTES: Final = 1024 * 1024
 _ZSTD_WINDOW_BYTES_MAX: Final = 8 * 1024 * 1024  # a frame may ask for much more memory
 
 
@@ -79,11 +80,20 @@ def _decompress_lz4(body: bytes, bytes_max: int) -> bytes:
     import lz4.frame
 
     decompressor = lz4.frame.LZ4FrameDecompressor()
+    pieces: list[bytes] = []  # as many bytes as are asked for are taken before there is any
+    left, given = bytes_max + 1, body
     try:
-        data = decompressor.decompress(body, bytes_max + 1)
+        while left and not decompressor.eof:
+            piece = decompressor.decompress(given, min(left, _LZ4_PIECE_BYTES))
+            if not piece and decompressor.needs_input:
+                break
+            pieces.append(piece)
+            left, given = left - len(piece), b""
     except RuntimeError as error:
         raise CorruptRecord(f"LZ4 body is damaged: {error}") from None
-    return _checked("LZ4", data, decompressor.eof, bytes_max)
+    if not left:
+        raise CorruptRecord(f"LZ4 body is over {bytes_max} bytes")
+    return _checked("LZ4", b"".join(pieces), decompressor.eof, bytes_max)
 
 
 def _decompress_zstd(body: bytes, bytes_max: int) -> bytes:

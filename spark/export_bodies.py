@@ -21,10 +21,18 @@ def unpacked_batches(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     bodies: list[bytes] = []
     first = size = 0
     for row in range(len(batch)):
-        bodies.append(unpacked(packed[row].as_py(), int(flags[row])))
-        size += len(bodies[-1])
-        if size >= UNPACKED_BYTES_MAX or row == len(batch) - 1:
-            arrays = batch.slice(first, len(bodies)).columns
-            arrays[at] = pa.array(bodies, pa.binary())
-            yield pa.RecordBatch.from_arrays(arrays, schema=batch.schema)
-            bodies, first, size = [], row + 1, 0
+        body = unpacked(packed[row].as_py(), int(flags[row]))
+        if bodies and size + len(body) > UNPACKED_BYTES_MAX:
+            part = _with_bodies(batch.slice(first, len(bodies)), at, bodies)
+            bodies, first, size = [], row, 0
+            yield part
+        bodies.append(body)
+        size += len(body)
+    yield _with_bodies(batch.slice(first, len(bodies)), at, bodies)
+
+
+def _with_bodies(batch: pa.RecordBatch, at: int, bodies: list[bytes]) -> pa.RecordBatch:
+    """The rows with other bodies, which are column `at`."""
+    arrays = batch.columns
+    arrays[at] = pa.array(bodies, pa.binary())
+    return pa.RecordBatch.from_arrays(arrays, schema=batch.schema)

@@ -19,8 +19,9 @@ from aerobee.spark.layout import COMPRESSED, Records
 
 log = logging.getLogger(__name__)
 
-BODY_BYTES_MAX: Final = 256 << 20  # what one body may grow to
-UNPACKED_BYTES_MAX: Final = 64 << 20  # of a batch: a thousand times what is stored, if one tries
+# what one body may grow to: RocketMQ lets producers send 4 MiB (maxMessageSize), before packing
+BODY_BYTES_MAX: Final = 64 << 20
+UNPACKED_BYTES_MAX: Final = 32 << 20  # of a batch, or a single larger body
 
 
 def unpacked(body: bytes, flags: int) -> bytes:
@@ -33,7 +34,7 @@ def unpacked(body: bytes, flags: int) -> bytes:
 
 
 def unpacked_parts(records: Records) -> Iterator[tuple[Records, pa.Array | None]]:
-    """The records with their bodies unpacked; in parts, each closed by UNPACKED_BYTES_MAX.
+    """The records with their bodies unpacked; in parts of UNPACKED_BYTES_MAX, or a single body.
 
     None in place of bodies says that none of them is compressed.
     """
@@ -46,11 +47,14 @@ def unpacked_parts(records: Records) -> Iterator[tuple[Records, pa.Array | None]
     bodies: list[bytes | memoryview] = []
     first = size = 0
     for row, (at, length, flag) in enumerate(places):
-        body = data[at : at + length]
-        bodies.append(unpacked(bytes(body), flag) if flag & COMPRESSED else body)
-        size += len(bodies[-1])
-        if size >= UNPACKED_BYTES_MAX or row == len(records) - 1:
+        body: bytes | memoryview = data[at : at + length]
+        if flag & COMPRESSED:
+            body = unpacked(bytes(body), flag)
+        if bodies and size + len(body) > UNPACKED_BYTES_MAX:
             array = pa.array(bodies, pa.binary())
             bodies, size = [], 0
-            yield records.take(slice(first, row + 1)), array
-            first = row + 1
+            yield records.take(slice(first, row)), array
+            first = row
+        bodies.append(body)
+        size += len(body)
+    yield records.take(slice(first, len(records))), pa.array(bodies, pa.binary())
