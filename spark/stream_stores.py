@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Sequence
 from typing import Self
@@ -145,8 +146,8 @@ class StoreFeed:
 
     def _deleted(self, key: QueueKey) -> bool:
         watched = self._watched.get(key.broker)
-        if watched is None or watched.empty or watched.store.queues_dir is None:
-            return False
+        if watched is None or watched.empty or not _has_topics(watched.store):
+            return False  # what holds the queues is away: none was deleted by a broker
         with QueueEntries(queue_dir(watched.store, key)) as entries:
             return entries.end == entries.first
 
@@ -194,6 +195,17 @@ class _Watched:
         self._tail = LogTail(self.store)
         self._queues = QueueWatch(self._choice)
         return self._look()
+
+
+def _has_topics(store: Store) -> bool:
+    """Whether there is any topic's folder among the queues."""
+    if store.queues_dir is None:
+        return False
+    try:
+        with os.scandir(store.queues_dir) as found:
+            return any(entry.is_dir() for entry in found)
+    except OSError:
+        return False
 
 
 class _StoreTimes:

@@ -31,6 +31,12 @@ ELSEWHERE = [
 ]
 
 
+@pytest.fixture(scope="module")
+def five(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store with five messages that nobody changes: most tests refuse before they read it."""
+    return grown(tmp_path_factory.mktemp("five") / "store", 5)
+
+
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty folder that relative paths would lead to."""
@@ -43,14 +49,13 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize("place", ELSEWHERE)
 @pytest.mark.parametrize("kind", [str, Path])
 def test_a_lake_elsewhere_is_refused_by_name(
-    tmp_path: Path, here: Path, place: str, kind: type[Any]
+    five: Path, here: Path, place: str, kind: type[Any]
 ) -> None:
     """An export to a bucket must not succeed in a folder of that name beside the program."""
-    store, target = grown(tmp_path / "store", 5), kind(place)
-    scheme = place.partition(":")[0].lower()
+    target, scheme = kind(place), place.partition(":")[0].lower()
     for call in (
-        lambda: export(store, target),
-        lambda: plan_to(store, target),
+        lambda: export(five, target),
+        lambda: plan_to(five, target),
         lambda: exported_files(target),
         lambda: read_export(None, target),  # type: ignore[arg-type]
     ):
@@ -60,21 +65,20 @@ def test_a_lake_elsewhere_is_refused_by_name(
 
 
 @pytest.mark.parametrize("more", [[], ["--dry-run"], ["--overwrite"]])
-def test_command_refuses_a_bucket(tmp_path: Path, here: Path, more: list[str]) -> None:
+def test_command_refuses_a_bucket(five: Path, here: Path, more: list[str]) -> None:
     """Before it reads anything, with the code of a wrong call; so does a dry run."""
-    store = grown(tmp_path / "store", 5)
-    args = ["export", "--store", str(store), "--to", "s3://bucket/lake", *more]
+    args = ["export", "--store", str(five), "--to", "s3://bucket/lake", *more]
     found = CliRunner().invoke(main, args)
     assert found.exit_code == EXIT_USAGE and "s3:" in found.stderr and not found.stdout
     assert list(here.iterdir()) == []
 
 
 @pytest.mark.parametrize("place", ELSEWHERE)
-def test_a_store_elsewhere_is_refused_by_name(tmp_path: Path, here: Path, place: str) -> None:
+def test_a_store_elsewhere_is_refused_by_name(five: Path, here: Path, place: str) -> None:
     """Alone, with a name, in a list and as a pattern; not looked for in a folder named so."""
     (here / place).mkdir(parents=True)
-    other, scheme = grown(tmp_path / "store", 1), place.partition(":")[0].lower()
-    for path in (place, f"a={place}", [place], f"{other}, {place}", f"{place}/*"):
+    scheme = place.partition(":")[0].lower()
+    for path in (place, f"a={place}", [place], f"{five}, {place}", f"{place}/*"):
         with pytest.raises(OptionError, match=rf"option path.*{scheme}:.*namesrv"):
             find_stores(path)
 
@@ -100,11 +104,11 @@ def test_local_scheme_leads_to_the_folder_itself(tmp_path: Path, here: Path, sch
     ],
 )
 def test_what_would_be_a_folder_of_a_strange_name_is_refused(
-    tmp_path: Path, here: Path, place: str, reason: str
+    five: Path, here: Path, place: str, reason: str
 ) -> None:
     """An unset variable of a shell, a home that nobody has filled in, another machine's file."""
     with pytest.raises(OptionError, match=reason):
-        export(grown(tmp_path / "store", 5), place)
+        export(five, place)
     assert list(here.iterdir()) == []
 
 

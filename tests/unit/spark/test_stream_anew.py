@@ -197,6 +197,24 @@ def test_log_that_lost_its_end_goes_on_behind_what_was_read(store: Store) -> Non
     assert read(checkpoint) == list(range(16))
 
 
+def test_queues_whose_folder_is_empty_for_a_while_are_not_read_again(store: Store) -> None:
+    """As where a disk is not mounted, or is restored later: none was deleted by a broker."""
+    checkpoint = Checkpoint()
+    run(reader_of(store.root, **OPTIONS), checkpoint)
+    queues, away = store.root / "consumequeue", store.root / "away"
+    queues.rename(away)
+    queues.mkdir()
+    with pytest.raises(DataLost, match="queue orders s:0, read up to offset 10, is not there"):
+        run(reader_of(store.root, **OPTIONS), checkpoint)
+    run(reader_of(store.root, **GOES_ON), checkpoint)
+    queues.rmdir()
+    run(reader_of(store.root, **GOES_ON), checkpoint)
+    away.rename(queues)
+    store.add(3)
+    run(reader_of(store.root, **GOES_ON), checkpoint)
+    assert read(checkpoint) == list(range(13))
+
+
 def test_what_a_query_does_not_read_now_keeps_its_marks(store: Store) -> None:
     """A topic that was made anew meanwhile is noticed when it is asked for again."""
     store.add(4, topic="pay")
