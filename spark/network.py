@@ -8,6 +8,7 @@ and RocketMQ's answer alike. Nobody joins a group, and nothing is stored at a br
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from functools import partial
 from typing import Any, Final, Self, TypeVar
@@ -25,17 +26,19 @@ from aerobee.client.settings import ProducerSettings
 from aerobee.remoting.bodies import TopicList
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.command import Command
-from aerobee.remoting.errors import Unavailable
+from aerobee.remoting.errors import CorruptRecord, Unavailable
 from aerobee.remoting.headers._fields import Header
 from aerobee.remoting.net.client import refuse_requests
 from aerobee.spark.errors import ClusterUnreachable, OptionError
-from aerobee.spark.layout import Ints
+from aerobee.spark.layout import Ints, Records
 from aerobee.spark.loop_thread import LoopThread
 from aerobee.spark.network_address import NetworkAddress
 from aerobee.spark.offsets import Offsets, QueueKey, QueueRange
 from aerobee.spark.option_values import near
 from aerobee.spark.reply_records import ReplyBuffer, find_records
 from aerobee.spark.topics import ALL_TOPICS, LIGHT_QUEUE_PREFIX, TopicChoice
+
+log = logging.getLogger(__name__)
 
 AT_ONCE: Final = 256  # questions that wait for their answers at a time
 SAMPLES: Final = 4  # queues whose messages are looked at for their size
@@ -130,6 +133,14 @@ class Network:
         data, bounds = ReplyBuffer().join([reply.body])
         sizes: Ints = find_records(data, bounds)[1].astype(np.int64)
         return sizes
+
+    def messages_at(self, offsets: Offsets) -> dict[QueueKey, tuple[int, int]]:
+        """Log position and store timestamp (ms) of the message at an offset of each queue.
+
+        Left out where no broker tells: it is away, or has no message there.
+        """
+        found = self._loop.run(_each(self._message_at, list(offsets.items())))
+        return {key: each for key, each in zip(offsets, found, strict=True) if each is not None}
 
     def check_writable(self, topic: str) -> None:
         """Raise OptionError unless messages can be sent to the topic, or would create it."""
@@ -242,6 +253,23 @@ class Network:
         queue = MessageQueue(key.topic, key.broker, key.queue_id)
         pull = partial(self._puller.pull, queue, offset, SAMPLE_MESSAGES)
         return await self._patient(pull, f"queue {key}")
+
+    async def _message_at(self, asked: tuple[QueueKey, int]) -> tuple[int, int] | None:
+        key, offset = asked
+        queue = MessageQueue(key.topic, key.broker, key.queue_id)
+        pull = partial(self._puller.pull, queue, offset, 1)
+        try:
+            reply = await self._patient(pull, f"queue {key}")
+            data, bounds = ReplyBuffer().join([reply.body])
+            records = Records(data, 0, *find_records(data, bounds))
+        except (ClusterUnreachable, CorruptRecord) as error:
+            log.warning("the message before offset %d is not known: %s", offset + 1, error)
+            return None
+        if not len(records) or records.field("queue_offset", np.int64)[0] != offset:
+            return None
+        names = ("position", "store_timestamp")
+        position, stamp = (int(records.field(name, np.int64)[0]) for name in names)
+        return position, stamp
 
     async def _patient(
         self, ask: Callable[[], Awaitable[T]], what: str, let: type[Exception] | tuple[()] = ()

@@ -36,7 +36,7 @@ class Feed(Protocol):
     def changed(self, offsets: Offsets, marks: Marks) -> Offsets:
         """Queues of the last look that were made anew since their offsets were marked.
 
-        The value is where to go on in each. Of a cluster nobody can tell.
+        The value is where to go on in each.
         """
         ...
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from aerobee.spark.errors import ClusterUnreachable
 from aerobee.spark.layout import Ints
+from aerobee.spark.lost.network_marks import NetworkMarks
 from aerobee.spark.network import Network
 from aerobee.spark.network_address import NetworkAddress
 from aerobee.spark.network_plan import share_out
@@ -44,6 +45,7 @@ class NetworkFeed:
         self._asked_s = self._looked_s = float("-inf")
         self._silent_s: float | None = None  # since when somebody does not answer
         self._idle = False
+        self._marked = NetworkMarks(self._network.messages_at)
         self._peeked: dict[QueueKey, tuple[int, Ints]] = {}  # sizes from an offset on, of this look
         self._usual: Counts = {}  # the mean of the sizes that were seen last
 
@@ -82,12 +84,12 @@ class NetworkFeed:
         return Missing(away=frozenset(key for key in wanted if key not in self._bounds))
 
     def changed(self, offsets: Offsets, marks: Marks) -> Offsets:
-        """None: brokers do not tell which message an offset was."""
-        return {}
+        """Queues that were made anew since they were marked, and where to go on in each."""
+        return self._marked.changed(self._bounds, offsets, marks)
 
     def marks(self, offsets: Offsets, known: Marks) -> Marks:
-        """None; see `changed`."""
-        return {}
+        """The marks of offsets; `known` are kept of queues that are away."""
+        return self._marked.marks(self._bounds, offsets, known)
 
     def offsets_at(self, keys: Iterable[QueueKey], timestamp_ms: int) -> Offsets:
         """The first offset of each queue with a store timestamp of `timestamp_ms` or later."""

@@ -47,8 +47,8 @@ UNLIMITED = (1 << 63) - 1  # told as a limit, so that "all available" means Trig
 class QueueStreamReader(FromDriver, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Plans micro-batches by the offsets of queues, reads and decodes in the tasks.
 
-    Offsets are `{"topic": {"broker:queue": next}}`: the next message to read of each queue; of
-    stores they hold marks of the messages before, too (`lost.marks`).
+    Offsets are `{"topic": {"broker:queue": next}}`: the next message to read of each queue; they
+    hold marks of the messages before, too (`lost.marks`).
     """
 
     def __init__(self, options: Options, schema: StructType) -> None:

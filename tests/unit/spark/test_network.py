@@ -6,13 +6,18 @@ import asyncio
 from collections.abc import Iterator
 
 import pytest
+from support.fake_spark import Checkpoint, run
 
 from aerobee.client import Message, Producer
 from aerobee.client.cluster import Cluster
-from aerobee.spark.errors import ClusterUnreachable, OptionError
+from aerobee.remoting.codes import RequestCode, ResponseCode
+from aerobee.remoting.command import Command
+from aerobee.remoting.net.client import ConnectionPool
+from aerobee.spark.errors import ClusterUnreachable, DataLost, OptionError
 from aerobee.spark.network import Network
 from aerobee.spark.network_address import NetworkAddress
 from aerobee.spark.offsets import QueueKey, QueueRange
+from aerobee.spark.source import RocketMQSource
 from aerobee.spark.topics import TopicChoice
 from aerobee.testing import ClusterThread
 
@@ -86,6 +91,55 @@ def test_sizes_of_the_next_records(network: Network) -> None:
         assert 91 + len("orders") < sizes[0] < 300
         assert len(network.record_sizes(each.key, 0)) == each.end
         assert len(network.record_sizes(each.key, each.end)) == 0
+
+
+def test_messages_at_offsets(network: Network) -> None:
+    """Where the broker's log has them, and since when; none where there is no message."""
+    bounds = network.bounds(TopicChoice(names=frozenset({"orders"})))
+    first = network.messages_at({key: 0 for key in bounds})
+    last = network.messages_at({key: each.end - 1 for key, each in bounds.items()})
+    assert first.keys() == last.keys() == bounds.keys()
+    for key, each in bounds.items():
+        assert (first[key] < last[key]) == (each.end > 1)
+        assert last[key][1] > 1_700_000_000_000
+    assert network.messages_at({key: each.end for key, each in bounds.items()}) == {}
+
+
+def test_topic_made_anew_is_told_to_a_stream() -> None:
+    """Deleted and made again at real brokers, and grown past what the query has read."""
+    with ClusterThread() as cluster:
+        namesrv = cluster.namesrv_addr
+
+        async def send(bodies: range) -> None:
+            async with Cluster(namesrv) as admin, Producer(namesrv=namesrv) as producer:
+                await admin.create_topic("orders", queues=1)
+                for body in bodies:
+                    await producer.send(Message("orders", b"%d" % body))
+
+        def query(checkpoint: Checkpoint, **options: str) -> None:
+            usual = {"namesrv": namesrv, "subscribe": "orders", "startingOffsets": "earliest"}
+            source = RocketMQSource({**usual, "columns": "topic, queue_id, body", **options})
+            run(source.streamReader(source.schema()), checkpoint)
+
+        asyncio.run(send(range(5)))
+        checkpoint = Checkpoint()
+        query(checkpoint)
+        delete = Command(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": "orders"})
+        (address,) = cluster.broker_addrs
+
+        async def delete_topic() -> int:
+            pool = ConnectionPool()
+            try:
+                return (await pool.call(address, delete, 5.0)).code
+            finally:
+                await pool.close()
+
+        assert asyncio.run(delete_topic()) == ResponseCode.SUCCESS
+        asyncio.run(send(range(5, 14)))
+        with pytest.raises(DataLost, match=r"queue orders .*, read up to offset 5, is another"):
+            query(checkpoint)
+        query(checkpoint, failOnDataLoss="false")
+        assert [int(row["body"]) for row in checkpoint.rows()] == list(range(14))
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,8 @@ class FakeCluster:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.ends: Offsets = {A: 3, B: 5}
-        self.silent = False
+        self.silent = self.mute = False
+        self.life = 1  # of the topic
         self.asked: list[str] = []
         self.now_s = 100.0
         self.closed = False
@@ -66,6 +67,18 @@ class FakeCluster:
         """Two messages, longer from one to the next."""
         self._ask("sizes")
         return np.array([100 + 10 * start, 110 + 10 * start])
+
+    def messages_at(self, offsets: Offsets) -> dict[QueueKey, tuple[int, int]]:
+        """A hundred bytes and a millisecond for each message, of the queue's life."""
+        if offsets:
+            self.asked.append(f"messages of {len(offsets)}")
+        if self.mute:
+            return {}
+        return {
+            key: (1000 * self.life + 100 * at, 5000 * self.life + at)
+            for key, at in offsets.items()
+            if at < self.ends[key]
+        }
 
     def close(self) -> None:
         """Remember it."""
@@ -174,6 +187,53 @@ def test_offsets_that_went_back_are_looked_at_in_full(cluster: FakeCluster) -> N
     cluster.ends[B] = 1
     assert feed.look()[B] == QueueRange(B, 0, 1)
     assert cluster.asked == ["bounds", "latest", "bounds"]
+
+
+@pytest.mark.parametrize("ends", [{A: 2, B: 4}, {A: 3, B: 5}, {A: 9, B: 9}])
+def test_topic_made_anew_is_told(cluster: FakeCluster, ends: Offsets) -> None:
+    """However far it has grown: another message stands before the offset, or a later one."""
+    feed = feed_of()
+    read = {key: there.end for key, there in feed.look().items()}
+    marks = feed.marks(read, {})
+    assert marks == {A: "1200@5002", B: "1400@5004"}
+    assert feed.changed(read, marks) == {}
+    cluster.life, cluster.ends = 2, dict(ends)
+    cluster.now_s += ROUTES_S
+    feed.look()
+    again = feed_of()  # as after a restart
+    again.look()
+    assert again.changed(read, marks) == {A: 0, B: 0}
+    assert again.marks({A: 0, B: 0}, {}) == {}
+    if ends[A] != 3:  # one that ends where it did is told as soon as it has news
+        assert feed.changed(read, marks) == {A: 0, B: 0}
+
+
+def test_what_is_asked_for_marks(cluster: FakeCluster) -> None:
+    """A message of each queue with news, nothing where there is none; silence changes no mark."""
+    feed = feed_of()
+    read = {key: there.end for key, there in feed.look().items()}
+    marks = feed.marks(read, {})
+    assert feed.changed(read, marks) == {} and feed.marks(read, marks) == marks
+    assert cluster.asked == ["bounds", "messages of 2"]
+    cluster.ends[A] += 4
+    feed.look()
+    assert feed.changed(read, marks) == {} and feed.marks(read, marks) == marks
+    assert cluster.asked[2:] == ["latest", "messages of 1"]
+    cluster.mute = True
+    again = feed_of()
+    again.look()
+    assert again.changed(read, marks) == {} and again.marks(read, marks) == marks
+    assert again.marks({A: 7, B: 5}, marks) == {B: marks[B]}
+
+
+def test_queue_that_lost_its_end_goes_on_there(cluster: FakeCluster) -> None:
+    """Its last message is older than the mark: the queue is the one that it was."""
+    feed = feed_of()
+    read = {key: there.end for key, there in feed.look().items()}
+    marks = feed.marks(read, {})
+    cluster.ends = {A: 2, B: 5}
+    feed.look()
+    assert feed.changed(read, marks) == {}
 
 
 def test_start_is_checked_and_found_by_time(cluster: FakeCluster) -> None:
