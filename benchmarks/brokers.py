@@ -120,7 +120,8 @@ class BrokerTarget(Target):
         assert self.syncs is not None
         self.placing = Placing(cpus, self.syncs.environment())
         settings = common_settings(sync_flush=sync_flush)
-        self.cluster = self.make_cluster({**settings, "waitTimeMillsInSendQueue": str(wait_ms)})
+        settings |= {"waitTimeMillsInSendQueue": str(wait_ms), "brokerFastFailureEnable": "true"}
+        self.cluster = self.make_cluster(settings)
 
     @abstractmethod
     def make_cluster(self, settings: Mapping[str, str]) -> Cluster:

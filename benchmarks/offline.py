@@ -86,6 +86,7 @@ async def offline_connection(
         "prepared_bytes": log_bytes,
         "compiled_fast_path": compiled,
         "enable_property_filter": True,
+        "broker_fast_failure_enable": False,  # the loop stands still between two reads
     }
     broker = Broker(BrokerSettings(**values))
     await broker.start()

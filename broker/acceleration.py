@@ -13,11 +13,12 @@ from aerobee.storage.reading import Gather
 
 try:
     from aerobee.broker.compiled.plain_sends import PlainSends
+    from aerobee.broker.compiled.plain_sends import refuse_run as _refuse_run
     from aerobee.broker.compiled.record_runs import copied as _copied
     from aerobee.broker.compiled.record_runs import gather as _gather
     from aerobee.broker.compiled.record_runs import resident as _resident
 except ImportError:  # no compiler where this was installed, or another Python
-    PlainSends = _copied = _gather = _resident = None  # type: ignore[assignment,misc]
+    PlainSends = _refuse_run = _copied = _gather = _resident = None  # type: ignore[assignment,misc]
 
 if TYPE_CHECKING:
     from aerobee.broker.context import Context
@@ -60,6 +61,10 @@ def serve_run(context: "Context", suffix: bytes) -> ServeRun | None:
         min(context.settings.max_message_size, context.store.settings.message_bytes_max),
     )
     return sends.serve
+
+
+refuse_run = _refuse_run
+"""The compiled way to refuse plain sends, None where there is none."""
 
 
 def gather(context: "Context") -> Gather | None:

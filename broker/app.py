@@ -165,6 +165,7 @@ class Broker:
         if self._http is not None:
             await self._http.stop()
         await self._tasks.close()
+        self._lateness.rest()
         self.context.delays.stop()
         self.context.cold_reads.close()
         await self.context.registration.stop()
@@ -318,7 +319,7 @@ class Broker:
         """Make what connections need, from the context."""
         settings, store, context = self.settings, self.store, self.context
         self._pulls = Pulls(context)
-        self._lateness = context.tick.lateness = Lateness(self.live, loop.time)
+        self._lateness = context.tick.lateness = Lateness(self.live, loop.call_soon)
         self._traffic = Traffic(
             lateness=self._lateness,
             limits=settings.net_limits,

@@ -2,6 +2,7 @@
 
 import asyncio
 import struct
+from math import inf
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
@@ -71,12 +72,12 @@ class BrokerConnection(Connection):
         acks: list[bytes] = []
         replies: Frames = []
         self.reply_bytes = 0
-        if (remark := self.traffic.lateness.remark()) is not None:
-            data = self._refuse_sends(data, remark, replies)
-        if len(data) >= FULL_READ_BYTES:
-            self._look_at_unread(len(data))
-        elif self.unread is not None and self.unread.is_over(began_s):
-            self.unread = None
+        given = len(data)
+        if began_s > self.traffic.lateness.in_time_until_s:
+            waited_s = self.traffic.lateness.waited_s(began_s)
+            data = self._refuse_sends(data, given, waited_s, began_s, replies)
+        elif given >= FULL_READ_BYTES or self.unread is not None:
+            data = self._look_at_unread(data, began_s, replies)
         try:
             at = self._serve(data, acks, replies)
             if at < len(data) and not self.closed:
@@ -90,7 +91,8 @@ class BrokerConnection(Connection):
             self.traffic.tick.acknowledge(self, acks)
         if replies:
             self.traffic.tick.answer(self, replies)
-        self.traffic.lateness.serving_s += monotonic() - began_s
+        if self.unread is not None:
+            self.unread.served += given - self.partial.held_bytes - len(self.backlog)
 
     def _serve(self, data: bytes, acks: list[bytes], replies: Frames) -> int:
         """Serve frame after frame; return where the first one starts that is not complete."""
@@ -150,25 +152,42 @@ class BrokerConnection(Connection):
             self.put_off(data[at:])
         return end_of_data
 
-    def _refuse_sends(self, data: bytes, remark: str, replies: Frames) -> bytes:
-        """Answer the sends of a read that waited for too long; return the others."""
-        lateness, frame_bytes_max = self.traffic.lateness, self.limits.frame_bytes_max
-        waited_ms = lateness.waited_ms()
-        data, refusals, count = without_sends(data, frame_bytes_max, remark, waited_ms)
-        if count:
-            lateness.refused += count
-            replies += refusals
-        return data
+    def _refuse_sends(
+        self, data: bytes, late_bytes: int, waited_s: float, now_s: float, replies: Frames
+    ) -> bytes:
+        """Answer the sends at the start of a read that waited for too long; return the others."""
+        lateness = self.traffic.lateness
+        remark = lateness.remark(waited_s, now_s)
+        left, refusals, count = without_sends(
+            data, late_bytes, self.limits.frame_bytes_max, remark, waited_s * 1000
+        )
+        lateness.refused += count
+        replies += refusals
+        if self.unread is not None:
+            self.unread.refused += len(data) - len(left)
+        return left
 
-    def _look_at_unread(self, count: int) -> None:
-        """See how long what is read has lain in the socket."""
-        if self.unread is None:
+    def _look_at_unread(self, data: bytes, now_s: float, replies: Frames) -> bytes:
+        """See how long what is read has lain in the socket; refuse the sends that did so too long.
+
+        Return the others.
+        """
+        unread, wait_s = self.unread, self.traffic.lateness.wait_s
+        if wait_s == inf:
+            if unread is not None and unread.is_over(inf):
+                self.unread = None
+            return data
+        if unread is None:
             sock = self.transport.get_extra_info("socket")
             if sock is None or sock.fileno() < 0:
-                return
-            self.unread = watch(sock.fileno())
-        wait_ms = self.traffic.lateness.wait_ms
-        self.unread.full_read(count, monotonic(), wait_ms / 1000)
+                return data
+            unread = self.unread = watch(sock.fileno())
+        late_bytes = unread.late_bytes(len(data), now_s, wait_s)
+        if unread.is_over(now_s):
+            self.unread = None
+        if not late_bytes:
+            return data
+        return self._refuse_sends(data, late_bytes, wait_s, now_s, replies)
 
     def _fast(
         self,

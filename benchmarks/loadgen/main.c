@@ -44,6 +44,7 @@ int main(int count, char **words) {
     Options options = parse_options(count, words);
     pin_to_cpu(options.cpu);
     if (options.workload == FLOOR) run_floor(&options);
+    if (options.workload == OVERLOAD) run_open_loop(&options);
     Result *result = calloc(1, sizeof *result);
     if (!result) die("out of memory");
     uint64_t outstanding = (uint64_t)options.connections * (uint64_t)options.outstanding;

@@ -11,12 +11,14 @@ static const char *const USAGE =
     "loadgen WORKLOAD --port PORT [--connections N] [--outstanding N] [--topic NAME] [--topics N]\n"
     "  [--queues N] [--body BYTES] [--batch N] [--tags-first] [--warmup S] [--seconds S]\n"
     "  [--requests N] [--settle S] [--cpu N] [--marks]\n"
-    "WORKLOAD: send, batch, pull, wake, xadd (Redis), or floor: a server that only pretends\n";
+    "  [--multiples N,N,...]\n"
+    "WORKLOAD: send, batch, pull, wake, xadd (Redis), floor: a server that only pretends,\n"
+    "  or overload: multiples of the best rate by the clock, and the best rate in between\n";
 
-static const char *const NAMES[] = {"send", "batch", "pull", "wake", "xadd", "floor"};
+static const char *const NAMES[] = {"send", "batch", "pull", "wake", "xadd", "floor", "overload"};
 
 static Workload workload_of(const char *name) {
-    for (int at = 0; at <= FLOOR; at++)
+    for (int at = 0; at <= OVERLOAD; at++)
         if (!strcmp(name, NAMES[at])) return (Workload)at;
     die("no workload %s\n%s", name, USAGE);
 }
@@ -43,6 +45,7 @@ Options parse_options(int count, char **words) {
                        .warmup_s = 1,
                        .seconds = 3,
                        .settle_s = 15,
+                       .multiples = "2",
                        .cpu = -1};
     enum {
         PORT = 1,
@@ -59,7 +62,8 @@ Options parse_options(int count, char **words) {
         REQS,
         SETTLE,
         CPU,
-        MARKS
+        MARKS,
+        MULTIPLES
     };
     static const struct option known[] = {
         {"port", 1, 0, PORT},   {"connections", 1, 0, CONNS}, {"outstanding", 1, 0, OUT},
@@ -67,6 +71,7 @@ Options parse_options(int count, char **words) {
         {"body", 1, 0, BODY},   {"batch", 1, 0, NUMBER},      {"tags-first", 0, 0, TAGS},
         {"warmup", 1, 0, WARM}, {"seconds", 1, 0, SECS},      {"requests", 1, 0, REQS},
         {"cpu", 1, 0, CPU},     {"marks", 0, 0, MARKS},       {"settle", 1, 0, SETTLE},
+        {"multiples", 1, 0, MULTIPLES},
         {0}};
     int found, at = 0;
     while ((found = getopt_long(count - 1, words + 1, "", known, &at)) != -1) {
@@ -87,6 +92,7 @@ Options parse_options(int count, char **words) {
             case SETTLE: options.settle_s = atof(optarg); break;
             case CPU: options.cpu = (int)whole(name, optarg, -1, 1023); break;
             case MARKS: options.marks = true; break;
+            case MULTIPLES: options.multiples = optarg; break;
             default: die("%s", USAGE);
         }
     }

@@ -4,7 +4,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-typedef enum { SEND, BATCH, PULL, WAKE, XADD, FLOOR } Workload;
+typedef enum { SEND, BATCH, PULL, WAKE, XADD, FLOOR, OVERLOAD } Workload;
 
 typedef struct {
     Workload workload;
@@ -22,6 +22,7 @@ typedef struct {
     double seconds;         // measured
     uint64_t requests_max;  // 0: until the time is over
     double settle_s;        // until the queues end behind the last message that was acknowledged
+    const char *multiples;  // of the best rate that an overload offers: "1,1.5,2"
     int cpu;                // negative: any
     bool marks;             // tell on stdout when measuring begins and ends, and wait for a line
 } Options;

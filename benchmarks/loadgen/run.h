@@ -33,6 +33,8 @@ void mark(const Options *options, const char *what);
 
 void run_closed_loop(const Options *options, Protocol *protocol, Result *result);
 void run_wake(const Options *options, Result *result);
+// Prints a line of JSON for each phase.
+void run_open_loop(const Options *options) __attribute__((noreturn));
 void run_floor(const Options *options) __attribute__((noreturn));
 
 Protocol remoting_protocol(const Options *options, Ledger *ledger);

@@ -26,3 +26,8 @@ class PlainSends:
         acks: list[bytes],
     ) -> tuple[int, int]:
         """Serve frames from `at` on; return where the first is that is not served, and how many."""
+
+def refuse_run(
+    data: bytes, at: int, end: int, before: bytes, after: bytes
+) -> tuple[int, bytes, int]:
+    """Answer the plain sends that stand at `at`, each by `before`, its opaque and `after`."""

@@ -351,3 +351,46 @@ cdef class PlainSends:
         self.records.drop()
         self.acks.drop()
         return 0
+
+
+def refuse_run(
+    bytes data not None, Py_ssize_t at, Py_ssize_t end, bytes before not None, bytes after not None
+):
+    """Answer the plain sends that stand at `at`, each by `before`, its opaque and `after`.
+
+    Stops at the first frame that is none, or does not end within `end`. Returns where that is, the
+    answers as frames, and how many they are.
+    """
+    cdef Bytes begin = <Bytes>PyBytes_AS_STRING(data), frame
+    cdef SendHeader header
+    cdef Py_ssize_t length, refused, frames = 0, next_at = at
+    cdef Py_ssize_t each = PyBytes_GET_SIZE(before) + PyBytes_GET_SIZE(after)
+    cdef uint32_t word
+    cdef unsigned char* to
+    cdef unsigned char* answer
+    cdef Block answers = Block()
+    if not 0 <= at <= end <= PyBytes_GET_SIZE(data):
+        raise ValueError("outside of what was read")
+    while end - next_at >= WORDS_BYTES and word_at(begin + next_at) <= end - next_at - LENGTH_BYTES:
+        next_at += LENGTH_BYTES + word_at(begin + next_at)
+        frames += 1
+    if not frames:
+        return at, b"", 0
+    each += WORDS_BYTES + NUMBER_BYTES_MAX
+    answers.has_room(0, frames * each)
+    for refused in range(frames):
+        frame = begin + at
+        length, word = word_at(frame), word_at(frame + LENGTH_BYTES)
+        if word >= HEADER_BYTES_MAX or length < LENGTH_BYTES + <Py_ssize_t>word:
+            frames = refused
+            break
+        if not read_header(&header, frame + WORDS_BYTES, frame + WORDS_BYTES + word):
+            frames = refused
+            break
+        answer = answers.end()
+        to = put_text(answer + WORDS_BYTES, before)
+        to = put_text(put_decimal(to, header.opaque), after)
+        put32(put32(answer, to - answer - LENGTH_BYTES), to - answer - WORDS_BYTES)
+        answers.size += to - answer
+        at += LENGTH_BYTES + length
+    return at, answers.take(), frames

@@ -1,14 +1,14 @@
 """How late the loop comes to what clients have sent."""
 
 from collections.abc import Callable
+from math import inf
+from time import monotonic
 from typing import Final
 
 from aerobee.broker.live import Live
 
-BEAT_S: Final = 0.1
-FIRST_READS_S: Final = (
-    0.02  # after a beat that came late: what is read then may have waited as long
-)
+BEAT_S: Final = 0.05
+LATE_S: Final = 0.01  # a beat that is later says something of what is read after it
 
 TIMED_OUT: Final = (
     "[TIMEOUT_CLEAN_QUEUE]broker busy, start flow control for a while, "
@@ -21,64 +21,74 @@ DISK_BUSY: Final = (
 
 
 class Lateness:
-    """Tells of each read how long its bytes may have waited, from a beat every BEAT_S seconds.
+    """Tells how long what is read may have waited for the loop, from a beat every BEAT_S seconds.
 
-    The loop was away for as long as a beat is late, and bytes that are read before the next beat is
-    due, or right after a late one, may have come when it left: that is an upper bound. Time in
-    which requests were served does not count: under load that lasts, to refuse would cost as much
-    as to serve, and nobody would be served. `clock_s` is the loop's time; a read costs one call of
-    it, whatever it brings.
+    Whatever kept the loop, requests too: a beat is late for as long, and what is read in the turn
+    after it may have come when the last turn began. Wrong by BEAT_S at most. A read that is in time
+    costs one comparison, `in_time_until_s`; times are those of `clock_s`.
     """
 
-    def __init__(self, live: Live, clock_s: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        live: Live,
+        soon: Callable[[Callable[[], None]], object],
+        clock_s: Callable[[], float] = monotonic,
+    ) -> None:
         self._live = live
+        self._soon = soon  # calls at the end of the turn that begins
         self._clock_s = clock_s
         self._beat_s: float | None = None  # before the first one nothing is late
-        self._late_s = 0.0  # how late the last beat was
+        self._late_s = 0.0  # how late the last beat was, while its turn lasts
         self._writing_s = 0.0  # how long the last slow write to the log took
         self._written_s = 0.0  # ... and when it had ended
-        self.serving_s = 0.0  # since the last beat; whoever serves requests adds to it
+        self.in_time_until_s = inf  # what is read after that has waited for too long
         self.refused = 0
 
     @property
-    def wait_ms(self) -> int:
-        """How long a request may wait (waitTimeMillsInSendQueue)."""
-        return self._live.current.wait_time_mills_in_send_queue
+    def wait_s(self) -> float:
+        """How long a request may wait (waitTimeMillsInSendQueue); inf where none is refused."""
+        settings = self._live.current
+        if not settings.broker_fast_failure_enable:
+            return inf
+        return settings.wait_time_mills_in_send_queue / 1000
 
     def beat(self) -> None:
         """Note that the loop has come round; to be called every BEAT_S seconds."""
-        now = self._clock_s()
+        now_s = self._clock_s()
+        late_s = 0.0 if self._beat_s is None else now_s - self._beat_s - BEAT_S
+        self._beat_s = now_s
+        self._late_s = late_s if late_s > LATE_S else 0.0
+        if self._late_s:
+            self.in_time_until_s = now_s + self.wait_s - late_s
+            self._soon(self._turned)
+        else:
+            self.in_time_until_s = now_s + BEAT_S + self.wait_s
+
+    def rest(self) -> None:
+        """Note that no beat comes any more: nothing is late until the next one."""
+        self._beat_s, self._late_s, self.in_time_until_s = None, 0.0, inf
+
+    def _turned(self) -> None:
+        """Note that what is read from now on has come after the last beat."""
         if self._beat_s is not None:
-            self._late_s = max(0.0, now - self._beat_s - BEAT_S - self.serving_s)
-        self.serving_s = 0.0
-        self._beat_s = now
+            self._late_s = 0.0
+            self.in_time_until_s = self._beat_s + BEAT_S + self.wait_s
 
     def wrote(self, seconds: float) -> None:
         """Note how long a write to the log has taken."""
         self._writing_s, self._written_s = seconds, self._clock_s()
 
-    def waited_ms(self) -> float:
-        """Return how long what is read now may have waited, in ms."""
+    def waited_s(self, now_s: float) -> float:
+        """Return how long what is read now may have waited for the loop."""
         if self._beat_s is None:
             return 0.0
-        away_s = self._clock_s() - self._beat_s
-        if away_s <= FIRST_READS_S:
-            return self._late_s * 1000
-        return (away_s - BEAT_S - self.serving_s) * 1000
+        return max(0.0, now_s - self._beat_s + (self._late_s or -BEAT_S))
 
-    def remark(self) -> str | None:
-        """Return why sends that are read now are refused, None where they are taken.
+    def remark(self, waited_s: float, now_s: float) -> str:
+        """Return why sends that waited so long are refused.
 
-        It has places for the time in ms and the number of those that are refused with it.
+        It has places for the time in ms and the number of requests that waited with it.
         """
-        settings = self._live.current
-        waited_ms = self.waited_ms()
-        if waited_ms <= settings.wait_time_mills_in_send_queue:
-            return None
-        if not settings.broker_fast_failure_enable:
-            return None
-        writing_ms = self._writing_s * 1000
-        recent = self._clock_s() - self._written_s <= BEAT_S + FIRST_READS_S
-        if recent and writing_ms > settings.os_page_cache_busy_time_out_mills:
-            return DISK_BUSY
-        return TIMED_OUT
+        busy_s = self._live.current.os_page_cache_busy_time_out_mills / 1000
+        meanwhile = self._written_s >= now_s - waited_s - BEAT_S
+        return DISK_BUSY if meanwhile and self._writing_s > busy_s else TIMED_OUT

@@ -1,17 +1,20 @@
-"""How many bytes may lie in a socket before they are read."""
+"""How many bytes may lie in a socket before they are read, and how long those that are read did."""
 
 import fcntl
 import socket
 import struct
 import termios
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from math import inf
 from typing import Final
 
 FULL_READ_BYTES: Final = 64 * 1024  # a read that brings so much may have left some
 QUEUE_BYTES_MIN: Final = 256 * 1024  # with room for one packet alone, TCP waits after each
 QUEUE_BYTES_MAX: Final = 4 << 20  # a queue that may be longer is the system's affair again
 LOOK_INTERVAL_S: Final = 0.02
+PAUSE_S: Final = 0.2  # between two looks: the broker was stopped, or had other work
 OVER_S: Final = 1.0  # without a full read, after which the load is over
 
 SO_BUF_LOCK: Final = 72  # Linux 5.14: who decides about the queue's length, we or the system
@@ -21,57 +24,71 @@ _LOCK_RECEIVE: Final = 2
 class Unread:
     """The queue in one connection's socket, looked at while reads are full.
 
-    What is read in LOOK_INTERVAL_S says how long the queue will take. Where that is more than half
-    of what requests may wait, twice in a row, the queue is made as short as is served in that time,
-    and the peer's own grows instead: a producer that cannot send goes elsewhere, and what has
-    arrived is served at the best rate there is. To refuse it would cost as much as to store it. One
-    look alone says nothing: the broker may have been stopped. When the load is over, `resize(0)`
-    lets the system decide again, or a peer that is far away would be slow for good.
+    A look says how many bytes have come so far; what came between two looks has waited since the
+    first of them at most. So each read knows how much of it has waited for too long.
+
+    What is served between two looks says how long the queue will take. Where that is more than a
+    quarter of what requests may wait, the queue is made as short as is served in that time, and the
+    peer's own grows instead: what has arrived is then served in time, at the best rate there is. A
+    look after a pause of the broker says nothing. When the load is over, `resize(0)` lets the
+    system decide again, or a peer that is far away would be slow for good.
     """
 
     def __init__(self, unread_bytes: Callable[[], int], resize: Callable[[int], None]) -> None:
         self._unread_bytes = unread_bytes
         self._resize = resize
-        self._read = 0  # since the last look
-        self._looked_s: float | None = None
+        self._looks: deque[tuple[float, int]] = deque()  # when, and how much had come till then
+        self._late = 0  # what had come for so long that it is late
+        self._looked_s = -inf
+        self._served_then = 0  # at the last look, without what was refused
         self._full_s = 0.0  # when a read was full
-        self._long = False  # the last look found too much
+        self._drained = False  # nothing was left after the last read
+        self.served = 0  # bytes, requests that were refused too
+        self.refused = 0  # ... and these alone
         self.size = 0  # what the queue was made, 0: the system decides
 
-    def full_read(self, count: int, now_s: float, wait_s: float) -> None:
-        """Note a read of `count` bytes that may have left some; requests may wait for `wait_s`."""
-        self._full_s = now_s
-        self._read += count
-        looked_s = self._looked_s
-        if looked_s is None:
-            self._looked_s, self._read = now_s, 0
-            return
-        passed_s = now_s - looked_s
-        if passed_s < LOOK_INTERVAL_S:
-            return
-        may_be = int(self._read / passed_s * wait_s / 2)
-        self._looked_s, self._read = now_s, 0
-        self._adjust(self._unread_bytes(), may_be)
+    def late_bytes(self, count: int, now_s: float, wait_s: float) -> int:
+        """Note that `count` bytes are about to be served; return how many of them are late.
+
+        These are the first ones; late is what may have waited for more than `wait_s`.
+        """
+        if count >= FULL_READ_BYTES:
+            self._full_s = now_s
+        looks, queued = self._looks, self._unread_bytes()
+        if self._drained:
+            looks.clear()  # what has come since is read as it comes
+        self._drained = not queued
+        if not looks or now_s - looks[-1][0] >= LOOK_INTERVAL_S:
+            self._adjust(queued, now_s, wait_s)
+            looks.append((now_s, self.served + count + queued))
+        while len(looks) > 1 and now_s - looks[0][0] > wait_s:
+            looks.popleft()
+            self._late = looks[0][1]
+        return min(count, max(0, self._late - self.served))
 
     def is_over(self, now_s: float) -> bool:
-        """Note a read that was not full; return whether there is nothing more to look at."""
-        if self.size and now_s - self._full_s < OVER_S:
-            self._looked_s = None
+        """Return whether there is nothing more to look at; if so the system decides again."""
+        if now_s - self._full_s < OVER_S:
             return False
         self._set(0)
         return True
 
-    def _adjust(self, queued: int, may_be: int) -> None:
-        before, self._long = self._long, queued > may_be
-        if self._long:
-            size = max(QUEUE_BYTES_MIN, may_be)
-            if before and (not self.size or size < self.size):
-                self._set(size)
-        elif self.size and queued < may_be // 4:
-            self._set(self.size * 2)
+    def _adjust(self, queued: int, now_s: float, wait_s: float) -> None:
+        """Choose a length, from what was served since the last look."""
+        served, passed_s = self.served - self.refused, now_s - self._looked_s
+        may_be = int((served - self._served_then) / passed_s * wait_s / 4)
+        self._looked_s, self._served_then = now_s, served
+        if PAUSE_S <= passed_s < inf:
+            return
+        if not self.size:
+            if queued:
+                self._set(QUEUE_BYTES_MIN)
+        elif queued > may_be:
+            self._set(max(QUEUE_BYTES_MIN, min(self.size, may_be)))
+        elif not queued and self.size < may_be:
+            self._set(min(self.size * 2, QUEUE_BYTES_MAX))
 
     def _set(self, size: int) -> None:
-        size = 0 if size > QUEUE_BYTES_MAX else size
         if size != self.size:
             self.size = size
             self._resize(size)

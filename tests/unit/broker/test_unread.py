@@ -1,0 +1,115 @@
+"""How long a socket's queue may be, and what of it is late."""
+
+import socket
+from contextlib import suppress
+from typing import Final
+
+import pytest
+
+from aerobee.broker.overload.unread import (
+    FULL_READ_BYTES,
+    QUEUE_BYTES_MIN,
+    SO_BUF_LOCK,
+    Unread,
+    watch,
+)
+
+LOAD_S: Final = 0.025
+
+
+def served(unread: Unread, now_s: float, count: int, served_bytes: int = 1 << 20) -> float:
+    """Serve 1 MiB each 25 ms, which is 40 MiB/s: 2 MiB in a quarter of 200 ms."""
+    for _ in range(count):
+        now_s += LOAD_S
+        assert unread.late_bytes(served_bytes, now_s, 0.2) == 0
+        unread.served += served_bytes
+    return now_s
+
+
+def test_a_sockets_queue_is_kept_as_short_as_it_is_served_in_time() -> None:
+    """From when a read leaves something behind; it grows where the broker would have to wait."""
+    queued, sizes = [0], list[int]()
+    unread = Unread(lambda: queued[0], sizes.append)
+    now_s = served(unread, 1.0, 3)
+    assert sizes == [], "what is read at once is no queue"
+    queued[0] = 1 << 18
+    now_s = served(unread, now_s, 3)
+    assert sizes == [QUEUE_BYTES_MIN]
+    queued[0] = 0
+    now_s = served(unread, now_s, 30)
+    assert sizes[-1] == 2 << 20, "no longer than is served in a quarter of the time"
+    queued[0] = 3 << 20
+    now_s = served(unread, now_s, 1)
+    assert round(sizes[-1] / 1e5) == 21
+    now_s = served(unread, now_s, 2, FULL_READ_BYTES)
+    assert sizes[-1] == QUEUE_BYTES_MIN, "a broker that has become slow"
+    assert not unread.is_over(now_s + 0.9), "a queue that was cut is followed"
+    assert unread.is_over(now_s + 1.1)
+    assert sizes[-1] == 0
+
+
+def test_late_is_what_had_come_so_long_ago() -> None:
+    """And not what came since, nor anything after the socket was found empty."""
+    queued = [3000]
+    unread = Unread(lambda: queued[0], lambda size: None)
+    assert unread.late_bytes(FULL_READ_BYTES, 1.0, 0.2) == 0
+    queued[0] += 500
+    assert unread.late_bytes(FULL_READ_BYTES, 1.1, 0.2) == 0
+    queued[0] += 500
+    assert unread.late_bytes(FULL_READ_BYTES, 1.19, 0.2) == 0
+    assert unread.late_bytes(FULL_READ_BYTES, 1.21, 0.2) == FULL_READ_BYTES
+    unread.served += FULL_READ_BYTES
+    queued[0] -= 2000
+    assert unread.late_bytes(2000, 1.22, 0.2) == 2000
+    unread.served += 2000
+    assert unread.late_bytes(2000, 1.22, 0.2) == 1500, "what had come when it was 1.1"
+    unread.served += 2000
+    queued[0] = 0
+    assert unread.late_bytes(100, 1.25, 0.2) == 0
+    unread.served += 100
+    queued[0] = 5000
+    assert unread.late_bytes(100, 9.0, 0.2) == 0, "it had been empty"
+
+
+def test_a_pause_of_the_broker_cuts_no_queue() -> None:
+    """What came meanwhile is long, and is read at once."""
+    queued, sizes = [0], list[int]()
+    unread = Unread(lambda: queued[0], sizes.append)
+    now_s = served(unread, 1.0, 3)
+    queued[0] = 4 << 20
+    unread.late_bytes(1 << 18, now_s + 10, 0.2)
+    unread.served += 1 << 18
+    queued[0] = 0
+    served(unread, now_s + 10, 5)
+    assert sizes == []
+
+
+def test_a_real_socket_is_cut_and_given_back_to_the_system() -> None:
+    """Or a peer that is far away would be as slow as its short queue, until it connects anew."""
+    with (
+        socket.create_server(("127.0.0.1", 0)) as server,
+        socket.create_connection(server.getsockname()) as peer,
+        server.accept()[0] as sock,
+    ):
+        sock.setblocking(False)
+        peer.setblocking(False)
+        queue = watch(sock.fileno())
+        for step in range(6):
+            with suppress(BlockingIOError):
+                while True:
+                    peer.send(bytes(1 << 16))
+            queue.late_bytes(1 << 16, 1 + step * 0.1, 0.2)
+        assert queue.size == QUEUE_BYTES_MIN
+        assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) == QUEUE_BYTES_MIN
+        assert sock.getsockopt(socket.SOL_SOCKET, SO_BUF_LOCK)
+        assert queue.is_over(9.0)
+        assert not sock.getsockopt(socket.SOL_SOCKET, SO_BUF_LOCK)
+        for _ in range(100_000):  # a peer that has much to send gets a longer queue again
+            with suppress(BlockingIOError):
+                peer.send(bytes(1 << 18))
+            with suppress(BlockingIOError):
+                sock.recv(1 << 18)
+            if sock.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) > QUEUE_BYTES_MIN:
+                break
+        else:
+            pytest.fail("the queue has stayed short")
