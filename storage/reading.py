@@ -188,12 +188,16 @@ class Reader:
         return None if data is None else int.from_bytes(data, "big", signed=True)
 
     def is_warm(self, position: int) -> bool:
-        """Whether the bytes from a position on, as far as most records go, are in memory."""
+        """Whether the record at a position, if there is one, is in memory."""
         file = self._log.file_at(position)
         if file is None or position >= file[2]:
             return True  # there is nothing to read
-        count = min(LOOK_BYTES, file[2] - position)
-        return self._warm.is_warm(file[0], position - file[1], count, position)
+        view, at, most = file[0], position - file[1], file[2] - position
+        if not self._warm.is_warm(view, at, min(LOOK_BYTES, most), position):
+            return False
+        head = self._copied(view, at, min(4, most)) or b""
+        size = min(int.from_bytes(head, "big"), most, self._settings.message_bytes_max + LOOK_BYTES)
+        return size <= LOOK_BYTES or self._warm.is_warm(view, at, size, position)
 
     def cold_wish(self, queue: ConsumeQueue, offset: int, *, record: bool) -> Wish | None:
         """Return what to fetch before an entry, or also its record, is looked at; None: nothing."""

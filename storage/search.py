@@ -79,7 +79,7 @@ class OpenPlaces:
         queue = self._find_queue(topic, queue_id)
         if queue is None or not queue.min_offset <= offset < queue.max_offset:
             return None
-        return queue.entry(offset)[:2]
+        return queue.place_of(offset)
 
 
 def record_bytes_at(places: Places, position: int) -> bytes | None:

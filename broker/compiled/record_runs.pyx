@@ -18,34 +18,65 @@ cdef extern from "<sys/mman.h>" nogil:
 
 cdef extern from *:
     """
-    #include <errno.h>
+    #include <setjmp.h>
+    #include <signal.h>
     #include <string.h>
     #include <sys/uio.h>
-    #include <unistd.h>
 
-    /* Copies pieces of this process's own memory one behind the other; returns how many bytes it
-       could. A page that the disk does not give ends the copy: touching it would be SIGBUS. */
-    static Py_ssize_t copy_parts(void *to, Py_ssize_t count, struct iovec *parts, int number) {
-        int at;
-    #ifdef __linux__
-        struct iovec whole = {to, (size_t)count};
-        ssize_t done = process_vm_readv(getpid(), &whole, 1, parts, (unsigned long)number, 0);
-        if (done >= 0)
-            return done;
-        if (errno != ENOSYS && errno != EPERM)
-            return 0;
-    #endif
-        for (at = 0; at < number; at++) {
-            memcpy(to, parts[at].iov_base, parts[at].iov_len);
-            to = (char *)to + parts[at].iov_len;
+    /* A page that the disk does not give is SIGBUS to who touches it, and the end of a process. So
+       who copies says where to go on then; what others touch ends the process as before. */
+    static __thread sigjmp_buf *volatile guard_of_thread;
+    static struct sigaction bus_before;
+
+    static void on_bus(int number, siginfo_t *info, void *context) {
+        sigjmp_buf *guard = guard_of_thread;
+        (void)context;
+        if (guard != NULL && info->si_code > 0) {
+            guard_of_thread = NULL;
+            siglongjmp(*guard, 1);
         }
-        return count;
+        sigaction(SIGBUS, &bus_before, NULL);  /* the touch is tried again, and ends it */
+        if (info->si_code <= 0)
+            raise(number);
+    }
+
+    static void watch_bus(void) {
+        static int watched = 0;
+        struct sigaction action;
+        if (watched)
+            return;
+        watched = 1;
+        memset(&action, 0, sizeof(action));
+        action.sa_sigaction = on_bus;
+        action.sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK;
+        sigemptyset(&action.sa_mask);
+        sigaction(SIGBUS, &action, &bus_before);
+    }
+
+    /* Copies pieces of mapped memory one behind the other; returns how many bytes of whole pieces
+       there were before one that the disk does not give. */
+    static Py_ssize_t copy_parts(void *to, struct iovec *parts, int number) {
+        sigjmp_buf here;
+        volatile Py_ssize_t done = 0;
+        volatile int at;
+        if (sigsetjmp(here, 0))
+            return done;
+        guard_of_thread = &here;
+        __asm__ volatile("" ::: "memory");
+        for (at = 0; at < number; at++) {
+            memcpy((char *)to + done, parts[at].iov_base, parts[at].iov_len);
+            __asm__ volatile("" ::: "memory");
+            done += (Py_ssize_t)parts[at].iov_len;
+        }
+        guard_of_thread = NULL;
+        return done;
     }
     """
     struct iovec:
         void* iov_base
         size_t iov_len
-    Py_ssize_t copy_parts(void*, Py_ssize_t, iovec*, int) nogil
+    void watch_bus() nogil
+    Py_ssize_t copy_parts(void*, iovec*, int) nogil
 
 cdef extern from "<unistd.h>" nogil:
     long sysconf(int)
@@ -57,9 +88,11 @@ cdef enum:
     PAGES = 64  # asked for at once
     ENTRY_BYTES = 20  # position, record size, tags code
     WANTED_MAX = 32  # tags codes that are compared one by one
-    PARTS_MAX = 64  # copied by the kernel at once
+    PARTS_MAX = 64  # copied at once
 
 include "packing.pxi"
+
+watch_bus()
 
 
 cdef struct Run:
@@ -164,7 +197,7 @@ cdef int64_t copy(Run* run, Bytes file, unsigned char* to) noexcept nogil:
     while True:
         if number == PARTS_MAX or entry == end or long_at(entry) >= run.hot:
             if number:
-                done = copy_parts(begin, to - begin, parts, number)
+                done = copy_parts(begin, parts, number)
                 if done < to - begin:
                     return begin - start + done
                 number = 0
@@ -293,7 +326,7 @@ def copied(memory not None, Py_ssize_t at, Py_ssize_t count):
             raise ValueError("outside of the memory")
         found = PyBytes_FromStringAndSize(NULL, count)
         part.iov_base, part.iov_len = <void*>(<Bytes>held.buf + at), count
-        if copy_parts(PyBytes_AS_STRING(found), count, &part, 1) < count:
+        if copy_parts(PyBytes_AS_STRING(found), &part, 1) < count:
             return None
         return found
     finally:

@@ -3,7 +3,7 @@
 Between the answer and the copy a page can leave memory. Then the copy waits for the disk; where the
 disk answers with an error, or the file has lost its end, the system sends a process that touches
 the page SIGBUS, which ends it. So copies are made by the kernel (process_vm_readv, of this process
-itself), which says so instead.
+itself), which says so instead; compiled code has a quicker way (broker/compiled/record_runs.pyx).
 """
 
 import ctypes

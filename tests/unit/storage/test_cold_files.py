@@ -210,3 +210,18 @@ def test_what_lies_between_records_is_bounded(tmp_path: Path) -> None:
     kept = sum(len(piece) for piece in fetched._pieces.values())
     assert kept <= wish.memory_bytes
     store.close()
+
+
+def test_a_long_record_is_warm_only_as_a_whole(tmp_path: Path) -> None:
+    """Who looks at it reads all of it: the rest would be waited for on the loop."""
+    store = opened(small(tmp_path, segment_bytes=1 << 20))
+    place = send(store, body=bytes(300_000))
+    short = send(store, body=bytes(30))
+    settle(store)
+    store.reader.use(lambda memory, at, count: min(count, 64 * 1024))
+    store.commit_log.flushed_position = store.commit_log.committed
+    assert not store.reader.is_warm(place)
+    assert store.reader.is_warm(short)
+    store.reader.use(everything_is)
+    assert store.reader.is_warm(place)
+    store.close()
