@@ -174,6 +174,7 @@ def test_a_killed_process_loses_nothing_that_was_committed(tmp_path: Path) -> No
             assert "written" in line, "the note of this boot is what recovery starts from"
         found: list[Any] = []
         store = opened(settings)
+        assert store.recovered.proof in ("written", "synced", "flushed")
         for queue_id in range(3):
             found += bodies(store, "orders", queue_id)
         numbers = sorted(int(body.split(b" ")[0]) for body in found)

@@ -4,18 +4,15 @@ Only the process that asks is told, once; the next one would take bytes for dura
 has never got. So a start believes no more than what no sync had under way.
 """
 
-import struct
 from pathlib import Path
 from typing import Final
 
 import pytest
 from support.caching_disk import CachingFiles, check_all_is_durable
-from support.logs import ForgetfulFiles, bodies, opened, send, settle, small
+from support.logs import bodies, opened, send, settle, small
 
 from aerobee.storage.damage.repairing import Repairer
-from aerobee.storage.doubt.syncs import SYNCS, SYNCS_AT, Syncs, Unheard
-from aerobee.storage.dump import dump
-from aerobee.storage.files import Files
+from aerobee.storage.doubt.syncs import SYNCS, SYNCS_AT
 from aerobee.storage.layout import DOUBT, PROGRESS, WRITTEN
 from aerobee.storage.marker import Marker
 from aerobee.storage.progress import read_progress
@@ -252,49 +249,3 @@ def test_a_repair_proves_what_the_disk_has(tmp_path: Path, fails: str, *, heard:
     store = opened(settings, files.power_off(tmp_path))
     assert len(bodies(store)) == 41 and not store.damage
     store.close()
-
-
-def test_words_are_kept_from_one_page_to_the_next(tmp_path: Path) -> None:
-    """A doubt ends while a sync of the log is under way: the fresh page says so, too."""
-    files = ForgetfulFiles()
-    marker = Marker(files, tmp_path)
-    marker.syncs.log_begins(100)
-    marker.open(300)
-    assert Marker(files, tmp_path).unheard() == Unheard(100, None)
-    marker.syncs.queues_begin(50)
-    assert Marker(files, tmp_path).unheard() == Unheard(100, 50)
-    marker.syncs.log_ended()
-    assert Marker(files, tmp_path).unheard() == Unheard(None, 50)
-    marker.open(400)
-    assert Marker(files, tmp_path).unheard() == Unheard(None, 50)
-    marker.syncs.queues_ended()
-    assert Marker(files, tmp_path).unheard() is None
-    marker.syncs.log_begins(400)
-    assert Marker(files, tmp_path).unheard() is None, "all that was written lies before"
-    marker.note(500)
-    assert Marker(files, tmp_path).unheard() == Unheard(400, None)
-
-
-def test_words_lie_where_earlier_versions_do_not_look(tmp_path: Path) -> None:
-    """Those read the first 112 bytes; and each word is one aligned store, which no kill tears."""
-    plain, told = Marker(Files(), tmp_path / "a"), Marker(Files(), tmp_path / "b")
-    for name, marker in (("a", plain), ("b", told)):
-        (tmp_path / name).mkdir()
-        marker.open(300)
-    told.syncs.log_begins(100)
-    told.syncs.queues_begin(50)
-    pages = [(tmp_path / name / WRITTEN).read_bytes() for name in "ab"]
-    assert pages[0][:48] == pages[1][:48] and pages[0][64:112] == pages[1][64:112]
-    assert pages[1][112:136] == b"SYNCSAID" + struct.pack(">qq", ~100, ~50)
-    assert SYNCS_AT % 8 == 0
-    assert list(dump(tmp_path / "b" / WRITTEN))[-2:] == [
-        "log on the disk to 100; what follows was under way, or may have been",
-        "queues on the disk to 50; what follows was under way, likewise",
-    ]
-
-
-def test_words_without_a_page_go_nowhere() -> None:
-    """Before the first page, and after the last, they are only remembered."""
-    first, second = Syncs(), Syncs()
-    first.log_begins(7)
-    assert second.pack() == Syncs().pack() != first.pack()
