@@ -14,6 +14,7 @@ from isal.isal_zlib import crc32
 from aerobee.remoting.record import BLANK, BLANK_MAGIC, MAGIC_V1, MAGIC_V2
 from aerobee.storage.consume_queue import ConsumeQueue
 from aerobee.storage.layout import ENTRY_BYTES
+from aerobee.storage.queue_entries import QueueEntries
 from aerobee.storage.segment import Segment
 from aerobee.storage.segments import Segments
 
@@ -55,7 +56,7 @@ class Columns(NamedTuple):
     end: "Ints"
 
 
-def read_entries(queue: ConsumeQueue, low: int, high: int) -> "npt.NDArray[np.void]":
+def read_entries(queue: QueueEntries, low: int, high: int) -> "npt.NDArray[np.void]":
     """Copy the entries `low` to `high` of a queue into one array."""
     pieces = []
     while low < high:

@@ -308,7 +308,11 @@ class ConsumeQueue(QueueEntries):
             position, size = self.place_of(self.min_offset)
             if size != BLANK_SIZE and position >= log_begin:
                 return
-        self.min_offset = low = self.first_from(log_begin)
+        if log_begin > 0:
+            low = self.first_from(log_begin)
+        else:  # nothing has ever been too old
+            low = self.after_blanks(self.min_offset, self.max_offset)
+        self.min_offset = low
         if not self._write:
             return
         for span in self.spans()[:-1]:

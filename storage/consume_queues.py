@@ -1,5 +1,6 @@
 """Every queue of the store by topic and number."""
 
+import json
 import logging
 from collections.abc import Collection, Iterator, Mapping
 from itertools import pairwise
@@ -12,12 +13,13 @@ from aerobee.storage.damage.patches import make_blank
 from aerobee.storage.deleted import Deleted
 from aerobee.storage.errors import StoreError
 from aerobee.storage.files import Files
-from aerobee.storage.layout import CONSUME_QUEUE, file_name, queue_paths
+from aerobee.storage.layout import CONSUME_QUEUE, TOPICS, file_name, queue_paths
 from aerobee.storage.map_pool import MapPool
 from aerobee.storage.settings import StoreSettings
 
 log = logging.getLogger(__name__)
 
+TABLE_BYTES_MAX: Final = 256 << 20
 GAP_FILES_MAX: Final = 100  # that are missing in a row; more are no loss but a wrong name
 
 
@@ -33,6 +35,7 @@ class ConsumeQueues:
         self.table: dict[tuple[str, int], ConsumeQueue] = {}
         self._changes: list[ConsumeQueue] = []
         self._pool = MapPool(lambda: files.queue_maps_max)
+        self._listed: frozenset[str] | None = None
         self.cut: list[ConsumeQueue] = []  # by recovery; the disk may not know of it yet
         self.damaged: list[ConsumeQueue] = []  # with files that were lost or of another size
 
@@ -137,6 +140,20 @@ class ConsumeQueues:
         for topic, queue_id in sorted(self.table):
             topics.setdefault(topic, []).append(queue_id)
         return topics
+
+    def listed_topics(self) -> Collection[str]:
+        """Return the topics that the broker's own table lists; none where it cannot be read.
+
+        A topic that was deleted is not there (TopicConfigManager).
+        """
+        if self._listed is None:
+            data = self._files.read_all(self._settings.root / TOPICS, TABLE_BYTES_MAX) or b"{}"
+            try:
+                table = json.loads(data)
+                self._listed = frozenset(table.get("topicConfigTable", ()))
+            except (ValueError, AttributeError, TypeError):
+                self._listed = frozenset()
+        return self._listed
 
     def of_topics(self, topics: Collection[str]) -> list[ConsumeQueue]:
         """Return the queues of some topics."""

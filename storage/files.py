@@ -26,6 +26,7 @@ ZERO_STEP_BYTES: Final = 64 * 1024
 FALLOC_FL_KEEP_SIZE: Final = 1
 FALLOC_FL_PUNCH_HOLE: Final = 2
 AT_FDCWD: Final = -100
+RENAME_EXCHANGE: Final = 2
 STATX_MNT_ID: Final = 0x1000  # since Linux 5.8
 STATX_MNT_ID_UNIQUE: Final = 0x4000  # since 6.8
 BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
@@ -173,6 +174,10 @@ class Files:
         """Put `source` in the place of `target` in one step."""
         source.replace(target)
 
+    def exchange(self, one: Path, other: Path) -> bool:
+        """Let two files have each other's name in one step; False where that is not supported."""
+        return exchange_names(one, other)
+
     def remove(self, path: Path) -> None:
         """Remove a file; that it is gone already is fine."""
         path.unlink(missing_ok=True)
@@ -249,6 +254,17 @@ def punch_hole(fd: int, at: int, count: int) -> bool:
         return False
     mode = ctypes.c_int(FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE)
     result: int = call(ctypes.c_int(fd), mode, ctypes.c_int64(at), ctypes.c_int64(count))
+    return result == 0
+
+
+def exchange_names(one: Path, other: Path) -> bool:
+    """Exchange two names (renameat2); False where the system or the file system cannot."""
+    call = getattr(ctypes.CDLL(None), "renameat2", None)
+    if call is None:
+        return False
+    names = [ctypes.c_char_p(os.fsencode(path)) for path in (one, other)]
+    here = ctypes.c_int(AT_FDCWD)
+    result: int = call(here, names[0], here, names[1], ctypes.c_uint(RENAME_EXCHANGE))
     return result == 0
 
 

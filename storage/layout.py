@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 COMMIT_LOG: Final = "commitlog"
 CONSUME_QUEUE: Final = "consumequeue"
 CONFIG: Final = "config"
+TOPICS: Final = "config/topics.json"  # the broker's table; a topic that was deleted is not there
 CHECKPOINT: Final = "checkpoint"  # RocketMQ's times
 PROGRESS: Final = "aerobee.progress"  # ours: a position proven flushed and dispatched
 WRITTEN: Final = "aerobee.written"  # ours: a position proven written in this boot

@@ -19,8 +19,8 @@ FIRST_ENTRIES: Final = 1000  # of a queue, looked at to learn where its life beg
 class Lives:
     """Where the present life of each topic begins in the log, as its queues tell.
 
-    What cannot be told: whether a topic without any queue was deleted or lost its folder. A store
-    without the folder of all queues has lost them.
+    A topic without any queue was deleted, unless the broker's table lists it: then it has lost its
+    folder. A store without the folder of all queues has lost them.
     """
 
     def __init__(self, segments: Segments, queues: ConsumeQueues) -> None:
@@ -43,7 +43,9 @@ class Lives:
             if not self._queues.root.is_dir():
                 return False
             self._topics = self._begins()
-        return topic not in self._topics or position < self._topics[topic]
+        if topic not in self._topics:
+            return topic not in self._queues.listed_topics()
+        return position < self._topics[topic]
 
     def first(self, queue: ConsumeQueue) -> tuple[int, int] | None:
         """Return offset and position of the first entry that has its record, as it was found.

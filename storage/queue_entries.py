@@ -6,7 +6,7 @@ import struct
 from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from aerobee.storage.cold.residency import copied_bytes
 from aerobee.storage.cold.wish import QueuePlace
@@ -18,6 +18,8 @@ from aerobee.storage.queue_files import BLANK_ENTRY, BLANK_SIZE, ENTRY
 OLD_MAPS_MAX: Final = 4  # files of one queue that stay mapped for readers far behind
 
 BLANKS_AT_ONCE: Final = 1024
+ENTRIES_AT_ONCE: Final = 65_536
+NEIGHBOURS: Final = (1, 2, 33)  # the last one lies outside of a sector that is damaged
 _SIZE: Final = struct.Struct(">i")
 
 NO_BUFFER: Final = mmap.mmap(-1, ENTRY_BYTES)
@@ -163,8 +165,12 @@ class QueueEntries:
         """Return the first offset whose message ends behind a position of the log."""
         return self._first(lambda begin, size: begin + size > position)
 
-    def _first(self, behind: Callable[[int, int], bool]) -> int:
-        """Return the first offset that is behind, by halves; never that of a blank entry."""
+    def _first(self, behind: Callable[[Any, Any], Any]) -> int:
+        """Return the first offset that is behind, by halves; never that of a blank entry.
+
+        The neighbours of what is found have to agree, next to it and a sector away: else an entry
+        is damaged, and the place is the one that fewest entries contradict.
+        """
         low, high = self.min_offset, self.max_offset
         while low < high:
             known = middle = (low + high) // 2
@@ -176,7 +182,32 @@ class QueueEntries:
                 high = middle
             else:
                 low = known + 1
+        for step in NEIGHBOURS:
+            for offset, expected in ((low - step, False), (low + step - 1, True)):
+                if self.min_offset <= offset < self.max_offset:
+                    position, size = self.place_of(offset)
+                    if size <= 0 or (size != BLANK_SIZE and behind(position, size) != expected):
+                        return self.after_blanks(self._least_contradicted(behind), self.max_offset)
         return self.after_blanks(low, self.max_offset)
+
+    def _least_contradicted(self, behind: Callable[[Any, Any], Any]) -> int:
+        """Return the offset at which the fewest entries are on the wrong side; looks at all."""
+        import numpy as np  # costs 100 ms
+
+        from aerobee.storage.bulk_check import read_entries
+
+        balance, least, found = 0, 0, self.min_offset
+        for low in range(self.min_offset, self.max_offset, ENTRIES_AT_ONCE):
+            rows = read_entries(self, low, min(low + ENTRIES_AT_ONCE, self.max_offset))
+            size = rows["size"].astype(np.int64)
+            side = np.where(behind(rows["position"].astype(np.int64), size), 1, -1)
+            side[(size <= 0) | (size == BLANK_SIZE)] = 0
+            balances = balance + np.cumsum(side)
+            index = int(np.argmin(balances))
+            if balances[index] < least:
+                least, found = int(balances[index]), low + index + 1
+            balance = int(balances[-1])
+        return found
 
     def after_blanks(self, offset: int, high: int) -> int:
         """Return the first offset from there on, and below `high`, that is no blank; or `high`."""

@@ -100,8 +100,9 @@ class Recovery:
         self._torn_at: int | None = None  # where a commit may have been cut short
         self._mending_done = False
         self._dispatcher = Dispatcher(
-            files, segments, queues, settings, table, self._mend_once, write=write
-        )
+            files, segments, queues, settings, table, self._mend_once, self._search.is_named,
+            write=write,
+        )  # fmt: skip
         self._note = MendingNote(files, settings.root)
         self._mender = Mender(segments, queues, table, self._search, self._dispatcher)
         self.result = Recovered()
@@ -118,6 +119,8 @@ class Recovery:
             result.begun_at, result.proof = self._begin()
             if self._evidence.progress is None:
                 self._mend_lacking(Progress(result.begun_at, 0))
+            if result.proof in (WRITTEN, SYNCED):
+                self._mend_since_progress(result.begun_at)
             self._replay(result.begun_at)
         self._truncate_queues(result.position)
         for queue in self._queues:
@@ -200,12 +203,29 @@ class Recovery:
         self._note.end([queue for queue in lacking if queue.spans()])
         return True
 
+    def _mend_since_progress(self, end: int) -> None:
+        """Write entries that were lost of what only the note of this boot vouches for.
+
+        Nothing else tells of a queue that was first used there. The log is read where no entry
+        leads to; what deleted topics have left is read in vain.
+        """
+        if not self._write:
+            return
+        progress, begin = self._evidence.progress, self._segments.begin
+        if progress is not None and begin <= progress.position <= end:
+            begin = progress.position
+        before = {queue: queue.max_offset for queue in self._queues}
+        self._mender.run(begin, end, None)
+        self._dispatcher.finish()
+        for queue in self._queues:
+            if before.get(queue) != queue.max_offset:
+                self.result.mended.add((queue.topic, queue.queue_id))
+
     def _lacking(self, progress: Progress) -> list[ConsumeQueue]:
         """List the queues that do not have what the progress file says they had."""
         begin = self._segments.begin
         lacking = list(self._queues.damaged)
-        if begin == 0:  # nothing has ever been too old
-            lacking += [queue for queue in self._queues if queue.min_offset > 0]
+        lacking += [queue for queue in self._queues if self._lacks_front(queue)]
         for (topic, queue_id), max_offset in progress.queues.items():
             if max_offset == 0:
                 continue
@@ -226,6 +246,19 @@ class Recovery:
         unfinished = (self._queues.find(*key) for key in self._note.read())
         lacking += [queue for queue in unfinished if queue is not None and queue not in lacking]
         return lacking
+
+    def _lacks_front(self, queue: ConsumeQueue) -> bool:
+        """Whether files may be missing before the first one of a queue.
+
+        Nothing has ever been too old in a log that begins at 0; elsewhere the first file of a queue
+        begins with what is, unless by chance it is just gone.
+        """
+        if queue.min_offset == 0 or self._segments.begin == 0:
+            return queue.min_offset > 0
+        if queue.min_offset >= queue.max_offset:
+            return False
+        position, size, _ = queue.entry(queue.min_offset)
+        return size != BLANK_SIZE and position > self._segments.begin
 
     def _mend_once(self, queue: ConsumeQueue) -> None:
         """Look for the messages that queues lack before where the scan began."""

@@ -16,10 +16,11 @@ from pathlib import Path
 
 from aerobee.storage.damage.repairing import Repaired, Repairer
 from aerobee.storage.errors import StoreError
+from aerobee.storage.guessing import store_settings
 from aerobee.storage.layout import log_files
 from aerobee.storage.log_bar import log_bar
 from aerobee.storage.settings import StoreSettings
-from aerobee.storage.verify import Report, lines, store_settings, verify
+from aerobee.storage.verify import Report, lines, verify
 
 EXAMPLES = """examples:
   python -m aerobee.storage.repair /data/store            what would be done; nothing is changed
@@ -31,9 +32,9 @@ is that of the whole log, about a gigabyte of 1 KiB messages in ten seconds.
 """
 
 
-def repair(settings: StoreSettings) -> Repaired:
-    """Mend a store that nobody uses; see Repairer."""
-    return Repairer(settings).run()
+def repair(settings: StoreSettings, *, sure: bool = False) -> Repaired:
+    """Mend a store that nobody uses; see Repairer. `sure`: that log files have that size."""
+    return Repairer(settings, sure=sure).run()
 
 
 def told(result: Repaired) -> Iterator[str]:
@@ -53,24 +54,24 @@ def told(result: Repaired) -> Iterator[str]:
     )
 
 
-def _act(settings: StoreSettings) -> int:
+def _act(settings: StoreSettings, *, sure: bool) -> int:
     with log_bar(settings, "mending the store") as show:
-        result = Repairer(settings, progress=show).run()
+        result = Repairer(settings, progress=show, sure=sure).run()
     for line in told(result):
         print(line)
-    report = _checked(settings)
+    report = _checked(settings, sure=sure)
     for line in lines(report):
         print(line)
     return 1 if report.problem_count else 0
 
 
-def _checked(settings: StoreSettings) -> Report:
+def _checked(settings: StoreSettings, *, sure: bool) -> Report:
     with log_bar(settings, "checking the log") as show:
-        return verify(settings, show)
+        return verify(settings, show, sure=sure)
 
 
-def _look(settings: StoreSettings) -> int:
-    report = _checked(settings)
+def _look(settings: StoreSettings, *, sure: bool) -> int:
+    report = _checked(settings, sure=sure)
     for line in lines(report):
         print(line)
     if not report.problem_count:
@@ -94,14 +95,16 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("store", type=Path, help="storePathRootDir")
     parser.add_argument("--commit-log", type=Path, help="storePathCommitLog, if it lies elsewhere")
+    parser.add_argument("--log-file-bytes", type=int, help="mappedFileSizeCommitLog, if need be")
     parser.add_argument("--write", action="store_true", help="do it, instead of saying what")
     options = parser.parse_args(arguments)
     if not log_files(options.store, options.commit_log) and not options.store.is_dir():
         print(f"{options.store} is no store: there is no such directory", file=sys.stderr)
         return 2
     try:
-        settings = store_settings(options.store, options.commit_log)
-        return _act(settings) if options.write else _look(settings)
+        settings = store_settings(options.store, options.commit_log, options.log_file_bytes)
+        run = _act if options.write else _look
+        return run(settings, sure=options.log_file_bytes is not None)
     except (StoreError, OSError) as error:
         print(error, file=sys.stderr)
         return 2

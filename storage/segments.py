@@ -2,19 +2,15 @@
 
 import logging
 from collections.abc import Callable
-from itertools import pairwise
 from pathlib import Path
-from typing import Final
 
-from aerobee.storage.errors import StoreDamaged, WrongFileSize
+from aerobee.storage.damage.log_files import check_names, check_sizes, rename_misnamed
 from aerobee.storage.files import Files
 from aerobee.storage.layout import file_name, file_spans
 from aerobee.storage.open_files import OpenFiles
 from aerobee.storage.segment import Segment
 
 log = logging.getLogger(__name__)
-
-LOST_FILES_MAX: Final = 100  # in a row; more are another log, not a loss
 
 
 class Segments:
@@ -27,16 +23,20 @@ class Segments:
         self.segment_bytes = segment_bytes
         self.items: list[Segment] = []
         self.lost: list[Segment] = []  # missing or too short
+        self.long: list[Segment] = []  # with bytes behind their end
         self._open_files = OpenFiles(lambda: files.log_files_max)
 
-    def load(self) -> None:
+    def load(self, known_end: int = 0, *, sure: bool = False) -> None:
         """Find every file, each of which is opened at need; an empty last one is removed.
 
         So are all of them where not one has a byte.
 
-        A file that is missing between two others, or is shorter than they are, reads as zeros, and
-        is in `lost`. Errors: WrongFileSize where that cannot be the settings' mistake, or is it;
-        StoreDamaged for names that no log of that file size has. Nothing is changed then.
+        A file that is missing between two others, or is shorter than it should be, reads as zeros,
+        and is in `lost`; of one that is longer the rest is not looked at, and it is in `long`. A
+        file that has another's name, as its records say, gets its own. Errors: WrongFileSize where
+        the settings may be wrong instead, unless the caller is `sure`; StoreDamaged for names that
+        no log of that file size has. Nothing is changed then. `known_end`: the log had records up
+        to there.
         """
         spans = file_spans(self.directory)
         blank = not any(span.size for span in spans)
@@ -46,31 +46,23 @@ class Segments:
             if not blank:
                 break
         size = self.segment_bytes
-        for span in spans:
-            if span.size > size or not any(each.size == size for each in spans):
-                raise WrongFileSize(
-                    f"{span.path} has {span.size} bytes, the settings say {size}"
-                    " (mappedFileSizeCommitLog): set the size that the store was written with, or"
-                    " restore the file"
-                )
-        for before, after in pairwise(spans):
-            missing, rest = divmod(after.begin - before.begin - size, size)
-            if rest or missing < 0 or missing > LOST_FILES_MAX:
-                raise StoreDamaged(
-                    f"the log file {file_name(before.begin + size)} between {before.path} and"
-                    f" {after.path} is missing: restore it, or move the files on one side of the"
-                    " gap away"
-                )
+        check_sizes(spans, size, known_end, sure=sure)
+        check_names(spans, size)
+        if self._write:
+            spans = rename_misnamed(self._files, spans, size)
+            check_names(spans, size)
         for span in spans:
             while self.items and self.end < span.begin:
                 self.add_lost()
             segment = Segment(
-                self._files, span.path, span.begin, size, write=self._write, stored=span.size,
-                open_files=self._open_files,
+                self._files, span.path, span.begin, size, write=self._write,
+                stored=min(span.size, size), open_files=self._open_files,
             )  # fmt: skip
             self.items.append(segment)
             if span.size < size:
                 self.lost.append(segment)
+            if span.size > size:
+                self.long.append(segment)
 
     def add_lost(self) -> None:
         """Count on a file that is not there: it reads as zeros until it is restored."""
@@ -82,8 +74,18 @@ class Segments:
         self.items.append(segment)
         self.lost.append(segment)
 
-    def restore_lost(self, end: int) -> None:
-        """Make the files that are lost, and give short ones their size; the log ends at `end`."""
+    def restore_sizes(self, end: int, keep: Callable[[Path, int], Path | None]) -> None:
+        """Make the files that are lost, and give others their size; the log ends at `end`.
+
+        What a file has behind its size is given to `keep`, which copies it, and then cut off.
+        """
+        while self.long:
+            segment = self.long[-1]
+            log.error(
+                "log_file_cut file=%s kept=%s", segment.path, keep(segment.path, self.segment_bytes)
+            )
+            segment.restore(closed=False)
+            self.long.pop()
         for segment in self.lost:
             log.warning("log_file_restored file=%s bytes=%d", segment.path, segment.stored)
             segment.restore(closed=segment.end <= end)

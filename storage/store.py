@@ -162,7 +162,7 @@ class MessageStore:
         evidence = Evidence(
             aborted, checkpoint, progress, self._marker.read(), damage, self._marker.unheard()
         )
-        self.segments.load()
+        self.segments.load(progress.position if progress else 0)
         self.queues.load(progress.queues if progress else {})
         recovery = Recovery(
             files, self.segments, self.queues, self.settings, evidence, self._damage,

@@ -11,7 +11,6 @@ Exit codes: 0 clean, 1 problems were found, 2 the store cannot be read.
 
 import argparse
 import sys
-from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,16 +33,18 @@ from aerobee.storage.damage.known import take_known
 from aerobee.storage.damage.next_record import NextRecord
 from aerobee.storage.damage.spans import DamageTable, read_damage
 from aerobee.storage.damage.walk import LogWalk
-from aerobee.storage.errors import StoreError, WrongFileSize
+from aerobee.storage.errors import StoreError
 from aerobee.storage.files import Files
-from aerobee.storage.layout import ENTRY_BYTES, file_spans, log_files, queue_paths
+from aerobee.storage.guessing import store_settings
+from aerobee.storage.layout import log_files
 from aerobee.storage.lives import Lives
 from aerobee.storage.log_bar import log_bar
 from aerobee.storage.log_scan import SCHEDULE_TOPIC, Scanned, tags_code
+from aerobee.storage.progress import Progress as Proven
 from aerobee.storage.progress import read_progress
 from aerobee.storage.queue_files import BLANK_SIZE
 from aerobee.storage.segments import Segments
-from aerobee.storage.settings import DELAY_LEVELS_MS, GIB, SEGMENT_BYTES_MIN, StoreSettings
+from aerobee.storage.settings import DELAY_LEVELS_MS, StoreSettings
 
 PROBLEMS_SHOWN: Final = 50
 SLOW_RECORDS: Final = 2000  # walked one by one where the columns do not fit, before they are tried
@@ -77,31 +78,18 @@ class Report:
             self.problems.append(problem)
 
 
-def store_settings(root: Path, commit_log_dir: Path | None = None) -> StoreSettings:
-    """Guess the file sizes of a store from its files; WrongFileSize where no store has such."""
-    logs = log_files(root, commit_log_dir)
-    sizes = Counter(span.size for span in logs if span.size)
-    segment_bytes = max(sizes, key=lambda size: (sizes[size], size), default=GIB)
-    if segment_bytes < SEGMENT_BYTES_MIN:
-        raise WrongFileSize(
-            f"{logs[0].path} has {segment_bytes} bytes, a log file has {SEGMENT_BYTES_MIN} or more"
-        )
-    entries = Counter(
-        span.size // ENTRY_BYTES for _, _, path in queue_paths(root) for span in file_spans(path)
-    )
-    return StoreSettings(
-        root=root,
-        commit_log_dir=commit_log_dir,
-        segment_bytes=segment_bytes,
-        queue_file_entries=max(entries, key=lambda n: (entries[n], n), default=0) or 300_000,
-    )
-
-
 class Verifier:
     """One look at one store at rest."""
 
-    def __init__(self, settings: StoreSettings, progress: Progress = lambda done: None) -> None:
+    def __init__(
+        self,
+        settings: StoreSettings,
+        progress: Progress = lambda done: None,
+        *,
+        sure: bool = False,
+    ) -> None:
         files = Files()
+        self._sure = sure  # that log files have the size that the settings say
         self._settings = settings
         self._progress = progress
         self._segments = Segments(files, settings.log_dir, settings.segment_bytes, write=False)
@@ -124,12 +112,13 @@ class Verifier:
 
     def _run(self) -> Report:
         report = self.report
-        self._segments.load()
+        found = read_progress(self._files, self._settings.root)
+        self._segments.load(found.position if found is not None else 0, sure=self._sure)
         self._queues.load({})
         for queue in self._queues:
             queue.trim(self._segments.begin)
         report.log_files = len(self._segments.items)
-        self._take_known()
+        self._take_known(found)
         for queue in self._queues.damaged:
             self.report.add(f"{queue.directory}: files are missing, or have another size")
         report.begin = report.end = self._segments.begin
@@ -142,21 +131,24 @@ class Verifier:
                 f"{self._name(span.begin)}: bytes {span.begin} to {span.end} are no records:"
                 f" {span.reason}{lost}"
             )
+        for stop in sorted(self._damage.lost_blanks):
+            self.report.add(f"{self._name(stop)}: the blank that closes it, at {stop}, is missing")
         self._check_end()
         for queue in self._queues:
             self._check_queue(queue)
         return report
 
-    def _take_known(self) -> None:
+    def _take_known(self, found: Proven | None) -> None:
         """See which files are lost, and what an earlier start of a broker has found."""
         root = self._settings.root
         for segment in self._segments.lost:
             lost = "is missing" if segment.stored == 0 else f"has {segment.stored} bytes only"
             self.report.add(f"{segment.path} {lost}")
+        for segment in self._segments.long:
+            self.report.add(f"{segment.path} has more than {segment.size} bytes")
         self._floor = take_known(
-            self._segments, self._damage, self._search, read_damage(self._files, root),
-            read_progress(self._files, root),
-        )  # fmt: skip
+            self._segments, self._damage, self._search, read_damage(self._files, root), found
+        )
 
     def _name(self, position: int) -> str:
         segment = self._segments.find(position)
@@ -320,9 +312,11 @@ class Verifier:
                 )
 
 
-def verify(settings: StoreSettings, progress: Progress = lambda done: None) -> Report:
-    """Check a store at rest and report."""
-    return Verifier(settings, progress).run()
+def verify(
+    settings: StoreSettings, progress: Progress = lambda done: None, *, sure: bool = False
+) -> Report:
+    """Check a store at rest and report. `sure`: that log files have the size of the settings."""
+    return Verifier(settings, progress, sure=sure).run()
 
 
 def lines(report: Report) -> Iterator[str]:
@@ -352,14 +346,15 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("store", type=Path, help="storePathRootDir")
     parser.add_argument("--commit-log", type=Path, help="storePathCommitLog, if it lies elsewhere")
+    parser.add_argument("--log-file-bytes", type=int, help="mappedFileSizeCommitLog, if need be")
     options = parser.parse_args(arguments)
     if not log_files(options.store, options.commit_log) and not options.store.is_dir():
         print(f"{options.store} is no store: there is no such directory", file=sys.stderr)
         return 2
     try:
-        settings = store_settings(options.store, options.commit_log)
+        settings = store_settings(options.store, options.commit_log, options.log_file_bytes)
         with log_bar(settings, "checking the log") as show:
-            report = verify(settings, show)
+            report = verify(settings, show, sure=options.log_file_bytes is not None)
     except (StoreError, OSError) as error:
         print(error, file=sys.stderr)
         return 2

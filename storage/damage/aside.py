@@ -20,6 +20,7 @@ COPY_BYTES_MAX: Final = 256 << 20  # of one span; the bytes of a longer one stay
 UNREADABLE: Final = "unreadable"
 TORN: Final = "torn"
 BEHIND_THE_END: Final = "behind-the-end"
+BEHIND_THE_FILE: Final = "behind-the-file"
 
 
 class Aside:
@@ -44,6 +45,15 @@ class Aside:
     def keep_behind(self, path: Path) -> Path:
         """Move a log file away that lies behind the end of the log."""
         return self.keep_file(path, BEHIND_THE_END)
+
+    def keep_rest(self, path: Path, size: int) -> Path | None:
+        """Copy what a log file has behind its size, durably; None where that is but zeros."""
+        base = int(path.name)
+        whole = Segment(self._files, path, base, self._files.size(path), write=False)
+        try:
+            return self.keep_bytes([whole], base + size, whole.end, BEHIND_THE_FILE)
+        finally:
+            whole.close()
 
     def keep_queue_file(self, path: Path, kind: str) -> Path:
         """Move a file of a queue out of its folder; return where it is now."""

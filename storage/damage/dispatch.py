@@ -43,6 +43,7 @@ class Dispatcher:
         settings: StoreSettings,
         table: DamageTable,
         mend: Callable[[ConsumeQueue], None],
+        is_named: Callable[[int], bool],
         *,
         write: bool,
     ) -> None:
@@ -51,10 +52,12 @@ class Dispatcher:
         self._settings = settings
         self._table = table
         self._mend = mend
+        self._is_named = is_named  # whether a queue entry leads to a position
         self._write = write
         self._by_key: dict[tuple[bytes, int], ConsumeQueue] = {}
-        self._begun_again: dict[ConsumeQueue, Scanned] = {}
+        self._doubtful: dict[ConsumeQueue, Scanned] = {}  # until the next record tells
         self._firsts: dict[ConsumeQueue, int] = {}  # the first offset of each that was looked at
+        self._ends: dict[ConsumeQueue, int] = {}  # what each had when it was looked at first
         self._patches = Patches(files)
         self.walked = Unfounded(segments, table)
         self.front_lost: Collection[ConsumeQueue] = ()  # queues that may lack their first files
@@ -75,13 +78,13 @@ class Dispatcher:
         ):
             return
         if self._write and self._table.at(record.position) is None:
-            if queue in self._begun_again:
+            if queue in self._doubtful:
                 self._decide(queue, record)
             self._settle(queue, record)
 
     def finish(self) -> None:
         """Decide what the last records of a queue left open."""
-        for queue in list(self._begun_again):
+        for queue in list(self._doubtful):
             self._decide(queue, None)
         self._patches.write()
         if self._write:
@@ -108,6 +111,7 @@ class Dispatcher:
             return None
         self._by_key[record.prefix, record.queue_id] = queue
         self._firsts[queue] = record.queue_offset
+        self._ends[queue] = queue.max_offset
         return queue
 
     def _settle(self, queue: ConsumeQueue, record: Scanned) -> None:
@@ -120,6 +124,11 @@ class Dispatcher:
         if queue.max_offset == queue.min_offset and not queue.spans():
             if not 0 <= offset <= position // RECORD_BYTES_MIN:
                 return self._refuse(record, "more than the log ever had room for")
+            if (other := self._owner(record)) is not None:
+                return self._refuse(record, f"{other.topic}-{other.queue_id} has it")
+            if self._jumps(queue, record, 0):
+                self._doubtful[queue] = record
+                return None
             queue.start_at(offset)
         if offset < queue.min_offset:
             if offset < 0:
@@ -136,9 +145,34 @@ class Dispatcher:
         if offset > queue.max_offset:
             if offset - queue.max_offset > self._room(queue, position):
                 return self._refuse(record, f"the one before it has {queue.max_offset - 1}")
+            if self._jumps(queue, record, queue.max_offset):
+                self._doubtful[queue] = record
+                return None
             self._blank(queue, offset, position)
         self._put(queue, record)
         return None
+
+    def _owner(self, record: Scanned) -> ConsumeQueue | None:
+        """Return the queue whose entry at the record's offset leads to it: its topic is damaged."""
+        if not self._is_named(record.position):
+            return None
+        place, offset = (record.position, record.size), record.queue_offset
+        for queue in self._queues:
+            if queue.min_offset <= offset < queue.max_offset and queue.entry(offset)[:2] == place:
+                return queue
+        return None
+
+    def _jumps(self, queue: ConsumeQueue, record: Scanned, expected: int) -> bool:
+        """Whether a record leaves out offsets, and nothing that is lost can have had them.
+
+        Its offset, queue or topic may be damaged, which the next record of the queue tells. Of
+        a queue that the log's first byte is too young for nobody knows what it had.
+        """
+        begin = queue.end_position()
+        if begin <= self._segments.begin > 0 or record.queue_offset == expected:
+            return False
+        lost = self._table.bytes_between(begin, record.position)
+        return record.queue_offset - expected > lost // RECORD_BYTES_MIN
 
     def _may_lack_front(self, queue: ConsumeQueue) -> bool:
         return queue in self.front_lost
@@ -156,7 +190,7 @@ class Dispatcher:
         if record.position >= queue.end_position():
             if self.walked.cut(queue, offset):
                 return self._settle(queue, record)
-            self._begun_again[queue] = record  # a topic that was made again, or a flipped bit
+            self._doubtful[queue] = record  # a topic that was made again, or a flipped bit
             return
         if queue.entry(offset)[0] != record.position and self._stands(queue, offset) is not None:
             return  # of a topic's earlier life
@@ -196,21 +230,31 @@ class Dispatcher:
             offset += count
 
     def _decide(self, queue: ConsumeQueue, following: Scanned | None) -> None:
-        """Tell a topic that was made again from a wrong offset, by the record that follows."""
-        first = self._begun_again.pop(queue)
+        """Tell a topic that was made again, or a gap, from a wrong offset, by what follows."""
+        first = self._doubtful.pop(queue)
         offset = first.queue_offset
+        begins_again = offset < queue.max_offset
         if following is None:
-            again = offset == 0
-        elif following.queue_offset == queue.max_offset + 1:
-            again = False  # it stood in the place of the one that is missing there
+            believed = begins_again and offset == 0 and not self._had(queue, offset)
+        elif begins_again and following.queue_offset > queue.max_offset:
+            believed = False  # it stood in the place of one that is missing there
         else:
             room = (following.position - first.position) // RECORD_BYTES_MIN
-            again = offset < following.queue_offset <= offset + room
-        if again:
+            believed = offset < following.queue_offset <= offset + room
+        if not believed:
+            return self._refuse(first, f"the one before it has {queue.max_offset - 1}")
+        if begins_again:
             queue.truncate(offset)
-            self._settle_again(queue, first)
-        else:
-            self._refuse(first, f"the one before it has {queue.max_offset - 1}")
+        elif queue.max_offset == queue.min_offset and not queue.spans():
+            queue.start_at(offset)
+        elif offset > queue.max_offset:
+            self._blank(queue, offset, first.position)
+        self._settle_again(queue, first)
+        return None
+
+    def _had(self, queue: ConsumeQueue, offset: int) -> bool:
+        """Whether the queue came with a sound entry there: then its topic was not deleted."""
+        return offset < self._ends.get(queue, 0) and self._stands(queue, offset) is not None
 
     def _settle_again(self, queue: ConsumeQueue, first: Scanned) -> None:
         if queue.max_offset == queue.min_offset == first.queue_offset:
@@ -220,7 +264,7 @@ class Dispatcher:
     def _room(self, queue: ConsumeQueue, position: int) -> int:
         """Return how many messages the log has room for behind the queue's last one."""
         begin = queue.end_position()
-        if not self._segments.begin <= begin <= position:  # of an entry that is damaged
+        if begin > position:  # of an entry that is damaged
             begin = self._segments.begin
         return (position - begin) // RECORD_BYTES_MIN
 

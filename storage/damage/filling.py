@@ -10,7 +10,7 @@ from typing import Final
 from zlib import crc32
 
 from aerobee.remoting.record import BLANK, BLANK_MAGIC, MAGIC_V1
-from aerobee.storage.log_scan import HEAD, RECORD_BYTES_MIN, Scanned
+from aerobee.storage.log_scan import HEAD, RECORD_BYTES_MIN
 from aerobee.storage.segment import Segment
 from aerobee.storage.segments import Segments
 
@@ -20,12 +20,6 @@ FILLER_BYTES_MAX: Final = 64 * 1024
 
 _MIDDLE: Final = struct.Struct(">q8sq8siq")  # born time and host, store time and host, 0, 0
 _LENGTH: Final = struct.Struct(">i")
-
-
-def is_filler(record: Scanned) -> bool:
-    """Whether a record stands where others were lost."""
-    topic = record.prefix[1:]
-    return record.sys_flag & ROLLED_BACK == ROLLED_BACK and topic in (FILLER_TOPIC, b"")
 
 
 def fill(segments: Segments, begin: int, end: int, stamp_ms: int) -> bool:

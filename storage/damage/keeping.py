@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
+from aerobee.remoting.record import BLANK, BLANK_MAGIC
 from aerobee.storage.consume_queues import ConsumeQueues
 from aerobee.storage.damage.aside import COPY_BYTES_MAX, TORN, UNREADABLE, Aside
 from aerobee.storage.damage.dispatch import Hole
@@ -113,13 +114,27 @@ class Keeper:
             write_damage(self._files, self._settings.root, self._table)
             self._noted = True
             tell(self._table)
-        segments.restore_lost(position)
+        segments.restore_sizes(position, self._aside.keep_rest)
+        self._close_files(position)
         segments.drop_after(position, self._aside.keep_behind)
         tail = segments.find(position)
         if torn and tail is not None:
-            path = self._aside.keep_bytes([tail], position, tail.end, TORN)
+            end = min(tail.end, position + COPY_BYTES_MAX)
+            path = self._aside.keep_bytes([tail], position, end, TORN)
             if path is not None:
-                log.warning("log_tail_set_aside position=%d kept=%s", position, path)
+                log.warning("log_tail_set_aside position=%d end=%d kept=%s", position, end, path)
+            if tail.next_data(end) < tail.end:
+                log.error("log_tail_not_kept position=%d reason='it is too long'", end)
+
+    def _close_files(self, position: int) -> None:
+        """Write the blanks that closed files have lost: RocketMQ takes that for the log's end."""
+        for stop in sorted(self._table.lost_blanks):
+            segment = self._segments.find(stop)
+            if segment is not None and BLANK.size <= segment.end - stop and segment.end <= position:
+                segment.write(stop, BLANK.pack(segment.end - stop, BLANK_MAGIC))
+                segment.sync()
+                log.warning("log_file_closed file=%s position=%d", segment.path, stop)
+        self._table.lost_blanks.clear()
 
     def _copy_spans(self) -> None:
         """Copy the bytes of each span; where there is no room they stay where they are."""

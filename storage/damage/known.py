@@ -4,13 +4,14 @@ import logging
 from collections.abc import Iterable
 from typing import Final
 
+from aerobee.storage.damage.log_files import LOST_FILES_MAX, begins_with_its_own
 from aerobee.storage.damage.next_record import NextRecord
 from aerobee.storage.damage.spans import Damage, DamageTable
 from aerobee.storage.damage.walk import LogWalk
 from aerobee.storage.log_scan import LogScan
 from aerobee.storage.progress import Progress
 from aerobee.storage.segment import Segment
-from aerobee.storage.segments import LOST_FILES_MAX, Segments
+from aerobee.storage.segments import Segments
 
 log = logging.getLogger(__name__)
 
@@ -54,6 +55,12 @@ def take_known(
                 table.add(Damage(segment.base, end, "the log file is missing"))
         elif not last:
             _look_through(segments, segment, table, search)
+    passed = False  # whether a later file has records of its own
+    for segment in reversed(segments.items):
+        own = segment.stored and begins_with_its_own(segment)
+        if passed and not own and segment not in segments.lost and not table.at(segment.base):
+            _look_through(segments, segment, table, search)
+        passed = passed or bool(own)
     return floor
 
 

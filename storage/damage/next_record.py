@@ -77,6 +77,11 @@ class NextRecord:
             position = segment.base if segment is not None else 0
         return None
 
+    def is_named(self, position: int) -> bool:
+        """Whether a queue entry points at a position, as the queues were when that was asked."""
+        segment = self._segments.find(position)
+        return segment is not None and self._entries.of(segment).begins_at(position)
+
     def _behind_its_own_size(self, stop: int) -> int | None:
         """Return the end that a damaged record itself names, if what is there is in order."""
         segment = self._segments.find(stop)

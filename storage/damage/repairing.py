@@ -55,10 +55,13 @@ class Repairer:
         settings: StoreSettings,
         files: Files | None = None,
         progress: Callable[[int], None] = lambda done: None,
+        *,
+        sure: bool = False,
     ) -> None:
         self._settings = settings
         self._files = files = files or Files()
         self._progress = progress
+        self._sure = sure  # that log files have the size that the settings say
         self._lock = StoreLock(files, settings.root)
         self._segments = Segments(files, settings.log_dir, settings.segment_bytes, write=True)
         self._queues = ConsumeQueues(files, settings, write=True)
@@ -66,7 +69,7 @@ class Repairer:
         self._search = NextRecord(self._segments, self._queues)
         self._dispatcher = ThoroughDispatcher(
             files, self._segments, self._queues, settings, self._table, lambda queue: None,
-            write=True,
+            self._search.is_named, write=True,
         )  # fmt: skip
         self.result = Repaired()
 
@@ -86,7 +89,7 @@ class Repairer:
         marker = Marker(self._files, root)
         believe_disk(self._files, self._settings, Doubt(self._files, root, marker), marker)
         found = read_progress(self._files, root)
-        self._segments.load()
+        self._segments.load(found.position if found is not None else 0, sure=self._sure)
         self._queues.load({})
         if not self._segments.items:
             if self._queues.max_end_position():

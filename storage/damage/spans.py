@@ -14,6 +14,7 @@ import zlib
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -56,6 +57,7 @@ class DamageTable:
     def __init__(self) -> None:
         self._spans: list[Damage] = []
         self._begins: list[int] = []
+        self.lost_blanks: set[int] = set()  # where files lack the blank that closes them
 
     def __iter__(self) -> Iterator[Damage]:
         return iter(self._spans)
@@ -100,6 +102,16 @@ class DamageTable:
         table = DamageTable()
         table._spans, table._begins = self._spans, self._begins  # `replace` makes new ones
         return table
+
+    def bytes_between(self, begin: int, end: int) -> int:
+        """Return how many bytes of a stretch of the log are damaged."""
+        index = max(0, bisect_right(self._begins, begin) - 1)
+        count = 0
+        for span in islice(self._spans, index, None):
+            if span.begin >= end:
+                break
+            count += max(0, min(span.end, end) - max(span.begin, begin))
+        return count
 
     def drop_before(self, position: int) -> bool:
         """Forget what lies before the log's begin; False if that is nothing."""

@@ -102,7 +102,9 @@ class LogWalk:
             end = found.position
         if end <= stop:
             return None
-        if not self._lost_blank(stop, end):
+        if self._lost_blank(stop, end):
+            self._table.lost_blanks.add(stop)
+        else:
             self._table.add(Damage(stop, end, reason))
         return end
 

@@ -302,8 +302,8 @@ def test_wrong_log_files_are_errors_and_stay_as_they_are(tmp_path: Path) -> None
     logs = tmp_path / "commitlog"
     with pytest.raises(WrongFileSize, match="65536 bytes, the settings say 16384"):
         opened(small(tmp_path))
-    os.truncate(logs / f"{0:020d}", SEGMENT + 1)
-    with pytest.raises(WrongFileSize, match="has 65537 bytes"):
+    os.truncate(logs / f"{0:020d}", 300 << 20)
+    with pytest.raises(WrongFileSize, match="has 314572800 bytes"):
         opened(small(tmp_path, **JAVA))
     os.truncate(logs / f"{0:020d}", SEGMENT)
     (logs / f"{200 * SEGMENT:020d}").write_bytes(bytes(SEGMENT))

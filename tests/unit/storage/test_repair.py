@@ -11,8 +11,9 @@ from support.logs import lost, opened, other_problems, read_all, send, small
 from aerobee.storage import repair
 from aerobee.storage.damage.repairing import Repairer
 from aerobee.storage.files import Files
+from aerobee.storage.guessing import store_settings
 from aerobee.storage.settings import StoreSettings
-from aerobee.storage.verify import store_settings, verify
+from aerobee.storage.verify import verify
 
 SEGMENT = 16 * 1024
 COUNT = 60

@@ -12,7 +12,7 @@ from support.logs import append, opened, send, small
 from support.stores import Stored, StoreWriter, properties
 
 from aerobee.storage import dump, verify
-from aerobee.storage.verify import store_settings
+from aerobee.storage.guessing import store_settings
 
 
 @pytest.fixture
@@ -203,12 +203,14 @@ def test_what_is_no_store_cannot_be_verified(tmp_path: Path) -> None:
     assert verify.main([str(tmp_path / "none")]) == 2
     logs = tmp_path / "commitlog"
     logs.mkdir()
-    (logs / f"{0:020d}").write_bytes(bytes(5000))
-    (logs / f"{5000:020d}").write_bytes(bytes(4999))
+    (logs / f"{0:020d}").write_bytes(bytes(8192))
+    (logs / f"{8192:020d}").write_bytes(bytes(8191))
     assert verify.main([str(tmp_path)]) == 1
-    (logs / f"{5000:020d}").write_bytes(bytes(5001))
+    (logs / f"{8192:020d}").write_bytes(bytes(8193))
+    assert verify.main([str(tmp_path)]) == 1
+    (logs / f"{8192:020d}").rename(logs / f"{4000:020d}")
     assert verify.main([str(tmp_path)]) == 2
-    (logs / f"{5000:020d}").unlink()
+    (logs / f"{4000:020d}").unlink()
     assert verify.main([str(tmp_path)]) == 0
     edit(logs / f"{0:020d}", 8, b"x")
     assert verify.main([str(tmp_path)]) == 1

@@ -1,0 +1,40 @@
+"""Guesses the settings of a store at rest from its files, for tools that are told none."""
+
+from collections import Counter
+from pathlib import Path
+
+from aerobee.storage.damage.log_files import guess_size
+from aerobee.storage.errors import WrongFileSize
+from aerobee.storage.files import Files
+from aerobee.storage.layout import ENTRY_BYTES, file_spans, log_files, queue_paths
+from aerobee.storage.progress import read_progress
+from aerobee.storage.settings import GIB, SEGMENT_BYTES_MIN, StoreSettings
+
+
+def store_settings(
+    root: Path, commit_log_dir: Path | None = None, segment_bytes: int | None = None
+) -> StoreSettings:
+    """Guess the file sizes of a store from its files; WrongFileSize where no store has such.
+
+    `segment_bytes`, of the log files, need not be guessed.
+    """
+    logs = [span for span in log_files(root, commit_log_dir) if span.size]
+    if segment_bytes is None:
+        found = read_progress(Files(), root)
+        segment_bytes = guess_size(logs, found.position if found is not None else 0) or (
+            None if logs else GIB
+        )
+    if segment_bytes is None or segment_bytes < SEGMENT_BYTES_MIN:
+        raise WrongFileSize(
+            f"{logs[0].path} has {logs[0].size} bytes, a log file has {SEGMENT_BYTES_MIN} or more,"
+            " whole pages: say --log-file-bytes (mappedFileSizeCommitLog)"
+        )
+    entries = Counter(
+        span.size // ENTRY_BYTES for _, _, path in queue_paths(root) for span in file_spans(path)
+    )
+    return StoreSettings(
+        root=root,
+        commit_log_dir=commit_log_dir,
+        segment_bytes=segment_bytes,
+        queue_file_entries=max(entries, key=lambda n: (entries[n], n), default=0) or 300_000,
+    )
