@@ -30,7 +30,7 @@ from benchmarks.loads import Bar, Load, Variant
 from benchmarks.messages import QUEUES
 from benchmarks.target import Cpus, Timing
 
-BODY_BYTES: Final = 256  # with more, a fast machine measures its disk
+BODY_BYTES: Final = 128  # with more, a fast machine measures its disk
 WINDOW: Final = 64  # open requests of a connection, for the best rate
 MULTIPLES: Final = "1,1.5,2,3"  # of the best rate
 BEST: Final = "best"

@@ -64,6 +64,8 @@ typedef struct {
     char born[14];
 } Offer;
 
+#define BEST_SHARE 0.4  // of the time of a load, for a best rate
+
 static size_t read_answer(Offer *offer, Producer *producer, const char *in, size_t length,
                           uint64_t time_ns) {
     Frame frame;
@@ -276,10 +278,10 @@ void run_open_loop(const Options *options) {
         char name[32];
         double times = strtod(at, &end);
         if (end == at || times <= 0) die("--multiples is %s, numbers are meant", options->multiples);
-        double best = run_phase(&offer, "best", 0, options->warmup_s, options->seconds / 2);
+        double best = run_phase(&offer, "best", 0, options->warmup_s, options->seconds * BEST_SHARE);
         snprintf(name, sizeof name, "%g", times);
         run_phase(&offer, name, times * best, 0, options->seconds);
     }
-    run_phase(&offer, "best", 0, options->warmup_s, options->seconds / 2);
+    run_phase(&offer, "best", 0, options->warmup_s, options->seconds * BEST_SHARE);
     exit(0);
 }

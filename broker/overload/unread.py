@@ -12,7 +12,6 @@ from typing import Final
 
 FULL_READ_BYTES: Final = 64 * 1024  # a read that brings so much may have left some
 QUEUE_BYTES_MIN: Final = 256 * 1024  # with room for one packet alone, TCP waits after each
-QUEUE_BYTES_MAX: Final = 4 << 20  # a queue that may be longer is the system's affair again
 LOOK_INTERVAL_S: Final = 0.02
 PAUSE_S: Final = 0.2  # between two looks: the broker was stopped, or had other work
 OVER_S: Final = 1.0  # without a full read, after which the load is over
@@ -27,15 +26,23 @@ class Unread:
     A look says how many bytes have come so far; what came between two looks has waited since the
     first of them at most. So each read knows how much of it has waited for too long.
 
-    What is served between two looks says how long the queue will take. Where that is more than a
-    quarter of what requests may wait, the queue is made as short as is served in that time, and the
-    peer's own grows instead: what has arrived is then served in time, at the best rate there is. A
-    look after a pause of the broker says nothing. When the load is over, `resize(0)` lets the
-    system decide again, or a peer that is far away would be slow for good.
+    What is served between two looks says how long the queue will take. As soon as a read leaves
+    something behind, the queue may not become longer. Where it takes more than a quarter of what
+    requests may wait, it is made as short as is served in that time, and the peer's own grows
+    instead: what has arrived is then served in time, at the best rate there is. It is cut when it
+    is full: else TCP would have to drop what is on its way. A look after a pause of the broker says
+    nothing. When the broker would have to wait for the peer, or the load is over, `resize(0)` lets
+    the system decide again, or a peer that is far away would be slow for good.
     """
 
-    def __init__(self, unread_bytes: Callable[[], int], resize: Callable[[int], None]) -> None:
+    def __init__(
+        self,
+        unread_bytes: Callable[[], int],
+        keep: Callable[[], int],
+        resize: Callable[[int], None],
+    ) -> None:
         self._unread_bytes = unread_bytes
+        self._keep = keep  # as long as it is; returns how long
         self._resize = resize
         self._looks: deque[tuple[float, int]] = deque()  # when, and how much had come till then
         self._late = 0  # what had come for so long that it is late
@@ -82,11 +89,14 @@ class Unread:
             return
         if not self.size:
             if queued:
-                self._set(QUEUE_BYTES_MIN)
+                self.size = self._keep()
+                if 0 < self.size < QUEUE_BYTES_MIN:
+                    self._set(QUEUE_BYTES_MIN)
         elif queued > may_be:
-            self._set(max(QUEUE_BYTES_MIN, min(self.size, may_be)))
+            if 2 * queued >= self.size or self._late > self.served:
+                self._set(min(self.size, max(QUEUE_BYTES_MIN, may_be)))
         elif not queued and self.size < may_be:
-            self._set(min(self.size * 2, QUEUE_BYTES_MAX))
+            self._set(0)
 
     def _set(self, size: int) -> None:
         if size != self.size:
@@ -96,13 +106,21 @@ class Unread:
 
 def watch(fd: int) -> Unread:
     """Return the queue of a socket, by its file number."""
-    return Unread(lambda: _unread_bytes(fd), lambda size: _resize(fd, size))
+    return Unread(lambda: _unread_bytes(fd), lambda: _keep(fd), lambda size: _resize(fd, size))
 
 
 def _unread_bytes(fd: int) -> int:
     with suppress(OSError):
         count: int = struct.unpack("i", fcntl.ioctl(fd, termios.FIONREAD, bytes(4)))[0]
         return count
+    return 0
+
+
+def _keep(fd: int) -> int:
+    """Let a queue not grow; return how long it is, 0 where it could not be let grow again."""
+    with suppress(OSError), socket.socket(fileno=socket.dup(fd)) as same:
+        same.setsockopt(socket.SOL_SOCKET, SO_BUF_LOCK, _LOCK_RECEIVE)
+        return same.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
     return 0
 
 

@@ -327,7 +327,7 @@ async def test_what_lay_in_a_socket_for_too_long_is_refused_and_the_rest_is_serv
     await until(lambda: wire.replies())
     wire.written.clear()
     queued = [0]
-    connection.unread = unread = Unread(lambda: queued[0], lambda size: None)
+    connection.unread = unread = Unread(lambda: queued[0], lambda: 0, lambda size: None)
     frames = [encode_frame(send_command(bytes(1 << 16))) for _ in range(6)]
     monkeypatch.setattr(broker._lateness, "in_time_until_s", inf)
     broker._lateness.rest()

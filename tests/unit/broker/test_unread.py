@@ -26,22 +26,32 @@ def served(unread: Unread, now_s: float, count: int, served_bytes: int = 1 << 20
     return now_s
 
 
+KEPT: Final = 8 << 20
+
+
 def test_a_sockets_queue_is_kept_as_short_as_it_is_served_in_time() -> None:
-    """From when a read leaves something behind; it grows where the broker would have to wait."""
+    """From when a read leaves something behind; it may grow where the broker would have to wait."""
     queued, sizes = [0], list[int]()
-    unread = Unread(lambda: queued[0], sizes.append)
+    unread = Unread(lambda: queued[0], lambda: KEPT, sizes.append)
     now_s = served(unread, 1.0, 3)
-    assert sizes == [], "what is read at once is no queue"
+    assert unread.size == 0, "what is read at once is no queue"
     queued[0] = 1 << 18
     now_s = served(unread, now_s, 3)
-    assert sizes == [QUEUE_BYTES_MIN]
-    queued[0] = 0
-    now_s = served(unread, now_s, 30)
-    assert sizes[-1] == 2 << 20, "no longer than is served in a quarter of the time"
+    assert (unread.size, sizes) == (KEPT, [])
     queued[0] = 3 << 20
+    now_s = served(unread, now_s, 3)
+    assert sizes == [], "what is on its way would be dropped"
+    queued[0] = 4 << 20
     now_s = served(unread, now_s, 1)
-    assert round(sizes[-1] / 1e5) == 21
-    now_s = served(unread, now_s, 2, FULL_READ_BYTES)
+    assert [round(size / 1e5) for size in sizes] == [21]
+    queued[0] = 1 << 20
+    now_s = served(unread, now_s, 5, 5 << 18)
+    assert len(sizes) == 1, "it is served in time, and there is always some"
+    queued[0] = 0
+    now_s = served(unread, now_s, 3, 4 << 20)
+    assert (unread.size, sizes[1:]) == (0, [0])
+    queued[0] = 4 << 20
+    now_s = served(unread, now_s, 3, FULL_READ_BYTES)
     assert sizes[-1] == QUEUE_BYTES_MIN, "a broker that has become slow"
     assert not unread.is_over(now_s + 0.9), "a queue that was cut is followed"
     assert unread.is_over(now_s + 1.1)
@@ -51,7 +61,7 @@ def test_a_sockets_queue_is_kept_as_short_as_it_is_served_in_time() -> None:
 def test_late_is_what_had_come_so_long_ago() -> None:
     """And not what came since, nor anything after the socket was found empty."""
     queued = [3000]
-    unread = Unread(lambda: queued[0], lambda size: None)
+    unread = Unread(lambda: queued[0], lambda: 0, lambda size: None)
     assert unread.late_bytes(FULL_READ_BYTES, 1.0, 0.2) == 0
     queued[0] += 500
     assert unread.late_bytes(FULL_READ_BYTES, 1.1, 0.2) == 0
@@ -74,14 +84,14 @@ def test_late_is_what_had_come_so_long_ago() -> None:
 def test_a_pause_of_the_broker_cuts_no_queue() -> None:
     """What came meanwhile is long, and is read at once."""
     queued, sizes = [0], list[int]()
-    unread = Unread(lambda: queued[0], sizes.append)
+    unread = Unread(lambda: queued[0], lambda: KEPT, sizes.append)
     now_s = served(unread, 1.0, 3)
     queued[0] = 4 << 20
     unread.late_bytes(1 << 18, now_s + 10, 0.2)
     unread.served += 1 << 18
     queued[0] = 0
     served(unread, now_s + 10, 5)
-    assert sizes == []
+    assert (unread.size, sizes) == (0, [])
 
 
 def test_a_real_socket_is_cut_and_given_back_to_the_system() -> None:
