@@ -105,13 +105,22 @@ class QueueEntries:
         return position, size
 
     def run(self, offset: int, count: int) -> tuple[mmap.mmap, int, int]:
-        """Return (buffer, byte place, entries there), at most `count` and up to a file's end."""
+        """Return (buffer, byte place, entries there), at most `count` and up to a file's end.
+
+        OSError where an older file is gone or shorter than what was written to it.
+        """
         if not 0 <= offset < self.max_offset:
             raise IndexError(f"{self.topic}-{self.queue_id} has no entry {offset}")
         base = offset // self._file_entries * self._file_entries
-        buffer = self.buffer if base == self.base and self.is_open else self._map(base)
         count = min(count, self.max_offset - offset, base + self._file_entries - offset)
-        return buffer, (offset - base) * ENTRY_BYTES, count
+        at = (offset - base) * ENTRY_BYTES
+        if base == self.base and self.is_open:
+            return self.buffer, at, count
+        buffer = self._map(base)
+        if at + count * ENTRY_BYTES > len(buffer):
+            words = f"the file has lost its end: nothing from byte {len(buffer)} on can be read"
+            raise OSError(errno.EIO, words, str(self._path(base)))
+        return buffer, at, count
 
     def place_of_files(self) -> QueuePlace:
         """Return where the files are, for reading them in another thread."""

@@ -131,7 +131,7 @@ def read_whole(files: Files, fd: int, count: int, at: int, path: Path) -> bytes:
     """Read so many bytes; OSError where the file ends before, or the disk refuses."""
     data = files.read(fd, count, at)
     if len(data) < count:
-        words = f"the file ends at {at + len(data)}, messages reach to {at + count} and further"
+        words = f"the file has lost its end: nothing from byte {at + len(data)} on can be read"
         raise OSError(errno.EIO, words, str(path))
     return data
 

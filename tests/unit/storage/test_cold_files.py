@@ -92,8 +92,24 @@ def test_a_file_that_lost_its_end_is_an_error(tmp_path: Path, name: str) -> None
     store = cold_store(tmp_path)
     file = min((tmp_path / name).iterdir())
     os.truncate(file, 300)
-    with pytest.raises(OSError, match=r"the file ends at 300, .*" + file.name):
+    with pytest.raises(OSError, match=r"lost its end: nothing from byte 300 .*" + file.name):
         fetched_for(store)
+    store.abandon()
+
+
+def test_an_older_queue_file_that_lost_its_end_is_named(tmp_path: Path) -> None:
+    """Also where it is opened for the first time: no words about the broker's own memory."""
+    filled(tmp_path)
+    store = cold_store(tmp_path)
+    file = min((tmp_path / "consumequeue/orders/0").iterdir())
+    os.truncate(file, 300)
+    store.reader.use(everything_is)
+    queue = store.find_queue("orders", 0)
+    assert queue is not None
+    queue.let_go()
+    assert store.read(queue, 0, 8, 1 << 20).count == 8
+    with pytest.raises(OSError, match=r"lost its end: nothing from byte 300 .*" + file.name):
+        store.read(queue, 20, 8, 1 << 20)
     store.abandon()
 
 
