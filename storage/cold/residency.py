@@ -9,7 +9,6 @@ itself), which says so instead; compiled code has a quicker way (broker/compiled
 import ctypes
 import errno
 import mmap
-import os
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
@@ -48,6 +47,7 @@ if _read_memory is not None:
     _ulong = ctypes.c_ulong
     _read_memory.argtypes = (ctypes.c_int, _part, _ulong, _part, _ulong, _ulong)
     _read_memory.restype = ctypes.c_ssize_t
+_own_pid = ctypes.CDLL(None).getpid  # the system's: os.getpid may be somebody's stand-in
 _mincore = getattr(ctypes.CDLL(None), "mincore", None)
 _get_buffer = ctypes.pythonapi.PyObject_GetBuffer
 _get_buffer.argtypes = (ctypes.py_object, ctypes.POINTER(_PyBuffer), ctypes.c_int)
@@ -92,10 +92,10 @@ def copied_bytes(memory: Buffer, at: int, count: int) -> bytes | None:
         if at < 0 or at + count > held.len:
             raise ValueError("outside of the memory")
         to, part = _Part(ctypes.addressof(copy), count), _Part(held.buf + at, count)
-        done = _read_memory(os.getpid(), ctypes.byref(to), 1, ctypes.byref(part), 1, 0)
+        done = _read_memory(_own_pid(), ctypes.byref(to), 1, ctypes.byref(part), 1, 0)
     finally:
         _release_buffer(ctypes.byref(held))
-    if done < 0 and ctypes.get_errno() in (errno.ENOSYS, errno.EPERM):  # a sandbox without it
+    if done < 0 and ctypes.get_errno() != errno.EFAULT:  # a sandbox without it, say
         return bytes(memory[at : at + count])
     return copy.raw if done == count else None
 

@@ -184,6 +184,14 @@ def test_memory_that_the_disk_does_not_give_is_no_copy(tmp_path: Path, copied: C
         copied(memory, 2 * mmap.PAGESIZE, 2 * mmap.PAGESIZE)
 
 
+def test_memory_is_copied_from_this_process_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever somebody has put in the place of os.getpid."""
+    monkeypatch.setattr(os, "getpid", os.getppid)
+    assert copied_bytes(b"a message", 2, 7) == b"message"
+
+
 @pytest.mark.parametrize("apart", [0, 40_000])
 def test_the_disk_reads_ahead_where_readers_will_come_by(
     tmp_path: Path, apart: int, monkeypatch: pytest.MonkeyPatch
