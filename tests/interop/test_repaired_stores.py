@@ -21,6 +21,8 @@ MESSAGES = 4000  # about 5 MB
 def test_rocketmq_serves_what_is_left_of_a_mended_store(tmp_path: Path) -> None:
     """A magic flipped in the 2nd file, the 3rd lost, the 4th cut short: the rest is all there.
 
+    The first file is too long, the last two have each other's names: they have lost nothing.
+
     None of it lies in the log's first file, where RocketMQ passes over messages behind a blank
     entry until the end of that pull.
     """
@@ -37,6 +39,12 @@ def test_rocketmq_serves_what_is_left_of_a_mended_store(tmp_path: Path) -> None:
         file.write(b"\xff")
     logs[2].unlink()
     os.truncate(logs[3], SEGMENT_BYTES // 3)
+    os.truncate(logs[0], SEGMENT_BYTES + 4711)
+    written = [path for path in logs if path.exists() and path.read_bytes().rstrip(b"\0")]
+    aside = tmp_path / "aside"
+    written[-2].rename(aside)
+    written[-1].rename(written[-2])
+    aside.rename(written[-1])
     command = [sys.executable, "-m", "aerobee.storage.repair", "--write", str(store)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
