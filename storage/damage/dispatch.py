@@ -171,6 +171,8 @@ class Dispatcher:
         begin = queue.end_position()
         if begin <= self._segments.begin > 0 or record.queue_offset == expected:
             return False
+        if begin > record.position:
+            return False  # the queue's last entry is what is damaged
         lost = self._table.bytes_between(begin, record.position)
         return record.queue_offset - expected > lost // RECORD_BYTES_MIN
 
@@ -265,7 +267,7 @@ class Dispatcher:
         """Return how many messages the log has room for behind the queue's last one."""
         begin = queue.end_position()
         if begin > position:  # of an entry that is damaged
-            begin = self._segments.begin
+            begin = 0
         return (position - begin) // RECORD_BYTES_MIN
 
     def _blank(self, queue: ConsumeQueue, offset: int, position: int) -> None:

@@ -9,6 +9,7 @@ from support.logs import bodies, lost, opened, other_problems, read_all, send, s
 
 from aerobee.storage.layout import ENTRY_BYTES
 from aerobee.storage.queue_files import ENTRY
+from aerobee.storage.repair import repair
 from aerobee.storage.settings import StoreSettings
 from aerobee.storage.store import MessageStore
 
@@ -178,6 +179,25 @@ def test_a_last_offset_that_becomes_zero_cuts_no_queue(tmp_path: Path) -> None:
     store = opened(settings_of(tmp_path))
     assert [record.queue_offset for record in read_all(store, "t")] == list(range(8))
     assert [span.begin for span in store.damage] == [places[8]]
+    store.close()
+
+
+def test_a_flipped_entry_older_than_the_log_condemns_no_message(tmp_path: Path) -> None:
+    """A repair finds the queue to end there: what the log begins with goes on behind it."""
+    store = opened(settings_of(tmp_path))
+    for number in range(40):
+        send(store, "t", body=b"%04d" % number + bytes(800))
+        store.poll()
+    aged(store, 1)
+    whole = [record.queue_offset for record in read_all(store, "t")]
+    store.close()
+    with (tmp_path / "consumequeue" / "t" / "0" / f"{0:020d}").open("r+b") as file:
+        file.seek(2 * ENTRY_BYTES)
+        file.write(ENTRY.pack(1 << 40, 894, 0))
+    repair(settings_of(tmp_path))
+    store = opened(settings_of(tmp_path))
+    assert [record.queue_offset for record in read_all(store, "t")] == whole
+    assert store.damage == ()
     store.close()
 
 
