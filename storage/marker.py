@@ -59,11 +59,12 @@ class Marker:
     def unheard(self) -> Unheard | None:
         """Return which syncs of earlier processes nobody has heard the end of, None for none.
 
-        That is looked up once: `leave_in_doubt` says something else then.
+        That is looked up once: `leave_in_doubt` says something else then. Another mount, as of a
+        container that was made anew, ends the proof and not the doubt: memory may be the same.
         """
         if not self._looked:
             self._looked = True
-            data = self._page()
+            data = self._page(of_this_mount=False)
             if (position := _latest(data)) is not None:
                 found = unheard(data)
                 if found.log is not None and found.log >= position:
@@ -76,7 +77,7 @@ class Marker:
 
         What it syncs an earlier process may have written. Changes nothing but a page of this boot.
         """
-        if self.read() is None:
+        if _latest(self._page(of_this_mount=False)) is None:
             return
         words = Syncs()
         words.log_begins(position)
@@ -95,12 +96,17 @@ class Marker:
         word, position = _DOUBT.unpack_from(data, _DOUBT_AT)
         return max(0, position) if word == _DOUBTED else None
 
-    def _page(self) -> bytes:
-        """Return what the file holds, nothing if it is not of this boot and mount."""
+    def _page(self, *, of_this_mount: bool = True) -> bytes:
+        """Return what the file holds, nothing if it is not of this boot and mount.
+
+        Where nothing names the boot, a page proves nothing, and counts as of any mount.
+        """
         data = self._files.read_all(self._path, MARKER_BYTES) or b""
-        if len(data) < MARKER_BYTES or len(self._boot) != BOOT_ID_BYTES:
+        if len(data) < MARKER_BYTES or not data.startswith(self._boot):
             return b""
-        ours = data.startswith(self._boot) and data[_MOUNT_AT:_SLOTS_AT] == self._mount()
+        if not of_this_mount:
+            return data
+        ours = len(self._boot) == BOOT_ID_BYTES and data[_MOUNT_AT:_SLOTS_AT] == self._mount()
         return data if ours else b""
 
     def _mount(self) -> bytes:

@@ -228,6 +228,42 @@ def test_a_note_of_a_version_without_words_is_doubted(tmp_path: Path, *, progres
     check_all_is_there(settings, files)
 
 
+class Elsewhere(CachingFiles):
+    """The same memory and disk, as another container sees them."""
+
+    named = True  # whether anything names the boot
+
+    def mount(self, path: Path) -> tuple[int, int]:
+        """Another number."""
+        return 4711, 4712
+
+    def boot_id(self) -> bytes:
+        """As told."""
+        return super().boot_id() if self.named else b""
+
+
+@pytest.mark.parametrize("fails", ["commitlog", "consumequeue"])
+@pytest.mark.parametrize("named", [True, False])
+def test_another_container_on_the_same_machine_doubts_as_well(
+    tmp_path: Path, fails: str, *, named: bool
+) -> None:
+    """Its note proves nothing there, and the kernel still takes lost pages for clean."""
+    settings, files = small(tmp_path), Elsewhere() if not named else CachingFiles()
+    if isinstance(files, Elsewhere):
+        files.named = False
+    killed_in_a_sync(settings, files, fails)
+    after = Elsewhere()
+    after.named = named
+    after.durable, after.clean = files.durable, files.clean
+    store = opened(settings, after)
+    assert store.recovered.proof == FLUSHED and len(bodies(store)) == 41
+    settle(store)
+    store.abandon()
+    store = opened(settings, after.power_off(tmp_path))
+    assert len(bodies(store)) == 41 and not store.damage
+    store.close()
+
+
 @pytest.mark.parametrize("fails", ["commitlog", "consumequeue"])
 @pytest.mark.parametrize("heard", [True, False])
 def test_a_repair_proves_what_the_disk_has(tmp_path: Path, fails: str, *, heard: bool) -> None:
