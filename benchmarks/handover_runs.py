@@ -30,7 +30,6 @@ STEPS: Final = (
     *((2, True), (3, True), (0, False), (1, False)),
     *((0, True), (1, True), (2, False), (3, False)),
 )
-SLOW_EVERY: Final = 500
 SLOW_MS: Final = 5_000
 QUIET_S: Final = 25.0  # without a delivery, what is missing at the end is lost
 DRAIN_S_MAX: Final = 120.0
@@ -48,7 +47,8 @@ class Scenario:
     rate: int = 5_000
     kind: str = "push"
     take_ms: int = 50  # a handler lasts up to this ...
-    slow_ms: int = 50  # ... and each 500th message this
+    slow_ms: int = 50  # ... and each `slow_every`th message this
+    slow_every: int = 500
     topics: int = 1
     groups: int = 1
     threads: int = 150
@@ -63,7 +63,12 @@ SECOND: Final = Scenario(
     "push, handlers of 0-1 s", rate=100, take_ms=1_000, slow_ms=1_000, gap_s=5.0
 )
 FIVE: Final = Scenario(
-    "push, handlers of 0-5 s", rate=40, take_ms=5_000, slow_ms=5_000, gap_s=5.0, prompt=False
+    "push, handlers of 0-50 ms, one of 20 of 5 s",
+    rate=400,
+    slow_ms=SLOW_MS,
+    slow_every=20,
+    gap_s=5.0,
+    prompt=False,
 )
 SLOW: Final = Scenario(
     "push, handlers of 0-50 ms and of 5 s", slow_ms=SLOW_MS, gap_s=5.0, prompt=False, keeps_up=False
@@ -132,7 +137,7 @@ class Traffic:
                 rate=self._scenario.rate,
                 take=self._scenario.take_ms,
                 slow=self._scenario.slow_ms,
-                slow_every=SLOW_EVERY,
+                slow_every=self._scenario.slow_every,
             )
             self._change(sessions)
             sent = int(sender.ask("pump-stop")["sent"])
