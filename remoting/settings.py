@@ -113,6 +113,7 @@ class ServerSettings(BaseSettings):
         populate_by_name=True,
         extra="forbid",
         frozen=True,
+        defer_build=True,  # what only lends its fields to others is never built
     )
 
     promises: ClassVar[Mapping[str, Promise]] = {}
