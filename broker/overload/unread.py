@@ -11,7 +11,7 @@ from math import inf
 from typing import Final
 
 FULL_READ_BYTES: Final = 64 * 1024  # a read that brings so much may have left some
-QUEUE_BYTES_MIN: Final = 256 * 1024  # with room for one packet alone, TCP waits after each
+QUEUE_BYTES_MIN: Final = 128 * 1024  # has room for one packet of a loopback interface
 LOOK_INTERVAL_S: Final = 0.02
 PAUSE_S: Final = 0.2  # between two looks: the broker was stopped, or had other work
 OVER_S: Final = 1.0  # without a full read, after which the load is over
@@ -59,9 +59,9 @@ class Unread:
 
         These are the first ones; late is what may have waited for more than `wait_s`.
         """
-        if count >= FULL_READ_BYTES:
-            self._full_s = now_s
         looks, queued = self._looks, self._unread_bytes()
+        if queued or count >= FULL_READ_BYTES:
+            self._full_s = now_s
         if self._drained:
             looks.clear()  # what has come since is read as it comes
         self._drained = not queued
@@ -93,7 +93,7 @@ class Unread:
                 if 0 < self.size < QUEUE_BYTES_MIN:
                     self._set(QUEUE_BYTES_MIN)
         elif queued > may_be:
-            if 2 * queued >= self.size or self._late > self.served:
+            if 2 * queued >= self.size or queued > 4 * may_be or self._late > self.served:
                 self._set(min(self.size, max(QUEUE_BYTES_MIN, may_be)))
         elif not queued and self.size < may_be:
             self._set(0)
