@@ -132,6 +132,8 @@ class ColdReads:
     def _go_on(self) -> None:
         """Give free threads to the groups in turn."""
         settings, unsent = self._live.current, False
+        if len(self._running) >= self._threads.count_max:
+            return  # the next that ends comes back
         for group in list(self._waiting):
             if group in self._running:
                 continue

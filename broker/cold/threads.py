@@ -19,7 +19,7 @@ class DiskThreads:
     """
 
     def __init__(self, count_max: int) -> None:
-        self._count_max: Final = count_max
+        self.count_max: Final = count_max
         self._jobs: SimpleQueue[Job | None] = SimpleQueue()
         self.count = 0
 
@@ -27,7 +27,7 @@ class DiskThreads:
         """Whether one more job would begin at once beside those `busy`; starts a thread by need."""
         if busy < self.count:
             return True
-        if self.count >= self._count_max:
+        if self.count >= self.count_max:
             return False
         thread = threading.Thread(target=self._work, name="cold-read", daemon=True)
         try:
