@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -44,11 +45,12 @@ class Checkpoints:
         timestamp: int,
         offsets: Iterable[tuple[ConsumeQueue, int]],
         end: int = 0,
+        names: Iterable[Path] = (),
     ) -> Job:
         """Return the work of noting that all before `position` is on the disk, not yet synced.
 
         `offsets` are of the queues that have changed since the last one, `end` is where the record
-        of their newest entry ends.
+        of their newest entry ends, `names` are directories that have to be synced first.
         """
         for queue, offset in offsets:
             self._table.put(queue.topic, queue.queue_id, offset)
@@ -65,6 +67,9 @@ class Checkpoints:
 
         def write() -> None:
             assert end <= position, f"an entry ends at {end}, the proof speaks of {position}"
+            for directory in names:
+                with suppress(FileNotFoundError):  # of a topic that has been deleted
+                    files.sync_directory(directory)
             write_checkpoint(files, root, checkpoint, sync=False)
             replace_progress(files, root, pieces, sync=False, put=put)
 

@@ -7,6 +7,7 @@ queue is derived data: recovery can write it again from the log.
 import errno
 import logging
 import struct
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -53,6 +54,7 @@ class ConsumeQueue(QueueEntries):
         "magic",
         "pack_entry",
         "prefix",
+        "unnamed",
         "unsynced",
     )
 
@@ -87,6 +89,7 @@ class ConsumeQueue(QueueEntries):
         self.flushed_offset = 0
         self.changed = False  # since `settle`; then it is in the list of changes, too
         self.unsynced = False  # whether files that are not open may not be on the disk
+        self.unnamed = False  # whether the disk may not have the name of a file
 
     def load(self, known_offset: int = 0) -> None:
         """Find the end; everything below `known_offset` is taken as sound.
@@ -202,6 +205,8 @@ class ConsumeQueue(QueueEntries):
             raise
         finally:
             self._files.close(fd)
+        if fresh or self.flushed_offset <= base:
+            self.unnamed = True
         self._leave_tail()
         self.base, self.buffer = base, buffer
         self._keep(base, buffer)
@@ -326,7 +331,7 @@ class ConsumeQueue(QueueEntries):
         """Take what is behind `offset` as not yet on the disk: another process wrote it."""
         if offset < self.max_offset:
             self.flushed_offset = max(0, offset)
-            self.unsynced = True
+            self.unsynced = self.unnamed = True
             self.note_change()
 
     def begin_sync(self, offset: int) -> list[int]:
@@ -342,6 +347,14 @@ class ConsumeQueue(QueueEntries):
         self.unsynced = False
         self.flushed_offset = offset
         return bases
+
+    def take_names(self) -> Sequence[Path]:
+        """Return the directories to sync before the queue's files count as on the disk.
+
+        A sync of a file need not bring its name to the disk, nor those of the folders above it.
+        """
+        unnamed, self.unnamed = self.unnamed, False
+        return (self._directory, *self._directory.parents[:3]) if unnamed else ()
 
     def open_file(self, base: int) -> int:
         """Open the file that starts with an entry, for the caller to close."""

@@ -11,6 +11,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final
 
 from aerobee.storage.consume_queue import ConsumeQueue
@@ -40,6 +41,7 @@ class QueueRound:
     files: deque[tuple[ConsumeQueue, int]] = field(default_factory=deque)  # by first entry
     before: dict[ConsumeQueue, int] = field(default_factory=dict)  # what was flushed before
     under_way: dict[int, tuple[int, ConsumeQueue]] = field(default_factory=dict)
+    names: dict[Path, None] = field(default_factory=dict)  # directories, to sync after the files
     failed: bool = False
     failures: int = 0  # of files
     doubted: bool = False
@@ -62,6 +64,7 @@ class QueueRounds:
         self._on_doubt = on_doubt
         self._carried: Offsets = []  # synced by rounds that failed, and noted nowhere yet
         self._carried_last = (-1, 0)
+        self._carried_names: dict[Path, None] = {}
         self._tokens = QUEUE_FILE
         self.round: QueueRound | None = None
         self.lost = False
@@ -72,6 +75,7 @@ class QueueRounds:
         last, end = self._carried_last
         self._carried, self._carried_last = [], (-1, 0)
         self.round = QueueRound(position, offsets, deque(offsets), last, end)
+        self.round.names, self._carried_names = self._carried_names, {}
         self.go_on()
 
     def go_on(self) -> None:
@@ -122,6 +126,7 @@ class QueueRounds:
         if round_.failed:
             self._carried = round_.offsets
             self._carried_last = (round_.last_position, round_.end)
+            self._carried_names = round_.names
         return round_
 
     def forget(self, queues: Collection[ConsumeQueue]) -> None:
@@ -152,6 +157,7 @@ class QueueRounds:
                 round_.last_position = max(round_.last_position, at)
                 round_.end = max(round_.end, 0 if size == BLANK_SIZE else at + size)
                 round_.files.extend((queue, base) for base in queue.begin_sync(offset))
+                round_.names |= dict.fromkeys(queue.take_names())
             except OSError as error:  # its map may be gone, and there be no file number for it
                 self._refused(queue, error)
         return round_.files.popleft() if round_.files else None

@@ -378,7 +378,9 @@ class MessageStore:
         stamp = self.checkpoints.latest.log_timestamp
         with suppress(OSError):  # what cannot be read just now: the older time is true, too
             stamp = self.store_time_at(round_.last_position) or stamp
-        return self.checkpoints.job(round_.position, stamp, round_.offsets, round_.end)
+        return self.checkpoints.job(
+            round_.position, stamp, round_.offsets, round_.end, round_.names
+        )
 
     def _proven(self) -> None:
         """A checkpoint has been written: whatever was doubted of queues is on the disk now."""

@@ -11,6 +11,8 @@ from aerobee.client.sending import Outgoing
 from aerobee.remoting.codes import SysFlag
 from aerobee.remoting.errors import AerobeeError
 from aerobee.remoting.net.tasks import Tasks
+from aerobee.storage.log_scan import SCHEDULE_TOPIC
+from simulation.causes import Cause
 from simulation.ledger import Ledger, Place
 from simulation.process import Process, ProcessDied
 from simulation.world import World
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from simulation.members import Member
 
 POISON: Final = b"poison"
+DELAY_LEVELS: Final = (1, 1, 2, 3, 4)  # 1, 5, 10 and 30 s
 
 
 class ClientNode:
@@ -109,7 +112,7 @@ class HostNode(ClientNode):
                 await process.call(member.share_anew(), "share anew")  # the close comes into it
             closed = await process.call(self._cut_short(member.close()), "leave alone")
             if not closed:
-                member.disturbed("a close was cancelled")
+                member.disturbed(Cause.CLOSE_CANCELLED)
         if away_s is None:
             return
         await asyncio.sleep(away_s)
@@ -151,7 +154,7 @@ class HostNode(ClientNode):
                 member.joined = True
                 return
             self.world.trace.note(f"{self.name}: a start was cancelled")
-            member.disturbed("a start was cancelled")
+            member.disturbed(Cause.START_CANCELLED)
         await member.join()
         member.joined = True
 
@@ -174,7 +177,7 @@ class HostNode(ClientNode):
         """End without a good-bye; see Network.kill."""
         process = self.end_life()
         if process is not None:
-            self.ledger.disturb(self.name, "died", silent_s)
+            self.ledger.disturb(self.name, Cause.MEMBER_DIED, silent_s)
             self.world.kill(process, silent_s=silent_s)
             self.ledger.give_up_all(self.name)
             for member in self.members:
@@ -184,10 +187,11 @@ class HostNode(ClientNode):
 class ProducerNode(ClientNode):
     """Sends numbered messages to its topics, `gap_s` apart, and notes what is acknowledged.
 
-    The share `poison` of them says of its body that it is compressed, which it is not.
+    The share `poison` of them says of its body that it is compressed, which it is not; the share
+    `delays` is to be delivered later.
     """
 
-    poison = 0.0
+    poison = delays = 0.0
     topics: tuple[str, ...]
     gap_s: float
     _sent = 0
@@ -196,6 +200,7 @@ class ProducerNode(ClientNode):
 
     def start(self) -> None:
         """Begin: messages leave from now on."""
+        self._delay_dice = Random(f"delays of {self.name} {self.world.seed}")
         self.begin_life().spawn(self._produce(), "produce")
 
     async def finish(self, timeout_s: float) -> bool:
@@ -215,6 +220,8 @@ class ProducerNode(ClientNode):
             await asyncio.sleep(self.dice.expovariate(1 / self.gap_s))
             if self.poison and self.dice.random() < self.poison:
                 sends.start(self._send_poison(poisoner, self.dice.choice(self.topics)))
+            if self._delay_dice.random() < self.delays:
+                sends.start(self._send_delayed(producer, self._delay_dice.choice(self.topics)))
             for _ in range(20 if self.dice.random() < 0.02 else 1):
                 sends.start(self._send(producer, self.dice.choice(self.topics)))
 
@@ -223,6 +230,22 @@ class ProducerNode(ClientNode):
         self._sent += 1
         with contextlib.suppress(AerobeeError):
             await producer.send(Message(topic, b"%s-%d" % (POISON, self._sent)))
+
+    async def _send_delayed(self, producer: Producer, topic: str) -> None:
+        """Send a message that waits first; its offset is that of the level's queue."""
+        self._sent += 1
+        body = b"%s-late-%d" % (self.name.encode(), self._sent)
+        level = self._delay_dice.choice(DELAY_LEVELS)
+        self._sending += 1
+        try:
+            result = await producer.send(Message(topic, body, delay_level=level))
+        except AerobeeError as error:
+            self.world.trace.note(f"{self.name} could not delay: {type(error).__name__}")
+            return
+        finally:
+            self._sending -= 1
+        place = Place(SCHEDULE_TOPIC, result.queue.broker_name, level - 1)
+        self.ledger.delay(body, topic, place, result.queue_offset)
 
     async def _send(self, producer: Producer, topic: str) -> None:
         messages = []

@@ -4,15 +4,15 @@ The ledger sees all processes at once. `violations` judges when a run is over, f
 known which disturbances there were and what they excuse.
 """
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
+from simulation.causes import ASK_S, LEASE_S, RECONNECTED_S, Cause
 from simulation.trace import Trace
-
-EXCUSED_FOR_S: Final = 5.0  # after a disturbance: members commit, and brokers save, so often
 
 
 class Kind(StrEnum):
@@ -69,6 +69,7 @@ class Attempt:
     began_s: float
     ended_s: float | None = None
     outcome: Outcome = Outcome.RUNNING
+    waited_as: str = ""  # which delayed message of its broker it was, level-offset
 
     def subjects(self) -> tuple[str, str]:
         """Return whose disturbance may excuse it: the process, and its member of that group."""
@@ -81,17 +82,23 @@ class Attempt:
 
 @dataclass(slots=True)
 class Disturbance:
-    """Something that excuses redelivery of what `subject`, a member or a broker, has to do with.
-
-    `order` tells that it excuses two members at an orderly queue, too: a broker that forgets its
-    locks, a handler that does not end in time. Trouble of connections does not: locks outlive them.
-    """
+    """Something that excuses redelivery of what `subject`, a member or a broker, has to do with."""
 
     subject: str
-    what: str
+    cause: Cause
     begins_s: float
     ends_s: float
-    order: bool
+
+    def excuses(self, earlier: Attempt, later: Attempt, *, orderly: bool) -> bool:
+        """Whether its cause reaches from the one delivery to the other, see causes.py."""
+        reach = self.cause.reach
+        ended_s = math.inf if earlier.ended_s is None else earlier.ended_s
+        after_s = reach.after_s + LEASE_S * orderly
+        return (
+            ended_s >= self.begins_s - reach.before_s
+            and earlier.began_s <= self.ends_s + RECONNECTED_S
+            and self.begins_s <= later.began_s <= self.ends_s + after_s
+        )
 
 
 @dataclass(slots=True)
@@ -108,6 +115,7 @@ class Group:
     )
     running: dict[Place, list[Attempt]] = field(default_factory=lambda: defaultdict(list))
     furthest: dict[Place, int] = field(default_factory=dict)  # offset after the last one done
+    waited: dict[tuple[str, str, bytes], Attempt] = field(default_factory=dict)  # the first at each
 
 
 class Ledger:
@@ -116,6 +124,7 @@ class Ledger:
     def __init__(self, now_s: Callable[[], float], trace: Trace) -> None:
         self.groups: dict[str, Group] = {}
         self.acknowledged: dict[bytes, tuple[Place, int]] = {}
+        self.delayed: dict[bytes, str] = {}  # the topics of those that wait elsewhere first
         self.disturbances: list[Disturbance] = []
         self.duplicates: list[tuple[Attempt, Attempt]] = []
         self.shortened: set[str] = set()  # brokers whose queues have lost their ends to power loss
@@ -131,10 +140,19 @@ class Ledger:
         """A producer was told that its message is stored."""
         self.acknowledged[body] = (place, offset)
 
-    def begin(self, group: str, member: str, place: Place, offset: int, body: bytes) -> Attempt:
+    def delay(self, body: bytes, topic: str, place: Place, offset: int) -> None:
+        """A producer was told that its message is stored, and waits at a place of its level."""
+        self.acknowledged[body] = (place, offset)
+        self.delayed[body] = topic
+
+    def begin(
+        self, group: str, member: str, place: Place, offset: int, body: bytes, waited_as: str = ""
+    ) -> Attempt:
         """A handler begins with a message."""
         seen = self.groups[group]
-        attempt = Attempt(group, member, place, offset, body, self._now_s())
+        attempt = Attempt(group, member, place, offset, body, self._now_s(), waited_as=waited_as)
+        if waited_as:
+            self._check_waited(seen, attempt)
         for earlier in seen.attempts[place, offset]:
             same = earlier.body == body  # else the disk lost that message, and its offset was free
             if same and earlier.outcome in (Outcome.DONE, Outcome.RUNNING):
@@ -168,12 +186,20 @@ class Ledger:
                 for attempt in [each for each in attempts if each.member == member]:
                     self.end(attempt, Outcome.GIVEN_UP)
 
-    def disturb(
-        self, subject: str, what: str, seconds: float = 0.0, *, order: bool = False
-    ) -> None:
+    def disturb(self, subject: str, cause: Cause, seconds: float = 0.0) -> None:
         """Something went wrong at a member or broker, for so long."""
         now_s = self._now_s()
-        self.disturbances.append(Disturbance(subject, what, now_s, now_s + seconds, order))
+        self.disturbances.append(Disturbance(subject, cause, now_s, now_s + seconds))
+
+    def down(self, broker: str, cause: Cause) -> None:
+        """A broker does not run from now on, until it is back."""
+        self.disturb(broker, cause, math.inf)
+
+    def back(self, broker: str) -> None:
+        """A broker runs again."""
+        for each in self.disturbances:
+            if each.subject == broker and each.ends_s == math.inf:
+                each.ends_s = self._now_s()
 
     def disturbed_since(self, subjects: set[str], since_s: float) -> bool:
         """Whether something befell one of these later than that, or lasted longer."""
@@ -201,7 +227,7 @@ class Ledger:
     def late_answer(self, member: str, place: Place, waited_s: float) -> None:
         """A member that must not be kept waiting has waited for an offset; with a reason?"""
         began_s = self._now_s() - waited_s
-        if not self._disturbed({member, place.broker}, began_s, self._now_s()):
+        if not self._disturbed({member, place.broker}, began_s - ASK_S, self._now_s()):
             self.broke(Kind.SLOW, f"{member} waited {waited_s:.3f} s for the offset of {place}")
 
     def broke(self, kind: Kind, what: str) -> None:
@@ -231,10 +257,24 @@ class Ledger:
         return [
             body
             for body, (place, _) in self.acknowledged.items()
-            if place.topic in group.topics
+            if self.delayed.get(body, place.topic) in group.topics
             and body not in group.done
             and not self._had_another(group, body)
         ]
+
+    def _check_waited(self, group: Group, attempt: Attempt) -> None:
+        """A delayed message is put into its topic once, unless power took that from the log."""
+        broker = attempt.place.broker
+        first = group.waited.setdefault((broker, attempt.waited_as, attempt.body), attempt)
+        if (first.place, first.offset) != (attempt.place, attempt.offset) and not any(
+            each.subject == broker
+            and each.cause is Cause.BROKER_LOST_POWER
+            and first.began_s <= each.begins_s
+            for each in self.disturbances
+        ):
+            what = f"{group.name} got the delayed message {attempt.waited_as} of {broker} at"
+            where = f"{first.place} {first.offset} and {attempt.place} {attempt.offset}"
+            self.broke(Kind.TWICE, f"{what} {where}")
 
     def _had_another(self, group: Group, body: bytes) -> bool:
         """Whether a group was given another message at that offset, which power loss then took.
@@ -251,16 +291,21 @@ class Ledger:
     def _excused(self, earlier: Attempt, later: Attempt) -> bool:
         """Whether a member that had the message, or its broker, was disturbed at the time."""
         subjects = {*earlier.subjects(), *later.subjects(), earlier.place.broker}
-        return self._disturbed(subjects, earlier.began_s, later.began_s)
+        orderly = self.groups[later.group].orderly
+        return any(
+            each.subject in subjects and each.excuses(earlier, later, orderly=orderly)
+            for each in self.disturbances
+        )
 
     def _disturbed(
-        self, subjects: set[str], begin_s: float, end_s: float, *, order: bool = False
+        self, subjects: set[str], begin_s: float, end_s: float, *, locks: bool = False
     ) -> bool:
+        """Whether something befell one of these between two moments."""
         return any(
             each.subject in subjects
-            and each.order >= order
+            and each.cause.reach.locks >= locks
             and each.begins_s <= end_s
-            and each.ends_s + EXCUSED_FOR_S >= begin_s
+            and each.ends_s >= begin_s
             for each in self.disturbances
         )
 
@@ -286,4 +331,5 @@ class Ledger:
     def _may_overlap(self, running: Attempt) -> bool:
         """Whether a handler that still runs need not have hindered the next one."""
         subjects = {*running.subjects(), running.place.broker}
-        return self._disturbed(subjects, running.began_s, self._now_s(), order=True)
+        began_s = running.began_s - RECONNECTED_S
+        return self._disturbed(subjects, began_s, self._now_s(), locks=True)

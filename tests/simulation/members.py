@@ -11,13 +11,14 @@ from aerobee.client import (
     PushConsumer,
     ReceivedMessage,
 )
+from aerobee.storage.delay_progress import DELIVERED_PROPERTY
+from simulation.causes import LONG_S, Cause
 from simulation.clients import POISON, HostNode
 from simulation.ledger import Attempt, Kind, Outcome, Place
 from simulation.world import HandlerFails
 
 QUICK_S: Final = 0.05  # most handlers take at most so long
 LONG_SHARE: Final = 0.005
-LONG_S: Final = (1.0, 6.0)
 TOO_LONG_S: Final = (11.0, 14.0)  # more than a hand-over waits for
 
 
@@ -55,10 +56,10 @@ class Member(ABC):
         self.consumer.members_changed()
         await asyncio.sleep(0)
 
-    def disturbed(self, what: str) -> None:
+    def disturbed(self, cause: Cause) -> None:
         """Tell the ledger of what befalls this member alone, whoever else is in its process."""
         for group in self.groups:
-            self.ledger.disturb(f"{self.host.name} in {group}", what)
+            self.ledger.disturb(f"{self.host.name} in {group}", cause)
 
     def attempt(self, group: str, message: ReceivedMessage) -> Attempt:
         """Note that a handler begins with a message."""
@@ -67,16 +68,21 @@ class Member(ABC):
             self.ledger.broke(Kind.ERROR, what)
         at = place_of(message.queue)
         return self.ledger.begin(
-            group, self.host.name, at, message.queue_offset, bytes(message.body)
+            group,
+            self.host.name,
+            at,
+            message.queue_offset,
+            bytes(message.body),
+            message.properties.get(DELIVERED_PROPERTY, ""),
         )
 
     def work_s(self) -> float:
         """Draw how long a handler takes."""
         dice = self.dice.random()
         if dice < self.too_long:
-            what = "a handler takes too long"
-            self.ledger.disturb(self.host.name, what, TOO_LONG_S[1], order=True)
-            return self.dice.uniform(*TOO_LONG_S)
+            seconds = self.dice.uniform(*TOO_LONG_S)
+            self.ledger.disturb(self.host.name, Cause.HANDLER_TOO_LONG, seconds)
+            return seconds
         if dice > 1 - LONG_SHARE:
             return self.dice.uniform(*LONG_S)
         return self.dice.uniform(0, QUICK_S)
@@ -116,7 +122,7 @@ class PushMember(Member):
         try:
             await asyncio.sleep(self.work_s())
         except asyncio.CancelledError:
-            self.disturbed("a handler was cancelled")
+            self.disturbed(Cause.HANDLER_CANCELLED)
             self.ledger.end(attempt, Outcome.GIVEN_UP)
             raise
         if self.dice.random() < self.failing:
@@ -170,7 +176,7 @@ class LiteMember(Member):
             try:
                 await asyncio.sleep(sum(self.work_s() for _ in batch) / 2)
             except asyncio.CancelledError:
-                self.disturbed("a batch was given up")
+                self.disturbed(Cause.HANDLER_CANCELLED)
                 for attempt in batch:
                     self.ledger.end(attempt, Outcome.GIVEN_UP)
                 raise

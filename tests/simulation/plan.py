@@ -64,6 +64,7 @@ class Plan:
     stay_s: float  # how long a member stays, on average
     grows: bool  # topics get more queues on the way
     shared: bool  # a process has a member of each group
+    delays: bool = False  # some messages are to be delivered later
     disk: bool = False  # brokers lie on disks that fail, on machines that lose their power
 
     def __str__(self) -> str:
@@ -76,7 +77,7 @@ class Plan:
             f"{self.brokers} brokers {self.flush}, {self.nameservers} nameservers, topics"
             f" {self.topics}, {self.producers} producers; {groups}"
             f"{', each process in all groups' * self.shared}; {troubles}"
-            f"{', disks fail and power is lost' * self.disk}"
+            f"{', disks fail and power is lost' * self.disk}{', delays' * self.delays}"
         )
 
 
@@ -110,5 +111,6 @@ def draw(seed: int) -> Plan:
         stay_s=dice.choice((8.0, 20.0, 40.0)),
         grows=dice.random() < 0.4,
         shared=dice.random() < 0.3,
+        delays=edges.random() < 0.6,
         disk=seed % 4 > 1,
     )

@@ -18,7 +18,9 @@ from aerobee.admin.client import AdminClient
 from aerobee.client import ClientSettings
 from aerobee.remoting.errors import AerobeeError
 from simulation import ledger as book
+from simulation.causes import AWAY_S
 from simulation.clients import HostNode, ProducerNode, unless_killed
+from simulation.delays import check_delays
 from simulation.disk.broker import DiskBrokerNode
 from simulation.java_member import JavaMember
 from simulation.ledger import Group, Ledger, Place, Violation
@@ -29,12 +31,12 @@ from simulation.troubles import Troubles
 from simulation.world import World
 
 JOIN_WITHIN_S: Final = 15.0
-AWAY_S: Final = (0.5, 12.0)
 CONSUMED_WITHIN_S: Final = 300.0  # of quiet; failed messages may take turns of their own
 SETTLED_AFTER_S: Final = 70.0  # two heartbeats or route refreshes and a round of rebalancing
 FAILING_SHARE: Final = 0.02
 TOO_LONG_SHARE: Final = 0.003
 POISON_SHARE: Final = 0.03
+DELAY_SHARE: Final = 0.15
 
 MEMBERS: Final[dict[Kind, tuple[type[Member], ...]]] = {  # in turn
     Kind.PUSH: (PushMember,),
@@ -162,6 +164,8 @@ class Scenario:
         ip = f"10.0.9.{number + 1}"
         producer = ProducerNode(self.world, self.ledger, f"p{number}", ip, self.namesrv)
         producer.topics, producer.gap_s = tuple(self.plan.topics), self.plan.gap_s
+        if self.plan.delays:
+            producer.delays = DELAY_SHARE
         if Trouble.POISON in self.plan.troubles:
             self.ledger.poison, producer.poison = True, POISON_SHARE
         return producer
@@ -251,6 +255,7 @@ class Scenario:
         for broker in self.brokers:
             if isinstance(broker, DiskBrokerNode):
                 broker.check_end()
+        await check_delays(world, self.ledger, self.brokers)
         await world.until(self._all_handled, CONSUMED_WITHIN_S)
         await asyncio.sleep(SETTLED_AFTER_S)
         if not all(sent):

@@ -142,6 +142,11 @@ class BrokerNode(ServerNode):
         port = self._settings.listen_port + 1
         self._settings = self._settings.model_copy(update={"listen_port": port})
 
+    async def start(self) -> None:
+        """Begin a life; what befell the one before is over then."""
+        await super().start()
+        self._ledger.back(self.name)
+
     async def die(self, silent_s: float) -> None:
         """Kill it, and expect that it comes back with the offsets that it had saved."""
         self._ledger.forget_commits(self.name)

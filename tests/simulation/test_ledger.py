@@ -4,7 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
-from simulation.ledger import EXCUSED_FOR_S, Group, Kind, Ledger, Outcome, Place
+from aerobee.storage.log_scan import SCHEDULE_TOPIC
+from simulation.causes import RECONNECTED_S, Cause
+from simulation.ledger import Group, Kind, Ledger, Outcome, Place
 from simulation.trace import Trace
 
 PLACE = Place("t", "broker-a", 0)
@@ -78,24 +80,55 @@ def test_a_message_that_is_done_must_not_come_again(ledger: Ledger) -> None:
     assert kinds(ledger) == [Kind.TWICE] * 2
 
 
+def twice(ledger: Ledger, clock: Clock, first_s: float, second_s: float, offset: int = 0) -> None:
+    """Let two members handle a message, each at its time."""
+    clock.now_s = first_s
+    handle(ledger, "m", offset)
+    clock.now_s = second_s
+    handle(ledger, "n", offset)
+
+
+@pytest.mark.parametrize("cause", Cause, ids=lambda each: each.name)
 @pytest.mark.parametrize("subject", ["m", "n", "broker-a"])
-def test_a_disturbance_excuses_what_it_touches(ledger: Ledger, clock: Clock, subject: str) -> None:
-    """Both members and the broker count, from the beginning to a while after the end."""
-    ledger.disturb(subject, "died", 10.0)
-    clock.now_s = 10.0 + EXCUSED_FOR_S
-    handle(ledger, "m", 0)
-    handle(ledger, "n", 0)
+def test_a_disturbance_excuses_what_it_reaches(
+    ledger: Ledger, clock: Clock, subject: str, cause: Cause
+) -> None:
+    """Both members and the broker count; what was done long before does not, nor what is late."""
+    clock.now_s = begins_s = 100.0
+    ledger.disturb(subject, cause, 10.0)
+    reach = cause.reach
+    first_s, last_s = begins_s - reach.before_s, begins_s + 10.0 + reach.after_s
+    latest_s = begins_s + 10.0 + RECONNECTED_S
+    twice(ledger, clock, first_s, begins_s, offset=0)
+    twice(ledger, clock, latest_s, last_s, offset=1)
     assert not ledger.violations()
-    clock.now_s += 1
-    handle(ledger, "m", 1)
-    handle(ledger, "n", 1)
+    too_early_or_late = (
+        (first_s - 0.1, begins_s),
+        (latest_s + 0.1, latest_s + 0.1),
+        (first_s, last_s + 0.1),
+        (begins_s - 0.2, begins_s - 0.1),
+    )
+    for offset, (one_s, other_s) in enumerate(too_early_or_late, 2):
+        twice(ledger, clock, one_s, other_s, offset)
+        assert kinds(ledger) == [Kind.TWICE] * (offset - 1)
+
+
+def test_a_broker_is_down_until_it_is_back(ledger: Ledger, clock: Clock) -> None:
+    """Its trouble lasts as long as it does not run, however long that is."""
+    ledger.down("broker-a", Cause.BROKER_DIED)
+    clock.now_s = 1000.0
+    ledger.back("broker-a")
+    after_s = Cause.BROKER_DIED.reach.after_s
+    twice(ledger, clock, 1000.0, 1000.0 + after_s, offset=0)
+    assert not ledger.violations()
+    twice(ledger, clock, 1000.0, 1000.1 + after_s, offset=1)
     assert kinds(ledger) == [Kind.TWICE]
 
 
 @pytest.mark.parametrize("subject", ["somebody", "broker-b"])
 def test_a_disturbance_excuses_nothing_else(ledger: Ledger, subject: str) -> None:
     """Trouble elsewhere is no reason."""
-    ledger.disturb(subject, "died", 10.0)
+    ledger.disturb(subject, Cause.BROKER_DIED, 10.0)
     handle(ledger, "m", 0)
     handle(ledger, "n", 0)
     assert kinds(ledger) == [Kind.TWICE]
@@ -145,12 +178,12 @@ def test_orderly_means_one_after_the_other(
 @pytest.mark.parametrize("subject", ["m", "broker-a"])
 def test_two_at_a_time_are_excused_by_lost_locks_alone(ledger: Ledger, subject: str) -> None:
     """A cut connection is no reason; a broker's death or a handler without end is."""
-    ledger.disturb(subject, "half open", 100.0)
+    ledger.disturb(subject, Cause.HALF_OPEN, 100.0)
     two_at_a_time(ledger)
     assert kinds(ledger) == [Kind.ORDER]
     ledger.give_up_all("m")
     ledger.give_up_all("n")
-    ledger.disturb(subject, "died", 100.0, order=True)
+    ledger.disturb(subject, Cause.BROKER_DIED, 100.0)
     two_at_a_time(ledger)
     assert kinds(ledger) == [Kind.ORDER]
 
@@ -165,9 +198,36 @@ def test_order_is_kept_over_failures(ledger: Ledger) -> None:
 
 def test_a_late_answer_needs_a_reason(ledger: Ledger, clock: Clock) -> None:
     """Who must not be kept waiting is not, as long as nothing else is wrong."""
-    ledger.disturb("m", "cut off", 1.0)
+    ledger.disturb("m", Cause.CUT_OFF, 1.0)
     ledger.late_answer("m", PLACE, 3.0)
     assert not ledger.violations()
     clock.now_s = 100.0
     ledger.late_answer("m", PLACE, 3.0)
     assert kinds(ledger) == [Kind.SLOW]
+
+
+DELAYS = Place(SCHEDULE_TOPIC, "broker-a", 0)
+
+
+def test_a_delayed_message_is_handled_by_the_groups_of_its_topic(ledger: Ledger) -> None:
+    """Whatever topic it waits in until it is due."""
+    ledger.delay(b"0", "t", DELAYS, 7)
+    assert kinds(ledger) == [Kind.LOST] * 3
+    for group in ledger.groups:
+        handle(ledger, "m", 0, group=group)
+    assert not ledger.violations()
+
+
+def test_a_delayed_message_comes_at_one_offset(ledger: Ledger, clock: Clock) -> None:
+    """But where its broker has lost power, and with it the first copy."""
+    for offset, at_s in ((0, 1.0), (1, 2.0)):
+        clock.now_s = at_s
+        ledger.end(ledger.begin("g", "m", PLACE, offset, b"x", "1-7"), Outcome.DONE)
+    assert kinds(ledger) == [Kind.TWICE]
+    clock.now_s = 3.0
+    ledger.disturb("broker-a", Cause.BROKER_DIED)
+    ledger.begin("g", "m", PLACE, 2, b"x", "1-7")
+    assert kinds(ledger) == [Kind.TWICE] * 2
+    ledger.disturb("broker-a", Cause.BROKER_LOST_POWER)
+    ledger.begin("g", "m", PLACE, 3, b"x", "1-7")
+    assert kinds(ledger) == [Kind.TWICE] * 2

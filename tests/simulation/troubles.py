@@ -6,6 +6,7 @@ from random import Random
 from typing import TYPE_CHECKING, Final
 
 from aerobee.client import Message
+from simulation.causes import Cause
 from simulation.clients import HostNode, unless_killed
 from simulation.disk.troubles import DiskTroubles
 from simulation.ledger import Kind
@@ -64,7 +65,7 @@ class Troubles:
         node = self._dice.choice(self._scenario.brokers)
         if node.up:
             down_s = self._dice.uniform(*DOWN_S)
-            self._disturb(node, "died", down_s)
+            self._ledger.down(node.name, Cause.BROKER_DIED)
             await node.die(self._dice.choice((0.0, 0.0, down_s)))
             await self.bring_back(node, down_s)
 
@@ -72,7 +73,7 @@ class Troubles:
         node = self._dice.choice(self._scenario.brokers)
         if node.up:
             down_s = self._dice.uniform(*DOWN_S)
-            self._disturb(node, "restarted", down_s + 10)
+            self._ledger.down(node.name, Cause.BROKER_STOPPED)
             await unless_killed(node.stop())
             await self.bring_back(node, down_s)
 
@@ -80,7 +81,7 @@ class Troubles:
         node = self._dice.choice(self._scenario.brokers)
         if node.up:
             down_s = self._dice.uniform(*DOWN_S)
-            self._disturb(node, "moved", down_s + 10)
+            self._ledger.down(node.name, Cause.BROKER_STOPPED)
             await unless_killed(node.stop())
             node.move()
             await self.bring_back(node, down_s)
@@ -104,7 +105,7 @@ class Troubles:
         host = self._dice.choice(hosts)
         assert host.process is not None
         process = host.process
-        self._ledger.disturb(host.name, "its connections are reset")
+        self._ledger.disturb(host.name, Cause.RESET)
         began_s = self._world.loop.time()
         cut = set()  # who it was connected to
         self._world.trace.note(f"{process.name}: its connections are reset, and it hurries")
@@ -153,7 +154,7 @@ class Troubles:
         wires = list(self._world.network.wires)
         if wires:
             wire = self._dice.choice(wires)
-            self._blame(wire.client.process.name, "connection reset")
+            self._blame(wire.client.process.name, Cause.RESET)
             self._world.network.cut(wire)
 
     async def _half_open(self) -> None:
@@ -162,7 +163,7 @@ class Troubles:
             wire = self._dice.choice(wires)
             alive = self._dice.choice((wire.server, wire.server, wire.client))
             seconds = self._dice.uniform(*HALF_OPEN_S)
-            self._blame(wire.client.process.name, f"half open for {alive.process}", seconds)
+            self._blame(wire.client.process.name, Cause.HALF_OPEN, seconds)
             self._world.network.leave_half_open(
                 wire, alive, seconds, black_hole=self._dice.random() < 0.5
             )
@@ -174,7 +175,7 @@ class Troubles:
             process = self._dice.choice(processes)
             server = self._dice.choice(self._scenario.servers)
             seconds = self._dice.uniform(*CUT_OFF_S)
-            self._blame(process.name, f"cut off from {server.name}", seconds)
+            self._blame(process.name, Cause.CUT_OFF, seconds)
             self._world.network.part(process.ip, server.ip, seconds)
 
     async def _freeze(self) -> None:
@@ -183,13 +184,10 @@ class Troubles:
         process = self._dice.choice(processes) if processes else None
         if process is not None and process.frozen is None:
             seconds = self._dice.uniform(*FROZEN_S)
-            self._blame(process.name, "stands still", seconds)
+            self._blame(process.name, Cause.FROZEN, seconds)
             self._world.loop.freeze(process, seconds)
 
-    def _blame(self, process: str, what: str, seconds: float = 0.0) -> None:
+    def _blame(self, process: str, cause: Cause, seconds: float = 0.0) -> None:
         """Tell the ledger of what befalls a process."""
-        self._world.trace.note(f"{process}: {what} {seconds:.1f} s")
-        self._ledger.disturb(process.rpartition(".")[0], what, seconds)
-
-    def _disturb(self, broker: BrokerNode, what: str, seconds: float) -> None:
-        self._ledger.disturb(broker.name, what, seconds, order=True)
+        self._world.trace.note(f"{process}: {cause} {seconds:.1f} s")
+        self._ledger.disturb(process.rpartition(".")[0], cause, seconds)

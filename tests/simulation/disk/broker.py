@@ -2,15 +2,13 @@
 
 import asyncio
 import contextlib
-from collections import Counter
 from random import Random
 from typing import Final
 
-from aerobee.remoting.record import decode_record, find_property
 from aerobee.storage.consume_queue import ConsumeQueue
-from aerobee.storage.delay_progress import DELIVERED_PROPERTY
 from aerobee.storage.errors import StoreError
 from aerobee.storage.lock import _held
+from simulation.causes import Cause
 from simulation.disk.door import Door
 from simulation.disk.kernel import SimulatedKernel
 from simulation.disk.machine import Died, Machine
@@ -57,7 +55,6 @@ class DiskBrokerNode(BrokerNode):
                 await asyncio.sleep(1.0)
             else:
                 break
-        self._ledger.disturb(self.name, "is back", order=True)
         if self.lost_power:
             self.forgive_what_was_lost()
 
@@ -66,7 +63,7 @@ class DiskBrokerNode(BrokerNode):
         self.machine.weather.clear_up()
         self.machine.fuse = -1
         if self.up and self.broker.store.commit_log.refusal is not None:
-            self._ledger.disturb(self.name, "its disk has failed", order=True)
+            self._ledger.down(self.name, Cause.BROKER_STOPPED)
             await self.stop()
         await super().heal()
 
@@ -80,7 +77,7 @@ class DiskBrokerNode(BrokerNode):
     def _died(self, process: Process) -> None:
         """The fuse has burnt down within an operation of the process: nothing more of it runs."""
         self._ledger.forget_commits(self.name)
-        self._ledger.disturb(self.name, "died at a step of the disk", order=True)
+        self._ledger.down(self.name, Cause.BROKER_DIED)
         if self.process is process:
             self.process = None
         self.world.kill(process)
@@ -115,7 +112,7 @@ class DiskBrokerNode(BrokerNode):
         self.lost_power = True
         if self._flush == "ASYNC_FLUSH":
             self._ledger.shortened.add(self.name)
-        self._ledger.disturb(self.name, "lost power", order=True)
+        self._ledger.down(self.name, Cause.BROKER_LOST_POWER)
         self.world.trace.note(f"{self.name} loses power: {self.machine.digest()}")
 
     def _note_promises(self) -> None:
@@ -142,28 +139,9 @@ class DiskBrokerNode(BrokerNode):
                 del self._ledger.acknowledged[body]
 
     def check_end(self) -> None:
-        """See that each delayed message was delivered once; forgive acknowledgements on their way.
-
-        What was told to a producer while the power went is only now in the ledger.
-        """
+        """Forgive acknowledgements that were on their way while the power went, if it ever did."""
         if self.lost_power:
             self.forgive_what_was_lost()
-        seen: Counter[str] = Counter()
-        store = self.broker.store
-        with self.machine.looked_at():
-            for topic, numbers in store.topics().items():
-                for queue_id in numbers:
-                    queue = store.find_queue(topic, queue_id)
-                    assert queue is not None
-                    for offset in range(queue.min_offset, queue.max_offset):
-                        data = store.record_at(queue.entry(offset)[0])
-                        if data is not None:
-                            properties = decode_record(data).properties
-                            seen[find_property(properties, DELIVERED_PROPERTY) or ""] += 1
-        for which, count in seen.items():
-            if which and count > 1:
-                what = f"{self.name} delivered the delayed message {which} {count} times"
-                self._ledger.broke(Kind.TWICE, what)
 
     def _has(self, place: Place, offset: int, body: bytes) -> bool:
         queue = self.broker.store.find_queue(place.topic, place.queue_id)

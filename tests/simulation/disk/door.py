@@ -14,9 +14,11 @@ from simulation.disk.names import Folder
 from simulation.disk.pages import PAGE_BYTES, Inode
 
 if TYPE_CHECKING:
+    from simulation.disk.jobs import SteppedJob
     from simulation.disk.kernel import SimulatedKernel
 
 DISK_BYTES: Final = 1 << 30
+UNDER_A_LOCK: Final = frozenset({"replace", "remove"})  # which the loop could want meanwhile
 
 
 class Door(Files):
@@ -26,6 +28,7 @@ class Door(Files):
         self.machine = machine
         self.dead = False
         self.aio: SimulatedKernel | None = None
+        self.job: SteppedJob | None = None  # of the store's thread, under way
         self.on_death: Callable[[], object] = lambda: None
         self._open: dict[int, tuple[Inode, str]] = {}
 
@@ -36,6 +39,8 @@ class Door(Files):
         machine = self.machine
         if machine.judged:
             return
+        if self.job is not None and kind not in UNDER_A_LOCK and self.job.is_running():
+            self.job.pause()
         if self.dead:
             raise Died
         name = path if isinstance(path, str) else str(machine.relative(path))
@@ -87,6 +92,8 @@ class Door(Files):
 
     def close(self, fd: int) -> None:
         """Close a number; the dead may, too."""
+        if self.job is not None and not self.dead and self.job.is_running():
+            self.job.pause()
         if self._open.pop(fd, None) is not None:
             super().close(fd)
 
@@ -181,6 +188,8 @@ class Door(Files):
     def sync_directory(self, path: Path) -> None:
         """Bring the names in a directory to the disk."""
         self.step("sync_directory", path)
+        if self.machine.node(path) is None:
+            raise FileNotFoundError(path)
         self.machine.folder(path).sync()
         if self.machine.journaled:
             self.machine.sync_names()

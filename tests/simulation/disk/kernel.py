@@ -10,10 +10,12 @@ from aerobee.storage.aio import Bell as Rung
 from aerobee.storage.signals import Signal
 from aerobee.storage.worker import Completion, Job, outcome
 from simulation.disk.door import Door
+from simulation.disk.jobs import SteppedJob
 from simulation.disk.machine import Died
 from simulation.disk.pages import Inode, Picture
 
 JOB_S: Final = (0.0005, 0.05)
+STEP_S: Final = (0.0, 0.2)  # between two operations of a job that is interrupted
 
 
 class Bell(Signal):
@@ -29,13 +31,14 @@ class Bell(Signal):
 
 
 class SimulatedJobs:
-    """Does file work as the thread of a Worker does: later, each job as a whole."""
+    """Does file work as the thread of a Worker does: later, and some jobs step by step."""
 
     def __init__(self, door: Door, bell: Rung) -> None:
         self._door = door
         self._bell = bell
         self._waiting: list[tuple[Job, int]] = []
         self._results: list[Completion] = []
+        self._stepped: SteppedJob | None = None  # the first of those that wait, begun
 
     def put(self, job: Job, token: int) -> None:
         """Have a job done a little later."""
@@ -49,9 +52,25 @@ class SimulatedJobs:
     def _work(self) -> None:
         if self._door.dead or not self._waiting:
             return
-        job, token = self._waiting.pop(0)
-        self._door.machine.note(f"job {token}")
-        self._results.append((token, outcome(job)))
+        job, token = self._waiting[0]
+        machine = self._door.machine
+        if self._stepped is None:
+            machine.note(f"job {token}")
+            if machine.dice.random() >= machine.interrupted_jobs:
+                self._ended(token, outcome(job))
+                return
+            self._stepped = self._door.job = SteppedJob(job, self._door)
+        self._stepped.step()
+        if not self._stepped.ended:
+            machine.clock.after(machine.dice.uniform(*STEP_S), self._work)
+            return
+        result, self._stepped, self._door.job = self._stepped.result, None, None
+        machine.note(f"job {token} ends")
+        self._ended(token, result)
+
+    def _ended(self, token: int, result: int) -> None:
+        self._waiting.pop(0)
+        self._results.append((token, result))
         self._bell.set()
 
     def results(self) -> list[Completion]:
@@ -146,6 +165,8 @@ class SimulatedKernel:
 
     def bury(self) -> None:
         """Release what a dead process had; its syncs end before its lock does (exit_aio)."""
+        if self._door.job is not None:
+            self._door.job.bury()
         while self._under_way:
             next(iter(self._under_way.values()))()
         for bell in self._bells:

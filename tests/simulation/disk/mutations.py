@@ -9,6 +9,7 @@ from unittest.mock import patch
 
 from aerobee.storage import sync_backends
 from aerobee.storage.checkpoints import Checkpoints
+from aerobee.storage.consume_queue import ConsumeQueue
 from aerobee.storage.damage.next_record import NextRecord
 from aerobee.storage.doubt.syncs import Syncs, Unheard
 from aerobee.storage.flush import Flusher
@@ -53,10 +54,10 @@ def _progress_before_commit(patches: ExitStack) -> None:
             del self._log.commit
 
     def without_look(
-        self: Any, position: int, timestamp: int, offsets: Any, end: int = 0
+        self: Any, position: int, timestamp: int, offsets: Any, end: int = 0, names: Any = ()
     ) -> object:
         del end
-        return job(self, position, timestamp, offsets)
+        return job(self, position, timestamp, offsets, names=names)
 
     patches.enter_context(patch.object(MessageStore, "_commit", lambda self: None))
     patches.enter_context(patch.object(Flusher, "flush_queues", without_commit))
@@ -133,12 +134,17 @@ def _believes_the_log_under_way(patches: ExitStack) -> None:
     patches.enter_context(patch.object(Marker, "unheard", of_queues))
 
 
+def _forgotten_names(patches: ExitStack) -> None:
+    """Progress counts entries of files whose names the disk may not have."""
+    patches.enter_context(patch.object(ConsumeQueue, "take_names", lambda self: ()))
+
+
 MUTATIONS = (
     Mutation(
         "the log is cut at the first damage",
         _cut_at_the_first_damage,
         lambda plan: Trouble.FLIP in plan.troubles,
-        (Kind.GONE,),
+        (Kind.GONE, Kind.UNCLEAN),
     ),
     Mutation(
         "progress before commit",
@@ -187,5 +193,11 @@ MUTATIONS = (
         _believes_the_log_under_way,
         lambda plan: Trouble.UNHEARD in plan.troubles,
         (Kind.PROOF, Kind.LOST, Kind.GONE),
+    ),
+    Mutation(
+        "names of files are not synced",
+        _forgotten_names,
+        lambda plan: not plan.journaled and not plan.troubles,
+        (Kind.PROOF,),
     ),
 )

@@ -42,6 +42,7 @@ class Plan:
     settles: float
     closes: float
     slots: int  # of the kernel's queue of syncs
+    journaled: bool  # a sync of a file brings names to the disk, too
 
     def settings(self) -> dict[str, Any]:
         """Return the store's settings but for its root."""
@@ -60,7 +61,7 @@ class Plan:
         return (
             f"{self.flush}, log files of {self.segment_bytes}, {len(self.queues)} queues of"
             f" {self.queue_file_entries}, {self.lives} lives, power lost {self.power_losses:.1f};"
-            f" {troubles}"
+            f" {troubles}{'' if self.journaled else ', names need a sync of their own'}"
         )
 
 
@@ -89,4 +90,5 @@ def draw(seed: int) -> Plan:
         settles=dice.choice((0.1, 0.6)),
         closes=dice.choice((0.1, 0.5)),
         slots=dice.choice((2, 5, 256)),
+        journaled=dice.random() < 0.6,
     )

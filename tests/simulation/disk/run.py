@@ -25,6 +25,7 @@ from simulation.disk.oracles import Kind, Oracle, Violated
 from simulation.disk.plan import Plan, Trouble, draw
 
 MERELY_DIED: Final = (WRITTEN, SYNCED, FLUSHED)  # proofs of what no machine or disk has disturbed
+INTERRUPTED_JOBS: Final = 0.3
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,8 @@ class Run:
         self.clock = Clock()
         root = folder / "store"
         self.machine = Machine(root, seed, self.clock, echo)
+        self.machine.journaled = self.plan.journaled
+        self.machine.interrupted_jobs = INTERRUPTED_JOBS
         self.settings = StoreSettings(root=root, **self.plan.settings())
         self.book = Book(self.settings.log_dir, self.settings.segment_bytes)
         self.oracle = Oracle(self.machine, self.book)

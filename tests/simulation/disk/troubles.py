@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from random import Random
 from typing import TYPE_CHECKING, Final
 
+from simulation.causes import Cause
 from simulation.clients import unless_killed
 from simulation.disk.broker import DiskBrokerNode
 
@@ -66,7 +67,7 @@ class DiskTroubles:
         node.machine.weather.fail_syncs(self._dice.choice((1, 3)), where)
         await asyncio.sleep(self._dice.uniform(1, 4))
         if node.up and node.broker.store.commit_log.refusal is not None:
-            self._ledger.disturb(node.name, "its disk has failed", 20.0, order=True)
+            self._ledger.down(node.name, Cause.BROKER_STOPPED)
             node.machine.weather.clear_up()
             await unless_killed(node.stop())
             await self._troubles.bring_back(node, self._dice.uniform(*DOWN_S))
