@@ -43,7 +43,7 @@ class Door(Files):
             self.job.pause()
         if self.dead:
             raise Died
-        name = path if isinstance(path, str) else str(machine.relative(path))
+        name = path if isinstance(path, str) else machine.relative(path)
         machine.operations += 1
         machine.note(f"{kind} {name} {detail}")
         if machine.fuse >= 0:
@@ -87,7 +87,7 @@ class Door(Files):
             self.machine.folder(path.parent).change({path.name: self.machine.adopt(path)})
         node = self.machine.node(path)
         assert isinstance(node, Inode), path
-        self._open[fd] = node, str(self.machine.relative(path))
+        self._open[fd] = node, self.machine.relative(path)
         return fd
 
     def close(self, fd: int) -> None:
@@ -115,6 +115,7 @@ class Door(Files):
         inode, name = self._open_file(fd)
         self.step("resize", name, size)
         super().resize(fd, size)
+        inode.grown = True
         inode.space = {page for page in inode.space if page * PAGE_BYTES < size}
 
     def prepare(self, fd: int, at: int, count: int) -> None:
@@ -144,6 +145,7 @@ class Door(Files):
 
     def _wrote(self, inode: Inode, at: int, count: int) -> None:
         pages = range(at // PAGE_BYTES, (at + max(1, count) - 1) // PAGE_BYTES + 1)
+        inode.grown = True
         inode.space.update(pages)
         for page in pages:
             inode.lost.pop(page, None)  # dirty again

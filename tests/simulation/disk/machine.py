@@ -4,7 +4,7 @@ import contextlib
 import hashlib
 import os
 from collections.abc import Callable, Iterator
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from random import Random
 
 from simulation.disk.clock import Clock
@@ -24,6 +24,7 @@ class Machine:
         self, root: Path, seed: object, clock: Clock, echo: Callable[[str], object] | None = None
     ) -> None:
         self.root = root
+        self._root_chars = len(str(root)) + 1
         self.clock = clock
         self.dice = Random(f"disk {seed}")
         self.weather = Weather(Random(f"weather {seed}"), clock.monotonic)
@@ -62,9 +63,9 @@ class Machine:
 
     # --- names ---
 
-    def relative(self, path: Path) -> PurePosixPath:
-        """Return a path as seen from the root."""
-        return PurePosixPath(path.relative_to(self.root))
+    def relative(self, path: Path) -> str:
+        """Return a path, which is not above the root, as seen from there."""
+        return str(path)[self._root_chars :] or "."
 
     def node(self, path: Path) -> Node:
         """Return what a path leads to."""
@@ -86,27 +87,27 @@ class Machine:
     def sync_names(self) -> None:
         """Let the disk have every name and size, as a journal that is committed as a whole."""
         self.top.sync()
-        for _, node in self.top.walk():
+        for node in self.top.below():
             if isinstance(node, Folder):
                 node.sync()
             elif isinstance(node, Inode):
                 node.keep_size()
 
-    def files(self) -> list[tuple[PurePosixPath, Inode]]:
+    def files(self) -> list[Inode]:
         """Return every file that has a name, by name."""
-        return [(path, node) for path, node in self.top.walk() if isinstance(node, Inode)]
+        return [node for node in self.top.below() if isinstance(node, Inode)]
 
     # --- what befalls it ---
 
     def write_back(self) -> None:
         """Let some dirty pages of some files reach the disk unasked."""
-        for _, inode in self.files():
+        for inode in self.files():
             if self.dice.random() < 0.3:
                 inode.keep_some(self.dice)
 
     def evict(self) -> int:
         """Drop clean pages from memory; after a failed sync that shows. Return how many showed."""
-        return sum(inode.evict(self.dice) for _, inode in self.files())
+        return sum(inode.evict(self.dice) for inode in self.files())
 
     def lose_power(self) -> None:
         """Forget what was not synced; what is left is there at the next boot."""

@@ -38,14 +38,22 @@ class Folder:
         self._pending.clear()
         self.entries = dict(self.durable)
 
-    def find(self, path: PurePosixPath) -> Node:
-        """Follow a path."""
+    def find(self, path: str) -> Node:
+        """Follow a path; "." is this folder."""
         node: Node = self
-        for part in path.parts:
+        for part in path.split("/") if path != "." else ():
             if not isinstance(node, Folder):
                 return None
             node = node.entries.get(part)
         return node
+
+    def below(self) -> Iterator["Folder | Inode"]:
+        """Yield everything below in the order of `walk`, without its paths."""
+        for name in sorted(self.entries):
+            node = self.entries[name]
+            yield node
+            if isinstance(node, Folder):
+                yield from node.below()
 
     def walk(self, at: PurePosixPath = HERE) -> Iterator[tuple[PurePosixPath, Node]]:
         """Yield everything below, folders before what is in them, sorted by name."""

@@ -2,7 +2,6 @@
 
 import re
 from enum import StrEnum
-from pathlib import PurePosixPath
 from typing import Final
 
 from aerobee.storage.layout import ABORT, COMMIT_LOG, ENTRY_BYTES, PROGRESS
@@ -45,7 +44,7 @@ class Oracle:
     def __init__(self, machine: Machine, book: Book) -> None:
         self._machine = machine
         self._book = book
-        self._entry_files: dict[PurePosixPath, bytes] = {}
+        self._entry_files: dict[Inode, bytes] = {}
 
     # --- the disk ---
 
@@ -124,7 +123,7 @@ class Oracle:
 
     def _entry(self, sent: Sent, *, durable: bool) -> tuple[int, int]:
         """Return position and size that the files have for a message."""
-        path = PurePosixPath("consumequeue", sent.key.topic, str(sent.key.queue_id))
+        path = f"consumequeue/{sent.key.topic}/{sent.key.queue_id}"
         folder = self._machine.top.find(path)
         files = folder.durable if durable and isinstance(folder, Folder) else {}
         if isinstance(folder, Folder) and not durable:
@@ -133,10 +132,9 @@ class Oracle:
         for name in sorted(files, reverse=True):
             node = files[name]
             if isinstance(node, Inode) and int(name) <= at:
-                if path / name not in self._entry_files:
-                    data = bytes(node.durable) if durable else node.cached()
-                    self._entry_files[path / name] = data
-                data = self._entry_files[path / name]
+                if node not in self._entry_files:
+                    self._entry_files[node] = bytes(node.durable) if durable else node.cached()
+                data = self._entry_files[node]
                 begin = at - int(name)
                 if begin + ENTRY_BYTES <= len(data):
                     position, size, _ = ENTRY.unpack_from(data, begin)

@@ -33,6 +33,7 @@ class Inode:
         self.lost: dict[int, bytes] = {}  # pages that a failed sync took for clean, as they were
         self.space: set[int] = set()  # pages that have disk space
         self.modified_s = 0.0
+        self.grown = True  # its length may be another than at the last `keep_size`
         self._numbers: dict[int, int] = {}  # of the newest picture of each page on the disk
         self._size_number = 0
         self._pictures = 0
@@ -74,6 +75,9 @@ class Inode:
 
     def keep_size(self) -> None:
         """Let the disk know how long the file is."""
+        if not self.grown:
+            return
+        self.grown = False
         self._pictures += 1
         self._size_number = self._pictures
         self._resize(self.size)
