@@ -4,13 +4,14 @@ A trouble that lasted from `begins` to `ends` excuses two deliveries of a messag
 
 - the first handler had not ended `before_s` before it began: else its offset was committed, and
   saved, by then;
-- the first handler began no later than `RECONNECTED_S` after it ended: by then everybody talks to
-  everybody again;
+- the first handler began no later than `SETTLED_S` after it ended: by then everybody talks to
+  everybody again, and has shared the queues;
 - the second one began while it lasted, or at most `after_s` after it: by then the queue has an
   owner, who begins where the commits end. Of orderly queues a lock may have to expire first.
 
 All of it follows from settings of brokers and clients; none is measured. Slow syncs, full disks and
-nameservers that die excuse nothing, and neither do failed syncs until their broker is restarted.
+nameservers that die excuse nothing, and neither do failed syncs until the log refuses messages:
+what cannot be sent back to it is not counted as done, and keeps all behind it from being committed.
 """
 
 from dataclasses import dataclass
@@ -37,6 +38,8 @@ SAVE_S: Final = _BROKER.flush_consumer_offset_interval / 1e3
 """Brokers save so often what was committed."""
 RECONNECTED_S: Final = _PUSH.pull.error_delay_ms / 1e3
 """After an error members try again within that."""
+SETTLED_S: Final = RECONNECTED_S + _CLIENT.rebalance_gap_ms / 1e3
+"""Then they are connected, and one round of sharing later they know who owns what."""
 ROUTES_S: Final = _CLIENT.route_interval_ms / 1e3
 """Within that clients see that a broker is back, or elsewhere."""
 SHARE_S: Final = _CLIENT.rebalance_interval_ms / 1e3
@@ -86,6 +89,8 @@ class Cause(Enum):
     BROKER_LOST_POWER = Reach(
         "it lost power", COMMIT_S + SAVE_S, ROUTES_S + HAND_OVER_S, locks=True
     )
+    # it takes no message, also none back, and so the offsets of who fails stand still
+    BROKER_REFUSES = Reach("its log takes nothing", COMMIT_S, ROUTES_S + HAND_OVER_S)
     # it saves what it was told; what was on its way gets no answer
     BROKER_STOPPED = Reach("it was stopped", COMMIT_S, ROUTES_S + HAND_OVER_S, locks=True)
 
@@ -97,3 +102,7 @@ class Cause(Enum):
 
     def __str__(self) -> str:
         return self.reach.what
+
+
+DOWN: Final = (Cause.BROKER_DIED, Cause.BROKER_LOST_POWER, Cause.BROKER_STOPPED)
+"""Whatever keeps a queue from being read at all."""

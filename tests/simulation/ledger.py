@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
-from simulation.causes import ASK_S, LEASE_S, RECONNECTED_S, Cause
+from simulation.causes import ASK_S, DOWN, LEASE_S, SETTLED_S, Cause
 from simulation.trace import Trace
 
 
@@ -89,15 +89,13 @@ class Disturbance:
     begins_s: float
     ends_s: float
 
-    def excuses(self, earlier: Attempt, later: Attempt, *, orderly: bool) -> bool:
-        """Whether its cause reaches from the one delivery to the other, see causes.py."""
-        reach = self.cause.reach
+    def excuses(self, earlier: Attempt, later: Attempt, until_s: float) -> bool:
+        """Whether it reaches from the one delivery to the other, which is to be in time."""
         ended_s = math.inf if earlier.ended_s is None else earlier.ended_s
-        after_s = reach.after_s + LEASE_S * orderly
         return (
-            ended_s >= self.begins_s - reach.before_s
-            and earlier.began_s <= self.ends_s + RECONNECTED_S
-            and self.begins_s <= later.began_s <= self.ends_s + after_s
+            ended_s >= self.begins_s - self.cause.reach.before_s
+            and earlier.began_s <= self.ends_s + SETTLED_S
+            and self.begins_s <= later.began_s <= until_s
         )
 
 
@@ -153,7 +151,7 @@ class Ledger:
         attempt = Attempt(group, member, place, offset, body, self._now_s(), waited_as=waited_as)
         if waited_as:
             self._check_waited(seen, attempt)
-        for earlier in seen.attempts[place, offset]:
+        for earlier in reversed(seen.attempts[place, offset]):
             same = earlier.body == body  # else the disk lost that message, and its offset was free
             if same and earlier.outcome in (Outcome.DONE, Outcome.RUNNING):
                 self.duplicates.append((earlier, attempt))
@@ -291,11 +289,20 @@ class Ledger:
     def _excused(self, earlier: Attempt, later: Attempt) -> bool:
         """Whether a member that had the message, or its broker, was disturbed at the time."""
         subjects = {*earlier.subjects(), *later.subjects(), earlier.place.broker}
-        orderly = self.groups[later.group].orderly
+        orderly, broker = self.groups[later.group].orderly, earlier.place.broker
         return any(
-            each.subject in subjects and each.excuses(earlier, later, orderly=orderly)
+            each.subject in subjects
+            and each.excuses(earlier, later, self._reaches_s(broker, each) + LEASE_S * orderly)
             for each in self.disturbances
         )
+
+    def _reaches_s(self, broker: str, trouble: Disturbance) -> float:
+        """Return until when a trouble reaches; longer where the broker is down again before."""
+        until_s = trouble.ends_s + trouble.cause.reach.after_s
+        for each in self.disturbances:  # in the order in which they began
+            if each.subject == broker and each.cause in DOWN and each.begins_s <= until_s:
+                until_s = max(until_s, each.ends_s + each.cause.reach.after_s)
+        return until_s
 
     def _disturbed(
         self, subjects: set[str], begin_s: float, end_s: float, *, locks: bool = False
@@ -331,5 +338,5 @@ class Ledger:
     def _may_overlap(self, running: Attempt) -> bool:
         """Whether a handler that still runs need not have hindered the next one."""
         subjects = {*running.subjects(), running.place.broker}
-        began_s = running.began_s - RECONNECTED_S
+        began_s = running.began_s - SETTLED_S
         return self._disturbed(subjects, began_s, self._now_s(), locks=True)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from aerobee.storage.log_scan import SCHEDULE_TOPIC
-from simulation.causes import RECONNECTED_S, Cause
+from simulation.causes import SETTLED_S, Cause
 from simulation.ledger import Group, Kind, Ledger, Outcome, Place
 from simulation.trace import Trace
 
@@ -98,7 +98,7 @@ def test_a_disturbance_excuses_what_it_reaches(
     ledger.disturb(subject, cause, 10.0)
     reach = cause.reach
     first_s, last_s = begins_s - reach.before_s, begins_s + 10.0 + reach.after_s
-    latest_s = begins_s + 10.0 + RECONNECTED_S
+    latest_s = begins_s + 10.0 + SETTLED_S
     twice(ledger, clock, first_s, begins_s, offset=0)
     twice(ledger, clock, latest_s, last_s, offset=1)
     assert not ledger.violations()
@@ -123,6 +123,18 @@ def test_a_broker_is_down_until_it_is_back(ledger: Ledger, clock: Clock) -> None
     assert not ledger.violations()
     twice(ledger, clock, 1000.0, 1000.1 + after_s, offset=1)
     assert kinds(ledger) == [Kind.TWICE]
+
+
+@pytest.mark.parametrize("broker", ["broker-a", "broker-b"])
+def test_nobody_reads_a_queue_whose_broker_is_down_again(
+    ledger: Ledger, clock: Clock, broker: str
+) -> None:
+    """The time within which the second delivery has to come begins anew then, at that broker."""
+    ledger.disturb("m", Cause.RESET)
+    begins_s = clock.now_s = Cause.RESET.reach.after_s
+    ledger.disturb(broker, Cause.BROKER_STOPPED, 50.0)
+    twice(ledger, clock, 0.0, begins_s + 50.0 + Cause.BROKER_STOPPED.reach.after_s)
+    assert bool(ledger.violations()) == (broker == "broker-b")
 
 
 @pytest.mark.parametrize("subject", ["somebody", "broker-b"])

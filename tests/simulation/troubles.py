@@ -48,18 +48,23 @@ class Troubles:
             Trouble.MOVES: self._move_broker,
         }
         self._ways = [ways[each] for each in Trouble if each in scenario.plan.troubles & set(ways)]
+        self._disks = DiskTroubles(self, scenario)
         if scenario.plan.disk:
-            self._ways += DiskTroubles(self, scenario).ways
+            self._ways += self._disks.ways
 
     async def run(self) -> None:
         """Make trouble until the time is over, and end it."""
         loop = self._world.loop
+        watching = asyncio.create_task(self._disks.watch())
         while self._ways:
             gap_s = self._dice.expovariate(1 / GAP_S)
             if loop.time() + gap_s > self._ends_s:
-                return
+                break
             await asyncio.sleep(gap_s)
+            await self._disks.restart_refusing()
             await self._dice.choice(self._ways)()
+        await asyncio.sleep(self._ends_s - loop.time())
+        watching.cancel()
 
     async def _kill_broker(self) -> None:
         node = self._dice.choice(self._scenario.brokers)

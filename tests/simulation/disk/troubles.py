@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from simulation.troubles import Troubles
 
 DOWN_S: Final = (0.5, 12.0)
+LOOK_S: Final = 0.5
 OPERATIONS: Final = 150  # of the door, within which a process dies
 
 
@@ -26,6 +27,7 @@ class DiskTroubles:
         self._trace = scenario.world.trace
         self._dice = Random(f"disk troubles {scenario.world.seed}")
         self._nodes = [each for each in scenario.brokers if isinstance(each, DiskBrokerNode)]
+        self._refusing: dict[DiskBrokerNode, None] = {}
         self.ways: list[Callable[[], Awaitable[None]]] = [
             self._lose_power,
             self._lose_power,
@@ -34,6 +36,32 @@ class DiskTroubles:
             self._slow_down,
             self._fill_up,
         ]
+
+    async def watch(self) -> None:
+        """Tell the ledger of brokers that take nothing, as long as they do."""
+        while True:
+            for node in self._nodes:
+                refuses = node.up and node.broker.store.commit_log.refusal is not None
+                if refuses and node not in self._refusing:
+                    self._refusing[node] = None
+                    self._ledger.down(node.name, Cause.BROKER_REFUSES)
+                elif not refuses and node in self._refusing:
+                    del self._refusing[node]
+                    if node.up:
+                        self._ledger.back(node.name)
+            await asyncio.sleep(LOOK_S)
+
+    async def restart_refusing(self) -> None:
+        """Do what an operator does who is told that a broker takes nothing."""
+        for node in list(self._refusing):
+            if node.up and node.broker.store.commit_log.refusal is not None:
+                await self._restart(node)
+
+    async def _restart(self, node: DiskBrokerNode) -> None:
+        self._ledger.down(node.name, Cause.BROKER_STOPPED)
+        node.machine.weather.clear_up()
+        await unless_killed(node.stop())
+        await self._troubles.bring_back(node, self._dice.uniform(*DOWN_S))
 
     def _node(self, what: str) -> DiskBrokerNode:
         node = self._dice.choice(self._nodes)
@@ -67,10 +95,7 @@ class DiskTroubles:
         node.machine.weather.fail_syncs(self._dice.choice((1, 3)), where)
         await asyncio.sleep(self._dice.uniform(1, 4))
         if node.up and node.broker.store.commit_log.refusal is not None:
-            self._ledger.down(node.name, Cause.BROKER_STOPPED)
-            node.machine.weather.clear_up()
-            await unless_killed(node.stop())
-            await self._troubles.bring_back(node, self._dice.uniform(*DOWN_S))
+            await self._restart(node)
 
     async def _slow_down(self) -> None:
         node = self._node("syncs take long")
