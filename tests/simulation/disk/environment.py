@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, TypeAlias
 from unittest.mock import patch
 
+from aerobee.storage.cold import residency
 from aerobee.storage.files import wait_readable
 from simulation.disk.clock import Clock
 
@@ -39,6 +40,9 @@ def virtual(clock: Clock) -> Iterator[None]:
             _replace_names(doors, module, instead)
         waiting_in(doors, clock, clock.wait_readable)
         doors.enter_context(patch.object(os, "getpid", lambda: 4711))
+        doors.enter_context(
+            patch.object(residency, "_read_memory", None)
+        )  # it wants a real process id
         yield
 
 
