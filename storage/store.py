@@ -373,14 +373,12 @@ class MessageStore:
             earliest_store_timestamp=self.earliest_store_time(),
         )
 
-    def _checkpointed(self, round_: QueueRound) -> Job:
+    def _checkpointed(self, done: QueueRound) -> Job:
         """Return the work of writing both checkpoints: all is on the disk up to its position."""
         stamp = self.checkpoints.latest.log_timestamp
         with suppress(OSError):  # what cannot be read just now: the older time is true, too
-            stamp = self.store_time_at(round_.last_position) or stamp
-        return self.checkpoints.job(
-            round_.position, stamp, round_.offsets, round_.end, round_.names
-        )
+            stamp = self.store_time_at(done.last_position) or stamp
+        return self.checkpoints.job(done.position, stamp, done.offsets, done.end, done.names)
 
     def _proven(self) -> None:
         """A checkpoint has been written: whatever was doubted of queues is on the disk now."""
