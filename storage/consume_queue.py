@@ -349,10 +349,7 @@ class ConsumeQueue(QueueEntries):
         return bases
 
     def take_names(self) -> Sequence[Path]:
-        """Return the directories to sync before the queue's files count as on the disk.
-
-        A sync of a file need not bring its name to the disk, nor those of the folders above it.
-        """
+        """Return the directories to sync: a sync of a file need not bring its name to the disk."""
         unnamed, self.unnamed = self.unnamed, False
         return (self._directory, *self._directory.parents[:3]) if unnamed else ()
 

@@ -67,7 +67,6 @@ def closed(loop: VirtualLoop, network: Network, dice: Random) -> Iterator[None]:
             ("aerobee.remoting.command._opaques", itertools.count(1)),
             ("aerobee.remoting.net.server.open_listener", network.open_listener),
             ("aerobee.broker.app.gc", quiet),
-            ("aerobee.storage.cold.residency._read_memory", None),  # it wants a real process id
             ("aerobee.broker.app.MessageStore", _store),
         ):
             doors.enter_context(patch(target, replacement))

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, TypeAlias
 from unittest.mock import patch
 
-from aerobee.storage.cold import residency
 from aerobee.storage.files import wait_readable
 from simulation.disk.clock import Clock
 

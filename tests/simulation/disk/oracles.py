@@ -14,6 +14,7 @@ from simulation.disk.machine import Machine
 from simulation.disk.names import Folder
 from simulation.disk.pages import Inode
 
+ENTRY_OF: Final = re.compile(r"(\S+)-(\d+) offset (\d+): the entry says")
 RECORD_AT: Final = re.compile(r" at (\d+)")
 SPAN: Final = re.compile(r"bytes (\d+) to (\d+) are no records")
 
@@ -206,6 +207,10 @@ class Oracle:
 
         A start that need not read the whole log does not know of a bit that flipped in it.
         """
+        if entry := ENTRY_OF.match(problem):
+            queue = store.find_queue(entry[1], int(entry[2]))
+            if queue is not None and int(entry[3]) >= queue.max_offset:
+                return True  # left over in a file behind the queue's end, which nobody reads
         match = SPAN.search(problem)
         if match is None:  # an entry and its record do not agree: one of them has lost a bit
             return any(int(at) in self._book.flipped for at in RECORD_AT.findall(problem))
