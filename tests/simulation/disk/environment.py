@@ -39,9 +39,6 @@ def virtual(clock: Clock) -> Iterator[None]:
             _replace_names(doors, module, instead)
         waiting_in(doors, clock, clock.wait_readable)
         doors.enter_context(patch.object(os, "getpid", lambda: 4711))
-        doors.enter_context(
-            patch.object(residency, "_read_memory", None)
-        )  # it wants a real process id
         yield
 
 
