@@ -172,13 +172,14 @@ class QueueEntries:
 
     def first_behind(self, position: int) -> int:
         """Return the first offset whose message ends behind a position of the log."""
-        return self._first(lambda begin, size: begin + size > position)
+        return self._first(lambda begin, size: begin + size > position, late=True)
 
-    def _first(self, behind: Callable[[Any, Any], Any]) -> int:
+    def _first(self, behind: Callable[[Any, Any], Any], *, late: bool = False) -> int:
         """Return the first offset that is behind, by halves; never that of a blank entry.
 
         The neighbours of what is found have to agree, next to it and a sector away: else an entry
-        is damaged, and the place is the one that fewest entries contradict.
+        is damaged, and the place is the one that fewest entries contradict: the first such, so that
+        the fewest count as too old, or the last (`late`), so that the fewest are cut off.
         """
         low, high = self.min_offset, self.max_offset
         while low < high:
@@ -196,10 +197,11 @@ class QueueEntries:
                 if self.min_offset <= offset < self.max_offset:
                     position, size = self.place_of(offset)
                     if size <= 0 or (size != BLANK_SIZE and behind(position, size) != expected):
-                        return self.after_blanks(self._least_contradicted(behind), self.max_offset)
+                        found = self._least_contradicted(behind, late=late)
+                        return self.after_blanks(found, self.max_offset)
         return self.after_blanks(low, self.max_offset)
 
-    def _least_contradicted(self, behind: Callable[[Any, Any], Any]) -> int:
+    def _least_contradicted(self, behind: Callable[[Any, Any], Any], *, late: bool) -> int:
         """Return the offset at which the fewest entries are on the wrong side; looks at all."""
         import numpy as np  # costs 100 ms
 
@@ -212,9 +214,10 @@ class QueueEntries:
             side = np.where(behind(rows["position"].astype(np.int64), size), 1, -1)
             side[(size <= 0) | (size == BLANK_SIZE)] = 0
             balances = balance + np.cumsum(side)
-            index = int(np.argmin(balances))
-            if balances[index] < least:
-                least, found = int(balances[index]), low + index + 1
+            lowest = int(balances.min())
+            if lowest < least or (late and lowest == least):
+                indexes = np.flatnonzero(balances == lowest)
+                least, found = lowest, low + int(indexes[-1 if late else 0]) + 1
             balance = int(balances[-1])
         return found
 

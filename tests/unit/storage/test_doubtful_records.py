@@ -215,9 +215,9 @@ def test_a_flipped_entry_cuts_off_no_others(tmp_path: Path, seed: int) -> None:
         settle(store)
     low = store.queue("t", 0).min_offset
     store.close()
-    hit = chance.choice([49, 74, 62, 24, chance.randrange(low, 99)])
+    hit = 98 if seed < 4 else chance.choice([49, 74, 62, 24, chance.randrange(low, 99)])
     hit = max(hit, low + 1)
-    place = chance.choice([1 << 40, -(1 << 40), 91])
+    place = chance.choice([1 << 40, -(1 << 40), 91]) if seed > 1 else 1 << 40
     path = tmp_path / "consumequeue" / "t" / "0" / f"{hit // 50 * 50 * ENTRY_BYTES:020d}"
     with path.open("r+b") as file:
         file.seek(hit % 50 * ENTRY_BYTES)
