@@ -35,7 +35,7 @@ async def first_answer(
             done, _ = await asyncio.wait(
                 waiting, timeout=patience_s, return_when=asyncio.FIRST_COMPLETED
             )
-            for task in done:
+            for task in [each for each in waiting if each in done]:
                 address = waiting.pop(task)
                 try:
                     return address, task.result()
