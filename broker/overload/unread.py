@@ -30,9 +30,10 @@ class Unread:
     something behind, the queue may not become longer. Where it takes more than a quarter of what
     requests may wait, it is made as short as is served in that time, and the peer's own grows
     instead: what has arrived is then served in time, at the best rate there is. It is cut when it
-    is full: else TCP would have to drop what is on its way. A look after a pause of the broker says
-    nothing. When the broker would have to wait for the peer, or the load is over, `resize(0)` lets
-    the system decide again, or a peer that is far away would be slow for good.
+    is full, unless many are: else TCP would have to drop what is on its way. A look after a pause
+    of the broker says nothing. When the broker would have to wait for the peer, or the load is
+    over, `resize(0)` lets the system decide again, or a peer that is far away would be slow for
+    good.
     """
 
     def __init__(
@@ -93,7 +94,8 @@ class Unread:
                 if 0 < self.size < QUEUE_BYTES_MIN:
                     self._set(QUEUE_BYTES_MIN)
         elif queued > may_be:
-            if 2 * queued >= self.size or queued > 4 * may_be or self._late > self.served:
+            many = may_be < QUEUE_BYTES_MIN < queued  # busy connections: together it would be late
+            if many or 2 * queued >= self.size or self._late > self.served:
                 self._set(min(self.size, max(QUEUE_BYTES_MIN, may_be)))
         elif not queued and self.size < may_be:
             self._set(0)
