@@ -1,9 +1,10 @@
-"""Every door to the outside that a run must not use: clocks, dice, process ids, disks, sockets.
+"""Every door to the outside that a run must not use: clocks, dice, ids, disks, memory, sockets.
 
 `closed` replaces them while a run lasts, by what the seed and virtual time decide. A name that a
 module has imported (`from time import monotonic`) is replaced there, too.
 """
 
+import asyncio
 import contextlib
 import gc
 import itertools
@@ -18,6 +19,7 @@ from types import SimpleNamespace
 from typing import Any, Final
 from unittest.mock import patch
 
+from aerobee.storage.cold.residency import Buffer, Resident
 from aerobee.storage.files import Files
 from aerobee.storage.settings import StoreSettings
 from aerobee.storage.store import MessageStore
@@ -26,6 +28,7 @@ from simulation.network import Network
 from simulation.process import PROCESS
 
 EPOCH_S: Final = 1_772_000_000  # what wall clocks show when a run begins
+COLD_SHARE: Final = 0.02  # of looks at memory, whose pages have just left it
 
 
 class KeptByTheKernel(Files):
@@ -68,6 +71,8 @@ def closed(loop: VirtualLoop, network: Network, dice: Random) -> Iterator[None]:
             ("aerobee.remoting.net.server.open_listener", network.open_listener),
             ("aerobee.broker.app.gc", quiet),
             ("aerobee.broker.app.MessageStore", _store),
+            ("aerobee.broker.pulling.resident", _memory(Random(dice.getrandbits(64)))),
+            ("aerobee.broker.cold.reads.DiskThreads", _ThreadsOfTheLoop),
         ):
             doors.enter_context(patch(target, replacement))
         try:
@@ -81,6 +86,34 @@ def _store(settings: StoreSettings) -> MessageStore:
     process = PROCESS.get()
     files = process.files if process is not None else None
     return MessageStore(settings, files or KeptByTheKernel())
+
+
+def _memory(dice: Random) -> Callable[[object], Resident]:
+    """Return what tells which pages are in memory: not the machine's, or no run were the same."""
+
+    def resident(memory: Buffer, at: int, count: int) -> int:
+        return count if dice.random() >= COLD_SHARE else dice.randrange(count + 1)
+
+    return lambda context: resident
+
+
+class _ThreadsOfTheLoop:
+    """Stands for the threads that wait for the disk: their work is done in the loop, in turn."""
+
+    def __init__(self, count_max: int) -> None:
+        self.count_max = self.count = count_max
+
+    def has_room(self, busy: int) -> bool:
+        """There are as many as may be."""
+        return busy < self.count_max
+
+    def put(self, job: Callable[[], None]) -> None:
+        """Have a job done a moment later."""
+        loop = asyncio.get_running_loop()
+        loop.run_in_executor(None, job)
+
+    def close(self) -> None:
+        """Nothing is left to end."""
 
 
 def _clocks(loop: VirtualLoop) -> dict[str, Callable[[], float]]:
