@@ -135,6 +135,26 @@ async def test_a_close_may_be_cancelled_at_any_moment(
 
 
 @pytest.mark.parametrize("make", MAKES)
+async def test_a_close_may_be_cancelled_again_and_again(
+    shared: tuple[FakeCluster, ClientInstance], make: Make
+) -> None:
+    """A second cancellation finds it where it cleans up after the first: all of it happens."""
+
+    async def attempt(turn: int, client: Lifetime) -> bool:
+        await client.start()
+        closing = asyncio.create_task(client.close())
+        for _ in range(turn + 1):  # at the first one it begins
+            await asyncio.sleep(0)
+        ended = closing.done()
+        while not closing.done():
+            closing.cancel()
+            await asyncio.sleep(0)
+        return ended
+
+    await at_each_turn(shared, make, attempt)
+
+
+@pytest.mark.parametrize("make", MAKES)
 async def test_a_start_may_be_cancelled_at_any_moment(
     shared: tuple[FakeCluster, ClientInstance], make: Make
 ) -> None:

@@ -1,0 +1,129 @@
+"""Faults that brokers and clients once had, put back one at a time: what clusters have to find."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+from unittest.mock import patch
+from weakref import WeakKeyDictionary
+
+from aerobee.client.instance import ClientInstance
+from aerobee.client.pulling import Puller
+from aerobee.client.rebalance_service import RebalanceService
+from aerobee.client.received import decode_messages
+from aerobee.remoting.net.client import ConnectionPool
+from aerobee.storage.delay_progress import DelayProgress
+from simulation.ledger import Kind
+from simulation.plan import Plan, Trouble
+
+
+@dataclass(frozen=True, slots=True)
+class Mutation:
+    """A fault, the plans that are likely to show it, and by which word of which violation."""
+
+    name: str
+    put_back: Callable[[ExitStack], None]
+    likely: Callable[[Plan], bool]
+    kinds: tuple[Kind, ...]
+    word: str = ""
+
+    @contextmanager
+    def active(self) -> Iterator[None]:
+        """Let the product have the fault."""
+        with ExitStack() as patches:
+            self.put_back(patches)
+            yield
+
+
+def _deliveries_are_not_looked_for(patches: ExitStack) -> None:
+    """What the log proves of delayed messages is not read: the note is older than the log."""
+    patches.enter_context(
+        patch.object(DelayProgress, "_take_delivered", lambda self, begin, end: None)
+    )
+
+
+def _closes_wait_for_rounds(patches: ExitStack) -> None:
+    """A close that is cancelled while a round is under way leaves its member in the instance."""
+    rounds: WeakKeyDictionary[RebalanceService, asyncio.Lock] = WeakKeyDictionary()
+    rebalance = RebalanceService._rebalance
+
+    async def one_at_a_time(self: RebalanceService) -> bool:
+        async with rounds.setdefault(self, asyncio.Lock()):
+            return await rebalance(self)
+
+    async def give_up(self: RebalanceService, consumer: Any) -> None:
+        async with rounds.setdefault(self, asyncio.Lock()):
+            self._leaving.add(consumer.group)
+        try:
+            await consumer.ownership.release_all()
+        finally:
+            self._consumers.pop(consumer.group, None)
+            self._leaving.discard(consumer.group)
+
+    async def leave(self: ClientInstance, consumer: Any) -> None:
+        await self.rebalancing.leave(consumer)
+        await self.heartbeats.unregister(consumer_group=consumer.group)
+
+    patches.enter_context(patch.object(RebalanceService, "_rebalance", one_at_a_time))
+    patches.enter_context(patch.object(RebalanceService, "leave", give_up))
+    patches.enter_context(patch.object(ClientInstance, "leave", leave))
+
+
+def _who_waits_greets(patches: ExitStack) -> None:
+    """A connection is announced by who waits for it: by nobody if that one has given up."""
+    connect, announce = ConnectionPool.connect, ConnectionPool._announce
+    announced: set[Any] = set()
+
+    async def greeting(self: ConnectionPool, address: str) -> Any:
+        known = self.get(address)
+        if known is not None:
+            return known
+        connection = await connect(self, address)
+        if connection not in announced:
+            announced.add(connection)
+            announce(self, address, connection)
+        return connection
+
+    patches.enter_context(patch.object(ConnectionPool, "connect", greeting))
+    patches.enter_context(patch.object(ConnectionPool, "_announce", lambda *_: None))
+
+
+def _one_bad_body_fails_the_pull(patches: ExitStack) -> None:
+    """A message that cannot be unpacked fails each pull that brings it."""
+    decode = Puller._decode
+
+    def all_or_none(self: Any, reply: Any, *bounds: Any) -> Any:
+        decode_messages(bytes(reply.body), self._queue)
+        return decode(self, reply, *bounds)
+
+    patches.enter_context(patch.object(Puller, "_decode", all_or_none))
+
+
+MUTATIONS = (
+    Mutation(
+        "delayed messages are delivered again",
+        _deliveries_are_not_looked_for,
+        lambda plan: plan.delays and plan.disk,
+        (Kind.TWICE,),
+        "the delayed message",
+    ),
+    Mutation(
+        "a cancelled close leaves a ghost",
+        _closes_wait_for_rounds,
+        lambda plan: Trouble.CANCELS in plan.troubles and not plan.disk,  # those are quick
+        (Kind.OWNERS, Kind.LOST),
+    ),
+    Mutation(
+        "a connection whose maker gave up is not greeted",
+        _who_waits_greets,
+        lambda plan: Trouble.HURRY in plan.troubles and not plan.disk,
+        (Kind.OWNERS, Kind.TWICE, Kind.WENT_BACK, Kind.ORDER),
+    ),
+    Mutation(
+        "one message stops its queue",
+        _one_bad_body_fails_the_pull,
+        lambda plan: Trouble.POISON in plan.troubles,
+        (Kind.LOST,),
+    ),
+)
