@@ -41,6 +41,7 @@ from aerobee.spark.topics import ALL_TOPICS, LIGHT_QUEUE_PREFIX, TopicChoice
 log = logging.getLogger(__name__)
 
 AT_ONCE: Final = 256  # questions that wait for their answers at a time
+MESSAGES_AT_ONCE: Final = 32  # of those that a whole message answers, which may have 4 MiB
 SAMPLES: Final = 4  # queues whose messages are looked at for their size
 SAMPLE_MESSAGES: Final = 32
 TRIES: Final = 3  # of a question; a broker that restarts is back in between
@@ -139,7 +140,7 @@ class Network:
 
         Left out where no broker tells: it is away, or has no message there.
         """
-        found = self._loop.run(_each(self._message_at, list(offsets.items())))
+        found = self._loop.run(_each(self._message_at, list(offsets.items()), MESSAGES_AT_ONCE))
         return {key: each for key, each in zip(offsets, found, strict=True) if each is not None}
 
     def check_writable(self, topic: str) -> None:
@@ -300,7 +301,9 @@ class Network:
         await self._connections.close()
 
 
-async def _each(ask: Callable[[T], Awaitable[R]], items: Sequence[T]) -> list[R]:
+async def _each(
+    ask: Callable[[T], Awaitable[R]], items: Sequence[T], at_once: int = AT_ONCE
+) -> list[R]:
     """What `ask` says of each item, some of them at a time; the first error ends all."""
     found: dict[int, R] = {}
     waiting = iter(enumerate(items))
@@ -309,7 +312,7 @@ async def _each(ask: Callable[[T], Awaitable[R]], items: Sequence[T]) -> list[R]
         for at, item in waiting:
             found[at] = await ask(item)
 
-    workers = [asyncio.ensure_future(work()) for _ in range(min(AT_ONCE, len(items)))]
+    workers = [asyncio.ensure_future(work()) for _ in range(min(at_once, len(items)))]
     try:
         await asyncio.gather(*workers)
     finally:

@@ -77,6 +77,13 @@ def _place(key: QueueKey) -> tuple[str, str, int]:
 
 def offsets_of_tree(tree: Mapping[str, Any]) -> Offsets:
     """The offsets in a tree that `offsets_tree` has made; ValueError for any other."""
+    unknown = [topic for topic in tree if topic.startswith("@") and topic != MARKS]
+    if unknown:
+        raise ValueError(
+            f"a checkpoint with {unknown[0]!r} beside its topics was written by a later version of"
+            " aerobee; this one would lose what stands there: go on with that one, or with a new"
+            " checkpoint and startingOffsets"
+        )
     topics = {topic: queues for topic, queues in tree.items() if topic != MARKS}
     return {key: int(offset) for key, offset in _leaves(topics)}
 

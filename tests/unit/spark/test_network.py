@@ -10,6 +10,8 @@ from support.fake_spark import Checkpoint, run
 
 from aerobee.client import Message, Producer
 from aerobee.client.cluster import Cluster
+from aerobee.client.pulling import PullStatus
+from aerobee.client.raw_pulls import RawPull
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.command import Command
 from aerobee.remoting.net.client import ConnectionPool
@@ -103,6 +105,21 @@ def test_messages_at_offsets(network: Network) -> None:
         assert (first[key] < last[key]) == (each.end > 1)
         assert last[key][1] > 1_700_000_000_000
     assert network.messages_at({key: each.end for key, each in bounds.items()}) == {}
+
+
+def test_few_messages_are_held_at_a_time(network: Network, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thousand queues of large messages would fill the driver's memory at each trigger."""
+    held: list[int] = [0]
+
+    async def pull(*_: object) -> RawPull:
+        held.append(held[-1] + 1)
+        await asyncio.sleep(0)
+        held.append(held[-1] - 1)
+        return RawPull(PullStatus.NO_NEW_MSG, 0, 0, 0, b"", 0, 0)
+
+    monkeypatch.setattr(network._puller, "pull", pull)
+    assert network.messages_at({QueueKey("broker-a", "t", each): 0 for each in range(1000)}) == {}
+    assert 1 < max(held) <= 32
 
 
 def test_topic_made_anew_is_told_to_a_stream() -> None:

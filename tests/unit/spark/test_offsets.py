@@ -7,7 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aerobee.spark.errors import OptionError
-from aerobee.spark.offsets import QueueKey, format_offsets, parse_assign, parse_offsets
+from aerobee.spark.offsets import (
+    QueueKey,
+    format_offsets,
+    offsets_of_tree,
+    parse_assign,
+    parse_offsets,
+)
 
 KEYS = st.builds(QueueKey, st.text(min_size=1), st.text(min_size=1), st.integers(0, 2**31 - 1))
 
@@ -59,3 +65,11 @@ def test_wrong_assignments_are_explained(text: str) -> None:
     """Likewise for the list of queues."""
     with pytest.raises(OptionError, match=r'^option assign: .*write it as {"orders": \["bro'):
         parse_assign(text, ["b"])
+
+
+def test_checkpoint_of_a_later_version_is_refused_in_words() -> None:
+    """It may hold what decides where reading goes on: to pass it over would lose messages."""
+    tree = {"t": {"b:0": 3}, "@last": {"t": {"b:0": "1@2"}}}
+    assert offsets_of_tree(tree) == {QueueKey("b", "t", 0): 3}
+    with pytest.raises(ValueError, match=r"'@epochs' .* written by a later version of aerobee"):
+        offsets_of_tree(tree | {"@epochs": {"b": 4}})
