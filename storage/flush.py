@@ -212,8 +212,11 @@ class Flusher:
         self._rounds.close()
 
     def forget(self, queues: Collection[ConsumeQueue]) -> None:
-        """Note nothing more of queues that are gone, and note again what is there."""
+        """Sync and note nothing more of queues that are gone."""
         self._rounds.forget(queues)
+
+    def note_again(self) -> None:
+        """Write the checkpoints once more, though nothing may have come since the last ones."""
         self._checkpointed = -1
 
     def _log_synced(self, error: int) -> None:

@@ -26,7 +26,7 @@ class Segments:
         self.long: list[Segment] = []  # with bytes behind their end
         self._open_files = OpenFiles(lambda: files.log_files_max)
 
-    def load(self, known_end: int = 0, *, sure: bool = False) -> None:
+    def load(self, known_end: int = 0, *, sure: bool = False, aborted: bool = False) -> None:
         """Find every file, each of which is opened at need; an empty last one is removed.
 
         So are all of them where not one has a byte.
@@ -36,7 +36,7 @@ class Segments:
         file that has another's name, as its records say, gets its own. Errors: WrongFileSize where
         the settings may be wrong instead, unless the caller is `sure`; StoreDamaged for names that
         no log of that file size has. Nothing is changed then. `known_end`: the log had records up
-        to there.
+        to there. `aborted`: the store was not stopped, and its only file may have lost its end.
         """
         spans = file_spans(self.directory)
         blank = not any(span.size for span in spans)
@@ -46,7 +46,7 @@ class Segments:
             if not blank:
                 break
         size = self.segment_bytes
-        check_sizes(spans, size, known_end, sure=sure)
+        check_sizes(spans, size, known_end, sure=sure, aborted=aborted)
         check_names(spans, size)
         if self._write:
             spans = rename_misnamed(self._files, spans, size)

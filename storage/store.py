@@ -162,7 +162,7 @@ class MessageStore:
         evidence = Evidence(
             aborted, checkpoint, progress, self._marker.read(), damage, self._marker.unheard()
         )
-        self.segments.load(progress.position if progress else 0)
+        self.segments.load(progress.position if progress else 0, aborted=aborted)
         self.queues.load(progress.queues if progress else {})
         recovery = Recovery(
             files, self.segments, self.queues, self.settings, evidence, self._damage,
@@ -310,14 +310,14 @@ class MessageStore:
     def delete_topic(self, topic: str) -> bool:
         """Remove a topic's queues; False if it has none. Its messages age with the log.
 
-        Waits for the sync of a small file, and for no other. Errors: StoreReadOnly, and OSError
-        where the disk refuses; then nothing has changed.
+        Waits for one small sync. Errors: StoreReadOnly; OSError of the disk: nothing has changed.
         """
         if self.read_only:
             raise StoreReadOnly(f"the store {self.settings.root} is open for reading only")
         doomed = self.queues.of_topics({topic})
         if doomed:
             self.checkpoints.withdraw()  # no proof may speak of what is gone
+            self.flusher.note_again()  # what remains, also where the disk refuses
             self.queues.deleted.add({topic}, self.commit_log.position, self.segments.begin)
             self.queues.delete(doomed)
             self.checkpoints.forget(doomed)

@@ -36,7 +36,7 @@ from aerobee.storage.damage.walk import LogWalk
 from aerobee.storage.errors import StoreError
 from aerobee.storage.files import Files
 from aerobee.storage.guessing import store_settings
-from aerobee.storage.layout import log_files
+from aerobee.storage.layout import ABORT, log_files
 from aerobee.storage.lives import Lives
 from aerobee.storage.log_bar import log_bar
 from aerobee.storage.log_scan import SCHEDULE_TOPIC, Scanned, tags_code
@@ -112,8 +112,10 @@ class Verifier:
 
     def _run(self) -> Report:
         report = self.report
-        found = read_progress(self._files, self._settings.root)
-        self._segments.load(found.position if found is not None else 0, sure=self._sure)
+        root = self._settings.root
+        found, aborted = read_progress(self._files, root), (root / ABORT).exists()
+        end = found.position if found is not None else 0
+        self._segments.load(end, sure=self._sure, aborted=aborted)
         self._queues.load({})
         for queue in self._queues:
             queue.trim(self._segments.begin)

@@ -28,11 +28,14 @@ _HEAD_BYTES: Final = 36  # size, magic, ... and position
 _OWN_AT: Final = 28
 
 
-def check_sizes(spans: Sequence[FileSpan], size: int, known_end: int, *, sure: bool) -> None:
+def check_sizes(
+    spans: Sequence[FileSpan], size: int, known_end: int, *, sure: bool, aborted: bool
+) -> None:
     """Raise WrongFileSize where the setting may be what is wrong, rather than a file.
 
     It is right if a file has that size or the names say so; or, for a file that is alone, if that
-    has been cut: it ends within a page, or before `known_end`, up to which there were records.
+    has been cut: it ends within a page, or before `known_end`, up to which there were records, or
+    the store was `aborted`, which a loss of power may have left with the file's size of before.
     `sure`: the user says that it is.
     """
     for span in spans:
@@ -47,7 +50,7 @@ def check_sizes(spans: Sequence[FileSpan], size: int, known_end: int, *, sure: b
     for span in spans:
         end = span.begin + span.size
         cut = span.size % PAGE_BYTES != 0 and size % PAGE_BYTES == 0
-        cut |= end < known_end <= span.begin + size
+        cut |= end < known_end <= span.begin + size or aborted
         if not cut or span.size > size or len(spans) > 1:
             raise WrongFileSize(
                 f"{span.path} has {span.size} bytes, the settings say {size}"

@@ -89,7 +89,9 @@ class Repairer:
         marker = Marker(self._files, root)
         believe_disk(self._files, self._settings, Doubt(self._files, root, marker), marker)
         found = read_progress(self._files, root)
-        self._segments.load(found.position if found is not None else 0, sure=self._sure)
+        aborted = (root / ABORT).exists()
+        end = found.position if found is not None else 0
+        self._segments.load(end, sure=self._sure, aborted=aborted)
         self._queues.load({})
         if not self._segments.items:
             if self._queues.max_end_position():

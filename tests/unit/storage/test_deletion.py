@@ -96,6 +96,8 @@ def test_a_deletion_that_the_disk_refuses_changes_nothing(tmp_path: Path, kept: 
     with pytest.raises(OSError, match="not permitted"):
         store.delete_topic("orders")
     assert store.topics() == {"orders": [0, 1]}
+    settle(store)
+    assert read_progress(files, tmp_path) is not None, "what was withdrawn is noted again"
     send(store, body=b"more")
     settle(store)
     assert bodies(store) == [b"hello", b"more"]

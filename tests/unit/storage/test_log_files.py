@@ -222,3 +222,14 @@ def test_a_torn_end_is_copied_up_to_a_limit(
     assert "log_tail_not_kept" in caplog.text
     assert len(bodies(store, "t")) == 5
     store.close()
+
+
+def test_a_lone_file_of_a_killed_store_is_given_its_size(tmp_path: Path) -> None:
+    """A loss of power may leave it as it was before it grew; nobody changed settings meanwhile."""
+    written(tmp_path, 2)
+    (tmp_path / "abort").touch()
+    (tmp_path / "aerobee.progress").unlink()
+    (tmp_path / "aerobee.written").unlink(missing_ok=True)
+    os.truncate(log_file(tmp_path, 0), 8192)
+    assert len(served(tmp_path)) == 2
+    assert log_file(tmp_path, 0).stat().st_size == SEGMENT
