@@ -40,7 +40,7 @@ class QueueRound:
     end: int = 0  # of that record
     files: deque[tuple[ConsumeQueue, int]] = field(default_factory=deque)  # by first entry
     before: dict[ConsumeQueue, int] = field(default_factory=dict)  # what was flushed before
-    under_way: dict[int, tuple[int, ConsumeQueue]] = field(default_factory=dict)
+    under_way: dict[int, tuple[int, ConsumeQueue | None]] = field(default_factory=dict)
     names: dict[Path, None] = field(default_factory=dict)  # directories, to sync after the files
     failed: bool = False
     failures: int = 0  # of files
@@ -106,7 +106,7 @@ class QueueRounds:
             return
         fd, queue = found
         error = self._close(fd) or error
-        if error:  # queues are derived data: no harm but that the checkpoint stays where it is
+        if error and queue is not None:  # derived data: no harm but that the checkpoint stays
             before = round_.before.get(queue, 0)
             self._fail(queue, os.strerror(error))
             if not round_.doubted:  # the first says it for all of the round
@@ -137,6 +137,9 @@ class QueueRounds:
             round_.offsets = [item for item in round_.offsets if item[0] not in gone]
             round_.waiting = deque(item for item in round_.waiting if item[0] not in gone)
             round_.files = deque(item for item in round_.files if item[0] not in gone)
+            for token, (fd, queue) in round_.under_way.items():
+                if queue in gone:  # another may have its name by the time this sync ends
+                    round_.under_way[token] = (fd, None)
 
     def close(self) -> None:
         """Close the files of a round that will not end."""
