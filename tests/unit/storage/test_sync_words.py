@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from support.logs import ForgetfulFiles, opened, send, small
+from support.logs import ForgetfulFiles, bodies, opened, send, small
 
 from aerobee.storage.doubt.syncs import SYNCS_AT, Syncs, Unheard
 from aerobee.storage.dump import dump
@@ -166,3 +166,23 @@ def test_words_without_a_page_go_nowhere() -> None:
     first, second = Syncs(), Syncs()
     first.log_begins(7)
     assert second.pack() == Syncs().pack() != first.pack()
+
+
+def test_a_sync_that_fails_for_a_deleted_queue_touches_no_successor(tmp_path: Path) -> None:
+    """What the dead queue had is not written anew: that place has another queue's entries."""
+    files, held = ForgetfulFiles(), HeldBackend()
+    store = opened(small(tmp_path), files)
+    store.flusher._backend = store.flusher._rounds._backend = held
+    for _ in range(3):
+        send(store, body=b"of the first")
+    store.flusher.flush_queues()
+    (token,) = [token for token in held.waiting if token > LOG_ROUND]
+    assert store.delete_topic("orders")
+    send(store, body=b"of the second")
+    held.complete(store.flusher, token, errno.EIO)
+    assert bodies(store) == [b"of the second"]
+    assert not store.flusher._rounds.lost, "checkpoints are still written"
+    store.abandon()
+    store = opened(small(tmp_path))
+    assert bodies(store) == [b"of the second"]
+    store.close()
