@@ -141,17 +141,20 @@ def columns(data: bytes, base: int, entries: Entries, queues: list[ConsumeQueue]
 
 
 def wrong_bodies(data: bytes, found: Columns) -> Iterable[int]:
-    """Yield the indexes of sound headers whose body does not match its checksum."""
+    """Yield the indexes of sound headers whose body does not match its checksum.
+
+    Also of those with zeros among their properties, which may be lost bytes: see walk.has_hole.
+    """
     view = memoryview(data)
     begins, lengths = found.body_at.tolist(), found.body_bytes.tolist()
     sums, sound = found.crc.tolist(), found.sound.tolist()
+    more, ends = found.properties_at.tolist(), found.end.tolist()
     for index, begin in enumerate(begins):
         length = lengths[index]
-        if (
-            sound[index]
-            and length
-            and crc32(view[begin : begin + length]) & 0x7FFF_FFFF != sums[index]
-        ):
+        if not sound[index]:
+            continue
+        wrong = length and crc32(view[begin : begin + length]) & 0x7FFF_FFFF != sums[index]
+        if wrong or data.find(0, more[index], ends[index]) >= 0:
             yield index
 
 

@@ -26,6 +26,7 @@ from aerobee.storage.queue_files import (
     check_spans,
     find_end,
     first_position,
+    remove_behind,
 )
 
 log = logging.getLogger(__name__)
@@ -187,8 +188,8 @@ class ConsumeQueue(QueueEntries):
         path = self._path(base)
         if not self.is_open:
             self._files.make_directory(self._directory)
-        if self.born_at and self.max_offset == base:
-            self._without_earlier_life([span for span in self.spans() if span.path == path])
+        if count and self.max_offset == base:  # of an earlier life, or an end that was lost
+            remove_behind(self._files, self.spans(), base)
         fresh = not path.exists()
         fd = self._files.open(path, create=True)
         try:
@@ -293,9 +294,9 @@ class ConsumeQueue(QueueEntries):
 
     def sync_end(self) -> None:
         """Return when the disk has it that the queue ends where it ends."""
-        path = self._path(self.max_offset // self._file_entries * self._file_entries)
-        if path.exists():
-            fd = self._files.open(path)
+        base = self.max_offset // self._file_entries * self._file_entries
+        if self._path(base).exists():
+            fd = self.open_file(base)
             try:
                 self._files.sync(fd)
             finally:

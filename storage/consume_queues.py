@@ -15,6 +15,7 @@ from aerobee.storage.errors import StoreError
 from aerobee.storage.files import Files
 from aerobee.storage.layout import CONSUME_QUEUE, TOPICS, file_name, queue_paths
 from aerobee.storage.map_pool import MapPool
+from aerobee.storage.queue_files import remove_behind
 from aerobee.storage.settings import StoreSettings
 
 log = logging.getLogger(__name__)
@@ -84,6 +85,11 @@ class ConsumeQueues:
                 path = queue.directory / file_name(begin)
                 make_blank(self._files, path, self._settings.queue_file_entries)
         queue.load()
+
+    def drop_behind(self, queue: ConsumeQueue) -> None:
+        """Remove files that lie behind the end of a queue, but for one that may be its only one."""
+        if self._write:
+            remove_behind(self._files, queue.spans(), max(1, queue.max_offset))
 
     def sync_cut(self) -> None:
         """Return when the disk has forgotten the entries that recovery has cut off.

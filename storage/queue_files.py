@@ -54,6 +54,17 @@ def first_position(files: Files, span: FileSpan) -> int:
     return -1
 
 
+def remove_behind(files: Files, spans: Sequence[FileSpan], offset: int) -> None:
+    """Remove the files that begin with entry `offset` or a later one, the newest first.
+
+    What a loss of power has left of a queue whose end it took would seem to go on behind that.
+    """
+    for span in reversed(spans):
+        if span.begin < offset * ENTRY_BYTES:
+            break
+        files.remove(span.path)
+
+
 def find_end(files: Files, spans: Sequence[FileSpan], begin: int, born_at: int = 0) -> int:
     """Return the offset of the first entry from `begin` on that no message can have.
 

@@ -354,3 +354,4 @@ class Recovery:
                 queue.truncate(offset)
                 self._queues.cut.append(queue)
                 self.result.truncated_queues += 1
+            self._queues.drop_behind(queue)

@@ -100,6 +100,8 @@ class Verifier:
         self._search = NextRecord(self._segments, self._queues)
         self._floor = 0
         self._tags: dict[bytes, int] = {}
+        self._vouched = 0  # records that have their entry
+        self._named = 0  # entries that lead into the log
         self.report = Report()
 
     def run(self) -> Report:
@@ -138,6 +140,10 @@ class Verifier:
         self._check_end()
         for queue in self._queues:
             self._check_queue(queue)
+        if not report.problem_count and self._named != self._vouched:
+            report.entries = report.lost_entries = 0  # some entry names what is no record
+            for queue in self._queues:
+                self._check_queue(queue, heads=True)
         return report
 
     def _take_known(self, found: Proven | None) -> None:
@@ -162,6 +168,7 @@ class Verifier:
         while True:
             position, records = sound_until(self._segments, queues, position, self._stretch)
             self.report.records += records
+            self._vouched += records
             scan = LogWalk(self._segments, position, self._damage, self._search, self._floor)
             walked = 0
             for record in scan:
@@ -230,7 +237,9 @@ class Verifier:
                 f"{name}: the entry says {size} bytes at {position}, the record has {record.size}"
                 f" bytes at {record.position}"
             )
-        elif record.topic != SCHEDULE_TOPIC and code != tags_code(
+            return
+        self._vouched += 1
+        if record.topic != SCHEDULE_TOPIC and code != tags_code(
             record, record.topic, DELAY_LEVELS_MS
         ):
             self.report.add(f"{name}: tags code {code}, the record at {position} has other tags")
@@ -257,8 +266,12 @@ class Verifier:
                     return
                 at = later.next_data(at + len(data)) if at + len(data) < later.end else later.end
 
-    def _check_queue(self, queue: ConsumeQueue) -> None:
-        """See that every entry has its record; what lies before the log's begin does not count."""
+    def _check_queue(self, queue: ConsumeQueue, *, heads: bool = False) -> None:
+        """See that every entry has its record; what lies before the log's begin does not count.
+
+        The log has vouched for all entries if they are as many as its records; else, and after any
+        problem, the record under each is looked at.
+        """
         for low in range(queue.min_offset, queue.max_offset, BLOCK_ENTRIES):
             high = min(low + BLOCK_ENTRIES, queue.max_offset)
             rows = read_entries(queue, low, high)
@@ -282,7 +295,8 @@ class Verifier:
                     f"{queue.topic}-{queue.queue_id} offset {low + index}: position"
                     f" {position[index]} is not behind the one before, {position[before]}"
                 )
-            if self.report.problem_count:  # without any, the log has vouched for every entry
+            self._named += int((inside & ~lost & (position >= self.report.begin)).sum())
+            if self.report.problem_count or heads:
                 self._check_heads(queue, low, position, size, inside & ~lost)
 
     def _lost(self, position: "_Ints", size: "_Ints") -> "_Bools":

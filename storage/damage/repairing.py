@@ -11,6 +11,7 @@ from aerobee.storage.damage.aside import UNREADABLE, Aside
 from aerobee.storage.damage.filling import fill
 from aerobee.storage.damage.keeping import Keeper, describe
 from aerobee.storage.damage.known import take_known
+from aerobee.storage.damage.mending import MendingNote
 from aerobee.storage.damage.next_record import NextRecord, sound_record
 from aerobee.storage.damage.spans import Damage, DamageTable, read_damage, write_damage
 from aerobee.storage.damage.thorough import ThoroughDispatcher
@@ -97,6 +98,7 @@ class Repairer:
             if self._queues.max_end_position():
                 raise StoreDamaged(f"{self._settings.log_dir} has no log files: restore them first")
             return
+        MendingNote(self._files, root).begin(list(self._queues))  # for a start after a kill
         self._dispatcher.expected = found.queues if found is not None else ()
         floor = take_known(
             self._segments, self._table, self._search, read_damage(self._files, root), found
@@ -142,6 +144,7 @@ class Repairer:
             end = max(end, offset + 1)  # blanks stand for messages that were there
         self.result.entries_cut += max(0, queue.max_offset - end)
         queue.truncate(end)
+        self._queues.drop_behind(queue)
         queue.close()
         for first, last in runs:
             last = min(last, end - 1)

@@ -14,21 +14,26 @@ _ZEROS: Final = re.compile(rb"\0+")
 
 
 def is_torn(record: Scanned) -> bool:
-    """Whether a sector is missing that no checksum covers: the topic's, or of the properties.
-
-    Zeros from one edge of a sector to the next, or to the record's end, are no property's value
-    but by a sender's intent, who then harms himself.
-    """
-    properties = record.properties
+    """Whether bytes are missing that no checksum covers: the topic's, or of the properties."""
     if 0 in record.prefix[2:]:
         return True
+    properties = record.properties
+    return has_hole(properties, record.position + record.size - len(properties))
+
+
+def has_hole(properties: bytes, begin: int) -> bool:
+    """Whether properties, which lie at a position, have zeros where something was never written.
+
+    Zeros up to the record's end, or from one edge of a sector to the next, are no property's value
+    but by a sender's intent, who then harms himself.
+    """
     if 0 not in properties:
         return False
-    begin = record.position + record.size - len(properties)
-    end = begin + len(properties)
     for zeros in _ZEROS.finditer(properties):
-        first, last = begin + zeros.start(), begin + zeros.end()
-        if first % SECTOR_BYTES == 0 and (last == end or last - first >= SECTOR_BYTES):
+        aligned = (begin + zeros.start()) % SECTOR_BYTES == 0
+        if zeros.end() == len(properties) or (
+            aligned and zeros.end() - zeros.start() >= SECTOR_BYTES
+        ):
             return True
     return False
 
