@@ -157,7 +157,7 @@ class Flusher:
             self._log.commit()  # or there would be entries of records that are in no file
         except LogUnavailable:
             return  # the log has told, and takes nothing more
-        if self._log.committed > self._checkpointed:
+        if self._log.committed > self._checkpointed and self._rounds.write_what_is_left():
             self.syncs.queues_begin(self._queues_synced)
             self._rounds.begin(self._log.committed, self._queues.take_changed())
             self._finish_queues()

@@ -65,9 +65,20 @@ class QueueRounds:
         self._carried: Offsets = []  # synced by rounds that failed, and noted nowhere yet
         self._carried_last = (-1, 0)
         self._carried_names: dict[Path, None] = {}
+        self._unwritten: dict[ConsumeQueue, int] = {}  # that could not be read to be written anew
         self._tokens = QUEUE_FILE
         self.round: QueueRound | None = None
         self.lost = False
+
+    def write_what_is_left(self) -> bool:
+        """Write anew what could not be read before; False if it still cannot.
+
+        Until then no round may begin: a sync that succeeds would say nothing about it.
+        """
+        left, self._unwritten = self._unwritten, {}
+        for queue, offset in left.items():
+            self._write_anew(queue, offset, told=True)
+        return not self._unwritten and not self.lost
 
     def begin(self, position: int, changed: Iterable[ConsumeQueue]) -> None:
         """Begin to sync what has changed; all of it lies before `position`."""
@@ -132,6 +143,9 @@ class QueueRounds:
     def forget(self, queues: Collection[ConsumeQueue]) -> None:
         """Note and sync nothing more of queues that are gone."""
         gone = set(queues)
+        self._unwritten = {
+            queue: offset for queue, offset in self._unwritten.items() if queue not in gone
+        }
         self._carried = [item for item in self._carried if item[0] not in gone]
         if (round_ := self.round) is not None:
             round_.offsets = [item for item in round_.offsets if item[0] not in gone]
@@ -182,14 +196,15 @@ class QueueRounds:
         queue.unsynced = True
         queue.note_change()
 
-    def _write_anew(self, queue: ConsumeQueue, offset: int) -> None:
+    def _write_anew(self, queue: ConsumeQueue, offset: int, *, told: bool = False) -> None:
         """Write what was not synced once more, since the next sync says nothing about it else."""
         try:
             sound = queue.write_anew(offset)
-        except OSError as error:
-            if not self.lost:
+        except OSError as error:  # tried again before the next round
+            if not told:
                 log.error("queue_not_written queue=%s error=%s", queue.directory, error)
-            sound = False
+            self._unwritten[queue] = min(offset, self._unwritten.get(queue, offset))
+            return
         if not sound and not self.lost:
             self.lost = True
             log.error(

@@ -94,7 +94,11 @@ class Retention:
         while removed < FILES_PER_CLEAN and (segment := self._oldest_removable()) is not None:
             if not forced and not self._expired(segment, now):
                 break
-            path = self._segments.drop_first()
+            try:
+                path = self._segments.drop_first()
+            except OSError as error:  # tried again at the next look
+                log.error("log_file_not_removed file=%s error=%s", segment.path, error)
+                break
             log.warning("log_file_removed file=%s forced=%s", path, forced)
             removed += 1
         if removed:

@@ -140,9 +140,10 @@ class Segments:
         self._files.sync_directory(self.directory)
 
     def drop_first(self) -> Path:
-        """Forget and remove the oldest file; return its path."""
+        """Remove and forget the oldest file; return its path. OSError: it is still there."""
+        self._files.remove(self.items[0].path)
         segment = self.items.pop(0)
-        self._discard(segment)
+        segment.close()
         return segment.path
 
     def drop_after(self, position: int, keep: Callable[[Path], Path]) -> None:

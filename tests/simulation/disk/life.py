@@ -193,7 +193,8 @@ class Life:
             self.wait(0.1)
             if self._settled():
                 return
-        if store.read_only or self.log_failed or self._failed_writes():
+        lost = store.flusher._rounds.lost  # memory has forgotten what a failed sync left there
+        if store.read_only or self.log_failed or self._failed_writes() or lost:
             return  # it says so, and wants to be restarted
         log = store.commit_log
         raise Violated(

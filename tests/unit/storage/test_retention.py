@@ -1,5 +1,6 @@
 """Old log files go by age and hour, or when the disk fills; queues follow."""
 
+import errno
 import os
 import time
 from pathlib import Path
@@ -24,6 +25,24 @@ def filled(path: Path, **changes: object) -> MessageStore:
         os.utime(span, (NOW - 360_000, NOW - 360_000))
     store.retention._clock = lambda: NOW
     return store
+
+
+def test_a_file_that_cannot_be_removed_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It stays in the log until it is gone, and nothing else suffers."""
+    store = filled(tmp_path, delete_hours=(hour(),))
+    before = len(store.segments.items)
+
+    def refuses(path: Path) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(store.files, "remove", refuses)
+        assert store.retention.clean() == 0
+    assert len(store.segments.items) == before
+    assert store.retention.clean() == 4
+    store.close()
 
 
 def hour() -> int:

@@ -186,3 +186,30 @@ def test_a_sync_that_fails_for_a_deleted_queue_touches_no_successor(tmp_path: Pa
     store = opened(small(tmp_path))
     assert bodies(store) == [b"of the second"]
     store.close()
+
+
+def test_entries_that_cannot_be_read_after_a_failed_sync_are_written_anew_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No round begins before that, or its sync would call a success what the kernel dropped."""
+    files, held = ForgetfulFiles(), HeldBackend()
+    store = opened(small(tmp_path), files)
+    store.flusher._backend = store.flusher._rounds._backend = held
+    send(store)
+    store.flusher.flush_queues()
+    read = files.read
+
+    def fails(fd: int, count: int, at: int) -> bytes:
+        raise OSError(errno.EIO, "no")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(files, "read", fails)
+        (token,) = [token for token in held.waiting if token > LOG_ROUND]
+        held.complete(store.flusher, token, errno.EIO)
+        send(store)
+        store.flusher.flush_queues()
+        assert not [token for token in held.waiting if token > LOG_ROUND]
+    assert files.read == read
+    store.flusher.flush_queues()
+    assert [token for token in held.waiting if token > LOG_ROUND], "the disk reads again"
+    store.abandon()
