@@ -1,4 +1,4 @@
-"""Which files of tests take longest: two workers end together if these come first."""
+"""Which files of tests take longest: the workers end together if these come first."""
 
 from pathlib import Path
 from typing import Final
@@ -18,6 +18,9 @@ SLOWEST: Final = (
     "packaging/test_distributions.py",
     "simulation/test_seeds.py",
     "simulation/disk/test_disk_seeds.py",
+    "simulation/test_mutations.py",
+    "simulation/disk/test_mutations.py",
+    "simulation/test_pauses.py",
     "simulation/test_replay.py",
     "crash/test_export_storm.py",
     "crash/test_kill_broker.py",
