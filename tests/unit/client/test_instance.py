@@ -2,7 +2,10 @@
 
 import asyncio
 import gc
+import socket
+import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.consumers import Seen, consumer, fill
@@ -19,7 +22,7 @@ from aerobee.client import (
     TlsClientSettings,
     Unavailable,
 )
-from aerobee.client.client_id import local_ip, make_client_id
+from aerobee.client.client_id import find_client_id, local_ip, make_client_id
 from aerobee.client.instance import ClientInstance
 from aerobee.client.sharing import parse_namesrv
 from aerobee.remoting.codes import RequestCode, ResponseCode
@@ -51,6 +54,27 @@ def test_client_ids_are_written_as_rocketmq_does() -> None:
     ip, _, instance = make_client_id("127.0.0.1:9876", ClientSettings()).partition("@")
     assert ip == local_ip("127.0.0.1:9876") == "127.0.0.1"
     assert instance.count("#") == 1
+
+
+async def test_a_nameservers_name_is_looked_up_beside_the_loop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It may take seconds; all other clients of the loop go on meanwhile."""
+    look_up, asked, go = socket.getaddrinfo, list[str](), threading.Event()
+
+    def slowly(host: str, port: int, *args: Any, **options: Any) -> Any:
+        asked.append(host)
+        assert go.wait(10)
+        return look_up("127.0.0.1", port, *args, **options)
+
+    monkeypatch.setattr(socket, "getaddrinfo", slowly)
+    settings = ClientSettings(instance_name="me")
+    assert make_client_id("somewhere.test:9876", settings) == ""
+    finding = asyncio.create_task(find_client_id("somewhere.test:9876", settings))
+    await until(lambda: asked == ["somewhere.test"])
+    assert not finding.done()
+    go.set()
+    assert await finding == "127.0.0.1@me"
 
 
 async def test_brokers_are_told_at_intervals(cluster: FakeCluster) -> None:
