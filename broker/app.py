@@ -319,7 +319,10 @@ class Broker:
         """Make what connections need, from the context."""
         settings, store, context = self.settings, self.store, self.context
         self._pulls = Pulls(context)
-        self._lateness = context.tick.lateness = Lateness(self.live, loop.call_soon)
+        flusher, waits = store.flusher, context.tick.sync
+        self._lateness = context.tick.lateness = Lateness(
+            self.live, loop.call_soon, sync_s=lambda: flusher.log_sync_s if waits else 0.0
+        )
         self._traffic = Traffic(
             lateness=self._lateness,
             limits=settings.net_limits,

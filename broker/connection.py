@@ -66,6 +66,22 @@ class BrokerConnection(Connection):
         super().connection_made(transport)
         self.stamp = Stamp(self.host_bytes, self.traffic.store_host)
 
+    def data_received(self, data: bytes) -> None:
+        """Take what arrived; while reads are full, note how much, and when."""
+        self.heard = True
+        if len(data) >= FULL_READ_BYTES or self.unread is not None:
+            self._watch_unread(len(data))
+        if self.backlog or self.partial.held_bytes:
+            data = self.gather(data)
+            if not data:
+                if self.unread is not None:
+                    held_bytes = self.partial.held_bytes + len(self.backlog)
+                    wait_s = self.traffic.lateness.wait_s
+                    self.unread.late_bytes(held_bytes, monotonic(), wait_s)
+                    self.unread.serve(0, len(self.backlog))
+                return
+        self.process(data)
+
     def process(self, data: bytes) -> None:
         """Serve the complete frames that `data` starts with; `data` begins at a frame."""
         began_s = monotonic()
@@ -73,11 +89,8 @@ class BrokerConnection(Connection):
         replies: Frames = []
         self.reply_bytes = 0
         given = len(data)
-        if began_s > self.traffic.lateness.in_time_until_s:
-            waited_s = self.traffic.lateness.waited_s(began_s)
-            data = self._refuse_sends(data, given, waited_s, began_s, replies)
-        elif given >= FULL_READ_BYTES or self.unread is not None:
-            data = self._look_at_unread(data, began_s, replies)
+        if began_s > self.traffic.lateness.in_time_until_s or self.unread is not None:
+            data = self._refuse_late(data, began_s, replies)
         try:
             at = self._serve(data, acks, replies)
             if at < len(data) and not self.closed:
@@ -92,7 +105,8 @@ class BrokerConnection(Connection):
         if replies:
             self.traffic.tick.answer(self, replies)
         if self.unread is not None:
-            self.unread.served += given - self.partial.held_bytes - len(self.backlog)
+            left = len(self.backlog)
+            self.unread.serve(given - self.partial.held_bytes - left, left)
 
     def _serve(self, data: bytes, acks: list[bytes], replies: Frames) -> int:
         """Serve frame after frame; return where the first one starts that is not complete."""
@@ -152,42 +166,37 @@ class BrokerConnection(Connection):
             self.put_off(data[at:])
         return end_of_data
 
-    def _refuse_sends(
-        self, data: bytes, late_bytes: int, waited_s: float, now_s: float, replies: Frames
-    ) -> bytes:
+    def _watch_unread(self, read_bytes: int) -> None:
+        """Tell who looks at the socket's queue of a read; begin to look, or end, by need."""
+        unread, lateness = self.unread, self.traffic.lateness
+        if unread is None:
+            sock = self.transport.get_extra_info("socket")
+            if lateness.wait_s == inf or sock is None or sock.fileno() < 0:
+                return
+            unread = self.unread = watch(sock.fileno())
+        elif unread.is_over(inf if lateness.wait_s == inf else monotonic(), lateness.late_at_s):
+            self.unread = None
+        unread.read_bytes = read_bytes
+
+    def _refuse_late(self, data: bytes, now_s: float, replies: Frames) -> bytes:
         """Answer the sends at the start of a read that waited for too long; return the others."""
-        lateness = self.traffic.lateness
+        unread, lateness = self.unread, self.traffic.lateness
+        late_bytes, waited_s = 0, lateness.wait_s
+        if unread is not None:
+            late_bytes = unread.late_bytes(len(data), now_s, waited_s)
+        if now_s > lateness.in_time_until_s:
+            late_bytes, waited_s = len(data), lateness.waited_s(now_s)
+        if not late_bytes:
+            return data
         remark = lateness.remark(waited_s, now_s)
         left, refusals, count = without_sends(
             data, late_bytes, self.limits.frame_bytes_max, remark, waited_s * 1000
         )
         lateness.refused += count
         replies += refusals
-        if self.unread is not None:
-            self.unread.refused += len(data) - len(left)
+        if unread is not None:
+            unread.refused += len(data) - len(left)
         return left
-
-    def _look_at_unread(self, data: bytes, now_s: float, replies: Frames) -> bytes:
-        """See how long what is read has lain in the socket; refuse the sends that did so too long.
-
-        Return the others.
-        """
-        unread, wait_s = self.unread, self.traffic.lateness.wait_s
-        if wait_s == inf:
-            if unread is not None and unread.is_over(inf):
-                self.unread = None
-            return data
-        if unread is None:
-            sock = self.transport.get_extra_info("socket")
-            if sock is None or sock.fileno() < 0:
-                return data
-            unread = self.unread = watch(sock.fileno())
-        late_bytes = unread.late_bytes(len(data), now_s, wait_s)
-        if unread.is_over(now_s):
-            self.unread = None
-        if not late_bytes:
-            return data
-        return self._refuse_sends(data, late_bytes, wait_s, now_s, replies)
 
     def _fast(
         self,

@@ -60,6 +60,7 @@ class Flusher:
         self._log_target = 0
         self._log_wanted = 0
         self._log_under_way = 0
+        self._log_began_s = 0.0
         self._held: list[Segment] = []  # whose numbers the syncs under way use
         self._log_failed = 0
         self._rounds = QueueRounds(files, backend, self._doubt)
@@ -88,6 +89,11 @@ class Flusher:
     def busy(self) -> bool:
         """Whether a sync is under way."""
         return self._log_under_way > 0 or self._rounds.round is not None
+
+    @property
+    def log_sync_s(self) -> float:
+        """How long the disk has been at the sync of the log that is under way, 0 without one."""
+        return self._clock() - self._log_began_s if self._log_under_way else 0.0
 
     def request(self, position: int, done: Done) -> None:
         """Call `done(True)` when the log is on the disk up to `position`, which is committed.
@@ -134,6 +140,7 @@ class Flusher:
             return
         self._log_target = end
         self._log_under_way = len(syncs)
+        self._log_began_s = self._clock()
         self.syncs.log_begins(begin)
         self._backend.submit(syncs, log=True)
 

@@ -26,6 +26,10 @@ class Lateness:
     Whatever kept the loop, requests too: a beat is late for as long, and what is read in the turn
     after it may have come when the last turn began. Wrong by BEAT_S at most. A read that is in time
     costs one comparison, `in_time_until_s`; times are those of `clock_s`.
+
+    Where acknowledgements wait for the disk, `sync_s` says how long it has been at the sync that is
+    under way. While that is more than osPageCacheBusyTimeOutMills, whatever is read would wait for
+    as long, and comes too late.
     """
 
     def __init__(
@@ -33,15 +37,19 @@ class Lateness:
         live: Live,
         soon: Callable[[Callable[[], None]], object],
         clock_s: Callable[[], float] = monotonic,
+        sync_s: Callable[[], float] = lambda: 0.0,
     ) -> None:
         self._live = live
         self._soon = soon  # calls at the end of the turn that begins
         self._clock_s = clock_s
+        self._sync_s = sync_s
+        self._stalled_s = 0.0  # how long the disk had not answered at the last beat, if for long
         self._beat_s: float | None = None  # before the first one nothing is late
         self._late_s = 0.0  # how late the last beat was, while its turn lasts
         self._writing_s = 0.0  # how long the last slow write to the log took
         self._written_s = 0.0  # ... and when it had ended
         self.in_time_until_s = inf  # what is read after that has waited for too long
+        self.late_at_s = -inf  # when a beat was late for the last time
         self.refused = 0
 
     @property
@@ -58,21 +66,31 @@ class Lateness:
         late_s = 0.0 if self._beat_s is None else now_s - self._beat_s - BEAT_S
         self._beat_s = now_s
         self._late_s = late_s if late_s > LATE_S else 0.0
+        sync_s = self._sync_s()
+        self._stalled_s = sync_s if sync_s > self._busy_s else 0.0
         if self._late_s:
-            self.in_time_until_s = now_s + self.wait_s - late_s
+            self.late_at_s = now_s
+            self._serve_until(now_s + self.wait_s - late_s)
             self._soon(self._turned)
         else:
-            self.in_time_until_s = now_s + BEAT_S + self.wait_s
+            self._serve_until(now_s + BEAT_S + self.wait_s)
 
     def rest(self) -> None:
         """Note that no beat comes any more: nothing is late until the next one."""
-        self._beat_s, self._late_s, self.in_time_until_s = None, 0.0, inf
+        self._beat_s, self._late_s, self._stalled_s, self.in_time_until_s = None, 0.0, 0.0, inf
+
+    @property
+    def _busy_s(self) -> float:
+        return self._live.current.os_page_cache_busy_time_out_mills / 1000
+
+    def _serve_until(self, until_s: float) -> None:
+        self.in_time_until_s = -inf if self._stalled_s and until_s < inf else until_s
 
     def _turned(self) -> None:
         """Note that what is read from now on has come after the last beat."""
         if self._beat_s is not None:
             self._late_s = 0.0
-            self.in_time_until_s = self._beat_s + BEAT_S + self.wait_s
+            self._serve_until(self._beat_s + BEAT_S + self.wait_s)
 
     def wrote(self, seconds: float) -> None:
         """Note how long a write to the log has taken."""
@@ -82,13 +100,13 @@ class Lateness:
         """Return how long what is read now may have waited for the loop."""
         if self._beat_s is None:
             return 0.0
-        return max(0.0, now_s - self._beat_s + (self._late_s or -BEAT_S))
+        return max(self._stalled_s, now_s - self._beat_s + (self._late_s or -BEAT_S))
 
     def remark(self, waited_s: float, now_s: float) -> str:
         """Return why sends that waited so long are refused.
 
         It has places for the time in ms and the number of requests that waited with it.
         """
-        busy_s = self._live.current.os_page_cache_busy_time_out_mills / 1000
         meanwhile = self._written_s >= now_s - waited_s - BEAT_S
-        return DISK_BUSY if meanwhile and self._writing_s > busy_s else TIMED_OUT
+        slow = meanwhile and self._writing_s > self._busy_s
+        return DISK_BUSY if slow or self._stalled_s else TIMED_OUT

@@ -21,18 +21,18 @@ _LOCK_RECEIVE: Final = 2
 
 
 class Unread:
-    """The queue in one connection's socket, looked at while reads are full.
+    """The queue in one connection's socket, looked at while the broker is behind with it.
 
     A look says how many bytes have come so far; what came between two looks has waited since the
     first of them at most. So each read knows how much of it has waited for too long.
 
-    What is served between two looks says how long the queue will take. As soon as a read leaves
-    something behind, the queue may not become longer. Where it takes more than a quarter of what
-    requests may wait, it is made as short as is served in that time, and the peer's own grows
-    instead: what has arrived is then served in time, at the best rate there is. It is cut when it
-    is full, unless many are: else TCP would have to drop what is on its way. A look after a pause
-    of the broker says nothing. When the broker would have to wait for the peer, or the load is
-    over, `resize(0)` lets the system decide again, or a peer that is far away would be slow for
+    What is taken out between two looks says how long the queue will take. As soon as reads are
+    full, it may not become longer. Where it takes more than a quarter of what requests may wait,
+    and was not once empty meanwhile, it is made as short as is served in that time, and the peer's
+    own grows instead: what has arrived is then served in time, at the best rate there is. It is cut
+    when it is full, unless many are: else TCP would have to drop what is on its way. A look after a
+    pause of the broker says nothing. When the broker would have to wait for the peer, or the load
+    is over, `resize(0)` lets the system decide again, or a peer that is far away would be slow for
     good.
     """
 
@@ -48,54 +48,71 @@ class Unread:
         self._looks: deque[tuple[float, int]] = deque()  # when, and how much had come till then
         self._late = 0  # what had come for so long that it is late
         self._looked_s = -inf
-        self._served_then = 0  # at the last look, without what was refused
-        self._full_s = 0.0  # when a read was full
+        self._taken_then = 0  # out of the queue by the last look, without what was refused
+        self._behind_s = -inf  # when it had not once been empty since the look before
         self._drained = False  # nothing was left after the last read
+        self._emptied = True  # ... nor put off, of one since the last look
+        self.read_bytes = 0  # what the last read brought
         self.served = 0  # bytes, requests that were refused too
         self.refused = 0  # ... and these alone
         self.size = 0  # what the queue was made, 0: the system decides
 
     def late_bytes(self, count: int, now_s: float, wait_s: float) -> int:
-        """Note that `count` bytes are about to be served; return how many of them are late.
+        """Note that `count` bytes are about to be served, or held; return how many are late.
 
-        These are the first ones; late is what may have waited for more than `wait_s`.
+        These are the first ones; late is what may have waited for more than `wait_s`. To be called
+        after each read, or what comes slowly would be taken for what waits.
         """
         looks, queued = self._looks, self._unread_bytes()
-        if queued or count >= FULL_READ_BYTES:
-            self._full_s = now_s
         if self._drained:
             looks.clear()  # what has come since is read as it comes
         self._drained = not queued
+        if now_s - self._looked_s >= LOOK_INTERVAL_S:
+            self._adjust(count, queued, now_s, wait_s)
         if not looks or now_s - looks[-1][0] >= LOOK_INTERVAL_S:
-            self._adjust(queued, now_s, wait_s)
             looks.append((now_s, self.served + count + queued))
         while len(looks) > 1 and now_s - looks[0][0] > wait_s:
             looks.popleft()
             self._late = looks[0][1]
         return min(count, max(0, self._late - self.served))
 
-    def is_over(self, now_s: float) -> bool:
-        """Return whether there is nothing more to look at; if so the system decides again."""
-        if now_s - self._full_s < OVER_S:
+    def serve(self, count: int, left: int) -> None:
+        """Note that `count` bytes were served, and `left` are put off until others had a turn."""
+        self.served += count
+        if left:
+            self._drained = False
+        elif self._drained:
+            self._emptied = True
+
+    def is_over(self, now_s: float, late_at_s: float) -> bool:
+        """Return whether there is nothing more to look at; if so the system decides again.
+
+        `late_at_s` is when the loop was late for the last time, whoever kept it.
+        """
+        if self._looked_s == -inf or now_s - max(self._behind_s, late_at_s) < OVER_S:
             return False
         self._set(0)
         return True
 
-    def _adjust(self, queued: int, now_s: float, wait_s: float) -> None:
-        """Choose a length, from what was served since the last look."""
-        served, passed_s = self.served - self.refused, now_s - self._looked_s
-        may_be = int((served - self._served_then) / passed_s * wait_s / 4)
-        self._looked_s, self._served_then = now_s, served
+    def _adjust(self, count: int, queued: int, now_s: float, wait_s: float) -> None:
+        """Choose a length, from what was taken out of the queue since the last look."""
+        passed_s = now_s - self._looked_s
+        taken = self.served + count - self.read_bytes - self.refused
+        may_be = int((taken - self._taken_then) / passed_s * wait_s / 4)
+        self._looked_s, self._taken_then = now_s, taken
+        emptied, self._emptied = self._emptied, False
+        if not emptied or passed_s == inf:
+            self._behind_s = now_s
         if PAUSE_S <= passed_s < inf:
             return
         if not self.size:
-            if queued:
+            if self.read_bytes + queued >= FULL_READ_BYTES:
                 self.size = self._keep()
                 if 0 < self.size < QUEUE_BYTES_MIN:
                     self._set(QUEUE_BYTES_MIN)
         elif queued > may_be:
             many = may_be < QUEUE_BYTES_MIN < queued  # busy connections: together it would be late
-            if many or 2 * queued >= self.size or self._late > self.served:
+            if not emptied and (many or 2 * queued >= self.size or self._late > self.served):
                 self._set(min(self.size, max(QUEUE_BYTES_MIN, may_be)))
         elif not queued and self.size < may_be:
             self._set(0)

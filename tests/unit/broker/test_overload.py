@@ -4,14 +4,13 @@ import asyncio
 import socket
 import threading
 import time
-from collections.abc import AsyncIterator, Callable
-from math import inf
+from collections.abc import AsyncIterator, Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
 from support.brokers import pull_command, running_broker, send_command
 from support.waiting import until
-from support.wire import connect, feed
 
 from aerobee.broker import acceleration
 from aerobee.broker.app import Broker
@@ -19,7 +18,6 @@ from aerobee.broker.live import Live
 from aerobee.broker.overload import refusing
 from aerobee.broker.overload.lateness import BEAT_S, DISK_BUSY, TIMED_OUT, Lateness
 from aerobee.broker.overload.refusing import without_sends
-from aerobee.broker.overload.unread import Unread
 from aerobee.broker.settings import BrokerSettings
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.command import FLAG_ONEWAY, FLAG_RESPONSE, Codec, Command
@@ -47,10 +45,15 @@ def clock() -> Clock:
     return Clock()
 
 
-def lateness_of(clock: Clock, soon: list[Callable[[], None]], **changes: object) -> Lateness:
+def lateness_of(
+    clock: Clock,
+    soon: list[Callable[[], None]],
+    sync_s: Callable[[], float] = lambda: 0.0,
+    **changes: object,
+) -> Lateness:
     """Return what is tested, with RocketMQ's limits; `soon` is what the loop calls after a turn."""
     settings = BrokerSettings(broker_ip1="127.0.0.1").model_copy(update=changes)
-    return Lateness(Live(settings), soon.append, clock)
+    return Lateness(Live(settings), soon.append, clock, sync_s)
 
 
 def is_late(lateness: Lateness, clock: Clock) -> bool:
@@ -114,6 +117,30 @@ def test_a_log_that_takes_long_to_write_is_named(clock: Clock) -> None:
     lateness.beat()
     clock.now_s += 5
     assert lateness.remark(0.3, clock.now_s) == TIMED_OUT, "it had ended before that came"
+
+
+def test_while_the_disk_does_not_answer_all_is_refused_and_afterwards_nothing(clock: Clock) -> None:
+    """From osPageCacheBusyTimeOutMills on, also where the loop is late; unless switched off."""
+    began_s, soon = clock.now_s, list[Callable[[], None]]()
+    lateness = lateness_of(clock, soon, lambda: clock.now_s - began_s)
+    never = lateness_of(clock, [], lambda: clock.now_s - began_s, broker_fast_failure_enable=False)
+    for _ in range(20):
+        lateness.beat()
+        assert not is_late(lateness, clock)
+        clock.now_s += BEAT_S
+    clock.now_s += BEAT_S / 2
+    lateness.beat()
+    for turn_over in soon:
+        turn_over()
+    never.beat()
+    assert is_late(lateness, clock) and not is_late(never, clock)
+    waited_s = lateness.waited_s(clock.now_s)
+    assert waited_s > 1 and lateness.remark(waited_s, clock.now_s) == DISK_BUSY
+    began_s = clock.now_s
+    clock.now_s += BEAT_S
+    lateness.beat()
+    assert not is_late(lateness, clock)
+    assert lateness.remark(0.3, clock.now_s) == TIMED_OUT
 
 
 def test_the_limits_are_settings(clock: Clock) -> None:
@@ -302,6 +329,31 @@ async def test_what_comes_while_the_disk_stalls_is_refused_by_its_name(tmp_path:
         writer.close()
 
 
+async def test_a_sync_that_hangs_has_sends_refused_until_it_ends(tmp_path: Path) -> None:
+    """Producers learn it before their own time is over; what waited for the disk is stored."""
+    options = {"brokerFastFailureEnable": "true", "osPageCacheBusyTimeOutMills": "100"}
+    async with running_broker(tmp_path, flushDiskType="SYNC_FLUSH", **options) as broker:
+        assert (await stored_in_time(broker)).code == ResponseCode.SUCCESS
+        flusher, held = broker.store.flusher, list[Callable[[], None]]()
+        await until(lambda: not flusher.busy)
+        submit = flusher._backend.submit
+
+        def hang(syncs: Sequence[tuple[int, int]], *, log: bool = False) -> None:
+            held.append(partial(submit, syncs, log=log))
+
+        flusher._backend.submit = hang  # type: ignore[method-assign]
+        waiting = asyncio.create_task(stored_in_time(broker))
+        await until(lambda: held and flusher.log_sync_s > 0.3)
+        refused = await stored_once(broker)
+        assert refused.code == ResponseCode.SYSTEM_BUSY
+        assert refused.remark is not None and refused.remark.startswith("[PCBUSY_CLEAN_QUEUE]")
+        flusher._backend.submit = submit  # type: ignore[method-assign]
+        for begin in held:
+            begin()
+        assert (await waiting).code == ResponseCode.SUCCESS
+        assert (await stored_in_time(broker)).code == ResponseCode.SUCCESS
+
+
 async def test_a_broker_that_stops_takes_what_still_comes(tmp_path: Path) -> None:
     """The beat has ended by then, which is no reason to refuse."""
     async with running_broker(tmp_path, brokerFastFailureEnable="true") as broker:
@@ -316,34 +368,3 @@ async def test_a_broker_that_stops_takes_what_still_comes(tmp_path: Path) -> Non
 
         broker.context.registration.stop = slow_stop  # type: ignore[method-assign]
     assert [answer.code for answer in answers] == [ResponseCode.SUCCESS]
-
-
-async def test_what_lay_in_a_socket_for_too_long_is_refused_and_the_rest_is_served(
-    broker: Broker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """While the loop comes in time: how long is known from the bytes that had come at each look."""
-    connection, wire = connect(broker)
-    await feed(connection, wire, [encode_frame(send_command())])
-    await until(lambda: wire.replies())
-    wire.written.clear()
-    queued = [0]
-    connection.unread = unread = Unread(lambda: queued[0], lambda: 0, lambda size: None)
-    frames = [encode_frame(send_command(bytes(1 << 16))) for _ in range(6)]
-    monkeypatch.setattr(broker._lateness, "in_time_until_s", inf)
-    broker._lateness.rest()
-    before, now_s = broker._lateness.refused, time.monotonic()
-    queued[0] = sum(map(len, frames[:3]))
-    unread.late_bytes(0, now_s - 0.6, 0.2)  # three of them had come by then
-    unread.late_bytes(0, now_s - 0.3, 0.2)
-    queued[0] += sum(map(len, frames[3:5]))
-    unread.late_bytes(0, now_s - 0.01, 100)  # and five by now
-    queued[0] = 0
-    await feed(connection, wire, frames[:2])
-    await until(lambda: len(wire.replies()) == 2)
-    assert {reply.code for reply in wire.replies()} == {ResponseCode.SYSTEM_BUSY}
-    await feed(connection, wire, frames[2:])
-    await until(lambda: len(wire.replies()) == 6)
-    codes = [reply.code for reply in wire.replies()]
-    refused = codes.count(ResponseCode.SYSTEM_BUSY)
-    assert refused >= 5, "what had come by a look is late when the look before it is so long ago"
-    assert broker._lateness.refused - before == refused

@@ -2,6 +2,7 @@
 
 import socket
 from contextlib import suppress
+from math import inf
 from typing import Final
 
 import pytest
@@ -22,7 +23,7 @@ def served(unread: Unread, now_s: float, count: int, served_bytes: int = 1 << 20
     for _ in range(count):
         now_s += LOAD_S
         assert unread.late_bytes(served_bytes, now_s, 0.2) == 0
-        unread.served += served_bytes
+        unread.serve(served_bytes, 0)
     return now_s
 
 
@@ -53,8 +54,9 @@ def test_a_sockets_queue_is_kept_as_short_as_it_is_served_in_time() -> None:
     queued[0] = 4 << 20
     now_s = served(unread, now_s, 3, FULL_READ_BYTES)
     assert sizes[-1] == QUEUE_BYTES_MIN, "a broker that has become slow"
-    assert not unread.is_over(now_s + 0.9), "a queue that was cut is followed"
-    assert unread.is_over(now_s + 1.1)
+    assert not unread.is_over(now_s + 0.9, -inf), "a queue that was cut is followed"
+    assert not unread.is_over(now_s + 1.1, now_s + 0.2), "others keep the broker"
+    assert unread.is_over(now_s + 1.1, -inf)
     assert sizes[-1] == 0
 
 
@@ -112,7 +114,7 @@ def test_a_real_socket_is_cut_and_given_back_to_the_system() -> None:
         assert queue.size == QUEUE_BYTES_MIN
         assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) == QUEUE_BYTES_MIN
         assert sock.getsockopt(socket.SOL_SOCKET, SO_BUF_LOCK)
-        assert queue.is_over(9.0)
+        assert queue.is_over(9.0, -inf)
         assert not sock.getsockopt(socket.SOL_SOCKET, SO_BUF_LOCK)
         for _ in range(100_000):  # a peer that has much to send gets a longer queue again
             with suppress(BlockingIOError):
