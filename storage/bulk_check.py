@@ -5,6 +5,7 @@ sorted, must be exactly the records of the log one behind the other; then all he
 and compared as columns, and only the checksum is left to do one by one.
 """
 
+import mmap
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -204,3 +205,17 @@ def sound_until(
         if sound < len(entries.position):
             break
     return position, records
+
+
+def matching(entries: mmap.mmap | bytes, at: int, count: int, wanted: frozenset[int]) -> list[int]:
+    """Return the indexes of entries whose tags code is wanted."""
+    tags = np.ndarray((count,), ">i8", entries, at + 12, (ENTRY_BYTES,))
+    codes = iter(wanted)
+    first = next(codes, None)
+    if first is None:
+        return []
+    mask = tags == first
+    for code in codes:  # a few comparisons are far quicker than numpy.isin
+        mask |= tags == code
+    found: list[int] = mask.nonzero()[0].tolist()
+    return found

@@ -139,9 +139,8 @@ class Reader:
         """
         if queue is None:
             return ReadResult(ReadStatus.NO_MATCHED_LOGIC_QUEUE, 0, 0, 0)
-        low, high = queue.min_offset, queue.max_offset
+        low, high, messages_max = queue.min_offset, queue.max_offset, max(1, messages_max)
         if low < high and low <= offset < high:
-            messages_max = max(1, messages_max)
             bytes_max = min(max(bytes_max, READ_BYTES_LEAST), READ_BYTES_MAX)
             everything = wanted is None and accept is None
             scan = max(self._settings.filter_scan_bytes // ENTRY_BYTES, messages_max)
@@ -153,7 +152,9 @@ class Reader:
             if not run[2]:
                 limits = self._limits(self._log.position, messages_max, bytes_max)
                 raise ColdRead(self._wish(queue, offset, count_max, limits, wanted, accept))
-            (first,) = _POSITION.unpack_from(*run[:2])
+            first, size = _PLACE.unpack_from(*run[:2])
+            if self._is_forged(first, size):
+                return ReadResult(ReadStatus.MESSAGE_WAS_REMOVING, offset + 1, low, high)
             limits = self._limits(first, messages_max, bytes_max)
             if gather is not None and accept is None:
                 file = log.file_at(first)
@@ -174,6 +175,15 @@ class Reader:
                 raise ColdRead(self._wish(queue, offset, run[2], limits, wanted, accept))
             return result
         return _outside(offset, low, high)
+
+    def _is_forged(self, position: int, size: int) -> bool:
+        """Whether an entry names a record longer than any that may be sent, and the log another.
+
+        A flipped bit in the entry would have up to a whole file of the log handed out.
+        """
+        if size <= self._settings.message_bytes_max + LOOK_BYTES:
+            return False
+        return self._log.read(position, 4) != size.to_bytes(4, "big")
 
     def in_memory(self, position: int) -> bool:
         """Whether a record is so recent that it counts as cached."""
@@ -295,7 +305,9 @@ class Reader:
                 tags = (_STRUCTS.get(block) or _struct(block)).unpack_from(buffer, at)[2::3]
                 hits = [i for i, tag in enumerate(tags) if tag in wanted]
             else:
-                hits = _matching(buffer, at + done * ENTRY_BYTES, block, wanted)
+                from aerobee.storage.bulk_check import matching  # numpy costs 100 ms
+
+                hits = matching(buffer, at + done * ENTRY_BYTES, block, wanted)
             for index in hits:
                 place = at + (done + index) * ENTRY_BYTES
                 position, size = _PLACE.unpack_from(buffer, place)
@@ -325,22 +337,6 @@ _PLACE: Final = struct.Struct(">qi")
 def _struct(count: int) -> struct.Struct:
     """Return the struct that unpacks `count` entries at once; at most a few hundred exist."""
     found = _STRUCTS[count] = struct.Struct(">" + "qiq" * count)
-    return found
-
-
-def _matching(entries: mmap.mmap | bytes, at: int, count: int, wanted: TagHashes) -> list[int]:
-    """Return the indexes of entries whose tags code is wanted."""
-    import numpy as np  # costs 100 ms, and most brokers never filter that deep
-
-    tags = np.ndarray((count,), ">i8", entries, at + 12, (ENTRY_BYTES,))
-    codes = iter(wanted)
-    first = next(codes, None)
-    if first is None:
-        return []
-    mask = tags == first
-    for code in codes:  # a few comparisons are far quicker than numpy.isin
-        mask |= tags == code
-    found: list[int] = mask.nonzero()[0].tolist()
     return found
 
 

@@ -20,7 +20,7 @@ position that a proof names. Queues that have lost entries are written again by 
 
 import logging
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from aerobee.storage.checkpoint import Checkpoint
@@ -116,6 +116,7 @@ class Recovery:
                 self._segments, self._table, self._search, self._evidence.damage,
                 self._evidence.progress,
             )  # fmt: skip
+            self._evidence = self._of_this_log(self._evidence)
             result.begun_at, result.proof = self._begin()
             if self._evidence.progress is None:
                 self._mend_lacking(Progress(result.begun_at, 0))
@@ -130,12 +131,17 @@ class Recovery:
         result.seconds = time.monotonic() - started
         return result
 
+    def _of_this_log(self, evidence: Evidence) -> Evidence:
+        """Leave out a progress that lies before the log, or behind it."""
+        progress, segments = evidence.progress, self._segments
+        if progress is not None and not segments.begin <= progress.position <= segments.end:
+            return replace(evidence, progress=None)
+        return evidence
+
     def _begin(self) -> tuple[int, str]:
         """Choose where to begin, with the name of the proof."""
         evidence, begin = self._evidence, self._segments.begin
         progress = evidence.progress
-        if progress is not None and not begin <= progress.position <= self._segments.end:
-            progress = None
         written, proof = evidence.written, WRITTEN
         if (
             progress is not None

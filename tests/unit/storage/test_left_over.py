@@ -147,3 +147,54 @@ def test_a_start_after_a_repair_that_was_killed_serves_all(tmp_path: Path) -> No
         store.abandon()
         shutil.rmtree(copy)
         step += 1
+
+
+def test_a_flipped_size_of_an_entry_hands_out_no_stretch_of_the_log(tmp_path: Path) -> None:
+    """The first record of a read is in no limit; it costs its message, as damage does."""
+    settings = small(tmp_path, segment_bytes=512 * 1024, message_bytes_max=2000)
+    store = opened(settings)
+    for number in range(300):
+        send(store, "t", body=b"%03d" % number + bytes(900))
+        store.poll()
+    store.close()
+    path = tmp_path / "consumequeue" / "t" / "0" / f"{0:020d}"
+    data = bytearray(path.read_bytes())
+    data[20 * 7 + 9] ^= 2  # 128 KiB more
+    path.write_bytes(data)
+    store = opened(settings)
+    queue = store.queue("t", 0)
+    result = store.read(queue, 7, 32, 10_000)
+    assert (result.status.value, result.count, result.next_offset) == ("MESSAGE_WAS_REMOVING", 0, 8)
+    assert store.read(queue, 6, 32, 10_000).bytes < 10_000
+    assert store.read(queue, 8, 1, 10_000).count == 1
+    store.close()
+
+
+def test_a_damaged_queue_is_mended_though_the_progress_is_older_than_the_log(
+    tmp_path: Path,
+) -> None:
+    """A loss of power has brought back an old one; retention was faster."""
+    settings = small(tmp_path, queue_file_entries=10)
+    store = opened(settings)
+    send(store, "t", body=b"first")
+    store.close()
+    old = (tmp_path / "aerobee.progress").read_bytes()
+    store = opened(settings)
+    for number in range(60):
+        send(store, "t", body=b"%d" % number + bytes(900))
+        store.poll()
+    store.close()
+    log_file(tmp_path).unlink()
+    store = opened(settings)
+    first = store.queue("t", 0).min_offset
+    assert first > 0
+    store.close()
+    (tmp_path / "aerobee.progress").write_bytes(old)
+    (tmp_path / "aerobee.written").unlink()
+    (tmp_path / "checkpoint").unlink()
+    (tmp_path / "abort").touch()
+    short = tmp_path / "consumequeue" / "t" / "0" / f"{first // 10 * 200:020d}"
+    short.write_bytes(short.read_bytes()[:-50])
+    store = opened(settings)
+    assert [record.queue_offset for record in read_all(store, "t")] == list(range(first, 61))
+    store.close()
