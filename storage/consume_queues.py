@@ -56,8 +56,17 @@ class ConsumeQueues:
                 queue.load(known.get((topic, queue_id), 0))
             except StoreError as error:
                 bad.append((queue, error))
+        if bad and self._write:
+            self._note([queue for queue, _ in bad])
         for queue, reason in bad:
             self._load_damaged(queue, reason)
+
+    def _note(self, bad: list[ConsumeQueue]) -> None:
+        """Note what is to be written again before a file of blanks stands for a lost one."""
+        from aerobee.storage.damage.mending import MendingNote  # which knows of this table
+
+        note = MendingNote(self._files, self._settings.root)
+        note.begin([*bad, *(self.get(*key) for key in note.read())])
 
     def _load_damaged(self, queue: ConsumeQueue, error: StoreError) -> None:
         """Set aside a queue's files of another size, and put blank ones where files are missing.

@@ -1,6 +1,7 @@
 """What seems to be a message and is none: cut properties, entries and files that were left over."""
 
 import shutil
+from contextlib import suppress
 from pathlib import Path
 
 from support.logs import append, opened, read_all, send, small
@@ -198,3 +199,23 @@ def test_a_damaged_queue_is_mended_though_the_progress_is_older_than_the_log(
     store = opened(settings)
     assert [record.queue_offset for record in read_all(store, "t")] == list(range(first, 61))
     store.close()
+
+
+def test_a_start_that_is_killed_over_a_short_queue_file_is_done_again(tmp_path: Path) -> None:
+    """The file of blanks in its place is not taken for lost messages by the next start."""
+    root = tmp_path / "store"
+    store = opened(small(root))
+    for number in range(180):
+        send(store, "t", body=b"%d" % number)
+        store.poll()
+    store.close()
+    short = root / "consumequeue" / "t" / "0" / f"{1000:020d}"
+    short.write_bytes(short.read_bytes()[:500])
+    for step in range(10, 34):
+        copy = shutil.copytree(root, tmp_path / f"killed{step}")
+        with suppress(Killed):
+            opened(small(copy), DyingFiles(step)).abandon()
+        store = opened(small(copy))
+        assert offsets_served(store) == list(range(180)), step
+        store.abandon()
+        shutil.rmtree(copy)
