@@ -123,6 +123,7 @@ class Recovery:
             if result.proof in (WRITTEN, SYNCED):
                 self._mend_since_progress(result.begun_at)
             self._replay(result.begun_at)
+        self._table.end_at(result.position)
         self._truncate_queues(result.position)
         for queue in self._queues:
             queue.trim(self._segments.begin)

@@ -131,6 +131,7 @@ class WritingStart:
         if not self._noted:
             self._first_step()
             self._queues.deleted.settle(self._segments.begin, position)
+            self._segments.sync_names()  # of a file that was made, and its maker killed
             self._write_abort()
             self._noted = True
         self._queues.sync_cut()

@@ -13,7 +13,7 @@ import struct
 import zlib
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Final
@@ -64,6 +64,14 @@ class DamageTable:
 
     def __len__(self) -> int:
         return len(self._spans)
+
+    def end_at(self, position: int) -> None:
+        """Forget what lies behind the end of the log: there will be other records."""
+        kept = [span for span in self._spans if span.begin < position]
+        if kept and kept[-1].end > position:
+            kept[-1] = replace(kept[-1], end=position)
+        if kept != self._spans:
+            self.replace(kept)
 
     def add(self, span: Damage) -> Damage:
         """Note a span; it swallows those that it overlaps. Returns what is noted now."""

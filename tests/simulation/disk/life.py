@@ -87,7 +87,7 @@ class Life:
         _held.discard(self.settings.root.resolve())
         self.kernel.bury()
         self.door.bury()
-        self.log_failed |= any("commitlog" in each for each in self._failed_syncs())
+        self.log_failed |= any(each.startswith("sync commitlog") for each in self._failed_syncs())
 
     # --- what it does ---
 
@@ -161,7 +161,7 @@ class Life:
         """Do what a broker does twice a second."""
         self.store.tick()
         self.book.aged = max(self.book.aged, self.store.commit_log.begin)
-        self.log_failed |= any("commitlog" in each for each in self._failed_syncs())
+        self.log_failed |= any(each.startswith("sync commitlog") for each in self._failed_syncs())
 
     def wait(self, seconds: float) -> None:
         """Let time pass, and hear what happens meanwhile."""
@@ -229,7 +229,7 @@ class Life:
 
     def _take_flushed(self) -> None:
         log = self.store.commit_log
-        self.log_failed |= any("commitlog" in each for each in self._failed_syncs())
+        self.log_failed |= any(each.startswith("sync commitlog") for each in self._failed_syncs())
         if not self.store.read_only:
             self.oracle.promise(log.flushed_position, log.begin)
 

@@ -118,3 +118,19 @@ def test_a_queue_that_only_grows_costs_no_sync_of_folders(tmp_path: Path) -> Non
         settle(store)
     assert files.count == before
     store.close()
+
+
+def test_a_start_syncs_the_names_of_log_files_that_others_have_made(tmp_path: Path) -> None:
+    """The maker was killed between the file and its name: what is acknowledged needs both."""
+    store = opened(small(tmp_path))
+    store.abandon()
+    synced: list[Path] = []
+
+    class Listening(Files):
+        def sync_directory(self, path: Path) -> None:
+            synced.append(path)
+            super().sync_directory(path)
+
+    store = opened(small(tmp_path), Listening())
+    assert tmp_path / "commitlog" in synced
+    store.abandon()
