@@ -56,7 +56,7 @@ class SettingsChanges:
         steady_clock_ms: Callable[[], int] = steady_clock_ms,
     ) -> None:
         self._live = live
-        self._complaints = Complaints(steady_clock_ms)
+        self._complaints = Complaints(steady_clock_ms, log)
         self.kept: dict[str, str] = {}  # RocketMQ key to the value of the next start
         self.data_version = DataVersion(timestamp=now_ms())
         self._file = file

@@ -96,7 +96,7 @@ class RouteTable:
         self.live: dict[Place, LiveBroker] = {}
         self.filter_servers: dict[Place, list[str]] = {}
         self.mappings: dict[str, dict[str, Any]] = {}  # static topics: topic -> broker name -> info
-        self.complaints = Complaints(clock_ms)
+        self.complaints = Complaints(clock_ms, log)
         self._twins = Twins(self.complaints.tell)
         self._clock_ms = clock_ms
         self._room = Room(brokers_max, topics_max, route_entries_max, self.complaints)

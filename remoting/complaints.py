@@ -4,8 +4,6 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
-log = logging.getLogger(__name__)
-
 TOLD_MAX: Final = 20  # lines in one period
 PERIOD_MS: Final = 60_000
 
@@ -14,10 +12,11 @@ class Complaints:
     """Warnings of a server: of many within a minute only the first ones, then their number.
 
     A broker that is set up wrongly registers every 10 s; who means harm does so ten thousand times
-    a second, and would fill the disk. `clock_ms` never goes back.
+    a second, and would fill the disk. `clock_ms` never goes back; the lines are those of `log`.
     """
 
-    def __init__(self, clock_ms: Callable[[], int]) -> None:
+    def __init__(self, clock_ms: Callable[[], int], log: logging.Logger) -> None:
+        self._log = log
         self._clock_ms = clock_ms
         self._since_ms = clock_ms()
         self._count = 0
@@ -27,8 +26,8 @@ class Complaints:
         now_ms = self._clock_ms()
         if now_ms - self._since_ms >= PERIOD_MS:
             if self._count > TOLD_MAX:
-                log.warning("complaints left out count=%d", self._count - TOLD_MAX)
+                self._log.warning("complaints left out count=%d", self._count - TOLD_MAX)
             self._since_ms, self._count = now_ms, 0
         self._count += 1
         if self._count <= TOLD_MAX:
-            log.warning(text, *arguments)
+            self._log.warning(text, *arguments)
