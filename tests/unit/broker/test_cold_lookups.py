@@ -1,4 +1,4 @@
-"""Looking at old messages while the disk does not answer: the loop goes on, errors are answers."""
+"""What is asked of old messages while the disk does not answer, or answers with an error."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -11,7 +11,7 @@ from support.slow_disk import Disk
 from support.waiting import until
 
 from aerobee.broker.app import Broker
-from aerobee.broker.http.exposition import text
+from aerobee.broker.http import exposition
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.command import Command, next_opaque
 from aerobee.remoting.frame import encode_frame
@@ -19,7 +19,7 @@ from aerobee.remoting.frame import encode_frame
 
 @pytest.fixture
 async def broker(tmp_path: Path) -> AsyncIterator[Broker]:
-    """A broker with three messages and a group that has read none of them."""
+    """A broker with three messages and a group that has read one of them."""
     async with (
         running_broker(tmp_path, messageDelayLevel="1s 2s") as running,
         await RawPeer.connect(running.port) as peer,
@@ -27,7 +27,7 @@ async def broker(tmp_path: Path) -> AsyncIterator[Broker]:
         for _ in range(3):
             assert (await peer.request(send_command())).code == ResponseCode.SUCCESS
         running.context.groups.find("G")
-        running.context.offsets.commit("G", "T", 0, 0)
+        running.context.offsets.commit("G", "T", 0, 1)
         yield running
 
 
@@ -44,6 +44,10 @@ LOOKUPS = [
     request(
         RequestCode.CONSUMER_SEND_MSG_BACK, offset="0", group="G", delayLevel="1", originTopic="T"
     ),
+    request(RequestCode.GET_TOPIC_STATS_INFO, topic="T"),
+    request(RequestCode.GET_CONSUME_STATS, consumerGroup="G", topic="T"),
+    request(RequestCode.QUERY_CONSUME_TIME_SPAN, topic="T", group="G"),
+    request(RequestCode.GET_EARLIEST_MSG_STORETIME, topic="T", queueId="0"),
 ]
 
 
@@ -69,7 +73,7 @@ async def test_a_look_up_waits_for_the_disk_and_nobody_else_does(
 async def test_an_error_of_the_disk_is_what_a_look_up_is_told(
     broker: Broker, lookup: Command
 ) -> None:
-    """SYSTEM_ERROR and the disk's words."""
+    """SYSTEM_ERROR and the disk's words, not a time that is wrong."""
     Disk(broker).error = OSError(5, "Input/output error")
     async with await RawPeer.connect(broker.port) as asker:
         reply = await asker.request(lookup)
@@ -81,7 +85,7 @@ async def test_metrics_are_written_beside_a_slow_disk(broker: Broker) -> None:
     """How long the oldest message waits is read in a thread."""
     disk = Disk(broker)
     disk.gate.clear()
-    writing = asyncio.create_task(text(broker.context))
+    writing = asyncio.create_task(exposition.text(broker.context))
     await until(lambda: disk.reads, what="the disk is asked")
     assert not writing.done()
     disk.gate.set()
@@ -104,3 +108,45 @@ async def test_delayed_messages_that_left_memory_are_delivered(broker: Broker) -
         queue = broker.store.find_queue("T", 0)
         assert queue is not None
         await until(lambda: queue.max_offset == 5, what="the delayed message is delivered")
+
+
+@pytest.mark.parametrize("weather", ["an error", "no answer"])
+async def test_metrics_are_told_whatever_the_disk_does(
+    broker: Broker, weather: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Now they are needed most; only how old the unread messages are is left out."""
+    monkeypatch.setattr(exposition, "DISK_WAIT_S", 0.1)
+    disk = Disk(broker)
+    if weather == "an error":
+        disk.error = OSError(5, "Input/output error")
+    else:
+        disk.gate.clear()
+    written = (await exposition.text(broker.context)).decode()
+    disk.gate.set()
+    assert "rocketmq_consumer_lag_messages{" in written
+    assert "rocketmq_consumer_lag_latency{" not in written
+
+
+async def test_what_is_due_is_asked_of_the_disk_once(broker: Broker) -> None:
+    """While it does not answer, looking again puts no further reads behind the first."""
+    async with await RawPeer.connect(broker.port) as producer:
+        delayed = "UNIQ_KEY\x01D1\x02DELAY\x011\x02"
+        assert (await producer.request(send_command(b"late", properties=delayed))).code == 0
+        disk = Disk(broker)
+        disk.gate.clear()
+        await until(lambda: disk.reads, what="the disk is asked for what is due")
+        looks: list[int] = []
+        deliver = broker.context.delays._deliver
+
+        def counted() -> int | None:
+            looks.append(1)
+            return deliver()
+
+        broker.context.delays._deliver = counted  # type: ignore[method-assign]
+        await until(lambda: len(looks) == 2, what="it looks again")
+        assert broker.context.cold_reads.waiting == 0
+        broker.store.reader.use(lambda memory, at, count: count)
+        disk.gate.set()
+        queue = broker.store.find_queue("T", 0)
+        assert queue is not None
+        await until(lambda: queue.max_offset == 4, what="the delayed message is delivered")
