@@ -9,7 +9,7 @@ from aerobee.remoting.errors import RequestError
 from aerobee.remoting.frame import encode_frame
 from aerobee.remoting.headers._fields import encode_header
 from aerobee.remoting.headers.pull import PullMessageReply
-from aerobee.storage.reading import ReadResult, ReadStatus
+from aerobee.storage.reads.results import ReadResult, ReadStatus
 
 if TYPE_CHECKING:
     from aerobee.broker.pulling import Pull

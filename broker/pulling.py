@@ -27,7 +27,7 @@ from aerobee.remoting.headers.pull import PullMessageRequest
 from aerobee.remoting.net.connection import Connection
 from aerobee.storage.cold.fetching import Fetched, fetch
 from aerobee.storage.cold.wish import ColdRead
-from aerobee.storage.reading import ReadResult, ReadStatus
+from aerobee.storage.reads.results import ReadResult, ReadStatus
 
 if TYPE_CHECKING:
     from aerobee.broker.context import Context

@@ -2,10 +2,8 @@
 
 import mmap
 import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass, field
-from enum import Enum
 from operator import add
 from typing import Final, Protocol, TypeAlias
 
@@ -17,13 +15,14 @@ from aerobee.storage.commit_log import CommitLog
 from aerobee.storage.consume_queue import ConsumeQueue
 from aerobee.storage.layout import ENTRY_BYTES
 from aerobee.storage.queue_files import BLANK_SIZE
+from aerobee.storage.reads.gathered import Gathered, Log
+from aerobee.storage.reads.heads import are_records
+from aerobee.storage.reads.misreads import Misreads
+from aerobee.storage.reads.results import Accept, ReadResult, ReadStatus
 from aerobee.storage.settings import StoreSettings
 
 TagHashes: TypeAlias = frozenset[int]
-_Log: TypeAlias = WarmLog | Fetched
 _Run: TypeAlias = tuple[mmap.mmap | bytes, int, int]  # memory of a queue file, place, entries
-Accept: TypeAlias = Callable[[memoryview], bool | None]
-"""Decides by a whole record whether it is wanted; None ends the read before it."""
 
 
 class Gather(Protocol):
@@ -32,8 +31,8 @@ class Gather(Protocol):
     Entry 0 is at byte `at` of `entries`; `file` is the log from position `base` on, of which what
     is before position `end` may be read. Limits and `wanted` are those of Reader.read. Returns the
     records, how many they are, and how many entries need not be looked at again; None where any of
-    them is not wholly within the file, or for no reason at all. The records end before one that
-    lies below position `hot` and is not in memory.
+    them is not wholly within the file, or not what its entry says, or for no reason at all. The
+    records end before one that lies below position `hot` and is not in memory.
     """
 
     def __call__(
@@ -61,35 +60,7 @@ SCAN_BY_HAND: Final = 64  # entries that are filtered without numpy
 _STRUCTS: Final[dict[int, struct.Struct]] = {}
 
 
-class ReadStatus(Enum):
-    """How a read ended (GetMessageStatus.java)."""
-
-    FOUND = "FOUND"
-    NO_MATCHED_MESSAGE = "NO_MATCHED_MESSAGE"
-    MESSAGE_WAS_REMOVING = "MESSAGE_WAS_REMOVING"
-    OFFSET_FOUND_NULL = "OFFSET_FOUND_NULL"
-    OFFSET_OVERFLOW_BADLY = "OFFSET_OVERFLOW_BADLY"
-    OFFSET_OVERFLOW_ONE = "OFFSET_OVERFLOW_ONE"
-    OFFSET_TOO_SMALL = "OFFSET_TOO_SMALL"
-    OFFSET_RESET = "OFFSET_RESET"  # said by the broker, which sends a client elsewhere
-    NO_MATCHED_LOGIC_QUEUE = "NO_MATCHED_LOGIC_QUEUE"
-    NO_MESSAGE_IN_QUEUE = "NO_MESSAGE_IN_QUEUE"
-
-
 _FOUND: Final = ReadStatus.FOUND  # to look at the enumeration takes a quarter of a microsecond
-
-
-@dataclass(slots=True)
-class ReadResult:
-    """What a read found; `parts` are the records' bytes, in order, neighbours in one piece."""
-
-    status: ReadStatus
-    next_offset: int
-    min_offset: int
-    max_offset: int
-    parts: list[bytes | memoryview] = field(default_factory=list)
-    count: int = 0
-    bytes: int = 0
 
 
 class Reader:
@@ -100,6 +71,7 @@ class Reader:
         self._settings = settings
         self._memory_bytes = memory_bytes
         self._cached_bytes = int(memory_bytes * settings.memory_ratio)
+        self.misreads = Misreads()
         self.use(everything_is)
 
     def use(self, resident: Resident, copied: Copied = copied_bytes) -> None:
@@ -145,16 +117,14 @@ class Reader:
             everything = wanted is None and accept is None
             scan = max(self._settings.filter_scan_bytes // ENTRY_BYTES, messages_max)
             count_max = min(messages_max, 256) if everything else scan
-            log: _Log = fetched or self._warm
+            log: Log = fetched or self._warm
             run = fetched.run(offset, count_max) if fetched else self._run(queue, offset, count_max)
             if fetched is not None:
                 fetched.check_files(queue.directory, offset, self._log.begin)
             if not run[2]:
                 limits = self._limits(self._log.position, messages_max, bytes_max)
                 raise ColdRead(self._wish(queue, offset, count_max, limits, wanted, accept))
-            first, size = _PLACE.unpack_from(*run[:2])
-            if self._is_forged(first, size):
-                return ReadResult(ReadStatus.MESSAGE_WAS_REMOVING, offset + 1, low, high)
+            first = _POSITION.unpack_from(*run[:2])[0]
             limits = self._limits(first, messages_max, bytes_max)
             if gather is not None and accept is None:
                 file = log.file_at(first)
@@ -175,15 +145,6 @@ class Reader:
                 raise ColdRead(self._wish(queue, offset, run[2], limits, wanted, accept))
             return result
         return _outside(offset, low, high)
-
-    def _is_forged(self, position: int, size: int) -> bool:
-        """Whether an entry names a record longer than any that may be sent, and the log another.
-
-        A flipped bit in the entry would have up to a whole file of the log handed out.
-        """
-        if size <= self._settings.message_bytes_max + LOOK_BYTES:
-            return False
-        return self._log.read(position, 4) != size.to_bytes(4, "big")
 
     def in_memory(self, position: int) -> bool:
         """Whether a record is so recent that it counts as cached."""
@@ -213,9 +174,9 @@ class Reader:
         """Return what to fetch before an entry, or also its record, is looked at; None: nothing."""
         buffer, at, count = self._run(queue, offset, 1)
         if count and record:
-            position, size = _PLACE.unpack_from(buffer, at)
-            view = self._log.view(position, size) if 0 < size < BLANK_SIZE else None
-            if view is not None and not self._warm.is_warm(view, 0, size, position):
+            try:
+                self._warm.record(*_PLACE.unpack_from(buffer, at))
+            except NotFetchedError:
                 count = 0
         if count:
             return None
@@ -258,7 +219,7 @@ class Reader:
         return Wish(log, files, offset, count, *limits, wanted, accept is not None)
 
     def _read_all(
-        self, log: _Log, queue: ConsumeQueue, offset: int, run: _Run, limits: tuple[int, int]
+        self, log: Log, queue: ConsumeQueue, offset: int, run: _Run, limits: tuple[int, int]
     ) -> ReadResult | None:
         buffer, at, count = run
         messages_max, bytes_max = limits
@@ -269,23 +230,24 @@ class Reader:
         total, first = sum(sizes), places[0]
         if total <= bytes_max and min(sizes) > 0 and ends[:-1] == places[1:]:
             with suppress(NotFetchedError):  # side by side, in this order
-                if (view := log.view(first, total)) is not None:
+                view = log.view(first, total)
+                if view is not None and are_records(view, places, sizes):
                     return ReadResult(
                         _FOUND, offset + count, queue.min_offset, queue.max_offset, [view],
                         count, total,
                     )  # fmt: skip
-        gathered = _Gathered(log, messages_max, bytes_max)
+        gathered = Gathered(log, messages_max, bytes_max)
         for index in range(count):
             if not gathered.add(places[index], sizes[index], None):
                 if not index and gathered.cold:
                     return None
                 count = index
                 break
-        return gathered.result(queue, offset + count)
+        return self._result(gathered, queue, offset, count, run)
 
     def _read_some(
         self,
-        log: _Log,
+        log: Log,
         queue: ConsumeQueue,
         offset: int,
         run: _Run,
@@ -294,7 +256,7 @@ class Reader:
         accept: Accept | None,
     ) -> ReadResult | None:
         buffer, at, count = run
-        gathered = _Gathered(log, *limits)
+        gathered = Gathered(log, *limits)
         done = 0
         while done < count:
             block = min(count - done, SCAN_BY_HAND if done == 0 else count)
@@ -314,9 +276,25 @@ class Reader:
                 if not gathered.add(position, size, accept):
                     if gathered.cold and not done + index:
                         return None
-                    return gathered.result(queue, offset + done + index)
+                    return self._result(gathered, queue, offset, done + index, run)
             done += block
-        return gathered.result(queue, offset + count)
+        return self._result(gathered, queue, offset, count, run)
+
+    def _result(
+        self, gathered: Gathered, queue: ConsumeQueue, offset: int, looked: int, run: _Run
+    ) -> ReadResult:
+        """Return what was found behind so many entries; what the log should have had is noted."""
+        if missed := gathered.missed:
+            begin, damage, places, seen = self._log.begin, self._log.damage, [], False
+            for index in range(looked):
+                position, size = _PLACE.unpack_from(run[0], run[1] + index * ENTRY_BYTES)
+                removed = position < begin and not seen  # the messages before it were, too
+                seen = not removed
+                known = damage is not None and damage.touches(position, position + max(1, size))
+                if position in missed and not removed and not known and size != BLANK_SIZE:
+                    places.append((offset + index, position))
+            self.misreads.note(queue, places)
+        return gathered.result(queue, offset + looked)
 
 
 def _outside(offset: int, low: int, high: int) -> ReadResult:
@@ -338,57 +316,3 @@ def _struct(count: int) -> struct.Struct:
     """Return the struct that unpacks `count` entries at once; at most a few hundred exist."""
     found = _STRUCTS[count] = struct.Struct(">" + "qiq" * count)
     return found
-
-
-class _Gathered:
-    """Collects records until a limit is met; the first one always fits."""
-
-    def __init__(self, log: _Log, messages_max: int, bytes_max: int) -> None:
-        self._log = log
-        self._messages_max = messages_max
-        self._bytes_max = bytes_max
-        self._removed_until = 0  # where the next log file starts, after a miss
-        self._run_begin = self._run_end = -1
-        self.parts: list[bytes | memoryview] = []
-        self.count = 0
-        self.bytes = 0
-        self.cold = False  # whether what comes next is not in memory
-        self.status = ReadStatus.NO_MATCHED_MESSAGE
-
-    def add(self, position: int, size: int, accept: Accept | None) -> bool:
-        """Take one record, or pass over it; False if it has to wait for the next read."""
-        if self.count and (self.count >= self._messages_max or self.bytes + size > self._bytes_max):
-            return False
-        if position < self._removed_until:
-            return True
-        try:
-            view = self._log.view(position, size) if 0 < size < BLANK_SIZE else None
-        except NotFetchedError:
-            self.cold = True
-            return False
-        if view is None:
-            if not self.count:
-                self.status = ReadStatus.MESSAGE_WAS_REMOVING
-            self._removed_until = max(position + 1, self._log.begin)
-            return True
-        if accept is not None and not (accepted := accept(view)):
-            return accepted is not None
-        if position == self._run_end and (
-            longer := self._log.joined(self._run_begin, position + size - self._run_begin)
-        ):
-            self.parts[-1] = longer
-        else:
-            self.parts.append(view)
-            self._run_begin = position
-        self._run_end = position + size
-        self.count += 1
-        self.bytes += size
-        self.status = _FOUND
-        return True
-
-    def result(self, queue: ConsumeQueue, next_offset: int) -> ReadResult:
-        """Put the result together."""
-        return ReadResult(
-            self.status, next_offset, queue.min_offset, queue.max_offset, self.parts, self.count,
-            self.bytes,
-        )  # fmt: skip

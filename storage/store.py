@@ -28,7 +28,8 @@ from aerobee.storage.lock import StoreLock
 from aerobee.storage.marker import Marker
 from aerobee.storage.progress import Progress, read_progress
 from aerobee.storage.queue_rounds import QueueRound
-from aerobee.storage.reading import Accept, Gather, Reader, ReadResult, TagHashes
+from aerobee.storage.reading import Gather, Reader, TagHashes
+from aerobee.storage.reads.results import Accept, ReadResult
 from aerobee.storage.recovery import Evidence, Recovered, Recovery
 from aerobee.storage.retention import Retention
 from aerobee.storage.search import (
@@ -62,8 +63,7 @@ class MessageStore:
         self._open = False
         self._aborted = False
         self._progress_found: Progress | None = None
-        self._queues_flushed_at = 0.0
-        self._cleaned_at = 0.0
+        self._queues_flushed_at = self._cleaned_at = 0.0
         self._lock = StoreLock(self.files, settings.root)
         self._marker = Marker(self.files, settings.root)
         self._doubt = Doubt(self.files, settings.root, self._marker)

@@ -5,7 +5,8 @@
 records that all lie in one file, without an object for each of them. Whatever else a queue may hold
 is declined and read there (tests/property/test_compiled_reads.py).
 
-No position or size that an entry names is used before it was compared with what the file holds.
+No position or size that an entry names is used before it was compared with what the file holds, and
+nothing is given out that does not begin as the record of its entry does (storage/reads/heads.py).
 """
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
@@ -89,6 +90,12 @@ cdef enum:
     ENTRY_BYTES = 20  # position, record size, tags code
     WANTED_MAX = 32  # tags codes that are compared one by one
     PARTS_MAX = 64  # copied at once
+    RECORD_BYTES_MIN = 91  # all fields of a record, nothing in them
+    LONG_BYTES = 1 << 20  # longer records are looked at in Python before they are copied
+
+cdef enum:  # apart, for it makes all of them unsigned
+    MAGIC_V1 = 0xDAA320A7
+    MAGIC_V2 = 0xDAA320AB
 
 include "packing.pxi"
 
@@ -174,7 +181,9 @@ cdef bint measure(Run* run) noexcept nogil:
                 run.taken >= run.messages_max or run.taken_bytes + size > run.bytes_max
             ):
                 break
-            if size <= 0 or position < run.base or position > run.end - size:
+            if size < RECORD_BYTES_MIN or size > LONG_BYTES:
+                return False
+            if position < run.base or position > run.end - size:
                 return False
             if not is_warm(run, position, size):
                 break
@@ -235,6 +244,23 @@ cdef void cut(Run* run, int64_t copied) noexcept nogil:
     run.looked, run.taken, run.taken_bytes = looked, taken, whole
 
 
+cdef bint are_records(Run* run, Bytes record) noexcept nogil:
+    """Say whether the bytes that were copied are the records that their entries name."""
+    cdef Bytes entry = run.entries
+    cdef Bytes end = entry + run.looked * ENTRY_BYTES
+    cdef uint32_t size, magic
+    while entry < end:
+        if is_wanted(run, entry):
+            size, magic = word_at(entry + 8), word_at(record + 4)
+            if word_at(record) != size or long_at(record + 28) != long_at(entry):
+                return False
+            if magic != MAGIC_V1 and magic != MAGIC_V2:
+                return False
+            record += size
+        entry += ENTRY_BYTES
+    return True
+
+
 cdef bint set_wanted(Run* run, wanted) except -1:
     """Note the tags codes; False where they are too many, or none that an entry could have."""
     if wanted is None:
@@ -268,7 +294,7 @@ def gather(
     They end before a record that lies below position `hot` and is not in memory.
 
     `entries` has the first one at byte `at`; `file` is log memory that begins at position `base`
-    and may be read up to `end`. None: declined.
+    and may be read up to `end`. None: declined, as where one of them is not what its entry says.
     """
     cdef Run run
     cdef Py_buffer queue, log
@@ -296,6 +322,8 @@ def gather(
                 if done < run.taken_bytes:
                     cut(&run, done)
                     found = found[:run.taken_bytes]
+                if not are_records(&run, <Bytes>PyBytes_AS_STRING(found)):
+                    found = None
         finally:
             PyBuffer_Release(&log)
     finally:

@@ -1,9 +1,10 @@
 """What is wrong with a broker that serves all the same: sentences for people, values for tools."""
 
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from aerobee.broker.context import Context
-from aerobee.storage.damage.spans import Damage
+from aerobee.storage.damage.spans import Damage, Lost
 
 SHOWN_MAX: Final = 100  # spans, and queues of a span, in one answer
 
@@ -20,14 +21,39 @@ def degraded(ctx: Context) -> list[str]:
             f"damaged: {total} bytes of the log cannot be read, {len(damage)} spans, the first from"
             f" {first.begin} to {first.end} ({first.reason}); see /api/broker and the log"
         )
+    if passed := passed_over(ctx):
+        topic, queue_id, offset, _ = passed[0]
+        found.append(
+            f"damaged: {lost_offsets(passed)} messages are passed over, the first at offset"
+            f" {offset} of {topic}-{queue_id}: the log has no such record where the entry leads;"
+            " see /api/broker, stop the broker and run python -m aerobee.storage.repair"
+        )
     if ctx.twins.at:
         found.append(f"another broker serves under this name at {ctx.twins.at}")
     return found
 
 
+def passed_over(ctx: Context) -> list[Lost]:
+    """List the messages that reads have passed over: the log has no such record."""
+    return ctx.store.reader.misreads.known(ctx.store.find_queue)
+
+
 def lost_messages(damage: tuple[Damage, ...]) -> int:
     """Count the queue offsets whose messages cannot be read."""
-    return sum(last - first + 1 for span in damage for _, _, first, last in span.queues)
+    return sum(lost_offsets(span.queues) for span in damage)
+
+
+def lost_offsets(lost: Iterable[Lost]) -> int:
+    """Count the offsets of runs."""
+    return sum(last - first + 1 for _, _, first, last in lost)
+
+
+def lost_shown(lost: Sequence[Lost]) -> list[dict[str, Any]]:
+    """Describe the first runs of offsets."""
+    return [
+        {"topic": topic, "queueId": queue_id, "firstOffset": first, "lastOffset": last}
+        for topic, queue_id, first, last in lost[:SHOWN_MAX]
+    ]
 
 
 def damage_shown(damage: tuple[Damage, ...]) -> list[dict[str, Any]]:
@@ -38,10 +64,7 @@ def damage_shown(damage: tuple[Damage, ...]) -> list[dict[str, Any]]:
             "end": span.end,
             "reason": span.reason,
             "setAside": span.set_aside,
-            "queues": [
-                {"topic": topic, "queueId": queue_id, "firstOffset": first, "lastOffset": last}
-                for topic, queue_id, first, last in span.queues[:SHOWN_MAX]
-            ],
+            "queues": lost_shown(span.queues),
             "moreQueues": max(0, len(span.queues) - SHOWN_MAX),
         }
         for span in damage[:SHOWN_MAX]

@@ -13,7 +13,7 @@ from prometheus_client.registry import Collector
 
 from aerobee.broker.cold.lookups import earliest_times
 from aerobee.broker.context import Context
-from aerobee.broker.health.degraded import lost_messages
+from aerobee.broker.health.degraded import lost_messages, lost_offsets, passed_over
 from aerobee.broker.http.overview import is_writable
 from aerobee.broker.metrics import NAMES
 from aerobee.broker.names import DLQ_PREFIX, RETRY_PREFIX
@@ -116,6 +116,7 @@ def _broker(ctx: Context, snapshot: Snapshot) -> None:
     add("aerobee_store_damaged_bytes", sum(span.end - span.begin for span in damage))
     add("aerobee_store_damaged_spans", len(damage))
     add("aerobee_store_lost_messages", lost_messages(damage))
+    add("aerobee_store_passed_over_messages", lost_offsets(passed_over(ctx)))
     add("aerobee_name_in_use", int(bool(ctx.twins.at)))
     handovers, mismatches = ctx.handovers, ctx.members.mismatches
     add("aerobee_owned_queues", handovers.owned)

@@ -6,7 +6,13 @@ from typing import Any
 import msgspec
 
 from aerobee.broker.context import Context
-from aerobee.broker.health.degraded import damage_shown, degraded, recovery_shown
+from aerobee.broker.health.degraded import (
+    damage_shown,
+    degraded,
+    lost_shown,
+    passed_over,
+    recovery_shown,
+)
 from aerobee.broker.mismatches import Differences, differences
 from aerobee.broker.owned_queue import QueueKey
 from aerobee.remoting.bodies import TopicConfig
@@ -60,6 +66,7 @@ def broker(ctx: Context) -> dict[str, Any]:
         "recovery": recovery_shown(ctx),
         "damage": damage_shown(ctx.store.damage),
         "damagedSpans": len(ctx.store.damage),
+        "passedOver": lost_shown(passed_over(ctx)),
     }
 
 

@@ -11,10 +11,11 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
-from aerobee.storage.cold.wish import Wish
+from aerobee.storage.cold.wish import LogPlace, Wish
 from aerobee.storage.files import Files
 from aerobee.storage.layout import ENTRY_BYTES, file_name
 from aerobee.storage.queue_files import BLANK_SIZE, ENTRY
+from aerobee.storage.reads.heads import HEAD_BYTES, LONG_BYTES, is_record
 
 GAP_BYTES_MAX: Final = 16 * 1024  # between two records that are read as one piece
 PIECE_BYTES_MAX: Final = 1 << 20  # of records that are read as one piece; one record may be longer
@@ -86,6 +87,16 @@ class Fetched:
             return None
         raise NotFetchedError
 
+    def record(self, position: int, size: int) -> memoryview | None:
+        """Return a record, None where it is gone, or another one is there; see `view`."""
+        if not 0 < size < BLANK_SIZE:
+            return None
+        found = self._piece_at(position)  # of one that was found to be another: its head alone
+        if found is None or position + HEAD_BYTES > found[2]:
+            return self.view(position, size)
+        is_there = is_record(found[0], position - found[1], position, size)
+        return self.view(position, size) if is_there else None
+
     joined = view
 
     def _piece_at(self, position: int) -> tuple[memoryview, int, int] | None:
@@ -108,7 +119,7 @@ def fetch(files: Files, wish: Wish) -> Fetched:
     entries = _entries(files, wish)
     pieces: dict[int, bytes] = {}
     missing: dict[Path, None] = {}
-    records = list(_records(wish, entries))
+    records = list(_records(files, wish, entries))
     spans = list(_pieces(wish, records))
     for begin, end in spans:
         path, base = wish.log.file(begin)
@@ -183,8 +194,11 @@ def _pieces(wish: Wish, records: Iterable[Span]) -> Iterator[Span]:
         yield span
 
 
-def _records(wish: Wish, entries: bytes) -> Iterator[Span]:
-    """Yield position and size of the records that the read would take, as far as they can be."""
+def _records(files: Files, wish: Wish, entries: bytes) -> Iterator[Span]:
+    """Yield position and size of the records that the read would take, as far as they can be.
+
+    Of a long one that is not what its entry says the head alone, which shows that.
+    """
     log, count, total = wish.log, 0, 0
     for position, size, code in ENTRY.iter_unpack(entries):
         if wish.wanted is not None and code not in wish.wanted:
@@ -193,6 +207,23 @@ def _records(wish: Wish, entries: bytes) -> Iterator[Span]:
             return
         if not 0 < size < BLANK_SIZE or not log.holds(position, size):
             continue
+        if size > LONG_BYTES and not _is_there(files, log, position, size):
+            yield position, HEAD_BYTES
+            continue
         count += not wish.every
         total += size
         yield position, size
+
+
+def _is_there(files: Files, log: LogPlace, position: int, size: int) -> bool:
+    """Whether the log has a record of that size there; True as well where its file is gone."""
+    path, base = log.file(position)
+    try:
+        fd = files.open(path, write=False)
+    except FileNotFoundError:
+        return True
+    try:
+        head = read_whole(files, fd, HEAD_BYTES, position - base, path)
+    finally:
+        files.close(fd)
+    return is_record(head, 0, position, size)

@@ -4,6 +4,8 @@ from typing import TYPE_CHECKING, Final
 
 from aerobee.storage.cold.fetching import NotFetchedError
 from aerobee.storage.cold.residency import Copied, Resident
+from aerobee.storage.queue_files import BLANK_SIZE
+from aerobee.storage.reads.heads import HEAD_BYTES, LONG_BYTES, is_record
 
 if TYPE_CHECKING:
     from aerobee.storage.commit_log import CommitLog
@@ -60,6 +62,17 @@ class WarmLog:
         if copied is None:
             raise NotFetchedError
         return memoryview(copied)
+
+    def record(self, position: int, size: int) -> memoryview | None:
+        """Return a record, None where the log has none there, or another one; see `view`."""
+        if not 0 < size < BLANK_SIZE:
+            return None
+        if size > LONG_BYTES:
+            head = self.view(position, HEAD_BYTES)
+            if head is None or not is_record(head, 0, position, size):
+                return None
+        view = self.view(position, size)
+        return view if view is not None and is_record(view, 0, position, size) else None
 
     def joined(self, position: int, count: int) -> memoryview | None:
         """Return bytes each of which was handed out before, None where they are copies."""

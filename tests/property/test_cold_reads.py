@@ -16,7 +16,8 @@ from aerobee.remoting.record import java_string_hash
 from aerobee.storage.cold.fetching import fetch
 from aerobee.storage.cold.residency import PAGE_BYTES, Buffer, everything_is, resident_bytes
 from aerobee.storage.cold.wish import ColdRead
-from aerobee.storage.reading import Accept, Gather, ReadStatus
+from aerobee.storage.reading import Gather
+from aerobee.storage.reads.results import Accept, ReadStatus
 from aerobee.storage.store import MessageStore
 
 TAGS: Final = ("", "A", "B")

@@ -18,9 +18,10 @@ from support.wire import connect, feed
 from aerobee.broker.acceleration import is_compiled
 from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.frame import encode_frame
-from aerobee.remoting.record import java_string_hash
+from aerobee.remoting.record import HEAD, MAGIC_V1, MAGIC_V2, java_string_hash
 from aerobee.storage.consume_queue import ConsumeQueue
 from aerobee.storage.reading import Gather, Reader
+from aerobee.storage.reads.misreads import Misreads
 from aerobee.storage.settings import StoreSettings
 from aerobee.storage.store import MessageStore
 
@@ -167,6 +168,38 @@ def test_damaged_entries_are_read_alike(tmp_path: Path) -> None:
         python, compiled = both(store.reader, queue, *wish)
         assert compiled == python, (changed, wish)
         queue.buffer[at : at + 20] = kept
+
+
+def test_a_damaged_log_is_read_alike(tmp_path: Path) -> None:
+    """Neither gives out what is no record, and both note the same messages."""
+    store = filled(tmp_path, segment_bytes=64 << 10)
+    queue, rng = store.queue("orders", 0), random.Random(6)
+    places = {queue.entry(offset)[:2] for offset in range(queue.max_offset)}
+    for _ in range(1500):
+        offset = rng.randrange(queue.max_offset)
+        position = queue.entry(offset)[0]
+        segment = store.segments.find(position)
+        assert segment is not None
+        at, count = position - segment.base + rng.randrange(40), rng.choice((1, 1, 8, 1000))
+        kept = segment.map[at : at + count]
+        segment.map[at : at + count] = rng.choice((bytes(len(kept)), rng.randbytes(len(kept))))
+        first = max(queue.min_offset, offset - rng.choice((0, 0, 1, 5, 40)))
+        wish = (first, rng.choice((1, 5, 32)), rng.choice((100, 3000, 1 << 20)),
+                rng.choice((None, None, frozenset(HASHES[:2]))))  # fmt: skip
+        store.reader.misreads = Misreads()
+        python, compiled = both(store.reader, queue, *wish)
+        assert compiled == python, (offset, wish)
+        data, read_at = python["records"], 0
+        while read_at < len(data):
+            total, magic, _, _, _, _, own, _, _ = HEAD.unpack_from(data, read_at)
+            assert (own, total) in places and magic in (MAGIC_V1, MAGIC_V2)
+            read_at += total
+        noted = [Misreads(), Misreads()]
+        for misreads, way in zip(noted, (None, gather()), strict=True):
+            store.reader.misreads = misreads
+            store.reader.read(queue, *wish, gather=way)
+        assert noted[0].known(store.find_queue) == noted[1].known(store.find_queue)
+        segment.map[at : at + count] = kept
 
 
 def test_memory_that_is_not_there_is_an_error() -> None:

@@ -4,9 +4,11 @@ import json
 import re
 from pathlib import Path
 
+from support.brokers import pull_command
 from support.live_broker import live_broker
 
 from aerobee.remoting.codes import RequestCode, ResponseCode
+from aerobee.remoting.record import iter_records
 
 SEND = {"a": "p", "b": "t", "c": "TBW102", "d": 4, "e": 0, "f": 0, "g": 1, "h": 0}
 
@@ -58,6 +60,40 @@ async def test_damage_is_shown_and_the_broker_is_ready(tmp_path: Path) -> None:
         assert shown["degraded"] == [wrong]
         reply = await live.ask(RequestCode.SEND_MESSAGE_V2, SEND, b"goes on")
         assert (reply.code, reply.ext["queueOffset"]) == (ResponseCode.SUCCESS, "5")
+
+
+async def test_what_reads_pass_over_is_shown(tmp_path: Path) -> None:
+    """A record that goes bad while the broker runs is given to nobody, and seen by operators."""
+    pull = pull_command(0, topic="t").ext
+    async with live_broker(tmp_path, http_port=0) as live:
+        for number in range(5):
+            reply = await live.ask(RequestCode.SEND_MESSAGE_V2, SEND, b"number %d" % number)
+            assert reply.code == ResponseCode.SUCCESS
+        store = live.broker.store
+        position = store.queue("t", 0).entry(2)[0]
+        store.segments.items[0].map[position + 4 : position + 8] = bytes(4)
+        _, text = await live.get("/readyz")
+        assert text == "ready\n"
+        found = await live.ask(RequestCode.PULL_MESSAGE, pull)
+        taken = [bytes(record.body) for record in iter_records(bytes(found.body))]
+        assert taken == [b"number %d" % number for number in (0, 1, 3, 4)]
+        assert found.ext["nextBeginOffset"] == "5"
+        status, text = await live.get("/readyz")
+        ready, wrong = text.splitlines()
+        assert (status, ready) == (200, "ready")
+        assert wrong.startswith("damaged: 1 messages are passed over, the first at offset 2 of t-0")
+        assert "aerobee.storage.repair" in wrong
+        _, text = await live.get("/metrics")
+        assert re.search(r"^aerobee_store_passed_over_messages\{.*\} 1.0$", text, re.MULTILINE)
+        shown = json.loads((await live.get("/api/broker"))[1])
+        lost = {"topic": "t", "queueId": 0, "firstOffset": 2, "lastOffset": 2}
+        assert (shown["passedOver"], shown["degraded"]) == ([lost], [wrong])
+        position = store.queue("t", 0).entry(3)[0]
+        store.segments.items[0].map[position + 4 : position + 8] = bytes(4)
+        pull = pull_command(2, topic="t", maxMsgNums=2).ext
+        found = await live.ask(RequestCode.PULL_MESSAGE, pull)
+        assert found.code == ResponseCode.PULL_RETRY_IMMEDIATELY
+        assert found.ext["nextBeginOffset"] == "4"
 
 
 async def test_a_twin_is_shown(tmp_path: Path) -> None:

@@ -13,7 +13,8 @@ from aerobee.storage.cold.fetching import Fetched, fetch
 from aerobee.storage.cold.places import FilePlaces
 from aerobee.storage.cold.residency import Copied, copied_bytes, everything_is
 from aerobee.storage.cold.wish import ColdRead
-from aerobee.storage.reading import Gather, ReadResult
+from aerobee.storage.reading import Gather
+from aerobee.storage.reads.results import ReadResult
 from aerobee.storage.store import MessageStore
 
 COUNT = 60

@@ -13,7 +13,7 @@ from aerobee.remoting.record import BLANK
 from aerobee.storage.dump import dump
 from aerobee.storage.files import Files
 from aerobee.storage.log_scan import HEAD
-from aerobee.storage.reading import ReadStatus
+from aerobee.storage.reads.results import ReadStatus
 from aerobee.storage.settings import StoreSettings
 from aerobee.storage.store import MessageStore
 from aerobee.storage.verify import verify

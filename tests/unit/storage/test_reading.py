@@ -6,7 +6,7 @@ import pytest
 from support.logs import append, opened, send, small
 
 from aerobee.remoting.record import decode_record, iter_records, java_string_hash
-from aerobee.storage.reading import ReadResult, ReadStatus
+from aerobee.storage.reads.results import ReadResult, ReadStatus
 from aerobee.storage.store import MessageStore
 
 BIG = 1 << 20
