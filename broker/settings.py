@@ -204,7 +204,7 @@ class BrokerSettings(CallingSettings):
     # what waits already is delivered by the new times
     message_delay_level: AtStart[Guarded[str]] = Field(
         default="1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h",
-        pattern=r"^\s*\d{1,9}[smhd](\s+\d{1,9}[smhd]){0,127}\s*$",
+        pattern=r"^\s*[0-9]{1,9}[smhd](\s+[0-9]{1,9}[smhd]){0,127}\s*$",  # \d costs 60 ms a start
     )
     flush_delay_offset_interval: Milliseconds = 10_000
 

@@ -38,10 +38,16 @@ from typing import (
     get_origin,
 )  # fmt: skip
 
-from pydantic import AliasChoices, BeforeValidator, PrivateAttr, ValidationError
+from pydantic import (
+    AliasChoices,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    PrivateAttr,
+    ValidationError,
+)
 from pydantic.alias_generators import to_camel
 from pydantic.fields import FieldInfo
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from aerobee.remoting.errors import AerobeeError
 from aerobee.remoting.java_properties import parse_java_properties
@@ -101,18 +107,19 @@ class _Origins:
     elsewhere: dict[str, str] = field(default_factory=dict, compare=False)
 
 
-class ServerSettings(BaseSettings):
+class ServerSettings(BaseModel):
     """Frozen settings of one process, named in RocketMQ's way outside and in ours inside.
 
     The constructor takes attribute names or RocketMQ keys and looks nowhere else, so an embedded
     server is what its maker says; only `load` reads files and the environment.
     """
 
-    model_config = SettingsConfigDict(
+    model_config = ConfigDict(
         alias_generator=to_camel,
         populate_by_name=True,
         extra="forbid",
         frozen=True,
+        validate_default=True,
         defer_build=True,  # what only lends its fields to others is never built
     )
 
@@ -120,18 +127,6 @@ class ServerSettings(BaseSettings):
     """Keys of RocketMQ without a field here that are refused rather than passed over."""
 
     _origins: _Origins = PrivateAttr(default_factory=_Origins)
-
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Let values come from the caller alone; `load` gathers the other sources itself."""
-        return (init_settings,)
 
     @classmethod
     def load(

@@ -158,11 +158,11 @@ class Mender:
 
     def _unnamed(self, begin: int, end: int) -> Iterator[tuple[int, int]]:
         """Yield the stretches that no entry covers; each file is looked at when it is its turn."""
-        from aerobee.storage.damage.coverage import coverage  # numpy costs 100 ms
-
         for segment in self._segments.items:
             low, high = max(begin, segment.base), min(end, segment.end)
             if low < high:
+                from aerobee.storage.damage.coverage import coverage  # numpy costs 100 ms
+
                 yield from coverage(self._segments, list(self._queues), low, high).gaps(low, high)
 
 
