@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from aerobee.storage.layout import COMMIT_LOG, CONSUME_QUEUE
+
 ASYNC_FLUSH: Final = "ASYNC_FLUSH"
 SYNC_FLUSH: Final = "SYNC_FLUSH"
 
@@ -81,7 +83,15 @@ class StoreSettings:
     @property
     def log_dir(self) -> Path:
         """Where the commit log files are."""
-        return self.commit_log_dir or self.root / "commitlog"
+        return self.commit_log_dir or self.root / COMMIT_LOG
+
+    @property
+    def folders(self) -> tuple[Path, ...]:
+        """The folders of a store in the order in which they are made, the log's last.
+
+        Who finds a log without queues beside it takes the store for one that has none.
+        """
+        return self.root, self.root / CONSUME_QUEUE, self.log_dir
 
     @property
     def sync_flush(self) -> bool:

@@ -107,8 +107,8 @@ class MessageStore:
         self.files.limit(files_max, min(files_max // 8, self.settings.spare_files_max))
         lock_fd = -1
         try:
-            self.files.make_directory(self.settings.root)
-            self.files.make_directory(self.settings.log_dir)
+            for folder in self.settings.folders:
+                self.files.make_directory(folder)
             lock_fd = self._lock.take()
         except OSError as error:
             self._read_only(error)

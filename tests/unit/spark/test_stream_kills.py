@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from support.fake_spark import CRASHES, Checkpoint, Crash, offsets, reader_of, run
 
+from aerobee.spark.stores import find_stores, has_queues
 from aerobee.storage.settings import StoreSettings
 from aerobee.storage.store import MessageStore
 
@@ -113,6 +114,15 @@ def test_stream_beside_a_writing_process_sees_whole_messages_once(tmp_path: Path
     for queue_id in range(3):
         found = [row["queue_offset"] for row in rows if row["queue_id"] == queue_id]
         assert found == list(range(len(found))), "in order, without gaps, each once"
+
+
+def test_who_finds_a_store_before_its_first_message_does_not_take_it_for_one_without_queues(
+    live: Live,
+) -> None:
+    """The store is found, then looked at; in between the broker may store its first message."""
+    (found,) = find_stores(str(live.root))
+    live.add(1, queues=1)
+    assert has_queues(found)
 
 
 @pytest.mark.parametrize("seed", range(8))

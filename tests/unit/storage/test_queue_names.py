@@ -32,7 +32,7 @@ class Watching(Files):
         super().make_directory(path)
 
     def _make(self, path: Path, *, made: bool) -> None:
-        if made and CONSUME_QUEUE in path.parts:
+        if made and CONSUME_QUEUE in path.parent.parts:
             self.unsynced.add(path)
 
     def sync_directory(self, path: Path) -> None:
