@@ -61,9 +61,9 @@ def read_entries(queue: QueueEntries, low: int, high: int) -> "npt.NDArray[np.vo
     """Copy the entries `low` to `high` of a queue into one array."""
     pieces = []
     while low < high:
-        buffer, at, count = queue.run(low, high - low)
-        pieces.append(np.frombuffer(buffer[at : at + count * ENTRY_BYTES], _ENTRY))
-        low += count
+        piece = np.frombuffer(queue.copied(low, high - low), _ENTRY)
+        pieces.append(piece)
+        low += len(piece)
     return np.concatenate(pieces) if pieces else np.empty(0, _ENTRY)
 
 

@@ -57,11 +57,11 @@ class ConsumeQueues:
             except StoreError as error:
                 bad.append((queue, error))
         if bad and self._write:
-            self._note([queue for queue, _ in bad])
+            self.note_damaged([queue for queue, _ in bad])
         for queue, reason in bad:
             self._load_damaged(queue, reason)
 
-    def _note(self, bad: list[ConsumeQueue]) -> None:
+    def note_damaged(self, bad: list[ConsumeQueue]) -> None:
         """Note what is to be written again before a file of blanks stands for a lost one."""
         from aerobee.storage.damage.mending import MendingNote  # which knows of this table
 

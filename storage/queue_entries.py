@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from aerobee.storage.cold.residency import copied_bytes
+from aerobee.storage.cold.residency import PAGE_BYTES, copied_bytes
 from aerobee.storage.cold.wish import QueuePlace
 from aerobee.storage.files import Files
 from aerobee.storage.layout import ENTRY_BYTES, FileSpan, file_name, file_spans
@@ -39,6 +39,7 @@ class QueueEntries:
         "_files",
         "_maps",
         "_pool",
+        "_touched",
         "base",
         "buffer",
         "max_offset",
@@ -61,6 +62,7 @@ class QueueEntries:
         self._file_entries = file_entries
         self._maps: OrderedDict[int, mmap.mmap] = OrderedDict()
         self._pool = pool or MapPool()
+        self._touched = (0, -1)  # map and page that `entry` has looked at last
         self.topic = topic
         self.queue_id = queue_id
         self.buffer: mmap.mmap = NO_BUFFER
@@ -91,17 +93,29 @@ class QueueEntries:
         return self._directory / file_name(base * ENTRY_BYTES)
 
     def entry(self, offset: int) -> tuple[int, int, int]:
-        """Return (position, record size, tags code) of one entry."""
+        """Return (position, record size, tags code); OSError where the disk does not give it.
+
+        A page is asked for before it is touched for the first time in a row of looks.
+        """
         buffer, at, _ = self.run(offset, 1)
+        page = id(buffer), at // PAGE_BYTES
+        if page != self._touched or (at + ENTRY_BYTES - 1) // PAGE_BYTES != page[1]:
+            self.copied(offset, 1)
+            self._touched = page
         return ENTRY.unpack_from(buffer, at)
+
+    def copied(self, offset: int, count: int) -> bytes:
+        """Copy entries, up to a file's end; OSError where the disk does not give them."""
+        buffer, at, count = self.run(offset, count)
+        data = copied_bytes(buffer, at, count * ENTRY_BYTES)
+        if data is None:
+            path = self._path(offset // self._file_entries * self._file_entries)
+            raise OSError(errno.EIO, f"entry {offset} cannot be read", str(path))
+        return data
 
     def place_of(self, offset: int) -> tuple[int, int]:
         """Return (position, record size) of one entry; OSError where the disk does not give it."""
-        buffer, at, _ = self.run(offset, 1)
-        data = copied_bytes(buffer, at, ENTRY_BYTES)
-        if data is None:
-            raise OSError(errno.EIO, f"entry {offset} cannot be read", str(self._directory))
-        position, size, _ = ENTRY.unpack(data)
+        position, size, _ = ENTRY.unpack(self.copied(offset, 1))
         return position, size
 
     def run(self, offset: int, count: int) -> tuple[mmap.mmap, int, int]:
@@ -155,6 +169,7 @@ class QueueEntries:
     def let_go(self) -> None:
         """Close every map; reading opens them again."""
         self._maps.clear()
+        self._touched = (0, -1)
         self.buffer = NO_BUFFER
         self.base = 0
         self._pool.used(self, 0)
@@ -224,10 +239,11 @@ class QueueEntries:
     def after_blanks(self, offset: int, high: int) -> int:
         """Return the first offset from there on, and below `high`, that is no blank; or `high`."""
         while offset < high:
-            buffer, at, count = self.run(offset, min(high - offset, BLANKS_AT_ONCE))
-            if _SIZE.unpack_from(buffer, at + 8)[0] != BLANK_SIZE:
+            data = self.copied(offset, min(high - offset, BLANKS_AT_ONCE))
+            count = len(data) // ENTRY_BYTES
+            if _SIZE.unpack_from(data, 8)[0] != BLANK_SIZE:
                 return offset
-            if buffer[at : at + count * ENTRY_BYTES] != BLANK_ENTRY * count:
+            if data != BLANK_ENTRY * count:
                 count = 1
             offset += count
         return high

@@ -44,7 +44,7 @@ def first_position(files: Files, span: FileSpan) -> int:
     fd = files.open(span.path, write=False)
     try:
         for at in range(0, span.size, SCAN_ENTRIES * ENTRY_BYTES):
-            data = files.read(fd, SCAN_ENTRIES * ENTRY_BYTES, at)
+            data = _read(files, fd, SCAN_ENTRIES * ENTRY_BYTES, at, span)
             usable = memoryview(data)[: len(data) // ENTRY_BYTES * ENTRY_BYTES]
             for position, size, _ in ENTRY.iter_unpack(usable):
                 if 0 < size != BLANK_SIZE:
@@ -80,7 +80,8 @@ def find_end(files: Files, spans: Sequence[FileSpan], begin: int, born_at: int =
         try:
             while offset < end:
                 count = min(SCAN_ENTRIES, end - offset)
-                data = files.read(fd, count * ENTRY_BYTES, offset * ENTRY_BYTES - span.begin)
+                at = offset * ENTRY_BYTES - span.begin
+                data = _read(files, fd, count * ENTRY_BYTES, at, span)
                 usable = memoryview(data)[: len(data) // ENTRY_BYTES * ENTRY_BYTES]
                 for position, size, _ in ENTRY.iter_unpack(usable):
                     if size <= 0 or position < 0:
@@ -103,10 +104,18 @@ def _position_before(files: Files, spans: Sequence[FileSpan], offset: int) -> in
         return -1
     fd = files.open(span.path, write=False)
     try:
-        data = files.read(fd, ENTRY_BYTES, at - span.begin)
+        data = _read(files, fd, ENTRY_BYTES, at - span.begin, span)
     finally:
         files.close(fd)
     if len(data) < ENTRY_BYTES:
         return -1
     position, size, _ = ENTRY.unpack(data)
     return position if 0 < size != BLANK_SIZE else -1
+
+
+def _read(files: Files, fd: int, count: int, at: int, span: FileSpan) -> bytes:
+    """Read; an error of the disk says of which file."""
+    try:
+        return files.read(fd, count, at)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(span.path)) from error

@@ -26,6 +26,7 @@ from typing import Final
 from aerobee.storage.checkpoint import Checkpoint
 from aerobee.storage.consume_queue import ConsumeQueue
 from aerobee.storage.consume_queues import ConsumeQueues
+from aerobee.storage.damage.bad_sectors import pass_bad_sectors
 from aerobee.storage.damage.dispatch import Dispatcher
 from aerobee.storage.damage.keeping import describe
 from aerobee.storage.damage.known import take_known
@@ -324,10 +325,11 @@ class Recovery:
             records += 1
             dispatcher.take(record)
         dispatcher.finish()
+        end = pass_bad_sectors(self._segments, self._table, walk.end)
         result.truncated_queues += dispatcher.drop_unfounded()
         self._queues.cut += dispatcher.walked.shortened
         result.records = records + self._mender.records
-        result.position, result.reason = walk.end, walk.reason
+        result.position, result.reason = end, walk.reason
 
     def _first_walked(self, queue: ConsumeQueue, begin: int) -> int:
         """Return the first offset of a queue whose message lies behind where a walk begins."""

@@ -1,12 +1,15 @@
 """One fixed-size file of a longer sequence of bytes, written from front to back."""
 
+import errno
 import mmap
+from collections.abc import Iterator
 from pathlib import Path
 
 from aerobee.remoting.record import BLANK, BLANK_MAGIC
 from aerobee.storage.files import Files
 from aerobee.storage.layout import file_name
 from aerobee.storage.open_files import OpenFiles
+from aerobee.storage.sectors import BadSectors
 
 
 class Segment:
@@ -20,8 +23,8 @@ class Segment:
     """
 
     __slots__ = (
-        "_fd", "_files", "_map", "_open", "_view", "_write", "base", "end", "held", "path", "ready",
-        "size", "stored",
+        "_bad", "_fd", "_files", "_map", "_open", "_view", "_write", "base", "end", "held", "path",
+        "ready", "size", "stored",
     )  # fmt: skip
 
     def __init__(
@@ -34,8 +37,10 @@ class Segment:
         write: bool,
         stored: int = -1,
         open_files: OpenFiles | None = None,
+        bad: BadSectors | None = None,
     ) -> None:
         self._files = files
+        self._bad = bad if bad is not None else BadSectors()
         self._write = write
         self._map: mmap.mmap | None = None
         self._view: memoryview | None = None
@@ -92,11 +97,20 @@ class Segment:
         return self._view
 
     def read(self, position: int, count: int) -> bytes:
-        """Copy bytes out of the file; unlike the map this is safe over holes, too."""
+        """Copy bytes out of the file; unlike the map this is safe over holes, too.
+
+        What the disk does not give is zeros while the store is opened, see BadSectors.
+        """
         count = min(count, self.end - position)
         if not self.stored:
             return bytes(max(0, count))
-        return self._files.read(self.fd, count, position - self.base)
+        if not self._bad.known(self.path):
+            try:
+                return self._files.read(self.fd, count, position - self.base)
+            except OSError as error:
+                if error.errno != errno.EIO or not self._bad.active:
+                    raise
+        return self._bad.read(self._files, self.fd, self.path, count, position - self.base)
 
     def next_data(self, position: int) -> int:
         """Return the first position from there on that is no hole, the end if all is."""
@@ -106,10 +120,12 @@ class Segment:
         return self.end if at is None else self.base + at
 
     def is_zeros(self) -> bool:
-        """Whether the file has no byte but zeros."""
+        """Whether the file has no byte but zeros, and all of them can be read."""
         at = self.base
         while (at := self.next_data(at)) < self.end:
             data = self.read(at, 4 << 20)
+            if self._bad.known(self.path):
+                return False
             if not data or data.count(0) != len(data):
                 return not data
             at += len(data)
@@ -134,6 +150,11 @@ class Segment:
     def write(self, position: int, data: bytes | memoryview) -> None:
         """Write through the file number; a hole gets disk space, or the call raises ENOSPC."""
         self._files.write(self.fd, data, position - self.base)
+
+    def bad_pages(self) -> Iterator[tuple[int, int]]:
+        """Yield begin and end, as positions, of each page that the disk does not give."""
+        for begin, end in self._bad.pages(self.path):
+            yield self.base + begin, self.base + end
 
     def clear(self, position: int) -> None:
         """Turn everything from a position to the end into zeros, and forget what was prepared."""

@@ -8,6 +8,7 @@ from aerobee.storage.damage.log_files import check_names, check_sizes, rename_mi
 from aerobee.storage.files import Files
 from aerobee.storage.layout import file_name, file_spans
 from aerobee.storage.open_files import OpenFiles
+from aerobee.storage.sectors import BadSectors
 from aerobee.storage.segment import Segment
 
 log = logging.getLogger(__name__)
@@ -24,6 +25,7 @@ class Segments:
         self.items: list[Segment] = []
         self.lost: list[Segment] = []  # missing or too short
         self.long: list[Segment] = []  # with bytes behind their end
+        self.bad = BadSectors()
         self._open_files = OpenFiles(lambda: files.log_files_max)
 
     def load(self, known_end: int = 0, *, sure: bool = False, aborted: bool = False) -> None:
@@ -56,7 +58,7 @@ class Segments:
                 self.add_lost()
             segment = Segment(
                 self._files, span.path, span.begin, size, write=self._write,
-                stored=min(span.size, size), open_files=self._open_files,
+                stored=min(span.size, size), open_files=self._open_files, bad=self.bad,
             )  # fmt: skip
             self.items.append(segment)
             if span.size < size:
@@ -69,7 +71,7 @@ class Segments:
         path = self.directory / file_name(self.end)
         segment = Segment(
             self._files, path, self.end, self.segment_bytes, write=self._write, stored=0,
-            open_files=self._open_files,
+            open_files=self._open_files, bad=self.bad,
         )  # fmt: skip
         self.items.append(segment)
         self.lost.append(segment)

@@ -1,6 +1,14 @@
 """What an open store tells of itself."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from aerobee.storage.commit_log import CommitLog
+    from aerobee.storage.consume_queues import ConsumeQueues
+    from aerobee.storage.flush import Flusher
+    from aerobee.storage.retention import Retention
+    from aerobee.storage.segments import Segments
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,3 +33,29 @@ class StoreStatistics:
     def unflushed_bytes(self) -> int:
         """How much of the log the disk does not have yet, as far as we know."""
         return max(0, self.position - self.flushed_position)
+
+
+def taken(
+    commit_log: "CommitLog",
+    segments: "Segments",
+    queues: "ConsumeQueues",
+    flusher: "Flusher",
+    retention: "Retention",
+    earliest_ms: int | None,
+) -> StoreStatistics:
+    """Return what the parts of a store say at this moment; `earliest_ms` is its oldest message."""
+    return StoreStatistics(
+        position=commit_log.position,
+        committed=commit_log.committed,
+        flushed_position=commit_log.flushed_position,
+        log_begin=commit_log.begin,
+        log_files=len(segments.items),
+        queues=len(queues),
+        fsyncs=flusher.fsyncs,
+        log_fsyncs=flusher.log_fsyncs,
+        sync_timeouts=flusher.timeouts,
+        disk_used_ratio=retention.disk_used_ratio,
+        writable=commit_log.writable,
+        refusal=commit_log.refusal,
+        earliest_store_timestamp=earliest_ms,
+    )

@@ -18,6 +18,7 @@ from aerobee.storage.consume_queue import ConsumeQueue
 from aerobee.storage.consume_queues import ConsumeQueues
 from aerobee.storage.damage.keeping import Keeper, tell
 from aerobee.storage.damage.spans import Damage, DamageTable, read_damage
+from aerobee.storage.damage.unreadable import QUEUE_FILES_MAX, set_aside_queue_file, sort_out_notes
 from aerobee.storage.doubt.believing import believe_disk
 from aerobee.storage.doubt.note import Doubt
 from aerobee.storage.errors import LogFull, LogUnavailable, StoreReadOnly
@@ -41,7 +42,7 @@ from aerobee.storage.search import (
 )
 from aerobee.storage.segments import Segments
 from aerobee.storage.settings import StoreSettings
-from aerobee.storage.statistics import StoreStatistics
+from aerobee.storage.statistics import StoreStatistics, taken
 from aerobee.storage.sync_backends import DirectBackend, SyncBackend, best_backend
 from aerobee.storage.worker import Job
 from aerobee.storage.writing_start import WritingStart
@@ -113,14 +114,10 @@ class MessageStore:
         except OSError as error:
             self._read_only(error)
         try:
+            sort_out_notes(self.files, self.settings.root)
             self._believe_disk()
-            try:
-                self._recover()
-            except (OSError, LogFull, LogUnavailable) as error:  # no room for what queues lack
-                if self.read_only:
-                    raise
-                self._read_only(error)
-                self._recover()
+            self._recover_what_reads()
+            self.segments.bad.active = False
             if not self.read_only:
                 self._start_writing(lock_fd)
         except BaseException:
@@ -147,9 +144,26 @@ class MessageStore:
             ) from error
         log.error("store_read_only path=%s error=%s", self.settings.root, error)
         self.read_only = True
+        self._build_again(write=False)
+
+    def _build_again(self, *, write: bool) -> None:
         for part in (self.allocator, self.flusher, self.queues, self.segments):
             part.close()
-        self._build(write=False)
+        self._build(write=write)
+
+    def _recover_what_reads(self) -> None:
+        """Recover; without the files of queues that cannot be read, or for reading only."""
+        for _ in range(QUEUE_FILES_MAX):
+            try:
+                return self._recover()
+            except (OSError, LogFull, LogUnavailable) as error:  # no room for what queues lack
+                if self.read_only:
+                    raise
+                if not set_aside_queue_file(self.files, self.settings, self.queues, error):
+                    self._read_only(error)
+                else:
+                    self._build_again(write=True)
+        self._recover()
 
     def _recover(self) -> None:
         files, root = self.files, self.settings.root
@@ -356,22 +370,8 @@ class MessageStore:
 
     def statistics(self) -> StoreStatistics:
         """Return counters and sizes of this moment."""
-        commit_log, flusher = self.commit_log, self.flusher
-        return StoreStatistics(
-            position=commit_log.position,
-            committed=commit_log.committed,
-            flushed_position=commit_log.flushed_position,
-            log_begin=commit_log.begin,
-            log_files=len(self.segments.items),
-            queues=len(self.queues),
-            fsyncs=flusher.fsyncs,
-            log_fsyncs=flusher.log_fsyncs,
-            sync_timeouts=flusher.timeouts,
-            disk_used_ratio=self.retention.disk_used_ratio,
-            writable=commit_log.writable,
-            refusal=commit_log.refusal,
-            earliest_store_timestamp=self.earliest_store_time(),
-        )
+        parts = self.commit_log, self.segments, self.queues, self.flusher, self.retention
+        return taken(*parts, self.earliest_store_time())
 
     def _checkpointed(self, done: QueueRound) -> Job:
         """Return the work of writing both checkpoints: all is on the disk up to its position."""

@@ -223,8 +223,9 @@ class Dispatcher:
         """
         offset = first
         while offset < queue.max_offset:
-            buffer, at, count = queue.run(offset, SCAN_ENTRIES)
-            if bytes(ENTRY_BYTES) in buffer[at : at + count * ENTRY_BYTES]:
+            data = queue.copied(offset, SCAN_ENTRIES)
+            count = len(data) // ENTRY_BYTES
+            if bytes(ENTRY_BYTES) in data:
                 for lost in range(offset, offset + count):
                     if queue.entry(lost)[1] <= 0:
                         self._patches.put(queue, lost, Entry(0, BLANK_SIZE, 0))

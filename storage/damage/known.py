@@ -15,6 +15,9 @@ from aerobee.storage.segments import Segments
 
 log = logging.getLogger(__name__)
 
+NOT_GIVEN: Final = "the disk does not give it"
+"""The reason of a span with sectors that cannot be read, which may be a whim of the disk."""
+
 MISPLACED: Final = "queue offset"
 """How the reason begins for a record that is whole, but names an offset that cannot be its own."""
 
@@ -45,8 +48,8 @@ def take_known(
         while segments.end < floor:
             segments.add_lost()
     for span in noted:
-        if segments.begin < span.end <= segments.end and not _is_mended(segments, span):
-            table.add(span)
+        if segments.begin < span.end <= segments.end and (rest := _rest(segments, span)):
+            table.add(rest)
     for segment in segments.lost:
         last = segment is segments.items[-1]
         if segment.stored == 0:
@@ -73,16 +76,21 @@ def _look_through(
             break
 
 
-def _is_mended(segments: Segments, span: Damage) -> bool:
-    """Whether there are records where a span had none."""
+def _rest(segments: Segments, span: Damage) -> Damage | None:
+    """Return what of a span is no records still, None where records fill it.
+
+    Of one that the disk did not give, a part may be read now; any other is one, or none.
+    """
     if span.reason.startswith(MISPLACED):
-        return False
-    scan = LogScan(segments, span.begin)
-    first = next(iter(scan), None)
+        return span
+    first = next(iter(LogScan(segments, span.begin)), None)
     if first is None or first.position != span.begin:
-        return False
+        return span
+    end = span.begin
     for record in LogScan(segments, span.begin):
         if record.position >= span.end:
-            return record.position == span.end
+            return None if record.position == span.end else span
         end = record.position + record.size
-    return end == span.end
+    if end == span.end:
+        return None
+    return Damage(end, span.end, NOT_GIVEN) if span.reason == NOT_GIVEN and end < span.end else span

@@ -4,6 +4,7 @@ A file's name is the position of its first byte, and the records in it repeat th
 of several files say how large each should be, and what a file holds says which name is its own.
 """
 
+import errno
 import logging
 from collections.abc import Sequence
 from itertools import pairwise
@@ -165,5 +166,9 @@ def _head(files: Files, path: Path, at: int) -> bytes:
     fd = files.open(path, write=False)
     try:
         return files.read(fd, _HEAD_BYTES, at)
+    except OSError as error:
+        if error.errno != errno.EIO:
+            raise
+        return b""  # it says nothing; see BadSectors for who reads it next
     finally:
         files.close(fd)

@@ -7,7 +7,7 @@ from pathlib import Path
 from support.logs import append, opened, read_all, send, small
 from unit.storage.test_repair import DyingFiles, Killed
 
-from aerobee.remoting.record import decode_record
+from aerobee.remoting.record import decode_record, iter_records
 from aerobee.storage.bulk_check import sound_until
 from aerobee.storage.consume_queue import ConsumeQueue
 from aerobee.storage.damage.filling import filler
@@ -165,6 +165,10 @@ def test_a_flipped_size_of_an_entry_hands_out_no_stretch_of_the_log(tmp_path: Pa
     store = opened(settings)
     queue = store.queue("t", 0)
     result = store.read(queue, 7, 32, 10_000)
+    assert (result.status.value, result.count, result.next_offset) == ("FOUND", 10, 18)
+    assert result.bytes < 10_000 + 1000
+    assert next(each.queue_offset for each in iter_records(b"".join(result.parts))) == 8
+    result = store.read(queue, 7, 1, 100)
     assert (result.status.value, result.count, result.next_offset) == ("MESSAGE_WAS_REMOVING", 0, 8)
     assert store.read(queue, 6, 32, 10_000).bytes < 10_000
     assert store.read(queue, 8, 1, 10_000).count == 1
