@@ -84,8 +84,8 @@ class Dispatcher:
 
     def finish(self) -> None:
         """Decide what the last records of a queue left open."""
-        for queue in list(self._doubtful):
-            self._decide(queue, None)
+        for queue in sorted(self._doubtful, key=lambda each: self._doubtful[each].position):
+            self._decide(queue, None)  # in the log's order: what is refused explains later gaps
         self._patches.write()
         if self._write:
             for queue, first in self._firsts.items():
@@ -116,41 +116,64 @@ class Dispatcher:
 
     def _settle(self, queue: ConsumeQueue, record: Scanned) -> None:
         """Write the entry of one record that the queue does not have at that place."""
-        offset, position = record.queue_offset, record.position
+        offset = record.queue_offset
         if self._known_otherwise(queue, record):
-            return self._refuse(record, "its queue knows it by another offset")
-        if offset > queue.max_offset and position >= queue.end_position():
+            self._refuse(record, "its queue knows it by another offset")
+            return
+        if offset > queue.max_offset and record.position >= queue.end_position():
             self._mend(queue)
-        if queue.max_offset == queue.min_offset and not queue.spans():
-            if not 0 <= offset <= position // RECORD_BYTES_MIN:
-                return self._refuse(record, "more than the log ever had room for")
-            if (other := self._owner(record)) is not None:
-                return self._refuse(record, f"{other.topic}-{other.queue_id} has it")
-            if self._jumps(queue, record, 0):
-                self._doubtful[queue] = record
-                return None
-            queue.start_at(offset)
-        if offset < queue.min_offset:
-            if offset < 0:
-                self._refuse(record, "less than none")
-            elif self._may_lack_front(queue) and queue.max_offset > queue.min_offset:
-                self._put(queue, record)
-            return None  # elsewhere its file is gone, and so is every entry before it
-        if offset < queue.max_offset:
-            return self._replace(queue, record)
+        if _begins(queue, offset):
+            self._begin(queue, record)
+        elif offset < queue.min_offset:
+            self._put_before(queue, record)
+        elif offset < queue.max_offset:
+            self._replace(queue, record)
+        else:
+            self._append(queue, record)
+
+    def _begin(self, queue: ConsumeQueue, record: Scanned) -> None:
+        """Take a record for the first one that a queue has, unless that cannot be."""
+        offset = record.queue_offset
+        if not 0 <= offset <= record.position // RECORD_BYTES_MIN:
+            self._refuse(record, "more than the log ever had room for")
+        elif (other := self._owner(record)) is not None:
+            self._refuse(record, f"{other.topic}-{other.queue_id} has it")
+        elif self._jumps(queue, record):
+            self._doubtful[queue] = record
+        else:
+            self._put_first(queue, record)
+
+    def _put_first(self, queue: ConsumeQueue, record: Scanned) -> None:
+        queue.truncate(record.queue_offset)  # files without entries that are behind it
+        queue.start_at(record.queue_offset)
+        self._put(queue, record)
+
+    def _put_before(self, queue: ConsumeQueue, record: Scanned) -> None:
+        """Take a record from before a queue's first file, if that may have been lost."""
+        if record.queue_offset < 0:
+            self._refuse(record, "less than none")
+        elif self._may_lack_front(queue):
+            self._put(queue, record)
+        # elsewhere the file has gone for its age, and so has every entry before it
+
+    def _append(self, queue: ConsumeQueue, record: Scanned) -> None:
+        """Take a record for the queue's next one, or one behind a gap that damage explains."""
+        offset, position = record.queue_offset, record.position
         if position < queue.end_position():
             last = sound_record(self._segments, queue.last_position())
             if last is not None and position < last.position + last.size:
-                return None  # of a topic's earlier life
-        if offset > queue.max_offset:
-            if offset - queue.max_offset > self._room(queue, position):
-                return self._refuse(record, f"the one before it has {queue.max_offset - 1}")
-            if self._jumps(queue, record, queue.max_offset):
-                self._doubtful[queue] = record
-                return None
-            self._blank(queue, offset, position)
+                return  # of a topic's earlier life
+        if offset - queue.max_offset > self._room(queue, position):
+            self._refuse(record, f"the one before it has {queue.max_offset - 1}")
+        elif self._jumps(queue, record):
+            self._doubtful[queue] = record
+        else:
+            self._put_behind_gap(queue, record)
+
+    def _put_behind_gap(self, queue: ConsumeQueue, record: Scanned) -> None:
+        if record.queue_offset > queue.max_offset:
+            self._blank(queue, record.queue_offset, record.position)
         self._put(queue, record)
-        return None
 
     def _owner(self, record: Scanned) -> ConsumeQueue | None:
         """Return the queue whose entry at the record's offset leads to it: its topic is damaged."""
@@ -162,12 +185,13 @@ class Dispatcher:
                 return queue
         return None
 
-    def _jumps(self, queue: ConsumeQueue, record: Scanned, expected: int) -> bool:
+    def _jumps(self, queue: ConsumeQueue, record: Scanned) -> bool:
         """Whether a record leaves out offsets, and nothing that is lost can have had them.
 
         Its offset, queue or topic may be damaged, which the next record of the queue tells. Of
         a queue that the log's first byte is too young for nobody knows what it had.
         """
+        expected = 0 if _begins(queue, record.queue_offset) else queue.max_offset
         begin = queue.end_position()
         if begin <= self._segments.begin > 0 or record.queue_offset == expected:
             return False
@@ -235,34 +259,30 @@ class Dispatcher:
     def _decide(self, queue: ConsumeQueue, following: Scanned | None) -> None:
         """Tell a topic that was made again, or a gap, from a wrong offset, by what follows."""
         first = self._doubtful.pop(queue)
-        offset = first.queue_offset
-        begins_again = offset < queue.max_offset
-        if following is None:
-            believed = begins_again and offset == 0 and not self._had(queue, offset)
-        elif begins_again and following.queue_offset > queue.max_offset:
-            believed = False  # it stood in the place of one that is missing there
+        if not self._is_believed(queue, first, following):
+            self._refuse(first, f"the one before it has {queue.max_offset - 1}")
+        elif _begins(queue, first.queue_offset):
+            self._put_first(queue, first)
         else:
-            room = (following.position - first.position) // RECORD_BYTES_MIN
-            believed = offset < following.queue_offset <= offset + room
-        if not believed:
-            return self._refuse(first, f"the one before it has {queue.max_offset - 1}")
-        if begins_again:
-            queue.truncate(offset)
-        elif queue.max_offset == queue.min_offset and not queue.spans():
-            queue.start_at(offset)
-        elif offset > queue.max_offset:
-            self._blank(queue, offset, first.position)
-        self._settle_again(queue, first)
-        return None
+            queue.truncate(first.queue_offset)
+            self._put_behind_gap(queue, first)
+
+    def _is_believed(self, queue: ConsumeQueue, first: Scanned, following: Scanned | None) -> bool:
+        """Whether a doubtful record is what it says; `following` is its queue's next, if any."""
+        offset = first.queue_offset
+        begins_again = queue.min_offset <= offset < queue.max_offset
+        if following is None and begins_again:
+            return offset == 0 and not self._had(queue, offset)
+        if following is None:
+            return not self._jumps(queue, first)  # others before it have been refused since
+        if begins_again and following.queue_offset > queue.max_offset:
+            return False  # it stood in the place of one that is missing there
+        room = (following.position - first.position) // RECORD_BYTES_MIN
+        return offset < following.queue_offset <= offset + room
 
     def _had(self, queue: ConsumeQueue, offset: int) -> bool:
         """Whether the queue came with a sound entry there: then its topic was not deleted."""
         return offset < self._ends.get(queue, 0) and self._stands(queue, offset) is not None
-
-    def _settle_again(self, queue: ConsumeQueue, first: Scanned) -> None:
-        if queue.max_offset == queue.min_offset == first.queue_offset:
-            queue.start_at(first.queue_offset)
-        self._put(queue, first)
 
     def _room(self, queue: ConsumeQueue, position: int) -> int:
         """Return how many messages the log has room for behind the queue's last one."""
@@ -298,3 +318,14 @@ class Dispatcher:
         """Take a record whose header cannot be true for damaged."""
         reason = f"{MISPLACED} {record.queue_offset} of {record.topic}-{record.queue_id}: {why}"
         self._table.add(Damage(record.position, record.position + record.size, reason))
+
+
+def _begins(queue: ConsumeQueue, offset: int) -> bool:
+    """Whether a record would be the queue's first one: it has no entry, nor a file before it.
+
+    A file without an entry behind it says nothing: after a loss of power it may be of an earlier
+    life of its topic, or the last one of a queue whose other files are lost.
+    """
+    if queue.max_offset > queue.min_offset:
+        return False
+    return offset < queue.min_offset or not queue.spans()

@@ -149,6 +149,25 @@ def test_a_flipped_topic_or_queue_makes_no_queue(
         store.close()
 
 
+@pytest.mark.parametrize("flipped", ["topic", "queue"])
+def test_a_flipped_name_costs_the_last_message_of_its_queue_nothing(
+    tmp_path: Path, flipped: str
+) -> None:
+    """The queue's last one leaves out an offset: that is what the flipped record has lost."""
+    store = opened(settings_of(tmp_path))
+    places = [send(store, "t", body=b"%d" % number) for number in range(6)]
+    store.abandon()
+    forget(tmp_path)
+    edit(tmp_path, *((places[4] + 90, b"u") if flipped == "topic" else (places[4] + 15, b"\x04")))
+    with (tmp_path / "consumequeue" / "t" / "0" / f"{0:020d}").open("r+b") as file:
+        file.seek(4 * ENTRY_BYTES)
+        file.write(bytes(2 * ENTRY_BYTES))
+    store = opened(settings_of(tmp_path))
+    assert [span.begin for span in store.damage] == [places[4]]
+    assert [record.queue_offset for record in read_all(store, "t")] == [0, 1, 2, 3, 5]
+    store.close()
+
+
 def test_a_queue_that_begins_late_is_believed_when_it_goes_on(tmp_path: Path) -> None:
     """Two messages in order outweigh that none came before them: a log that was put together."""
     store = opened(settings_of(tmp_path))

@@ -5,6 +5,7 @@ import os
 import shutil
 from pathlib import Path
 
+import pytest
 from support.logs import append, bodies, opened, send, settle, small
 
 from aerobee.storage.files import Files
@@ -67,6 +68,33 @@ def test_an_old_file_in_the_place_of_the_new_one_is_not_believed(tmp_path: Path)
     kept = made_again(tmp_path)
     shutil.copy(kept / "0" / file_name(0), tmp_path / "consumequeue" / "bills" / "0")
     check(tmp_path)
+
+
+@pytest.mark.parametrize("aged", [True, False])
+def test_a_file_without_an_entry_that_outlives_the_deletion_hides_no_message(
+    tmp_path: Path, aged: bool
+) -> None:
+    """The power took what it held and brought its name back: the queue still begins at 0."""
+    if aged:
+        let_the_log_age(tmp_path)
+    made_again(tmp_path)
+    shutil.rmtree(tmp_path / "consumequeue" / "bills")
+    left = tmp_path / "consumequeue" / "bills" / "0" / file_name(FILE_ENTRIES * ENTRY_BYTES)
+    left.parent.mkdir(parents=True)
+    left.write_bytes(bytes(FILE_ENTRIES * ENTRY_BYTES))
+    check(tmp_path)
+
+
+def let_the_log_age(root: Path) -> None:
+    """Make a store whose log has let its first file go."""
+    store = opened(small(root, queue_file_entries=FILE_ENTRIES))
+    while len(store.segments.items) < 2:
+        send(store, "orders", body=bytes(3000))
+        settle(store)
+    store.segments.drop_first()
+    store.queue("orders", 0).trim(store.segments.begin)
+    settle(store)
+    store.close()
 
 
 def test_a_note_of_progress_that_outlives_the_deletion_is_not_believed(tmp_path: Path) -> None:
