@@ -50,6 +50,7 @@ class ConsumeQueue(QueueEntries):
         "_write",
         "born_at",
         "changed",
+        "dropped_from",
         "flushed_offset",
         "limit",
         "magic",
@@ -91,6 +92,7 @@ class ConsumeQueue(QueueEntries):
         self.changed = False  # since `settle`; then it is in the list of changes, too
         self.unsynced = False  # whether files that are not open may not be on the disk
         self.unnamed = False  # whether the disk may not have the name of a file
+        self.dropped_from: int | None = None  # a failed sync may have dropped entries from there on
 
     def load(self, known_offset: int = 0) -> None:
         """Find the end; everything below `known_offset` is taken as sound.
@@ -292,19 +294,6 @@ class ConsumeQueue(QueueEntries):
                 finally:
                     self._files.close(fd)
 
-    def sync_end(self) -> None:
-        """Return when the disk has it that the queue ends where it ends."""
-        base = self.max_offset // self._file_entries * self._file_entries
-        if self._path(base).exists():
-            fd = self.open_file(base)
-            try:
-                self._files.sync(fd)
-            finally:
-                self._files.close(fd)
-        for directory in (self._directory, *self._directory.parents[:2]):
-            if directory.exists():
-                return self._files.sync_directory(directory)
-
     def trim(self, log_begin: int) -> None:
         """Let `min_offset` be the first message that the log still has; drop files before it.
 
@@ -341,6 +330,7 @@ class ConsumeQueue(QueueEntries):
         The caller opens, syncs and closes them, and calls `distrust` where that fails. OSError:
         nothing has changed.
         """
+        self.write_dropped()
         bases = [self.base] if self.is_open else []
         if self.unsynced:
             firsts = (span.begin // ENTRY_BYTES for span in self.spans())
@@ -381,6 +371,15 @@ class ConsumeQueue(QueueEntries):
                 last = last if size == BLANK_SIZE else position
             offset += count
         return True
+
+    def write_dropped(self) -> None:
+        """Write anew what a failed sync may have dropped; OSError: it cannot be, or is lost."""
+        if self.dropped_from is not None:
+            if not self.write_anew(self.dropped_from):
+                raise OSError(
+                    errno.EIO, "entries were lost by a failed sync: restart", self._directory
+                )
+            self.dropped_from = None
 
     def _leave_tail(self) -> None:
         """Remember that the file which was written until now has to be synced by its name."""

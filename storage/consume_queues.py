@@ -9,6 +9,7 @@ from typing import Final
 
 from aerobee.storage.consume_queue import ConsumeQueue
 from aerobee.storage.damage.aside import Aside
+from aerobee.storage.damage.cut_ends import CutEnds
 from aerobee.storage.damage.patches import make_blank
 from aerobee.storage.deleted import Deleted
 from aerobee.storage.errors import StoreError
@@ -37,7 +38,7 @@ class ConsumeQueues:
         self._changes: list[ConsumeQueue] = []
         self._pool = MapPool(lambda: files.queue_maps_max)
         self._listed: frozenset[str] | None = None
-        self.cut: list[ConsumeQueue] = []  # by recovery; the disk may not know of it yet
+        self.cut = CutEnds(files)  # of queues, by recovery; the disk may not know of it yet
         self.damaged: list[ConsumeQueue] = []  # with files that were lost or of another size
 
     def __iter__(self) -> Iterator[ConsumeQueue]:
@@ -99,16 +100,6 @@ class ConsumeQueues:
         """Remove files that lie behind the end of a queue, but for one that may be its only one."""
         if self._write:
             remove_behind(self._files, queue.spans(), max(1, queue.max_offset))
-
-    def sync_cut(self) -> None:
-        """Return when the disk has forgotten the entries that recovery has cut off.
-
-        Else they could be there again after a power loss, when the log has other messages in the
-        place of theirs: an entry would stand against the message that has got its offset.
-        """
-        while self.cut:
-            self.cut[-1].sync_end()
-            self.cut.pop()
 
     @property
     def maps(self) -> int:

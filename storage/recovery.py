@@ -327,7 +327,8 @@ class Recovery:
         dispatcher.finish()
         end = pass_bad_sectors(self._segments, self._table, walk.end)
         result.truncated_queues += dispatcher.drop_unfounded()
-        self._queues.cut += dispatcher.walked.shortened
+        for queue, old_end in dispatcher.walked.shortened:
+            self._queues.cut.add(queue, old_end)
         result.records = records + self._mender.records
         result.position, result.reason = end, walk.reason
 
@@ -352,15 +353,16 @@ class Recovery:
     def _truncate_queues(self, position: int) -> None:
         """Forget queue entries of messages that the log does not have."""
         for queue in list(self._queues):
+            old_end = queue.max_offset
             if not self._segments.items and self._write:
                 queue.truncate(0)
                 self._queues.remove_files(queue)
                 queue.start_at(0)
-                self._queues.cut.append(queue)
+                self._queues.cut.add(queue, old_end)
                 continue
             offset = queue.first_behind(position)
             if offset < queue.max_offset:
                 queue.truncate(offset)
-                self._queues.cut.append(queue)
+                self._queues.cut.add(queue, old_end)
                 self.result.truncated_queues += 1
             self._queues.drop_behind(queue)

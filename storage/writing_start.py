@@ -134,7 +134,7 @@ class WritingStart:
             self._segments.sync_names()  # of a file that was made, and its maker killed
             self._write_abort()
             self._noted = True
-        self._queues.sync_cut()
+        self._queues.cut.sync()
         tail = self._segments.find(position)
         if self._aborted and tail is not None:
             tail.clear(position)  # torn leftovers must not look like records again one day

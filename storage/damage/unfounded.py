@@ -23,7 +23,7 @@ class Unfounded:
         self._table = table
         self._next: dict[ConsumeQueue, int] = {}
         self._doubted: list[tuple[ConsumeQueue, int, int]] = []
-        self.shortened: list[ConsumeQueue] = []  # the disk may not know of it yet
+        self.shortened: list[tuple[ConsumeQueue, int]] = []  # with the end of each before that
 
     def begin(self, starts: Iterable[tuple[ConsumeQueue, int]]) -> None:
         """Set the first offset of each queue that a record has to come for."""
@@ -75,8 +75,8 @@ class Unfounded:
     def _cut_to(self, queue: ConsumeQueue, end: int) -> bool:
         if end >= queue.max_offset:
             return False
+        self.shortened.append((queue, queue.max_offset))
         queue.truncate(end)
-        self.shortened.append(queue)
         return True
 
     def has(self, queue: ConsumeQueue, offset: int) -> bool:

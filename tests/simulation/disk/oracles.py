@@ -4,7 +4,8 @@ import re
 from enum import StrEnum
 from typing import Final
 
-from aerobee.storage.layout import ABORT, COMMIT_LOG, ENTRY_BYTES, PROGRESS
+from aerobee.storage.doubt.syncs import unheard
+from aerobee.storage.layout import ABORT, COMMIT_LOG, ENTRY_BYTES, MENDING, PROGRESS, WRITTEN
 from aerobee.storage.progress import PROGRESS_BYTES_MAX, Progress, decode_progress
 from aerobee.storage.queue_files import BLANK_SIZE, ENTRY
 from aerobee.storage.store import MessageStore
@@ -106,7 +107,10 @@ class Oracle:
                 continue
             if not self.sound(sent, logs) or (durable and not self.on_disk(sent)):
                 raise Violated(Kind.PROOF, f"{sent} is below the progress {progress.position}")
+        mending = self._note(MENDING)
         for (topic, queue_id), max_offset in sorted(progress.queues.items()):
+            if mending is not None and (topic, queue_id) in mending.queues and not durable:
+                continue  # a start was killed that was writing it again; the next one does so, too
             self._check_queue(Key(topic, queue_id), max_offset, progress, begin, durable=durable)
 
     def _check_queue(
@@ -145,9 +149,24 @@ class Oracle:
 
     def progress(self) -> Progress | None:
         """Return our progress as processes would find it."""
-        node = self._machine.top.entries.get(PROGRESS)
+        return self._note(PROGRESS)
+
+    def _note(self, name: str) -> Progress | None:
+        node = self._machine.top.entries.get(name)
         data = node.cached()[:PROGRESS_BYTES_MAX] if isinstance(node, Inode) else b""
         return decode_progress(data) if data else None
+
+    def proves_nothing(self, begin: int) -> bool:
+        """Whether a process that died leaves no proof of anything behind the log's begin.
+
+        A round over the queues was under way, so that their entries count from where the progress
+        was noted; and the log has let its files up to there go since, for want of space.
+        """
+        progress, node = self.progress(), self._machine.top.entries.get(WRITTEN)
+        if progress is None or progress.position >= begin or not isinstance(node, Inode):
+            return False
+        said = unheard(node.cached())
+        return said.queues is not None and said.queues < begin
 
     def aborted(self) -> bool:
         """Whether the last user of the store did not stop it cleanly."""

@@ -25,6 +25,7 @@ from simulation.disk.oracles import Kind, Oracle, Violated
 from simulation.disk.plan import Plan, Trouble, draw
 
 MERELY_DIED: Final = (WRITTEN, SYNCED, FLUSHED)  # proofs of what no machine or disk has disturbed
+LOG_BEGIN: Final = "log begin"
 INTERRUPTED_JOBS: Final = 0.3
 
 
@@ -65,6 +66,7 @@ class Run:
         self._last_end: End | None = None
         self._power_lost = self._rebooted = False
         self._disturbed = False  # what lies at rest is not as it was left
+        self._proves_nothing = False  # a start may have to read the whole log
 
     def run(self) -> None:
         """Live as many lives as planned, and one to look at what is left."""
@@ -79,6 +81,7 @@ class Run:
         """Live one life, however it ends."""
         machine, dice = self.machine, self.dice
         begin, logs = self._log_begin(), self.oracle.logs()
+        self._proves_nothing = self.oracle.proves_nothing(begin)
         if not last and dice.random() < self.plan.death_in_recovery:
             machine.fuse = dice.randint(0, 120)
         machine.note(f"life, proof files: {sorted(machine.top.entries)}")
@@ -226,7 +229,8 @@ class Run:
             self.oracle.check_promises(logs, begin, died=not self._power_lost and not self._doubted)
             if proof == WRITTEN and (self._rebooted or self._doubted):
                 raise Violated(Kind.PROOF, f"started by {proof!r}, which may not be believed")
-            if self._was_mere_death(last) and proof not in MERELY_DIED:
+            allowed = (*MERELY_DIED, LOG_BEGIN) if self._proves_nothing else MERELY_DIED
+            if self._was_mere_death(last) and proof not in allowed:
                 what = f"started by {proof!r} after a mere death: {life.store.recovered}"
                 raise Violated(Kind.PROOF, what)
         with self.machine.looked_at():
