@@ -6,6 +6,7 @@ from typing import Final, NamedTuple, Self, TypeVar
 
 from aerobee.client.address_server import AddressServer, is_address_server
 from aerobee.client.connections import Connections
+from aerobee.client.errors import BrokerRefused
 from aerobee.client.first_answer import first_answer
 from aerobee.client.route_cache import MASTER_ID
 from aerobee.client.settings import ClientSettings
@@ -39,8 +40,8 @@ class Cluster:
             await cluster.create_topic("orders", queues=8)
 
     Nameservers are asked one after the other until one answers, the next one after half a second of
-    silence: they all know the same. Every call raises Unavailable where nobody answers and
-    BrokerRefused for a refusal, with its code and text.
+    silence: they all know the same. Who answered last is asked first. Every call raises Unavailable
+    where nobody answers and BrokerRefused for a refusal, with its code and text.
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class Cluster:
         settings = settings or ClientSettings()
         self.namesrv = list(parse_namesrv(namesrv))
         self._connections = Connections(settings, refuse_requests)
+        self._answered = ""  # the nameserver that was the last to answer, the first to be asked
         self._address_server: AddressServer | None = None
         if is_address_server(tuple(self.namesrv)):
             url = self.namesrv.pop()
@@ -123,15 +125,22 @@ class Cluster:
 
         async def ask_one(address: str) -> Command:
             try:
-                return await self._connections.request(address, code, header)
+                reply = await self._connections.request(address, code, header)
+                self._answered = address
+                return reply
+            except BrokerRefused:
+                self._answered = address
+                raise
             except Unavailable as error:
                 silent.append(str(error))
                 if isinstance(error, CallTimedOut):  # it may be half open, for minutes
                     self._connections.drop(address, str(error))
                 raise
 
+        known = self.namesrv
+        first = known.index(self._answered) if self._answered in known else 0
         try:
-            _, reply = await first_answer(list(self.namesrv), ask_one, Unavailable)
+            _, reply = await first_answer([*known[first:], *known[:first]], ask_one, Unavailable)
         except (Unavailable, ValueError):
             if self._address_server is not None:
                 self.namesrv.clear()  # they may have moved
