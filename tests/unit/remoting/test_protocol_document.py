@@ -1,14 +1,19 @@
 """The examples of PROTOCOL.md are true."""
 
 import re
+from dataclasses import fields
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
+from aerobee.broker.settings import BrokerSettings
+from aerobee.namesrv.settings import NamesrvSettings
 from aerobee.remoting.codes import REQUEST_NAMES, RESPONSE_NAMES
 from aerobee.remoting.command import LANGUAGE_NAMES, Codec, Command
 from aerobee.remoting.frame import FrameReader, encode_frame
 from aerobee.remoting.message_id import parse_offset_message_id
+from aerobee.remoting.net.limits import NetLimits
 from aerobee.remoting.tags import java_string_hash
 
 TEXT = Path(__file__).parents[3].joinpath("remoting", "PROTOCOL.md").read_text("utf-8")
@@ -51,3 +56,44 @@ def test_languages_ids_and_hashes() -> None:
     )
     for tag, value in re.findall(r'`"(\w+)"` is (-?\d+)', TEXT):
         assert java_string_hash(tag) == int(value)
+
+
+UNITS = {"MiB": 1 << 20, "KiB": 1 << 10}
+
+
+def limits() -> list[tuple[str, int, str, str]]:
+    """Return what the tables of limits say: what, value, of which server, where it stands."""
+    text = TEXT[TEXT.index("## 15. Limits") : TEXT.index("## 16. SQL92")]
+    row = r"^\| (.+?) \| ([\d,]+)(?: (\w+))? \| (broker |nameserver )?`([\w.]+)`.* \|$"
+    return [
+        (what, int(value.replace(",", "")) * UNITS.get(unit, 1), server.strip(), where)
+        for what, value, unit, server, where in re.findall(row, text, re.MULTILINE)
+    ]
+
+
+def in_code(server: str, where: str) -> int:
+    """Return what a setting or a constant is."""
+    if server:
+        settings = BrokerSettings if server == "broker" else NamesrvSettings
+        name = re.sub(r"([A-Z])", lambda found: "_" + found[1].lower(), where)
+        return int(settings.model_fields[name].default)
+    module, _, name = where.rpartition(".")
+    owner: object = (
+        NetLimits() if module.endswith(".NetLimits") else import_module(f"aerobee.{module}")
+    )
+    return int(getattr(owner, name))
+
+
+def test_limits_are_those_of_the_code() -> None:
+    """Each number of the tables, and each limit of a server that its peers can meet."""
+    rows = limits()
+    assert len(rows) > 40
+    for what, value, server, where in rows:
+        assert in_code(server, where) == value, what
+    named = {(server, where) for _, _, server, where in rows}
+    of_network = {each.name for each in fields(NetLimits)}  # which net/limits.py describes
+    for server, settings in (("broker", BrokerSettings), ("nameserver", NamesrvSettings)):
+        for name in settings.model_fields:
+            if name.endswith("_max") and name not in of_network:
+                key = re.sub(r"_(\w)", lambda found: found[1].upper(), name)
+                assert (server, key) in named, f"{server} {key} is missing in the tables"
