@@ -14,6 +14,7 @@ WORKERS ?= 2
 ROUNDS ?= 50
 SEEDS ?= 200
 DISK_SEEDS ?= 10000
+EXAMPLES_FACTOR ?= 20
 BY_FILE := --dist loadfile --no-loadscope-reorder  # in the order of tests/support/slowest_files.py
 
 # Links that an editable install makes; `git clean` takes them, so their absence asks for set-up.
@@ -43,6 +44,7 @@ demo: $(READY) ## 100,000 messages live, then counted by Spark
 	@$(BIN)/aerobee demo $(ARGS)
 
 test: WORKERS = 3  # tests wait for processes and timers as long as they compute
+test quick: export PYTHONDONTWRITEBYTECODE =  # each worker and each child would compile all anew
 test: $(READY) ## every test that needs no other project's servers or clients
 	@PYTHONPATH=tests $(BIN)/python -m support.spark_java
 	$(BIN)/python -m pytest -n $(WORKERS) $(BY_FILE) -m "not interop and not soak" $(ARGS)
@@ -82,8 +84,9 @@ bench-spark: $(READY) ## the Spark pipeline: CPU of JVM and workers, with the ba
 interop: $(READY) ## real RocketMQ clients and servers against ours
 	$(BIN)/python -m pytest -n $(WORKERS) $(BY_FILE) -m interop tests/interop $(ARGS)
 
-soak: $(READY) ## the long runs: ROUNDS kills, SEEDS simulated clusters, DISK_SEEDS simulated disks
+soak: $(READY) ## the long runs: ROUNDS kills, EXAMPLES_FACTOR times the examples, SEEDS simulated clusters, DISK_SEEDS disks
 	KILL_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest --timeout 7200 tests/crash tests/spark/test_kill_sink.py $(ARGS)
+	EXAMPLES_FACTOR=$(EXAMPLES_FACTOR) $(BIN)/python -m pytest --timeout 7200 tests/property $(ARGS)
 	SIMULATION_SEEDS=$(SEEDS) $(BIN)/python -m pytest -n $(WORKERS) tests/simulation $(ARGS)
 	PYTHONPATH=tests $(BIN)/python -m simulation.disk -j $(WORKERS) 0-$$(($(DISK_SEEDS) - 1))
 

@@ -1,11 +1,19 @@
 """Settings of all tests: none judges by the clock of a busy machine, and Spark starts lean."""
 
+from __future__ import annotations
+
+import gc
 import os
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
-from support.slowest_files import slowest_first
+from support.reruns import allow_reruns
+from support.slowest_files import handed_out_with, slowest_first
 from support.spark_java import LEAN, quick
+
+if TYPE_CHECKING:
+    from xdist.scheduler import LoadFileScheduling
 
 settings.register_profile(
     "aerobee",
@@ -24,3 +32,24 @@ os.environ.setdefault("SPARK_LAUNCHER_OPTS", LEAN)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Hand out the slowest files first, so that all workers end together."""
     slowest_first(items)
+    allow_reruns(items)
+
+
+def pytest_collection_finish() -> None:
+    """Keep what is here for the whole run out of every later search for garbage."""
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config) -> LoadFileScheduling | None:
+    """Hand out tests by file, but keep together what shares a session."""
+    if config.getvalue("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    class Sharing(LoadFileScheduling):  # type: ignore[misc]  # which has no types
+        def _split_scope(self, nodeid: str) -> str:
+            return handed_out_with(nodeid)
+
+    return Sharing(config)

@@ -24,7 +24,7 @@ from aerobee.remoting.errors import AerobeeError
 from aerobee.remoting.frame import encode_frame
 from aerobee.remoting.record import iter_records
 
-ROUNDS = int(os.environ.get("KILL_ROUNDS", "5"))
+ROUNDS = int(os.environ.get("KILL_ROUNDS", "3"))
 OUTSTANDING = 64
 QUEUES = 4
 

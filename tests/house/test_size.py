@@ -2,7 +2,7 @@
 
 import ast
 
-from support.source_tree import ROOT, compiled_files, name, python_files, tree
+from support.source_tree import ROOT, compiled_files, name, nodes, python_files, text
 
 LINE_COLUMNS_MAX = 100
 FUNCTION_LINES_MAX = 60
@@ -17,7 +17,7 @@ def test_lines_fit_a_side_by_side_view() -> None:
     wide = [
         f"{name(path)}:{number}"
         for path in (*python_files(), *compiled_files())
-        for number, line in enumerate(path.read_text().splitlines(), 1)
+        for number, line in enumerate(text(path).splitlines(), 1)
         if len(line) > LINE_COLUMNS_MAX
     ]
     assert not wide
@@ -26,8 +26,7 @@ def test_lines_fit_a_side_by_side_view() -> None:
 def test_modules_hold_one_concept() -> None:
     """A module over the limit is two modules, unless it is a table and says so here."""
     lengths = {
-        name(path): len(path.read_text().splitlines())
-        for path in (*python_files(), *compiled_files())
+        name(path): len(text(path).splitlines()) for path in (*python_files(), *compiled_files())
     }
     long = {n: lines for n, lines in lengths.items() if lines > MODULE_LINES_MAX}
     assert not long.keys() - MODULES_EXEMPT.keys(), long
@@ -38,7 +37,7 @@ def test_functions_fit_a_screen() -> None:
     long = {
         f"{name(path)}::{node.name}": length
         for path in python_files()
-        for node in ast.walk(tree(path))
+        for node in nodes(path)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         if (length := (node.end_lineno or 0) - node.lineno + 1) > FUNCTION_LINES_MAX
     }

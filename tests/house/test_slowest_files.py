@@ -1,7 +1,7 @@
 """The order in which files of tests are handed out."""
 
 import pytest
-from support.slowest_files import SLOWEST, TESTS
+from support.slowest_files import APART, SESSION, SLOWEST, TESTS, handed_out_with
 
 
 def test_slowest_files_exist() -> None:
@@ -19,3 +19,14 @@ def test_slowest_files_come_first(request: pytest.FixtureRequest) -> None:
         for one, other in zip(request.session.items, request.session.items[1:], strict=False)
     )
     assert changes == len(files) - 1
+
+
+def test_what_shares_a_session_stays_together() -> None:
+    """One session of Spark's for a run, but for the files that have processes of their own."""
+    folder = TESTS.parent / SESSION
+    assert all((folder / name).is_file() for name in APART)
+    shared = [f"{SESSION}{path.name}::test[a::b]" for path in folder.glob("test_*.py")]
+    assert {handed_out_with(each) for each in shared} == {SESSION} | {
+        f"{SESSION}{name}" for name in APART
+    }
+    assert handed_out_with("tests/unit/test_a.py::test[b]") == "tests/unit/test_a.py"

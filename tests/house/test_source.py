@@ -11,6 +11,7 @@ from support.source_tree import (
     name,
     package_files,
     python_files,
+    text,
 )
 
 IO_MODULES = {"asyncio", "selectors", "socket", "socketserver", "ssl", "uvloop"}
@@ -37,7 +38,7 @@ def test_nothing_is_left_for_later() -> None:
     found = [
         f"{name(path)}:{number}"
         for path in python_files()
-        for number, line in enumerate(path.read_text().splitlines(), 1)
+        for number, line in enumerate(text(path).splitlines(), 1)
         if marks.search(line)
     ]
     assert not found
@@ -47,8 +48,8 @@ def test_no_file_names_a_registry() -> None:
     """Every web address in the project belongs to a document or a format, not to a mirror."""
     found = []
     for path in committed_files():
-        text = path.read_bytes().decode("utf-8", "ignore")
-        for match in URL.finditer(text):
+        content = path.read_bytes().decode("utf-8", "ignore")
+        for match in URL.finditer(content):
             if not HOSTS.fullmatch(urlsplit(match[0]).netloc):
                 found.append(f"{name(path)}: {match[0]}")
     assert not found
@@ -97,9 +98,9 @@ def _is_user(file: str) -> bool:
 def _is_run(module_name: str) -> bool:
     """Whether some file of the package starts the module as a program, or a document tells how."""
     return any(
-        f"-m {module_name}" in text or f'"{module_name}"' in text
-        for text in (
-            path.read_text()
+        f"-m {module_name}" in content or f'"{module_name}"' in content
+        for content in (
+            text(path)
             for path in committed_files()
             if path.suffix in (".py", ".md") and "tests" not in path.relative_to(ROOT).parts
         )

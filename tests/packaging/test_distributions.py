@@ -36,9 +36,12 @@ def build(out: Path, *options: str, **environment: str) -> str:
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build an sdist from the tree and a wheel from that sdist."""
+    """Build an sdist from the tree and a wheel from that sdist; to optimise its code takes long."""
     out = tmp_path_factory.mktemp("dist")
-    build(out)
+    compiler = tmp_path_factory.mktemp("compiler") / "cc"
+    compiler.write_text('#!/bin/sh\nexec cc "$@" -O0\n')
+    compiler.chmod(0o755)
+    build(out, CC=str(compiler))
     return out
 
 

@@ -11,6 +11,7 @@ import msgspec
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.brokers import pull_command, running_broker, send_command
+from support.examples import examples
 from support.waiting import until
 from support.wire import connect, feed
 
@@ -21,7 +22,10 @@ from aerobee.remoting.frame import encode_frame
 from aerobee.remoting.record import iter_records
 
 QUICK = settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
+    max_examples=examples(30),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    print_blob=True,
 )
 
 

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from support.brokers import send_command
+from support.examples import examples
 from support.twin_brokers import TwinBrokers
 
 from aerobee.remoting.batch import BatchedMessage, encode_batch
@@ -14,7 +15,10 @@ from aerobee.remoting.codes import RequestCode
 from aerobee.remoting.frame import FrameReader, encode_frame
 
 SETTINGS: Final = settings(
-    max_examples=120, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True
+    max_examples=examples(60),
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    print_blob=True,
 )
 NAMES: Final = (
     "UNIQ_KEY", "TAGS", "KEYS", "WAIT", "DELAY", "TRAN_MSG", "POP_CK", "INNER_NUM", "INNER_BASE",

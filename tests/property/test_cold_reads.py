@@ -9,6 +9,7 @@ from typing import Any, Final
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support.examples import examples
 from support.logs import append, opened, settle, small
 
 from aerobee.broker.acceleration import is_compiled
@@ -77,7 +78,12 @@ def wants(modulus: int) -> Accept:
     return lambda record: sum(record[-40:]) % modulus == 0
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True)
+@settings(
+    max_examples=examples(30),
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    print_blob=True,
+)
 @given(
     queue_id=st.integers(0, 2),
     start=st.integers(0, 300),

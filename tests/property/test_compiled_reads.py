@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.brokers import pull_command, running_broker, send_command
+from support.examples import examples
 from support.logs import append, opened, small
 from support.waiting import until
 from support.wire import connect, feed
@@ -31,7 +32,10 @@ QUEUES: Final = 3
 TAGS: Final = ("", "A", "B", "\u4e2d", "C")
 HASHES: Final = [0, *(java_string_hash(tag) for tag in TAGS[1:]), 7, -(2**63), 2**63, 2**70]
 THOROUGH: Final = settings(
-    max_examples=600, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True
+    max_examples=examples(300),
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    print_blob=True,
 )
 
 

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.brokers import pull_command, send_command
+from support.examples import examples
 from support.golden.frames import load_frame
 from support.source_tree import ROOT
 from support.twin_brokers import TwinBrokers
@@ -28,7 +29,10 @@ pytestmark = pytest.mark.skipif(not is_compiled(), reason="built without a C com
 
 MUTATIONS: Final = int(os.environ.get("COMPILED_SENDS_MUTATIONS", "4000"))
 THOROUGH: Final = settings(
-    max_examples=400, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True
+    max_examples=examples(200),
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    print_blob=True,
 )
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from hypothesis import assume, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from support.examples import examples
 from support.fake_connection import FakeConnection
 from support.virtual_time import VirtualTime
 
@@ -339,4 +340,4 @@ class HandoverMachine(RuleBasedStateMachine):
 
 
 TestHandovers = HandoverMachine.TestCase
-TestHandovers.settings = settings(max_examples=100, stateful_step_count=60, deadline=None)
+TestHandovers.settings = settings(max_examples=examples(50), stateful_step_count=60, deadline=None)

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.examples import examples
 from support.stores import Stored, StoreWriter, properties, read_log, tag_hash
 
 pytest.importorskip("pyarrow")
@@ -98,7 +99,7 @@ def expected(root: Path, *, raw: bool = False) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("queues", [True, False], ids=["queues", "walk"])
-@settings(max_examples=120, deadline=None, print_blob=True)
+@settings(max_examples=examples(60), deadline=None, print_blob=True)
 @given(
     messages=st.lists(st.tuples(STORED, st.booleans()), max_size=40),
     segment_bytes=st.sampled_from([4096, 6000, 1 << 16]),
@@ -124,7 +125,7 @@ def test_random_stores_decode_as_struct_reads_them(
             assert rows_of(root, properties=mode) == expected(root, raw=raw)
 
 
-@settings(max_examples=80, deadline=None, print_blob=True)
+@settings(max_examples=examples(40), deadline=None, print_blob=True)
 @given(
     messages=st.lists(STORED, max_size=40),
     segment_bytes=st.sampled_from([4096, 1 << 16]),

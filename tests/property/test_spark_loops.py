@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from property.test_spark_decoder import ALL, STORED
+from support.examples import examples
 from support.stores import Stored, StoreWriter, pack_record
 
 pytest.importorskip("pyarrow")
@@ -51,7 +52,7 @@ def both(work: Any) -> tuple[Any, Any]:
         return compiled, work()
 
 
-@settings(max_examples=150, deadline=None, print_blob=True)
+@settings(max_examples=examples(75), deadline=None, print_blob=True)
 @given(messages=st.lists(STORED, max_size=12), damage=DAMAGE, cut=st.integers(0, 150))
 def test_chains_end_alike(
     messages: list[Stored], damage: list[tuple[float, bytes]], cut: int
@@ -70,7 +71,7 @@ def test_chains_end_alike(
     assert compiled == defined
 
 
-@settings(max_examples=150, deadline=None, print_blob=True)
+@settings(max_examples=examples(75), deadline=None, print_blob=True)
 @given(messages=st.lists(STORED, min_size=1, max_size=12), damage=DAMAGE)
 def test_damaged_records_decode_alike(
     messages: list[Stored], damage: list[tuple[float, bytes]]
@@ -111,7 +112,7 @@ PIECES = st.sampled_from(  # names as long as a word, longer ones that begin ali
 )
 
 
-@settings(max_examples=150, deadline=None, print_blob=True)
+@settings(max_examples=examples(75), deadline=None, print_blob=True)
 @given(rows=st.lists(st.tuples(st.lists(PIECES, max_size=6), st.booleans()), min_size=1))
 def test_properties_that_come_again_and_again_are_taken_apart_alike(
     rows: list[tuple[list[bytes], bool]],
@@ -134,7 +135,7 @@ def test_properties_that_come_again_and_again_are_taken_apart_alike(
     assert compiled == defined
 
 
-@settings(max_examples=60, deadline=None, print_blob=True)
+@settings(max_examples=examples(30), deadline=None, print_blob=True)
 @given(messages=st.lists(STORED, min_size=1, max_size=30), damage=DAMAGE)
 def test_damaged_files_read_alike(
     messages: list[Stored], damage: list[tuple[float, bytes]]
@@ -172,7 +173,7 @@ TOPICS = st.sampled_from(
 )
 
 
-@settings(max_examples=100, deadline=None, print_blob=True)
+@settings(max_examples=examples(50), deadline=None, print_blob=True)
 @given(
     messages=st.lists(st.tuples(STORED, TOPICS), min_size=1, max_size=30),
     damage=DAMAGE,

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support.examples import examples
 from support.logs import opened, send, small
 
 from aerobee.remoting.record import decode_record
@@ -52,7 +53,7 @@ TEMPLATE = Path(tempfile.mkdtemp(prefix="aerobee-template-"))
 template(TEMPLATE)
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(damages=st.lists(DAMAGE, min_size=1, max_size=6), bulk=st.booleans())
 def test_damage_never_surprises(damages: list[tuple[str, int, bytes]], bulk: bool) -> None:
     """Open, read everything, verify and dump: messages or errors of ours, nothing else."""

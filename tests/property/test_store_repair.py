@@ -8,6 +8,7 @@ from pathlib import Path
 
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
+from support.examples import examples
 from support.logs import opened, send, small
 
 from aerobee.remoting.record import decode_record
@@ -96,7 +97,7 @@ def broken(root: Path, breakages: list[tuple[str, str, int, bytes]]) -> None:
             path.write_bytes(bytes(place) + data)
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(25), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(breakages=st.lists(BREAKAGE, min_size=1, max_size=5))
 def test_what_the_verifier_complains_about_is_mended(
     breakages: list[tuple[str, str, int, bytes]],

@@ -8,8 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from support.exports import grown
 
+from aerobee.cli import main
 from aerobee.spark.export_lake import Lake
 from aerobee.spark.offsets import QueueKey
 
@@ -71,8 +73,9 @@ def test_wrong_calls_end_with_a_clear_error(
     tmp_path: Path, arguments: list[str], code: int, message: str
 ) -> None:
     """Before any Java is looked for."""
-    done = run("--store", tmp_path, "--to", tmp_path / "lake", *arguments)
-    assert (done.returncode, done.stdout) == (code, "")
+    words = ["export", "--store", str(tmp_path), "--to", str(tmp_path / "lake"), *arguments]
+    done = CliRunner().invoke(main.main, words)
+    assert (done.exit_code, done.stdout) == (code, "")
     assert message.format(store=tmp_path) in done.stderr
     assert not (tmp_path / "lake").exists()
 

@@ -7,15 +7,21 @@ import pytest
 
 TESTS: Final = Path(__file__).parents[1]
 
+# What is below this folder goes to one worker, where all of it shares one session: to start another
+# and to warm it takes longer than most of these tests. But for what has processes of its own.
+SESSION: Final = "tests/spark/"
+APART: Final = ("test_cluster.py", "test_command.py", "test_without_java.py")
+
 # each starts Java of its own, many servers one after the other, a build, or many simulated runs;
 # the slowest first
 SLOWEST: Final = (
-    "crash/test_kill_export.py",
-    "spark/test_cluster.py",
+    "spark/test_export.py",  # and with it all that shares its session
     "crash/test_kill_streams.py",
-    "spark/test_kill_sink.py",
-    "spark/test_without_java.py",
+    "spark/test_cluster.py",
     "packaging/test_distributions.py",
+    "crash/test_kill_export.py",
+    "spark/test_without_java.py",
+    "spark/test_command.py",
     "simulation/test_seeds.py",
     "simulation/disk/test_disk_seeds.py",
     "simulation/test_mutations.py",
@@ -33,6 +39,12 @@ SLOWEST: Final = (
     "interop/test_retries.py",
     "interop/test_resets.py",
 )
+
+
+def handed_out_with(nodeid: str) -> str:
+    """Name what a test is handed out with: its file, or all that share a session of Spark's."""
+    file = nodeid.partition("::")[0]
+    return SESSION if file.startswith(SESSION) and not file.endswith(APART) else file
 
 
 def slowest_first(items: list[pytest.Item]) -> None:

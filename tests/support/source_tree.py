@@ -1,6 +1,7 @@
 """The project's own files as the house rules see them."""
 
 import ast
+import gc
 import subprocess
 import tomllib
 from functools import cache
@@ -55,9 +56,33 @@ def package_files() -> tuple[Path, ...]:
 
 
 @cache
+def text(path: Path) -> str:
+    """Read one file."""
+    return path.read_text()
+
+
+@cache
 def tree(path: Path) -> ast.Module:
     """Parse one file."""
-    return ast.parse(path.read_text(), str(path))
+    gc.disable()  # millions of nodes, none of which ever is garbage
+    try:
+        return ast.parse(text(path), str(path))
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+@cache
+def nodes(path: Path) -> tuple[ast.AST, ...]:
+    """List all that `tree` holds, walked once for every rule that looks at each node."""
+    found: list[ast.AST] = [tree(path)]
+    for node in found:  # which grows meanwhile
+        for value in node.__dict__.values():
+            if isinstance(value, ast.AST):
+                found.append(value)
+            elif isinstance(value, list):
+                found += [each for each in value if isinstance(each, ast.AST)]
+    return tuple(found)
 
 
 def name(path: Path) -> str:
@@ -71,12 +96,13 @@ def module(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def imports(path: Path) -> set[str]:
+@cache
+def imports(path: Path) -> frozenset[str]:
     """Name every module that a file imports, anywhere in it, and each name as a submodule too."""
     found: set[str] = set()
-    for node in ast.walk(tree(path)):
+    for node in nodes(path):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
             found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
-    return found
+    return frozenset(found)

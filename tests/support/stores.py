@@ -130,10 +130,10 @@ class StoreWriter:
         log_dir.mkdir(parents=True, exist_ok=True)
         base = self.first_position
         for base, data in self.segments.items():
-            (log_dir / f"{base:020d}").write_bytes(data.ljust(self.segment_bytes, b"\0"))
+            _write_padded(log_dir / f"{base:020d}", data, self.segment_bytes)
         for spare in range(1, spare_segments + 1):
             path = log_dir / f"{base + spare * self.segment_bytes:020d}"
-            path.write_bytes(bytes(self.segment_bytes))
+            _write_padded(path, b"", self.segment_bytes)
         if queues:
             for (topic, queue_id), entries in self.entries.items():
                 self._write_queue(self.root / "consumequeue" / topic / str(queue_id), entries)
@@ -147,8 +147,14 @@ class StoreWriter:
         for first in range(0, max(len(entries), 1), QUEUE_FILE_ENTRIES):
             part = entries[first : first + QUEUE_FILE_ENTRIES]
             data = b"".join(struct.pack(">qiq", *entry) for entry in part)
-            padded = data.ljust(QUEUE_FILE_ENTRIES * 20, b"\0")
-            (folder / f"{first * 20:020d}").write_bytes(padded)
+            _write_padded(folder / f"{first * 20:020d}", data, QUEUE_FILE_ENTRIES * 20)
+
+
+def _write_padded(path: Path, data: bytes | bytearray, size: int) -> None:
+    """Write a file with zeros behind the data, which take no room."""
+    with path.open("wb") as file:
+        file.write(data)
+        file.truncate(max(size, len(data)))
 
 
 def read_log(root: Path) -> Iterator[dict[str, Any]]:

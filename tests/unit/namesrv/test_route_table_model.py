@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from support.examples import examples
 
 from aerobee.namesrv.route_table import Registration, RouteTable
 from aerobee.remoting.bodies import DataVersion, TopicConfig, TopicConfigSerializeWrapper
@@ -187,5 +188,5 @@ class BrokersComeAndGo(RuleBasedStateMachine):
         )
 
 
-BrokersComeAndGo.TestCase.settings = settings(max_examples=150, stateful_step_count=40)
+BrokersComeAndGo.TestCase.settings = settings(max_examples=examples(75), stateful_step_count=40)
 TestBrokersComeAndGo = BrokersComeAndGo.TestCase

@@ -150,20 +150,27 @@ def test_clock_that_went_back_within_a_file_hides_no_message(tmp_path: Path) -> 
         assert len(rows(store, **given)) == sum(low <= each < high for each in times) > 0
 
 
-@pytest.mark.parametrize("size", [5, -5, 99, 99 * 3 + 7, 5_000_000, 12_000_000, 30_000_000])
-@pytest.mark.parametrize("columns", ["queue_offset,_corrupt", "queue_offset,body,_corrupt"])
-@pytest.mark.usefixtures("loops")
-def test_wrong_size_loses_one_message(tmp_path: Path, size: int, columns: str) -> None:
-    """Its neighbours are read, also those that its size reaches into or over."""
-    writer = StoreWriter(tmp_path / "s", 1 << 25)
+@pytest.fixture(scope="module")
+def long_store(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[int]]:
+    """Ten small messages and 18 large ones behind them; where the small ones begin."""
+    writer = StoreWriter(tmp_path_factory.mktemp("long") / "s", 1 << 25)
     places = [writer.append(Stored(body=b"b%d" % number)) for number in range(10)]
     for _ in range(18):
         writer.append(Stored(topic="later", body=b"x" * 1_000_000))
-    store = writer.close()
-    path = store / "commitlog" / f"{0:020d}"
-    data = bytearray(path.read_bytes())
-    struct.pack_into(">i", data, places[3], places[4] - places[3] + size)
-    path.write_bytes(data)
+    return writer.close(), places
+
+
+@pytest.mark.parametrize("size", [5, -5, 99, 99 * 3 + 7, 5_000_000, 12_000_000, 30_000_000])
+@pytest.mark.parametrize("columns", ["queue_offset,_corrupt", "queue_offset,body,_corrupt"])
+@pytest.mark.usefixtures("loops")
+def test_wrong_size_loses_one_message(
+    long_store: tuple[Path, list[int]], size: int, columns: str
+) -> None:
+    """Its neighbours are read, also those that its size reaches into or over."""
+    store, places = long_store
+    with (store / "commitlog" / f"{0:020d}").open("r+b") as file:  # each test writes it anew
+        file.seek(places[3])
+        file.write(struct.pack(">i", places[4] - places[3] + size))
     found = rows(store, mode="PERMISSIVE", columns=f"topic,commit_log_offset,{columns}")
     told = [row for row in found if row["_corrupt"]]
     whole = [row["queue_offset"] for row in found if row["topic"] == "orders"]
