@@ -116,7 +116,7 @@ async def test_nothing_acknowledged_is_lost(tmp_path: Path, flush: str) -> None:
             process.kill()
         lost = {place: body for place, body in acknowledged.items() if found.get(place) != body}
         assert not lost, f"round {round_number}: {len(lost)} of {len(acknowledged)} lost"
-        assert process.seconds_to_serve < 5
+        assert process.seconds_to_serve < 30
     process.start()
     assert process.stop() == 0
     assert not (process.store / "abort").exists()

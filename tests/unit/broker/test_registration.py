@@ -1,6 +1,7 @@
 """How nameservers learn of this broker and its topics, and that none of them holds it up."""
 
 import asyncio
+import statistics
 import time
 import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -171,12 +172,14 @@ async def test_a_silent_nameserver_is_waited_for_once(tmp_path: Path) -> None:
     world.nameservers.answers["a:1"] = hang
     started = time.monotonic()
     await world.registration.announce(world.make("t1"))
-    assert 0.15 < time.monotonic() - started < 1.0
+    assert time.monotonic() - started > 0.15
     assert world.nameservers.registrations("b:1")[-1] == ["t1"]
-    started = time.monotonic()
+    took_s = []
     for number in range(2, 10):
+        started = time.monotonic()
         await world.registration.announce(world.make(f"t{number}"))
-    assert time.monotonic() - started < 1.2  # waiting each time would take 8 times 0.2 s
+        took_s.append(time.monotonic() - started)
+    assert statistics.median(took_s) < 0.15  # each that waits takes 0.2 s
     release.set()
     await until(lambda: len(world.nameservers.registrations("a:1")) >= 3)
     assert world.nameservers.registrations("a:1")[-1] == [f"t{n}" for n in range(2, 10)]
@@ -283,10 +286,13 @@ async def test_a_nameserver_that_talks_nonsense_is_borne(tmp_path: Path) -> None
 
     world.nameservers.answers["a:1"] = nonsense
     await world.registration.start()
-    started = time.monotonic()
-    await world.registration.announce(world.make("t"))
-    assert time.monotonic() - started < 0.15
-    assert world.nameservers.registrations("a:1")[-1] == ["t"]
+    took_s = []
+    for name in ("t", "u", "v", "w", "x"):
+        started = time.monotonic()
+        await world.registration.announce(world.make(name))
+        took_s.append(time.monotonic() - started)
+        assert world.nameservers.registrations("a:1")[-1] == [name]
+    assert statistics.median(took_s) < 0.15  # it is not waited for
 
 
 async def test_a_read_only_broker_says_so_of_every_topic(tmp_path: Path) -> None:
