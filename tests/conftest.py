@@ -13,6 +13,7 @@ from support.slowest_files import handed_out_with, slowest_first
 from support.spark_java import LEAN, quick
 
 if TYPE_CHECKING:
+    from xdist.remote import Producer
     from xdist.scheduler import LoadFileScheduling
 
 settings.register_profile(
@@ -42,7 +43,7 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config) -> LoadFileScheduling | None:
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFileScheduling | None:
     """Hand out tests by file, but keep together what shares a session."""
     if config.getvalue("dist") != "loadfile":
         return None
@@ -52,4 +53,4 @@ def pytest_xdist_make_scheduler(config: pytest.Config) -> LoadFileScheduling | N
         def _split_scope(self, nodeid: str) -> str:
             return handed_out_with(nodeid)
 
-    return Sharing(config)
+    return Sharing(config, log)
