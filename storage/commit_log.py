@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+RESTART: Final = "check the disk, then restart the broker: the start finds out what the log has"
+"""What to do after a failed write or sync: what is in memory is believed no more."""
+
 BLANK_BYTES: Final = BLANK.size
 FIXED_BYTES: Final = 54  # of a record: all but hosts, body, topic and properties
 
@@ -216,7 +219,7 @@ class CommitLog:
         try:
             queue.take_back(offset)
         except OSError as error:  # they would come to point at other messages
-            log.error("queue_not_cut queue=%s error=%s", queue.directory, error)
+            log.error("queue_not_cut queue=%s error=%s advice=%r", queue.directory, error, RESTART)
             self.refuse(f"a queue's entries could not be taken back: {error}; restart the broker")
             self.unclean = True
 
@@ -368,8 +371,8 @@ class CommitLog:
         self.losses += 1
         self.unclean = True
         self.position = self.committed
-        self.refuse(f"a write to the log failed: {error}")
-        log.error("log_write_failed position=%d error=%s", self.committed, error)
+        self.refuse(f"a write to the log failed: {error}; restart the broker")
+        log.error("log_write_failed position=%d error=%s advice=%r", self.committed, error, RESTART)
         try:
             self.on_lost(self.committed)
         except OSError as further:  # the entries stay; no proof speaks of them, recovery cuts them

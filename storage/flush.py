@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Collection
 from typing import Final
 
-from aerobee.storage.commit_log import CommitLog
+from aerobee.storage.commit_log import RESTART, CommitLog
 from aerobee.storage.consume_queue import ConsumeQueue
 from aerobee.storage.consume_queues import ConsumeQueues
 from aerobee.storage.doubt.syncs import Syncs
@@ -257,7 +257,10 @@ class Flusher:
     def _fail(self, error: int) -> None:
         """After a failed sync nobody knows what the disk has: take no more messages, for good."""
         if not self._log_failed:
-            log.error("log_sync_failed errno=%d position=%d", error, self._log.flushed_position)
+            log.error(
+                "log_sync_failed errno=%d position=%d advice=%r",
+                error, self._log.flushed_position, RESTART,
+            )  # fmt: skip
             self._log_failed = error
             self._log.refuse(f"a sync of the log failed (errno {error}); restart the broker")
             self._doubt()

@@ -195,7 +195,7 @@ class MessageStore:
                 tell(self._damage)
         self.commit_log.place(result.position)
         if self.read_only:
-            self.commit_log.refuse(f"the store {root} is open for reading only")
+            self.commit_log.refuse(f"the store {root} is open for reading only; restart the broker")
 
     def _start_writing(self, lock_fd: int) -> None:
         """Begin to sync what an earlier process left, and to append if the disk lets us."""

@@ -116,9 +116,9 @@ async def test_a_disk_that_becomes_read_only_is_seen_and_reads_go_on(
         reply = await live.ask(RequestCode.SEND_MESSAGE_V2, header, b"lost")
         assert reply.code == ResponseCode.SERVICE_NOT_AVAILABLE
         why = "Read-only file system" if what == "write" else f"errno {errno.EROFS}"
-        assert why in (reply.remark or "")
+        assert why in (reply.remark or "") and "restart the broker" in (reply.remark or "")
         status, text = await live.get("/readyz")
-        assert status == 503 and why in text
+        assert status == 503 and why in text and "restart the broker" in text
         lines = (await live.get("/metrics"))[1].splitlines()
         (line,) = (each for each in lines if each.startswith("aerobee_store_writable"))
         assert line.endswith(" 0.0")
@@ -126,6 +126,7 @@ async def test_a_disk_that_becomes_read_only_is_seen_and_reads_go_on(
         assert [bytes(each.body) for each in iter_records(bytes(found.body))] == [b"kept"]
         told = [each.getMessage() for each in caplog.records if each.levelno >= logging.ERROR]
         assert told and told[0].startswith(f"log_{what}_failed")
+        assert "restart the broker" in told[0] and "check the disk" in told[0]
         assert len(told) == 2, "however many messages were refused"
     async with live_broker(tmp_path, http_port=0) as live:
         assert (await live.get("/readyz"))[0] == 200

@@ -128,6 +128,7 @@ async def test_a_disk_that_is_read_only_is_seen(
             assert told.levelno == logging.ERROR
             text = await until_answer(live, 503)
             assert f"store not writable: the store {disk / 'store'} is open for reading" in text
+            assert "restart the broker" in text
             assert await writable(live) == "0.0"
             assert await send(live, 0) == ResponseCode.SERVICE_NOT_AVAILABLE
             assert len(lines(caplog, "broker_takes_no_messages")) == 1
