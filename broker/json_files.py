@@ -7,7 +7,7 @@ import asyncio
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 import msgspec
 
@@ -16,6 +16,7 @@ from aerobee.remoting.kept_files import load_kept_file, replace_file
 
 T = TypeVar("T")
 B = TypeVar("B", bound=Body)
+Text: TypeAlias = bytes | Callable[[], bytes]
 
 
 def decode_table(table_type: type[B], data: bytes) -> B:
@@ -29,12 +30,13 @@ def decode_table(table_type: type[B], data: bytes) -> B:
 class TableFile:
     """Keeps one table's file up to date without making the event loop wait for the disk.
 
-    `encode` is called on the loop's thread, the writing happens in a thread, one write at a time;
-    changes that come while a write is under way share the next one. Invariant: when `flush`
-    returns, the file holds every change marked before the call.
+    `encode` is called on the loop's thread and returns the text or, for a table that takes long,
+    what makes it of a snapshot; the writing happens in a thread, one write at a time; changes that
+    come while a write is under way share the next one. Invariant: when `flush` returns, the file
+    holds every change marked before the call.
     """
 
-    def __init__(self, path: Path, encode: Callable[[], bytes]) -> None:
+    def __init__(self, path: Path, encode: Callable[[], Text]) -> None:
         self.path = path
         self.error: OSError | None = None  # why the last attempt failed, None when it did not
         self._encode = encode
@@ -70,11 +72,11 @@ class TableFile:
         if self.dirty:
             self._write(self._marked, self._encode())
 
-    def _write(self, marked: int, data: bytes) -> None:
+    def _write(self, marked: int, text: Text) -> None:
         with self._writing:
             if self._written < marked:
                 try:
-                    replace_file(self.path, data)
+                    replace_file(self.path, text if isinstance(text, bytes) else text())
                 except OSError as error:
                     self.error = error
                     raise

@@ -7,6 +7,7 @@ this order; a configuration is never changed in place, so whoever holds one hold
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -23,6 +24,7 @@ from aerobee.remoting.errors import RequestError
 log = logging.getLogger(__name__)
 
 TOPICS_MAX: Final = 200_000
+TOPICS_PER_STEP: Final = 1000  # encoded at once
 
 
 class TopicTable:
@@ -42,7 +44,7 @@ class TopicTable:
         self.auto_create = auto_create
         self.topics_max = topics_max
         self.data_version = DataVersion(timestamp=now_ms())
-        self.file = TableFile(folder / "topics.json", self.encode)
+        self.file = TableFile(folder / "topics.json", self.snapshot)
         self.file.mark()
         self.on_changed: list[Callable[[TopicConfig], None]] = []
         self.on_deleted: list[Callable[[TopicConfig], None]] = []
@@ -175,9 +177,14 @@ class TopicTable:
 
     def encode(self) -> bytes:
         """Return the text of topics.json."""
-        return msgspec.json.encode(
-            {"dataVersion": self.data_version, "topicConfigTable": self._table}
-        )
+        return self.snapshot()()
+
+    def snapshot(self) -> Callable[[], bytes]:
+        """Return what makes the text of topics.json as it is now, for another thread.
+
+        In steps of half a millisecond, between which the loop may go on.
+        """
+        return partial(_encode, self.data_version, dict(self._table))
 
     def _put(self, config: TopicConfig) -> None:
         known = config.topic_name in self._table
@@ -192,6 +199,15 @@ class TopicTable:
         self.next_version()
         for callback in self.on_changed:
             callback(config)
+
+
+def _encode(version: DataVersion, table: dict[str, TopicConfig]) -> bytes:
+    names, parts = list(table), []
+    for at in range(0, len(names), TOPICS_PER_STEP):
+        step = {name: table[name] for name in names[at : at + TOPICS_PER_STEP]}
+        parts.append(msgspec.json.encode(step)[1:-1])
+    head = b'{"dataVersion":%b,"topicConfigTable":{' % msgspec.json.encode(version)
+    return b"".join((head, b",".join(parts), b"}}"))
 
 
 def _decode(data: bytes) -> TopicConfigSerializeWrapper:

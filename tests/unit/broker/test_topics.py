@@ -1,14 +1,17 @@
 """The table of topics: how topics come to be, change, and survive a restart."""
 
+import asyncio
 import json
+import threading
 from pathlib import Path
 
+import msgspec
 import pytest
 from support.golden.tables import TOPIC
 
 from aerobee.broker.settings import BrokerSettings
 from aerobee.broker.system_topics import is_system_topic, system_topics
-from aerobee.broker.topics import TopicTable
+from aerobee.broker.topics import TOPICS_PER_STEP, TopicTable
 from aerobee.remoting.bodies import TopicConfig
 from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.errors import RequestError
@@ -151,3 +154,38 @@ async def test_a_restart_finds_everything(tmp_path: Path) -> None:
     again = table(tmp_path)
     assert list(again) == list(topics)
     assert again.data_version == topics.data_version
+
+
+async def test_many_topics_are_encoded_beside_the_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """200,000 would hold it up for 50 ms; what changes meanwhile is in the next file, whole."""
+    topics = table(tmp_path)
+    for number in range(2 * TOPICS_PER_STEP + 5):
+        topics.update(TopicConfig(topic_name=f"t{number}", read_queue_nums=4, write_queue_nums=4))
+    before = json.loads(topics.encode())
+    assert len(before["topicConfigTable"]) == len(topics)
+    threads: list[bool] = []
+    encode = msgspec.json.encode
+
+    def noted(value: object) -> bytes:
+        threads.append(threading.current_thread() is threading.main_thread())
+        return encode(value)
+
+    monkeypatch.setattr(msgspec.json, "encode", noted)
+    flush = asyncio.create_task(topics.file.flush())
+    await asyncio.sleep(0)  # it has begun
+    changed = TopicConfig(topic_name="t7", read_queue_nums=9, write_queue_nums=9)
+    topics.update(changed)
+    topics.delete("t8")
+    await flush
+    assert threads and not any(threads)
+    assert json.loads(topics.file.path.read_bytes()) == before
+    assert topics.file.dirty
+    await topics.file.flush()
+    after = json.loads(topics.file.path.read_bytes())
+    assert after["topicConfigTable"]["t7"]["readQueueNums"] == 9
+    assert "t8" not in after["topicConfigTable"]
+    assert after["dataVersion"]["counter"] == before["dataVersion"]["counter"] + 2
+    again = table(tmp_path)
+    assert again.get("t7") == topics.get("t7") and len(again) == len(topics)
