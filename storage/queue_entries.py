@@ -95,13 +95,16 @@ class QueueEntries:
     def entry(self, offset: int) -> tuple[int, int, int]:
         """Return (position, record size, tags code); OSError where the disk does not give it.
 
-        A page is asked for before it is touched for the first time in a row of looks.
+        A page is asked for before it is touched for the first time in a row of looks, unless it is
+        the one that the last append has written.
         """
         buffer, at, _ = self.run(offset, 1)
-        page = id(buffer), at // PAGE_BYTES
-        if page != self._touched or (at + ENTRY_BYTES - 1) // PAGE_BYTES != page[1]:
-            self.copied(offset, 1)
-            self._touched = page
+        newest = (self.max_offset - 1 - self.base) * ENTRY_BYTES
+        if buffer is not self.buffer or at // PAGE_BYTES != newest // PAGE_BYTES:
+            page = id(buffer), at // PAGE_BYTES
+            if page != self._touched or (at + ENTRY_BYTES - 1) // PAGE_BYTES != page[1]:
+                self.copied(offset, 1)
+                self._touched = page
         return ENTRY.unpack_from(buffer, at)
 
     def copied(self, offset: int, count: int) -> bytes:
