@@ -12,6 +12,7 @@ from aerobee.storage.log_scan import SCHEDULE_TOPIC, Scanned, tags_code
 from aerobee.storage.queue_files import BLANK_SIZE
 
 REFUSED_MAX: Final = 4_000_000  # of all queues, that are remembered
+STRAYS_MAX: Final = 8  # records of one name that flipped bits have made; more are a deleted topic's
 
 
 class _Marks:
@@ -39,6 +40,21 @@ class _Marks:
     def end(self) -> int:
         return self.begin + self.seen.rfind(1) + 1
 
+    @property
+    def has_holes(self) -> bool:
+        """Whether offsets before the last one are missing, 0 and what follows included."""
+        return self.begin > 0 or self.seen.rstrip(b"\0").count(0) > 0
+
+    def around(self, offset: int) -> tuple[int | None, int | None]:
+        """Return the nearest offsets before and behind one, or it twice, that have a record."""
+        at = offset - self.begin
+        if self.has(offset):
+            return offset, offset
+        before = self.seen.rfind(1, 0, max(0, at))
+        after = self.seen.find(1, max(0, at))
+        found = (place + self.begin if place >= 0 else None for place in (before, after))
+        return next(found), next(found)
+
 
 class _Refused(NamedTuple):
     """Records of a queue without files that came before its topic's present life, it seems."""
@@ -56,6 +72,7 @@ class ThoroughDispatcher(Dispatcher):
         self._lives = Lives(self._segments, self._queues)
         self._refused: dict[tuple[bytes, int], _Refused] = {}
         self._refused_count = 0
+        self._strays: list[int] = []  # records of names that have few
         self.expected: Collection[tuple[str, int]] = ()  # queues that a proof names
 
     def take(self, record: Scanned) -> None:
@@ -63,14 +80,68 @@ class ThoroughDispatcher(Dispatcher):
         if not record.queued or self._table.at(record.position) is not None:
             return  # what a damaged span has of records is filled with the rest of it
         if self._is_over(record):
-            self._refuse_for_now(record)
+            if (name := self._known_as(record)) is not None:
+                self._refuse(record, f"the queues know it as {name}")
+            else:
+                self._refuse_for_now(record)
             return
         refused = self._refused.pop((record.prefix, record.queue_id), None)
         if refused is not None and record.queue_offset > refused.last:
             for position in refused.positions:  # the record goes on where they ended: one life
                 if (earlier := sound_record(self._segments, position)) is not None:
                     self._take(earlier)
+        elif refused is not None:
+            self._let_go(refused)
         self._take(record)
+
+    def finish(self) -> None:
+        """Decide what the last records left open, and what fills a hole of another queue."""
+        super().finish()
+        for refused in self._refused.values():
+            self._let_go(refused)
+        holes = [queue for queue, marks in self._marks.items() if marks.has_holes]
+        for position in self._strays if holes else ():
+            stray = sound_record(self._segments, position)
+            if stray is None or self._table.at(position) is not None:
+                continue
+            for queue in holes:
+                if self._misses(queue, stray):
+                    self._refuse(stray, f"{queue.topic}-{queue.queue_id} lacks it")
+                    break
+
+    def _let_go(self, refused: _Refused) -> None:
+        """Take records for those of a deleted topic, a few for ones whose name is flipped."""
+        if len(refused.positions) <= STRAYS_MAX and len(self._strays) < REFUSED_MAX:
+            self._strays += refused.positions
+
+    def _misses(self, queue: ConsumeQueue, stray: Scanned) -> bool:
+        """Whether a queue has a hole at the record's offset, and in the log just around it.
+
+        A sender's bytes are under a checksum, the queue's name and number are not: what nobody has
+        and another queue lacks in that very place is that queue's message.
+        """
+        if queue.topic != stray.topic and queue.queue_id != stray.queue_id:
+            return False  # two flips
+        before, after = self._marks[queue].around(stray.queue_offset)
+        if after is None or stray.queue_offset in (before, after):
+            return False
+        if before is None and after != stray.queue_offset + 1:
+            return False
+        begin = queue.entry(before)[0] if before is not None else -1
+        return begin < stray.position < queue.entry(after)[0]
+
+    def _known_as(self, record: Scanned) -> str | None:
+        """Return what an entry says a record is, queue and offset, if not what it says itself."""
+        if not self._is_named(record.position):
+            return None
+        own = self._queues.find(record.topic, record.queue_id)
+        for queue in self._queues:
+            offset = queue.first_from(record.position)
+            if (queue, offset) == (own, record.queue_offset) or offset >= queue.max_offset:
+                continue
+            if queue.entry(offset)[:2] == (record.position, record.size):
+                return f"{queue.topic}-{queue.queue_id} offset {offset}"
+        return None
 
     def _refuse_for_now(self, record: Scanned) -> None:
         """Remember a record of the past, in case that it is none; a lower offset is a new life."""
@@ -78,7 +149,10 @@ class ThoroughDispatcher(Dispatcher):
         if record.position < self._queues.deleted.before(record.topic):
             return
         refused = self._refused.get(key)
-        positions = refused.positions if refused is not None and offset > refused.last else []
+        if refused is not None and offset <= refused.last:
+            self._let_go(refused)
+            refused = None
+        positions = refused.positions if refused is not None else []
         if self._refused_count < REFUSED_MAX:
             self._refused_count += 1
             positions.append(record.position)

@@ -12,6 +12,7 @@ from aerobee.storage.queue_files import ENTRY
 from aerobee.storage.repair import repair
 from aerobee.storage.settings import StoreSettings
 from aerobee.storage.store import MessageStore
+from aerobee.storage.verify import verify
 
 
 def settings_of(root: Path) -> StoreSettings:
@@ -165,6 +166,32 @@ def test_a_flipped_name_costs_the_last_message_of_its_queue_nothing(
     store = opened(settings_of(tmp_path))
     assert [span.begin for span in store.damage] == [places[4]]
     assert [record.queue_offset for record in read_all(store, "t")] == [0, 1, 2, 3, 5]
+    store.close()
+
+
+@pytest.mark.parametrize("entry", [True, False])
+@pytest.mark.parametrize(
+    ("at", "data"), [(12, b"\x01"), (15, b"\x05"), (15, b"\x01"), (90, b"u"), (25, b"\x01")]
+)
+def test_a_first_message_with_a_flipped_name_is_mended(
+    tmp_path: Path, at: int, data: bytes, entry: bool
+) -> None:
+    """It is of no topic that was deleted: its entry, or the hole that it left, says so."""
+    store = opened(settings_of(tmp_path))
+    for number in range(20):
+        send(store, "t", number % 2, body=b"%d" % number)
+    store.close()
+    edit(tmp_path, at, data)
+    if not entry:
+        with (tmp_path / "consumequeue" / "t" / "0" / f"{0:020d}").open("r+b") as file:
+            file.write(bytes(ENTRY_BYTES))
+    repair(settings_of(tmp_path))
+    report = verify(settings_of(tmp_path))
+    assert not report.problems and not report.deleted_records
+    assert len(list((tmp_path / "damaged" / "commitlog").iterdir())) == 1
+    store = opened(settings_of(tmp_path))
+    assert [int(body) for body in bodies(store, "t")] == list(range(2, 20, 2))
+    assert [int(body) for body in bodies(store, "t", 1)] == list(range(1, 20, 2))
     store.close()
 
 
