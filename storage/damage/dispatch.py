@@ -162,13 +162,17 @@ class Dispatcher:
         if position < queue.end_position():
             last = sound_record(self._segments, queue.last_position())
             if last is not None and position < last.position + last.size:
-                return  # of a topic's earlier life
+                self._take_for_earlier(queue, record)
+                return
         if offset - queue.max_offset > self._room(queue, position):
             self._refuse(record, f"the one before it has {queue.max_offset - 1}")
         elif self._jumps(queue, record):
             self._doubtful[queue] = record
         else:
             self._put_behind_gap(queue, record)
+
+    def _take_for_earlier(self, queue: ConsumeQueue, record: Scanned) -> None:
+        """Leave a record alone that lies before its queue's end: a topic's earlier life had it."""
 
     def _put_behind_gap(self, queue: ConsumeQueue, record: Scanned) -> None:
         if record.queue_offset > queue.max_offset:

@@ -7,6 +7,7 @@ from typing import Any, Final, NamedTuple
 from aerobee.storage.consume_queue import ConsumeQueue
 from aerobee.storage.damage.dispatch import Dispatcher
 from aerobee.storage.damage.next_record import sound_record
+from aerobee.storage.damage.unfounded import is_founded
 from aerobee.storage.lives import Lives
 from aerobee.storage.log_scan import SCHEDULE_TOPIC, Scanned, tags_code
 from aerobee.storage.queue_files import BLANK_SIZE
@@ -174,6 +175,11 @@ class ThoroughDispatcher(Dispatcher):
     def _put(self, queue: ConsumeQueue, record: Scanned) -> None:
         super()._put(queue, record)
         self._mark(queue, record.queue_offset)
+
+    def _take_for_earlier(self, queue: ConsumeQueue, record: Scanned) -> None:
+        """Refuse what is of no earlier life, and has an offset behind all that the queue has."""
+        if is_founded(self._segments, queue, queue.max_offset - 1):
+            self._refuse(record, f"a later one has {queue.max_offset - 1}")
 
     def _may_lack_front(self, queue: ConsumeQueue) -> bool:
         return True

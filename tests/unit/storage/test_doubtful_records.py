@@ -8,7 +8,7 @@ import pytest
 from support.logs import bodies, lost, opened, other_problems, read_all, send, settle, small
 
 from aerobee.storage.layout import ENTRY_BYTES
-from aerobee.storage.queue_files import ENTRY
+from aerobee.storage.queue_files import BLANK_ENTRY, ENTRY
 from aerobee.storage.repair import repair
 from aerobee.storage.settings import StoreSettings
 from aerobee.storage.store import MessageStore
@@ -192,6 +192,23 @@ def test_a_first_message_with_a_flipped_name_is_mended(
     store = opened(settings_of(tmp_path))
     assert [int(body) for body in bodies(store, "t")] == list(range(2, 20, 2))
     assert [int(body) for body in bodies(store, "t", 1)] == list(range(1, 20, 2))
+    store.close()
+
+
+def test_a_flipped_offset_that_lost_its_entry_is_mended(tmp_path: Path) -> None:
+    """It names an offset behind all others, in a place before them: no earlier life had it."""
+    store = opened(settings_of(tmp_path))
+    places = [send(store, "t", body=b"%d" % number) for number in range(20)]
+    store.close()
+    edit(tmp_path, places[7] + 24, b"\x05")
+    with (tmp_path / "consumequeue" / "t" / "0" / f"{0:020d}").open("r+b") as file:
+        file.seek(7 * ENTRY_BYTES)
+        file.write(BLANK_ENTRY)
+    assert verify(settings_of(tmp_path)).problems
+    repair(settings_of(tmp_path))
+    assert not verify(settings_of(tmp_path)).problems
+    store = opened(settings_of(tmp_path))
+    assert [record.queue_offset for record in read_all(store, "t")] == [*range(7), *range(8, 20)]
     store.close()
 
 
