@@ -4,43 +4,31 @@ It imports the standard library only and starts in milliseconds. It reads orders
 input, one a line: `at until sync path`, and answers on its standard output, one line a step:
 `ok until path`, or `full errno path` when the disk refuses. It ends when its input ends, so it
 never outlives the store. Zeroing happens here because the loop that serves must not wait for the
-disk, and a thread of it would contend for its memory map. Where both share a CPU it rests often: a
-system takes the CPU away from who computes every few milliseconds only, and senders would wait.
+disk, and a thread of it would contend for its memory map.
 """
 
 import errno
 import os
 import sys
-import time
 from contextlib import suppress
 
 ZERO_STEP_BYTES = 64 * 1024  # larger writes make large folios, which later small stores pay for
 REPORT_STEP_BYTES = 4 * 1024 * 1024
-REST_STEP_BYTES = 256 * 1024  # after which others get the CPU
-REST_S = 50e-6
-HURRY_BYTES = 16 * 1024 * 1024  # an order of more says that the log comes closer: no rest
 
 _ZEROS = bytes(ZERO_STEP_BYTES)
 _NOT_SUPPORTED = (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
 
 
-def zero(fd: int, at: int, until: int, rest_s: float = 0.0) -> None:
-    """Give a range of the file disk space and zeros; OSError says that there is none.
-
-    Rests for `rest_s` after each REST_STEP_BYTES.
-    """
+def zero(fd: int, at: int, until: int) -> None:
+    """Give a range of the file disk space and zeros; OSError says that there is none."""
     if hasattr(os, "posix_fallocate"):
         try:
             os.posix_fallocate(fd, at, until - at)
         except OSError as error:  # a file system that cannot: the writes below allocate
             if error.errno not in _NOT_SUPPORTED:
                 raise
-    rested = at
     while at < until:
         at += os.pwrite(fd, _ZEROS[: until - at], at)
-        if rest_s and at - rested >= REST_STEP_BYTES:
-            rested = at
-            time.sleep(rest_s)
 
 
 def sync_name(path: bytes) -> None:
@@ -54,13 +42,12 @@ def sync_name(path: bytes) -> None:
 
 def prepare(path: bytes, at: int, until: int, sync: bool) -> None:
     """Carry out one order and report every step of it."""
-    rest_s = REST_S if until - at <= HURRY_BYTES else 0.0
     fd = os.open(path, os.O_RDWR)
     try:
         fresh = at == 0
         while at < until:
             step = min(until, at + REPORT_STEP_BYTES)
-            zero(fd, at, step, rest_s)
+            zero(fd, at, step)
             if sync or fresh:
                 os.fsync(fd)
             if fresh:

@@ -151,29 +151,6 @@ def test_the_helper_alone(tmp_path: Path) -> None:
     assert path.read_bytes() == b"x" * 100 + bytes(9_000_000 - 100)
 
 
-@pytest.mark.parametrize(("order_bytes", "rests"), [(2 << 20, True), (20 << 20, False)])
-def test_zeroing_leaves_the_processor_to_others(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, order_bytes: int, rests: bool
-) -> None:
-    """Else who shares it with the loop lets senders wait for milliseconds; unless it hurries."""
-    path = tmp_path / "file"
-    path.touch()
-    order: list[str] = []
-    write = os.pwrite
-
-    def pwrite(fd: int, data: bytes, at: int) -> int:
-        order.append("write")
-        return write(fd, data, at)
-
-    monkeypatch.setattr(os, "pwrite", pwrite)
-    monkeypatch.setattr(time, "sleep", lambda seconds: order.append("rest"))
-    monkeypatch.setattr(zeroing, "say", lambda line: None)
-    zeroing.prepare(os.fsencode(path), 0, order_bytes, sync=False)
-    runs = "".join("w" if each == "write" else " " for each in order).split()
-    most = zeroing.REST_STEP_BYTES // zeroing.ZERO_STEP_BYTES
-    assert (max(map(len, runs)) <= most) == rests
-
-
 def test_zeroing_without_posix_fallocate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the call is missing, or not supported by the file system, writes do the work."""
     path = os.fsencode(tmp_path / "file")
