@@ -12,11 +12,15 @@ from aerobee.storage.settings import GIB, SEGMENT_BYTES_MIN, StoreSettings
 
 
 def store_settings(
-    root: Path, commit_log_dir: Path | None = None, segment_bytes: int | None = None
+    root: Path,
+    commit_log_dir: Path | None = None,
+    segment_bytes: int | None = None,
+    queue_file_bytes: int | None = None,
 ) -> StoreSettings:
     """Guess the file sizes of a store from its files; WrongFileSize where no store has such.
 
-    `segment_bytes`, of the log files, need not be guessed.
+    `segment_bytes`, of the log files, and `queue_file_bytes` need not be guessed. Of queue files
+    that are all of them cut short the size cannot be.
     """
     logs = [span for span in log_files(root, commit_log_dir) if span.size]
     if segment_bytes is None:
@@ -32,9 +36,14 @@ def store_settings(
     entries = Counter(
         span.size // ENTRY_BYTES for _, _, path in queue_paths(root) for span in file_spans(path)
     )
+    most = max(entries, key=lambda n: (entries[n], n), default=0)
+    if queue_file_bytes is not None:
+        if queue_file_bytes < ENTRY_BYTES or queue_file_bytes % ENTRY_BYTES:
+            raise WrongFileSize(f"--queue-file-bytes {queue_file_bytes} is no multiple of 20")
+        most = queue_file_bytes // ENTRY_BYTES
     return StoreSettings(
         root=root,
         commit_log_dir=commit_log_dir,
         segment_bytes=segment_bytes,
-        queue_file_entries=max(entries, key=lambda n: (entries[n], n), default=0) or 300_000,
+        queue_file_entries=most or 300_000,
     )

@@ -96,13 +96,16 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("store", type=Path, help="storePathRootDir")
     parser.add_argument("--commit-log", type=Path, help="storePathCommitLog, if it lies elsewhere")
     parser.add_argument("--log-file-bytes", type=int, help="mappedFileSizeCommitLog, if need be")
+    parser.add_argument("--queue-file-bytes", type=int, help="20 x entries, where files were cut")
     parser.add_argument("--write", action="store_true", help="do it, instead of saying what")
     options = parser.parse_args(arguments)
     if not log_files(options.store, options.commit_log) and not options.store.is_dir():
         print(f"{options.store} is no store: there is no such directory", file=sys.stderr)
         return 2
     try:
-        settings = store_settings(options.store, options.commit_log, options.log_file_bytes)
+        settings = store_settings(
+            options.store, options.commit_log, options.log_file_bytes, options.queue_file_bytes
+        )
         run = _act if options.write else _look
         return run(settings, sure=options.log_file_bytes is not None)
     except (StoreError, OSError) as error:

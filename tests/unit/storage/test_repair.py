@@ -9,6 +9,7 @@ import pytest
 from support.logs import lost, opened, other_problems, read_all, send, small
 
 from aerobee.storage import repair
+from aerobee.storage import verify as verify_store
 from aerobee.storage.damage.repairing import Repairer
 from aerobee.storage.files import Files
 from aerobee.storage.guessing import store_settings
@@ -232,4 +233,22 @@ def test_a_lost_queue_whose_messages_came_first_is_whole_again(tmp_path: Path) -
     assert repair.main(["--write", str(tmp_path)]) == 0
     store = opened(settings_of(tmp_path))
     assert [record.body for record in read_all(store, "t")] == [b"0", b"1", b"2", b"4"]
+    store.close()
+
+
+def test_a_lone_queue_file_that_was_cut_has_the_size_that_is_said(tmp_path: Path) -> None:
+    """Nothing else tells it: without that the file would stay as short as it is."""
+    store = opened(settings_of(tmp_path))
+    for number in range(6):
+        send(store, "t", body=b"%d" % number)
+    store.close()
+    path = tmp_path / "consumequeue" / "t" / "0" / f"{0:020d}"
+    path.write_bytes(path.read_bytes()[:60])
+    assert verify_store.main([str(tmp_path), "--queue-file-bytes", "1001"]) == 2
+    size = ["--queue-file-bytes", "1000"]
+    assert verify_store.main([str(tmp_path), *size]) == 1
+    assert repair.main(["--write", str(tmp_path), *size]) == 0
+    assert path.stat().st_size == 1000
+    store = opened(settings_of(tmp_path))
+    assert [int(record.body) for record in read_all(store, "t")] == list(range(6))
     store.close()
