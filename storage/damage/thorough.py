@@ -105,6 +105,10 @@ class ThoroughDispatcher(Dispatcher):
             stray = sound_record(self._segments, position)
             if stray is None or self._table.at(position) is not None:
                 continue
+            own = self._queues.find(stray.topic, stray.queue_id)
+            if own is not None and self._surrounds(own, stray):
+                self._refuse(stray, "records before and behind it are of its queue's present life")
+                continue
             for queue in holes:
                 if self._misses(queue, stray):
                     self._refuse(stray, f"{queue.topic}-{queue.queue_id} lacks it")
@@ -114,6 +118,14 @@ class ThoroughDispatcher(Dispatcher):
         """Take records for those of a deleted topic, a few for ones whose name is flipped."""
         if len(refused.positions) <= STRAYS_MAX and len(self._strays) < REFUSED_MAX:
             self._strays += refused.positions
+
+    def _surrounds(self, queue: ConsumeQueue, stray: Scanned) -> bool:
+        """Whether a queue's present life had begun before a record, and went on behind it."""
+        marks = self._marks.get(queue)
+        if marks is None or marks.has(stray.queue_offset):
+            return False
+        begin, end = queue.entry(marks.begin)[0], queue.entry(marks.end() - 1)[0]
+        return begin < stray.position < end
 
     def _misses(self, queue: ConsumeQueue, stray: Scanned) -> bool:
         """Whether a queue has a hole at the record's offset, and in the log just around it.

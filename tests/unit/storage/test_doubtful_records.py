@@ -212,6 +212,21 @@ def test_a_flipped_offset_that_lost_its_entry_is_mended(tmp_path: Path) -> None:
     store.close()
 
 
+def test_a_flipped_offset_in_a_queue_that_lost_its_first_file_is_mended(tmp_path: Path) -> None:
+    """What is left of the queue begins behind it, and yet it is of no topic that was deleted."""
+    store = opened(settings_of(tmp_path))
+    places = [send(store, "t", body=b"%d" % number) for number in range(80)]
+    store.close()
+    edit(tmp_path, places[38] + 27, bytes([104]))
+    path = tmp_path / "consumequeue" / "t" / "0" / f"{0:020d}"
+    path.write_bytes(path.read_bytes()[:261])
+    repair(settings_of(tmp_path))
+    assert not verify(settings_of(tmp_path)).problems
+    store = opened(settings_of(tmp_path))
+    assert [record.queue_offset for record in read_all(store, "t")] == [*range(38), *range(39, 80)]
+    store.close()
+
+
 def test_a_queue_that_begins_late_is_believed_when_it_goes_on(tmp_path: Path) -> None:
     """Two messages in order outweigh that none came before them: a log that was put together."""
     store = opened(settings_of(tmp_path))
