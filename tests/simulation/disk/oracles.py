@@ -6,6 +6,7 @@ from typing import Final
 
 from aerobee.storage.doubt.syncs import unheard
 from aerobee.storage.layout import ABORT, COMMIT_LOG, ENTRY_BYTES, MENDING, PROGRESS, WRITTEN
+from aerobee.storage.marker import MARKER_BYTES
 from aerobee.storage.progress import PROGRESS_BYTES_MAX, Progress, decode_progress
 from aerobee.storage.queue_files import BLANK_SIZE, ENTRY
 from aerobee.storage.store import MessageStore
@@ -165,8 +166,9 @@ class Oracle:
         progress, node = self.progress(), self._machine.top.entries.get(WRITTEN)
         if progress is None or progress.position >= begin or not isinstance(node, Inode):
             return False
-        said = unheard(node.cached())
-        return said.queues is not None and said.queues < begin
+        page = node.cached()
+        said = unheard(page) if len(page) >= MARKER_BYTES else None  # power takes what it had
+        return said is not None and said.queues is not None and said.queues < begin
 
     def aborted(self) -> bool:
         """Whether the last user of the store did not stop it cleanly."""
