@@ -29,7 +29,6 @@ class Drain:
     slow: dict[Connection, set[OwnedQueue]] = field(default_factory=dict)
     timer: Timer | None = None
     told: bool = False
-    judged: bool = False  # whether it has been looked at how long its handlers take
     asked: Counter[Connection] = field(default_factory=Counter)
     went_on_ms: int | None = None  # since when the others went on
     rested_again_ms: int | None = None
@@ -38,13 +37,6 @@ class Drain:
     def key(self) -> Key:
         """What tells this one from others."""
         return self.group, self.alone
-
-    @property
-    def unfinished(self) -> list[OwnedQueue]:
-        """The queues that have not shown yet that all is consumed, but for those that go on."""
-        if self.slow:
-            return [queue for queues in self.slow.values() for queue in queues]
-        return list(self.left)
 
     def finished(self, queue: OwnedQueue, now_ms: int) -> bool:
         """A queue's owner has consumed all that it fetched; whether it may fetch one batch more."""

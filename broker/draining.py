@@ -36,7 +36,6 @@ QUICK_MS: Final = 500  # to finish in, of a group that has been too slow
 ALONE_MS: Final = 300  # to finish in, of one member alone: nobody tells it to ask again
 DROPPED_MS: Final = 300  # without a pull after which a queue is dropped that seemed to be before
 MISSES_MAX: Final = 2
-LONG_SHARE: Final = 0.6  # of the limit: handlers at work for longer will hardly end within it
 SLOW_MS: Final = 600_000  # for which a group is taken to be too slow
 POLL_QUICKLY_MS: Final = 300
 POLL_SLOWLY_MS: Final = 100
@@ -45,11 +44,11 @@ POLL_SLOWLY_MS: Final = 100
 class Draining:
     """Passes notices on to `notify(group, members)`, when foreign members have finished.
 
-    That takes `limit_ms()` at most, 0 lets nobody wait; of a group whose handlers are seen to take
-    too long for it, or that took longer twice in a row, QUICK_MS, for ten minutes. Where some take
-    long, the others go on until these have finished. A group is not drained again before as much
-    time has passed as all have rested, and hears of no change before that: its members consume at
-    least half of the time.
+    That takes `limit_ms()` at most, 0 lets nobody wait; of a group that took longer twice in a row,
+    QUICK_MS, for ten minutes. How old its messages are says nothing of that: a member may have
+    fetched a backlog a moment ago. Where some take long, the others go on until these have
+    finished. A group is not drained again before as much time has passed as all have rested, and
+    hears of no change before that: its members consume at least half of the time.
     """
 
     def __init__(
@@ -202,8 +201,6 @@ class Draining:
         """Have the owners pull again, which shows how far they are; end when the time is up."""
         now_ms = self._clock_ms()
         waited_ms = now_ms - drain.began_ms
-        if waited_ms >= QUICK_MS and not drain.judged:
-            self._judge(drain, waited_ms)
         limit_ms = self._limit_of(drain)
         dropped = waited_ms >= DROPPED_MS
 
@@ -229,21 +226,6 @@ class Draining:
         for queue in list(drain.left):
             if queue.owner is not None:
                 self._around.end_pulls(queue.owner.connection, queue.key)
-
-    def _judge(self, drain: Drain, waited_ms: int) -> None:
-        """See whether most of who has not finished was at work for long before it had to rest."""
-        drain.judged = True
-        long_ms = self._limit_ms() * LONG_SHARE + waited_ms
-        ages_ms = [
-            self._around.under_way_ms(queue.owner.connection, queue.key)
-            for queue in drain.unfinished
-            if queue.owner is not None
-        ]
-        long = [age_ms for age_ms in ages_ms if age_ms is not None and age_ms > long_ms]
-        if drain.alone is None and len(long) * 2 > len(ages_ms):
-            log.info("handlers_take_long group=%s at_work_ms=%d", drain.group, max(long))
-            self._missed.pop(drain.group, None)
-            self._slow[drain.group] = self._clock_ms() + SLOW_MS
 
     def _ask_how_far(self, drain: Drain) -> None:
         """Have lite pull consumers say it: their pulls do not."""

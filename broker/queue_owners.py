@@ -52,12 +52,6 @@ class Surroundings(Protocol):
     def pulls_at(self, connection: Connection, key: QueueKey) -> int | None:
         """Return the offset at which a pull of this connection waits, None if none does."""
 
-    def under_way_ms(self, connection: Connection, key: QueueKey) -> int | None:
-        """Return how long a member has been at work on the oldest message that it has not finished.
-
-        None where that is not known: it has none, it lags behind, or no pull of it waits.
-        """
-
     def commit(self, key: QueueKey, offset: int) -> None:
         """Commit for a group what a member has done that does not say so itself."""
 

@@ -8,7 +8,6 @@ from aerobee.broker.handed_out import Holdings
 from aerobee.broker.owned_queue import QueueKey
 from aerobee.broker.queue_owners import Surroundings
 from aerobee.remoting.bodies import ConsumerRunningInfo, MessageQueue, decode_body
-from aerobee.remoting.clocks import wall_clock_ms
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.command import Command
 from aerobee.remoting.errors import AerobeeError
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 HOLDINGS_TIMEOUT_S: Final = 2.0
-UNREAD_MS: Final = 1_000  # what is younger may have come while the member's pulls had to wait
 
 
 class BrokerSurroundings(Surroundings):
@@ -97,23 +95,6 @@ class BrokerSurroundings(Surroundings):
             if pull.connection is connection and pull.header.consumer_group == key.group:
                 return pull.header.queue_offset
         return None
-
-    def under_way_ms(self, connection: Connection, key: QueueKey) -> int | None:
-        """Return the age of the oldest message that a member has not finished.
-
-        It is at work on that for as long, unless it lags behind: then what it has not read yet is
-        older than UNREAD_MS, and nothing is known.
-        """
-        at, done = self.pulls_at(connection, key), self.committed(key)
-        queue = self._queues.find(key.topic, key.queue_id)
-        if queue is None or at is None or done is None or done >= at:
-            return None
-        oldest_ms = self._queues.stored_ms(queue, done)
-        unread_ms = self._queues.stored_ms(queue, at)
-        now_ms = wall_clock_ms()
-        if oldest_ms is None or (unread_ms is not None and now_ms - unread_ms > UNREAD_MS):
-            return None
-        return now_ms - oldest_ms
 
     def commit(self, key: QueueKey, offset: int) -> None:
         """Commit for a group what a member has done that does not say so itself."""

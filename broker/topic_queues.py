@@ -105,15 +105,6 @@ class TopicQueues:
         """Return the queue if it was used since the start."""
         return self._queues.get((topic, queue_id))
 
-    def stored_ms(self, queue: TopicQueue, offset: int) -> int | None:
-        """Return when the message at an offset was stored; None if there is none to be read."""
-        if not queue.stored.min_offset <= offset < queue.stored.max_offset:
-            return None
-        try:
-            return self._store.store_time_at(queue.stored.place_of(offset)[0])
-        except OSError:
-            return None
-
     def admit(self, queue: TopicQueue, queues: int, perm: int) -> None:
         """Put a queue on the short list: a plain message for it has passed every check."""
         if not perm & Perm.WRITE:

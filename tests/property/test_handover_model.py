@@ -87,10 +87,6 @@ class FakeSurroundings(Surroundings):
         """Lite pull is not tried here."""
         raise AssertionError("a push consumer's pulls say how far it is")
 
-    def under_way_ms(self, connection: Connection, key: QueueKey) -> int | None:
-        """How long handlers take is not known here."""
-        return None
-
     def commit(self, key: QueueKey, offset: int) -> None:
         """Likewise."""
         raise AssertionError("a push consumer commits for itself")

@@ -66,6 +66,14 @@ ALL_SLOW: Final = Handlers("up to 5 s", 5.0, rate=30.0)
 
 
 @dataclass(frozen=True, slots=True)
+class Backlog:
+    """What is sent while nobody is there, in seconds; when the second member joins the first."""
+
+    sent_s: float
+    join_after_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class Cost:
     """What hand-overs cost; pauses are in ms, sorted, one for each time that a queue moved."""
 
@@ -188,7 +196,23 @@ def measure(
     return world.run(_measure(world, handlers, limit_ms, changes))
 
 
-async def _measure(world: World, handlers: Handlers, limit_ms: int, changes: int) -> Cost:
+def measure_backlog(
+    handlers: Handlers, limit_ms: int, folder: Path, *, backlog_s: float, join_after_s: float
+) -> Cost:
+    """Let a group come back to what was sent in so many seconds, a second member join soon after,
+    and others come and leave when messages are sent again."""
+    world = World(1, folder)
+    before = Backlog(backlog_s, join_after_s)
+    return world.run(_measure(world, handlers, limit_ms, len(STEPS), before))
+
+
+async def _measure(
+    world: World,
+    handlers: Handlers,
+    limit_ms: int,
+    changes: int,
+    backlog: Backlog | None = None,
+) -> Cost:
     notes, ledger = Notes(), Ledger(world.loop.time, world.trace)
     ledger.groups[GROUP] = Group(GROUP, (TOPIC,), foreign=True)
     namesrv = NamesrvNode(world, "namesrv", "10.0.0.1")
@@ -203,8 +227,14 @@ async def _measure(world: World, handlers: Handlers, limit_ms: int, changes: int
         host = HostNode(world, ledger, f"member-{at}", f"10.0.2.{at + 1}", namesrv.address)
         host.members = [ThreadedMember(host, notes, handlers)]
         hosts.append(host)
+    if backlog is not None:
+        await _leave_backlog(sender, hosts[0], handlers.rate, backlog)
     for host in hosts[:2]:
         await host.start()
+        if backlog is not None:
+            await asyncio.sleep(backlog.join_after_s)
+    if backlog is not None:
+        await asyncio.sleep(GAP_S)
     sender.start(handlers.rate)
     await asyncio.sleep(GAP_S)
     for (at, joins), _ in zip(cycle(STEPS), range(changes), strict=False):
@@ -220,11 +250,23 @@ async def _measure(world: World, handlers: Handlers, limit_ms: int, changes: int
     return notes.cost()
 
 
+async def _leave_backlog(sender: "SenderNode", host: HostNode, rate: float, it: Backlog) -> None:
+    """Let a group begin and leave; what is sent then lies for a minute."""
+    await host.start()
+    sender.start(rate)
+    await asyncio.sleep(2 * GAP_S)
+    await host.leave()
+    await asyncio.sleep(it.sent_s)
+    await sender.finish()
+    await asyncio.sleep(60)
+
+
 class SenderNode(ClientNode):
     """Sends numbered messages to the queues of the topic, in turn."""
 
     notes: Notes
     _stopping = False
+    _number = 0
 
     async def create_topic(self) -> None:
         """Make the topic."""
@@ -234,6 +276,7 @@ class SenderNode(ClientNode):
     def start(self, rate: float) -> None:
         """Send so many a second from now on."""
         assert self.process is not None
+        self._stopping = False
         self.process.spawn(self._send_on(rate), "send")
 
     async def finish(self) -> None:
@@ -242,12 +285,12 @@ class SenderNode(ClientNode):
         await asyncio.sleep(1)
 
     async def _send_on(self, rate: float) -> None:
-        sends, number = Tasks(), 0
+        sends = Tasks()
         async with Producer(self.name, namesrv=self.namesrv, client=self.settings()) as producer:
             while not self._stopping:
                 await asyncio.sleep(self.dice.expovariate(rate))
-                sends.start(self._send(producer, number))
-                number += 1
+                sends.start(self._send(producer, self._number))
+                self._number += 1
 
     async def _send(self, producer: Producer, number: int) -> None:
         await producer.send(Message(TOPIC, b"%d" % number))

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from aerobee.broker.settings import BrokerSettings
-from simulation.pauses import ALL_SLOW, QUICK, SECOND, SLOW, Handlers, measure
+from simulation.pauses import ALL_SLOW, QUICK, SECOND, SLOW, Handlers, measure, measure_backlog
 
 LIMIT_MS = BrokerSettings().handover_drain_millis
 PAUSE_MS_MAX = 2000.0
@@ -18,6 +18,17 @@ def test_nothing_comes_twice_where_handlers_take_up_to_a_second(
 ) -> None:
     """Java consumers finish what they have fetched before they hear that their group changed."""
     cost = measure(handlers, LIMIT_MS, tmp_path, changes=CHANGES)
+    assert (cost.twice, cost.lost) == (0, 0)
+
+
+@pytest.mark.parametrize(("backlog_s", "join_after_s"), [(1.25, 0.4), (2.5, 0.7)])
+def test_a_group_that_works_off_a_backlog_is_not_taken_for_slow(
+    tmp_path: Path, backlog_s: float, join_after_s: float
+) -> None:
+    """Its messages are old, its handlers quick: they are waited for in every later change."""
+    cost = measure_backlog(
+        SECOND, LIMIT_MS, tmp_path, backlog_s=backlog_s, join_after_s=join_after_s
+    )
     assert (cost.twice, cost.lost) == (0, 0)
 
 

@@ -36,10 +36,6 @@ class QuietSurroundings(Surroundings):
         """There are none."""
         return None
 
-    def under_way_ms(self, connection: Connection, key: QueueKey) -> int | None:
-        """Nobody is at work."""
-        return None
-
     def commit(self, key: QueueKey, offset: int) -> None:
         """Nobody is asked, so nothing is known."""
 

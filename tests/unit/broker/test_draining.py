@@ -79,26 +79,6 @@ def test_a_group_that_is_too_slow_is_not_waited_for_again() -> None:
     assert LIMIT_MS <= world.told_after() <= LIMIT_MS + 200
 
 
-@pytest.mark.parametrize(
-    ("at_work_ms", "waits_ms"), [(LIMIT_MS, QUICK_MS), (LIMIT_MS // 2, LIMIT_MS), (None, LIMIT_MS)]
-)
-def test_handlers_that_are_seen_to_take_long_are_not_waited_for(
-    at_work_ms: int | None, waits_ms: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Also at a group's first change: its queues would rest in vain."""
-    world = World()
-    first = world.join()
-    assert world.handovers.ask(first, KEY, lambda verdict: None) is Verdict.OFFSET
-    assert world.handovers.begin_pull(first, KEY, 0)
-    began_ms = world.time.now_ms
-
-    def under_way_ms(*_: object) -> int | None:
-        return None if at_work_ms is None else at_work_ms + world.time.now_ms - began_ms
-
-    monkeypatch.setattr(QuietSurroundings, "under_way_ms", under_way_ms)
-    assert waits_ms <= world.told_after() <= waits_ms + 200
-
-
 @pytest.mark.parametrize("failing", ["tell", "wake_pulls"])
 def test_what_raises_at_the_end_of_a_drain_leaves_no_queue_at_rest(
     failing: str, monkeypatch: pytest.MonkeyPatch
