@@ -101,7 +101,7 @@ class BrokerConnection(Connection):
             log.exception("request handling failed remote=%s", self.remote)
             self.abort("internal error")
         if acks:
-            self.traffic.tick.acknowledge(self, acks, began_s)
+            self.traffic.tick.acknowledge(self, acks)
         if replies:
             self.traffic.tick.answer(self, replies)
         if self.unread is not None:
