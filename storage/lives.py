@@ -20,7 +20,8 @@ class Lives:
     """Where the present life of each topic begins in the log, as its queues tell.
 
     A topic without any queue was deleted, unless the broker's table lists it: then it has lost its
-    folder. A store without the folder of all queues has lost them.
+    folder. Without a table its empty folder says so, which a deletion does not leave. A store
+    without the folder of all queues has lost them.
     """
 
     def __init__(self, segments: Segments, queues: ConsumeQueues) -> None:
@@ -28,6 +29,7 @@ class Lives:
         self._queues = queues
         self._firsts: dict[ConsumeQueue, tuple[int, int] | None] = {}
         self._topics: dict[str, int] | None = None
+        self._folders: frozenset[str] = frozenset()
         self._with_files: dict[tuple[str, int], bool] = {}
 
     def is_over(self, topic: str, queue_id: int, offset: int, position: int) -> bool:
@@ -43,8 +45,9 @@ class Lives:
             if not self._queues.root.is_dir():
                 return False
             self._topics = self._begins()
+            self._folders = frozenset(path.name for path in self._queues.root.iterdir())
         if topic not in self._topics:
-            return topic not in self._queues.listed_topics()
+            return topic not in (self._queues.listed_topics() or self._folders)
         return position < self._topics[topic]
 
     def first(self, queue: ConsumeQueue) -> tuple[int, int] | None:

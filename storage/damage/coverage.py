@@ -27,10 +27,28 @@ class Coverage(NamedTuple):
         index = int(np.searchsorted(self.begins, position))
         return index < len(self.begins) and int(self.begins[index]) == position
 
-    def covers(self, position: int) -> bool:
-        """Whether a position is inside a record that an entry names, behind its first byte."""
+    def around(self, position: int) -> tuple[int, int] | None:
+        """Return begin and end of the record that has a position behind its first byte, or None."""
         index = int(np.searchsorted(self.begins, position)) - 1
-        return index >= 0 and position < int(self.ends[index])
+        if index < 0 or position >= self.ends[index]:
+            return None
+        return int(self.begins[index]), int(self.ends[index])
+
+    def with_true_edges(self, segments: Segments) -> "Coverage":
+        """Leave out what stands before a stretch that no entry names, and the log contradicts.
+
+        An entry whose size has a flipped bit would hide a part of what another queue has lost.
+        """
+        keep = np.ones(len(self.begins), bool)
+        edges = [*np.flatnonzero(self.ends[:-1] < self.begins[1:]).tolist(), len(keep) - 1]
+        for index in reversed(edges):
+            while index >= 0 and keep[index]:
+                begin, end = int(self.begins[index]), int(self.ends[index])
+                if _is_there(segments, begin, end - begin):
+                    break
+                keep[index] = False
+                index -= 1
+        return Coverage(self.begins[keep], self.ends[keep])
 
     def gaps(self, begin: int, end: int) -> list[tuple[int, int]]:
         """List the stretches from `begin` to `end` that no entry names."""

@@ -163,7 +163,8 @@ class Mender:
             if low < high:
                 from aerobee.storage.damage.coverage import coverage  # numpy costs 100 ms
 
-                yield from coverage(self._segments, list(self._queues), low, high).gaps(low, high)
+                known = coverage(self._segments, list(self._queues), low, high)
+                yield from known.with_true_edges(self._segments).gaps(low, high)
 
 
 def _goes_on(queue: ConsumeQueue, record: Scanned) -> bool:

@@ -179,7 +179,17 @@ class _Judge:
             return False
         if self.named(position):
             return True
-        return not self._covering().covers(position) and not self._left_over(record)
+        return not self._covered(position) and not self._left_over(record)
+
+    def _covered(self, position: int) -> bool:
+        """Whether a queue entry says that a position lies within a record.
+
+        One of a record before the span has a wrong size if that record is sound: it ended there.
+        """
+        around = self._covering().around(position)
+        if around is None:
+            return False
+        return around[0] >= self._stop or sound_record(self._segments, around[0]) is None
 
     def _claimed(self, position: int) -> int:
         """Return how many bytes a picture of a record may have had us read."""

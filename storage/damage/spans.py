@@ -86,6 +86,17 @@ class DamageTable:
         self.replace([old for old in self._spans if old not in same] + [span])
         return span
 
+    def take_back(self, begin: int, end: int) -> None:
+        """Forget what a sound record has of spans that seemed to begin within it."""
+        index = bisect_right(self._begins, begin)
+        if index == len(self._spans) or self._begins[index] >= end:
+            return
+        kept = [span for span in self._spans if not begin < span.begin < span.end <= end]
+        self.replace(
+            replace(span, begin=end, set_aside=None) if begin < span.begin < end else span
+            for span in kept
+        )
+
     def replace(self, spans: Iterable[Damage]) -> None:
         """Put other spans in the place of all."""
         self._spans = sorted(spans, key=lambda span: span.begin)

@@ -93,7 +93,7 @@ def set_aside_queue_file(
         return False
     path = Path(os.fsdecode(error.filename))
     topic, number = path.parent.parent.name, path.parent.name
-    if path.parents[2] != settings.root / CONSUME_QUEUE or not number.isdecimal():
+    if path.parent.parent.parent != settings.root / CONSUME_QUEUE or not number.isdecimal():
         return False
     if not is_file_name(path.name) or _reads(files, path):
         return is_file_name(path.name)

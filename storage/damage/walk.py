@@ -86,6 +86,8 @@ class LogWalk:
                     break
                 self._last = record
                 self.end = scan.end
+                if len(self._table):
+                    self._table.take_back(record.position, record.position + record.size)
                 yield record
             if stop is None:
                 self.end, self.reason = scan.end, scan.reason

@@ -52,7 +52,7 @@ class Door(Files):
                 self.die()
         if code := machine.weather.error(kind, name):
             machine.note(f"    fails: {os.strerror(code)}")
-            raise OSError(code, os.strerror(code), name)
+            raise OSError(code, os.strerror(code), str(machine.root / name))
 
     def die(self) -> None:
         """End the process here."""

@@ -1,6 +1,8 @@
 """Sectors that cannot be read do not keep a store from being opened: what they had is damage."""
 
+import errno
 import logging
+import os
 from pathlib import Path
 from typing import Final
 
@@ -9,7 +11,8 @@ from support.bad_sectors import PAGE, BadSectors
 from support.logs import bodies, lost, opened, read_all, send, settle, small
 
 from aerobee.storage.errors import StoreDamaged
-from aerobee.storage.layout import CHECKPOINT, DELETED, DOUBT, MENDING, PROGRESS, WRITTEN
+from aerobee.storage.files import Files
+from aerobee.storage.layout import CHECKPOINT, DAMAGE, DELETED, DOUBT, MENDING, PROGRESS, WRITTEN
 from aerobee.storage.sectors import PAGES_MAX
 from aerobee.storage.settings import StoreSettings
 from aerobee.storage.store import MessageStore
@@ -198,3 +201,34 @@ def test_a_note_that_cannot_be_read_is_done_without(
     again = opened(settings_of(tmp_path), files)
     assert numbers(again) == list(range(COUNT))
     again.close()
+
+
+class Whims(Files):
+    """A disk that does not give a small file one of the times that it is asked."""
+
+    def __init__(self, name: str, refused: int) -> None:
+        super().__init__()
+        self._name = name
+        self._refused = refused
+        self.asked = 0
+
+    def read_all(self, path: Path, bytes_max: int) -> bytes | None:
+        """Read a small file, or not."""
+        self.asked += path.name == self._name
+        if path.name == self._name and self.asked == self._refused:
+            raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
+        return super().read_all(path, bytes_max)
+
+
+@pytest.mark.parametrize(("name", "refused"), [(PROGRESS, 3), (CHECKPOINT, 3), (DAMAGE, 2)])
+def test_a_store_with_a_short_path_outlives_a_note_that_is_refused(
+    tmp_path: Path, name: str, refused: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Like one at the root of a disk: a moment's refusal leaves it readable, not a broken start."""
+    monkeypatch.chdir(tmp_path)
+    filled(Path("s"), clean=False)
+    files = Whims(name, refused)
+    store = opened(settings_of(Path("s")), files)
+    assert files.asked > refused
+    assert numbers(store) == list(range(COUNT))
+    store.close()

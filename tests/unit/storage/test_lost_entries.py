@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from support.logs import bodies, opened, send, settle, small
 
+from aerobee.storage.damage.spans import Damage, write_damage
+from aerobee.storage.files import Files
 from aerobee.storage.queue_files import ENTRY
 from aerobee.storage.repair import repair
 from aerobee.storage.settings import StoreSettings
@@ -87,3 +89,86 @@ def test_a_flipped_byte_behind_the_end_of_a_queue_is_no_message(tmp_path: Path) 
     send(store, "a", body=b"5")
     store.close()
     assert not verify(settings_of(tmp_path)).problems
+
+
+@pytest.mark.parametrize("too_many", [60, 300, -40, 100_000])
+def test_a_wrong_size_hides_nothing_of_a_lost_queue(tmp_path: Path, too_many: int) -> None:
+    """The entry beside a lost one says that its message reaches further, or less far, than so."""
+    store = opened(settings_of(tmp_path))
+    places = []
+    for number in range(10):
+        send(store, "a", body=b"%d" % number + bytes(40))
+        places.append(send(store, "b", body=b"%d" % number))
+    size = store.queue("b", 0).entry(4)[1]
+    store.close()
+    edit(queue_file(tmp_path, "b"), 4, (places[4], size + too_many, 0))
+    shutil.rmtree(queue_file(tmp_path, "a").parent)
+    store = opened(settings_of(tmp_path))
+    assert store.damage == ()
+    assert [body[:1] for body in bodies(store, "a")] == [b"%d" % number for number in range(10)]
+    store.close()
+    repair(settings_of(tmp_path))
+    assert not verify(settings_of(tmp_path)).problems
+    store = opened(settings_of(tmp_path))
+    assert bodies(store, "b") == [b"%d" % number for number in range(10)]
+    store.close()
+
+
+def test_a_wrong_size_before_damage_hides_no_sound_message(tmp_path: Path) -> None:
+    """It covers the damaged message and a sound one that has lost its entry: that one is given."""
+    store = opened(settings_of(tmp_path))
+    first = send(store, "b", body=b"0")
+    damaged = send(store, "b", body=b"1")
+    for number in range(3):
+        send(store, "a", body=b"%d" % number)
+    size = store.queue("b", 0).entry(0)[1]
+    store.close()
+    with (tmp_path / "commitlog" / f"{0:020d}").open("r+b") as file:
+        file.seek(damaged)
+        file.write(b"\xff" * 60)
+    edit(queue_file(tmp_path, "b"), 0, (first, 2 * size + 30, 0))
+    edit(queue_file(tmp_path, "b"), 1, (0, 0, 0))
+    shutil.rmtree(queue_file(tmp_path, "a").parent)
+    (tmp_path / "aerobee.progress").unlink()
+    (tmp_path / "abort").write_text("4711")
+    store = opened(settings_of(tmp_path))
+    assert bodies(store, "a") == [b"0", b"1", b"2"]
+    assert [(span.begin, span.end) for span in store.damage] == [(damaged, damaged + size)]
+    store.close()
+
+
+@pytest.mark.parametrize("end", ["within", "behind"])
+def test_a_noted_span_takes_nothing_of_a_sound_message(tmp_path: Path, end: str) -> None:
+    """A note that is wrong, of a version that believed a wrong entry: a repair fills no message."""
+    store = opened(settings_of(tmp_path))
+    places = [send(store, "a", body=b"%d" % number) for number in range(9)]
+    store.close()
+    with (tmp_path / "commitlog" / f"{0:020d}").open("r+b") as file:
+        file.seek(places[6])
+        file.write(bytes(places[7] - places[6]))
+    noted = Damage(places[5] + 50, places[5] + 70 if end == "within" else places[7], "magic")
+    write_damage(Files(), tmp_path, [noted])
+    result = repair(settings_of(tmp_path))
+    assert [(span.begin, span.end) for span in result.spans] == [(places[6], places[7])]
+    assert not verify(settings_of(tmp_path)).problems
+    store = opened(settings_of(tmp_path))
+    assert bodies(store, "a") == [b"%d" % number for number in range(9) if number != 6]
+    store.close()
+
+
+def test_a_topic_that_has_a_folder_was_not_deleted(tmp_path: Path) -> None:
+    """All its queue files are lost, all notes, and the broker's table: a repair serves it all."""
+    store = opened(settings_of(tmp_path))
+    for number in range(5):
+        send(store, "a", number % 2, body=b"%d" % number)
+        send(store, "b", body=b"%d" % number)
+    store.close()
+    queue_file(tmp_path, "a").unlink()
+    shutil.rmtree(tmp_path / "consumequeue" / "a" / "1")
+    (tmp_path / "aerobee.progress").unlink()
+    repair(settings_of(tmp_path))
+    assert verify(settings_of(tmp_path)).deleted_records == 0
+    store = opened(settings_of(tmp_path))
+    assert bodies(store, "a") == [b"0", b"2", b"4"]
+    assert bodies(store, "a", 1) == [b"1", b"3"]
+    store.close()
