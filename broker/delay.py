@@ -270,7 +270,7 @@ class DelayService:
         the log takes none.
         """
         try:
-            found = self._store.record_at(position)
+            found = self._store.record_at(position, (SCHEDULE_TOPIC, level - 1, offset))
             record = None if found is None else decode_record(found)
             if record is None:
                 raise ValueError("the log does not have it any more")

@@ -82,14 +82,18 @@ class OpenPlaces:
         return queue.place_of(offset)
 
 
-def record_bytes_at(places: Places, position: int) -> bytes | None:
+def record_bytes_at(
+    places: Places, position: int, named: tuple[str, int, int] | None = None
+) -> bytes | None:
     """Return the whole record that starts at `position`, None if none does.
 
     Any position may be asked for, one inside a body too, where a sender can have put whatever it
     likes. So a record has to prove itself before a byte of it is copied: it names this position,
     and the queue that it names has an entry of this position and size, which no sender can write.
-    A record whose queue was deleted proves nothing any more. Raises CorruptRecord for a record that
-    is there and damaged: lengths that do not add up, a body that is not what its checksum says.
+    A record whose queue was deleted proves nothing any more. Who comes from an entry says of which
+    topic, queue and offset that is (`named`): then a record that says the same proves itself,
+    whatever size the entry has. Raises CorruptRecord for a record that is there and damaged:
+    lengths that do not add up, a body that is not what its checksum says.
     """
     head = _head(places, position)
     if head is None:
@@ -97,7 +101,12 @@ def record_bytes_at(places: Places, position: int) -> bytes | None:
     total, magic, crc, queue_id, _, queue_offset, _, sys_flag = HEAD.unpack_from(head)
     body_at = WHOLE_HEAD.size + MIDDLES[sys_flag & _V6_BITS].size - 4
     topic = _topic(places, position, head, body_at, total, long=magic == MAGIC_V2)
-    if topic is None or places.entry_of(topic, queue_id, queue_offset) != (position, total):
+    if topic is None:
+        return None
+    if named is not None:
+        if (topic, queue_id, queue_offset) != named:
+            return None
+    elif places.entry_of(topic, queue_id, queue_offset) != (position, total):
         return None
     data = places.read(position, total)
     if len(data) < total:

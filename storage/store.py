@@ -300,12 +300,12 @@ class MessageStore:
         """Whether a record is so recent that it counts as cached (checkInMemByConsumeOffset)."""
         return self.reader.in_memory(position)
 
-    def record_at(self, position: int) -> bytes | None:
+    def record_at(self, position: int, named: tuple[str, int, int] | None = None) -> bytes | None:
         """Return the record that starts at a position of the log, None if none proves that it does.
 
         Raises CorruptRecord for one that is damaged; see `search.record_bytes_at`.
         """
-        return record_bytes_at(self._places, position)
+        return record_bytes_at(self._places, position, named)
 
     def store_time_at(self, position: int) -> int | None:
         """Return when the record at a position was stored (ms), None if there is none."""

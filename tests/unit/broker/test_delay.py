@@ -141,6 +141,33 @@ async def test_what_cannot_be_delivered_is_passed_over(
     assert not delays.clock.pending
 
 
+@pytest.mark.parametrize("size", [0, 7, 0x7FFF_FFFE, 100_000, -5])
+async def test_a_wrong_size_in_a_levels_queue_loses_no_message(delays: Delays, size: int) -> None:
+    """The entry leads to the message, and the message says that it is the one."""
+    for number in range(3):
+        delays.delay(b"%d" % number)
+    waiting = delays.store.find_queue(SCHEDULE, 0)
+    assert waiting is not None
+    position, _, code = waiting.entry(1)
+    waiting.put(1, position, size, code)
+    delays.clock.advance(LEVELS_MS[0])
+    assert bodies(delays.store, "T") == [b"0", b"1", b"2"]
+
+
+async def test_a_wrong_position_in_a_levels_queue_delivers_nobody_elses_message(
+    delays: Delays, caplog: pytest.LogCaptureFixture
+) -> None:
+    """An entry that leads to another message's record, which is sound, is told and passed over."""
+    for number in range(3):
+        delays.delay(b"%d" % number)
+    waiting = delays.store.find_queue(SCHEDULE, 0)
+    assert waiting is not None
+    waiting.put(1, *waiting.entry(2))
+    delays.clock.advance(LEVELS_MS[0])
+    assert bodies(delays.store, "T") == [b"0", b"2"]
+    assert any("delayed_message_dropped" in line for line in caplog.messages)
+
+
 async def test_a_full_log_delays_and_loses_nothing(
     delays: Delays, caplog: pytest.LogCaptureFixture
 ) -> None:
