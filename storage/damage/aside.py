@@ -29,6 +29,7 @@ class Aside:
     def __init__(self, files: Files, settings: StoreSettings) -> None:
         self._files = files
         self._kept: set[str] | None = None  # names of the copies that are there
+        self._unnamed = False  # whether the disk may not have some of them
         self._root = settings.root
         self._log_dir = settings.log_dir
         self.directory = settings.log_dir.parent / DAMAGED / settings.log_dir.name
@@ -79,6 +80,19 @@ class Aside:
 
         The same bytes get the same name, so that a start that is killed here leaves one copy.
         """
+        path = self.copy_bytes(segments, begin, end, kind)
+        self.sync_names()
+        return path
+
+    def sync_names(self) -> None:
+        """Bring the names of copies to the disk."""
+        if self._unnamed:
+            self._files.sync_directory(self.directory)
+            self._files.sync_directory(self.directory.parent)
+            self._unnamed = False
+
+    def copy_bytes(self, segments: list[Segment], begin: int, end: int, kind: str) -> Path | None:
+        """Do what `keep_bytes` does but for `sync_names`: once is enough for many copies."""
         pieces = [
             (segment, max(begin, segment.base), min(end, segment.end))
             for segment in segments
@@ -97,6 +111,7 @@ class Aside:
         if self._kept is None:
             self._kept = set(self._files.names(directory))
         if path.name in self._kept:
+            self._unnamed = True  # whoever made it may have been killed
             return path
         self._files.make_directory(directory)
         fresh = path.with_name(path.name + ".tmp")
@@ -110,8 +125,7 @@ class Aside:
         finally:
             self._files.close(fd)
         self._files.replace(fresh, path)
-        self._files.sync_directory(directory)
-        self._files.sync_directory(directory.parent)
+        self._unnamed = True
         self._kept.add(path.name)
         return path
 

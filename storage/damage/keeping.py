@@ -142,7 +142,7 @@ class Keeper:
         for span in self._table:
             if span.set_aside is None and span.end - span.begin <= COPY_BYTES_MAX:
                 try:
-                    path = self._aside.keep_bytes(
+                    path = self._aside.copy_bytes(
                         self._segments.items, span.begin, span.end, UNREADABLE
                     )
                 except OSError as error:
@@ -151,6 +151,7 @@ class Keeper:
                 span = replace(span, set_aside=str(path) if path is not None else None)
             spans.append(span)
         self._table.replace(spans)
+        self._aside.sync_names()
 
     def forget_before(self, position: int) -> None:
         """Drop the damage that lies before the log's begin."""

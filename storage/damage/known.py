@@ -4,19 +4,22 @@ import logging
 from collections.abc import Iterable
 from typing import Final
 
+from aerobee.remoting.record import BLANK, BLANK_MAGIC
 from aerobee.storage.damage.log_files import LOST_FILES_MAX, begins_with_its_own
 from aerobee.storage.damage.next_record import NextRecord
 from aerobee.storage.damage.spans import Damage, DamageTable
 from aerobee.storage.damage.walk import LogWalk
 from aerobee.storage.log_scan import LogScan
 from aerobee.storage.progress import Progress
-from aerobee.storage.segment import Segment
 from aerobee.storage.segments import Segments
 
 log = logging.getLogger(__name__)
 
 NOT_GIVEN: Final = "the disk does not give it"
 """The reason of a span with sectors that cannot be read, which may be a whim of the disk."""
+
+FILE_MISSING: Final = "the log file is missing"
+"""The reason of a span that is a whole file, of which a copy may be put back."""
 
 MISPLACED: Final = "queue offset"
 """How the reason begins for a record that is whole, but names an offset that cannot be its own."""
@@ -48,49 +51,45 @@ def take_known(
         while segments.end < floor:
             segments.add_lost()
     for span in noted:
-        if segments.begin < span.end <= segments.end and (rest := _rest(segments, span)):
-            table.add(rest)
+        if not segments.begin < span.end <= segments.end:
+            continue
+        if _is_put_back(segments, span):
+            _look_through(segments, span.begin, span.end, table, search)
+        else:
+            table.add(span)
     for segment in segments.lost:
         last = segment is segments.items[-1]
         if segment.stored == 0:
             end = floor if last else segment.end
             if end > segment.base:
-                table.add(Damage(segment.base, end, "the log file is missing"))
+                table.add(Damage(segment.base, end, FILE_MISSING))
         elif not last:
-            _look_through(segments, segment, table, search)
+            _look_through(segments, segment.base, segment.end, table, search)
     passed = False  # whether a later file has records of its own
     for segment in reversed(segments.items):
         own = segment.stored and begins_with_its_own(segment)
         if passed and not own and segment not in segments.lost and not table.at(segment.base):
-            _look_through(segments, segment, table, search)
+            _look_through(segments, segment.base, segment.end, table, search)
         passed = passed or bool(own)
     return floor
 
 
 def _look_through(
-    segments: Segments, segment: Segment, table: DamageTable, search: NextRecord
+    segments: Segments, begin: int, end: int, table: DamageTable, search: NextRecord
 ) -> None:
-    """Find what a file has lost with its end."""
-    for record in LogWalk(segments, segment.base, table, search, segment.end):
-        if record.position >= segment.end:
+    """Find what is damaged of a stretch of the log."""
+    for record in LogWalk(segments, begin, table, search, end):
+        if record.position >= end:
             break
 
 
-def _rest(segments: Segments, span: Damage) -> Damage | None:
-    """Return what of a span is no records still, None where records fill it.
-
-    Of one that the disk did not give, a part may be read now; any other is one, or none.
-    """
+def _is_put_back(segments: Segments, span: Damage) -> bool:
+    """Whether a span begins with a record now: from a copy, or since the disk gives it again."""
     if span.reason.startswith(MISPLACED):
-        return span
+        return False
+    segment = segments.find(span.begin)
+    if span.reason == FILE_MISSING and segment is not None:
+        magic = segment.read(span.begin, BLANK.size)[4:]
+        return bool(magic.strip(b"\0")) and magic != BLANK_MAGIC.to_bytes(4, "big")
     first = next(iter(LogScan(segments, span.begin)), None)
-    if first is None or first.position != span.begin:
-        return span
-    end = span.begin
-    for record in LogScan(segments, span.begin):
-        if record.position >= span.end:
-            return None if record.position == span.end else span
-        end = record.position + record.size
-    if end == span.end:
-        return None
-    return Damage(end, span.end, NOT_GIVEN) if span.reason == NOT_GIVEN and end < span.end else span
+    return first is not None and first.position == span.begin

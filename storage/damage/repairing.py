@@ -179,7 +179,9 @@ class Repairer:
         items = self._segments.items
         for span in self._table:
             if span.set_aside is None:
-                aside.keep_bytes(items, span.begin, span.end, UNREADABLE)
+                aside.copy_bytes(items, span.begin, span.end, UNREADABLE)
+        aside.sync_names()
+        for span in self._table:
             following = sound_record(self._segments, span.end)
             stamp = following.store_timestamp if following is not None else 0
             if not stamp:

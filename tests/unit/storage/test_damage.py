@@ -192,6 +192,28 @@ def test_a_lost_file_is_a_span(tmp_path: Path) -> None:
     assert not verify(settings_of(tmp_path)).problems
 
 
+@pytest.mark.parametrize("bad", [0, 1, 20, 40])
+def test_a_file_that_is_put_back_with_a_bad_record_has_lost_that_one(
+    tmp_path: Path, bad: int
+) -> None:
+    """Be it the first of the file: the rest of it is served."""
+    places = written(tmp_path)
+    saved = log_file(tmp_path, 3).read_bytes()
+    log_file(tmp_path, 3).unlink()
+    opened(settings_of(tmp_path)).close()
+    inside = [i for i, place in enumerate(places) if place // SEGMENT == 3]
+    log_file(tmp_path, 3).write_bytes(saved)
+    edit(log_file(tmp_path, 3), places[inside[bad]] % SEGMENT + 300, b"\xff")
+    for _ in range(2):
+        store = opened(settings_of(tmp_path))
+        assert lost(store, "t") == {inside[bad]}
+        assert kept(store) == [i for i in range(500) if i != inside[bad]]
+        (span,) = store.damage
+        assert (span.begin, span.end) == (places[inside[bad]], places[inside[bad] + 1])
+        store.close()
+    assert not other_problems(settings_of(tmp_path))
+
+
 def test_a_short_file_keeps_what_it_has(tmp_path: Path) -> None:
     """It gets its size back, and only what is missing from it is a span."""
     places = written(tmp_path)

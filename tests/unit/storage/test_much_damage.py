@@ -36,15 +36,21 @@ def kill(store: MessageStore, root: Path) -> None:
 
 
 class Counting(Files):
-    """Counts what is read."""
+    """Counts what is read, and how often the names of a folder are brought to the disk."""
 
     bytes_read = 0
+    folders_synced = 0
 
     def read(self, fd: int, count: int, offset: int) -> bytes:
         """Read and count."""
         data = super().read(fd, count, offset)
         self.bytes_read += len(data)
         return data
+
+    def sync_directory(self, path: Path) -> None:
+        """Sync and count."""
+        super().sync_directory(path)
+        self.folders_synced += 1
 
 
 def test_pictures_of_records_do_not_hide_what_lies_behind(tmp_path: Path) -> None:
@@ -89,6 +95,7 @@ def test_hundreds_of_spans_cost_no_more_than_their_number(tmp_path: Path) -> Non
     spans = store.damage
     assert len(spans) == 300
     assert files.bytes_read < 300 * (256 << 10)
+    assert files.folders_synced < 30
     taken = [lost for span in spans for lost in span.queues]
     assert taken == [("t", n % 3, n // 3, n // 3) for n in range(1, 600, 2)]
     kept = [r.body for q in range(3) for r in read_all(store, "t", q)]
