@@ -206,11 +206,12 @@ class Life:
 
     def _settled(self) -> bool:
         log, progress = self.store.commit_log, self.oracle.progress()
+        empty = self._number == 0 or log.position == 0  # also where all was refused: none to note
         return (
             log.writable
             and log.flushed_position == log.position == log.committed
             and not self.store.flusher.busy
-            and (self._number == 0 or progress is not None)
+            and (empty or progress is not None)
             and (progress is None or progress.position == log.position)
         )
 
