@@ -14,6 +14,7 @@ from unittest.mock import patch
 
 from aerobee.storage import sync_backends
 from aerobee.storage.layout import COMMIT_LOG
+from aerobee.storage.layout import WRITTEN as MARKER
 from aerobee.storage.recovery import FLUSHED, SYNCED, WRITTEN
 from aerobee.storage.settings import StoreSettings
 from simulation.disk.book import Book
@@ -62,6 +63,7 @@ class Run:
         self.ends: Counter[str] = Counter()
         self.acknowledged = 0
         self._doubted = False  # a sync of the log has failed, and no start has mended that
+        self._noted_anew = False  # …, but one has noted all that it read, and died
         self._last: Life | None = None
         self._last_end: End | None = None
         self._power_lost = self._rebooted = False
@@ -87,6 +89,7 @@ class Run:
         machine.note(f"life, proof files: {sorted(machine.top.entries)}")
         if not self._disturbed:
             self.oracle.check_progress(begin)
+        marker = machine.top.entries.get(MARKER)
         life = Life(machine, self.settings, self.book, self.oracle, dice)
         end = End.DIED
         try:
@@ -110,6 +113,11 @@ class Run:
         if life.serving and not life.store.read_only:
             self._doubted = False
         self._doubted |= life.log_failed
+        # A start that dies after it has made the note of this boot anew has mended before: it wrote
+        # what was doubted once more, and synced it. So the note may be believed; yet nobody has
+        # looked which messages were lost until then, so that the doubt stays for those.
+        self._noted_anew |= machine.top.entries.get(MARKER) not in (None, marker)
+        self._noted_anew &= not life.log_failed
         self._rebooted = False
         if life.serving:
             self._power_lost = self._disturbed = False
@@ -227,7 +235,8 @@ class Run:
                 self.acknowledged, sum(each.acknowledged for each in self.book.messages.values())
             )
             self.oracle.check_promises(logs, begin, died=not self._power_lost and not self._doubted)
-            if proof == WRITTEN and (self._rebooted or self._doubted):
+            doubted = self._doubted and not self._noted_anew
+            if proof == WRITTEN and (self._rebooted or doubted):
                 raise Violated(Kind.PROOF, f"started by {proof!r}, which may not be believed")
             allowed = (*MERELY_DIED, LOG_BEGIN) if self._proves_nothing else MERELY_DIED
             if self._was_mere_death(last) and proof not in allowed:
