@@ -118,6 +118,7 @@ class Recovery:
                 self._evidence.progress,
             )  # fmt: skip
             self._evidence = self._of_this_log(self._evidence)
+            self._dispatcher.proven = self._evidence.progress
             result.begun_at, result.proof = self._begin()
             if self._evidence.progress is None:
                 self._mend_lacking(Progress(result.begun_at, 0))

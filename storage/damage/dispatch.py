@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from aerobee.storage.consume_queue import ConsumeQueue
 from aerobee.storage.consume_queues import ConsumeQueues
+from aerobee.storage.damage.filling import is_filler
 from aerobee.storage.damage.known import MISPLACED
 from aerobee.storage.damage.next_record import sound_record
 from aerobee.storage.damage.patches import Entry, Patches
@@ -17,6 +18,7 @@ from aerobee.storage.damage.unfounded import Unfounded, is_founded
 from aerobee.storage.files import Files
 from aerobee.storage.layout import ENTRY_BYTES
 from aerobee.storage.log_scan import RECORD_BYTES_MIN, Scanned, tags_code
+from aerobee.storage.progress import Progress
 from aerobee.storage.queue_files import BLANK_SIZE, SCAN_ENTRIES
 from aerobee.storage.segments import Segments
 from aerobee.storage.settings import StoreSettings
@@ -59,6 +61,9 @@ class Dispatcher:
         self._firsts: dict[ConsumeQueue, int] = {}  # the first offset of each that was looked at
         self._ends: dict[ConsumeQueue, int] = {}  # what each had when it was looked at first
         self._patches = Patches(files)
+        self._filled = DamageTable()  # what was damaged until a repair
+        self._lost = (table, self._filled)
+        self.proven: Progress | None = None  # what the disk had for certain
         self.walked = Unfounded(segments, table)
         self.front_lost: Collection[ConsumeQueue] = ()  # queues that may lack their first files
         self.entries = 0
@@ -67,7 +72,7 @@ class Dispatcher:
     def take(self, record: Scanned) -> None:
         """See that the queue has the entry of a record."""
         if not record.queued:
-            return
+            return self._pass_over(record)
         queue = self._by_key.get((record.prefix, record.queue_id)) or self._queue_of(record)
         if queue is None or record.position < queue.born_at:
             return
@@ -81,6 +86,11 @@ class Dispatcher:
             if queue in self._doubtful:
                 self._decide(queue, record)
             self._settle(queue, record)
+
+    def _pass_over(self, record: Scanned) -> None:
+        """Take note of what a repair has put in the place of lost messages."""
+        if is_filler(record):
+            self._filled.add(Damage(record.position, record.position + record.size, ""))
 
     def finish(self) -> None:
         """Decide what the last records of a queue left open."""
@@ -201,7 +211,7 @@ class Dispatcher:
             return False
         if begin > record.position:
             return False  # the queue's last entry is what is damaged
-        lost = self._table.bytes_between(begin, record.position)
+        lost = sum(each.bytes_between(begin, record.position) for each in self._lost)
         return record.queue_offset - expected > lost // RECORD_BYTES_MIN
 
     def _may_lack_front(self, queue: ConsumeQueue) -> bool:
@@ -277,12 +287,18 @@ class Dispatcher:
         begins_again = queue.min_offset <= offset < queue.max_offset
         if following is None and begins_again:
             return offset == 0 and not self._had(queue, offset)
-        if following is None:
-            return not self._jumps(queue, first)  # others before it have been refused since
+        if following is None:  # others before it may have been refused since
+            return self._is_proven(queue, first) or not self._jumps(queue, first)
         if begins_again and following.queue_offset > queue.max_offset:
             return False  # it stood in the place of one that is missing there
         room = (following.position - first.position) // RECORD_BYTES_MIN
         return offset < following.queue_offset <= offset + room
+
+    def _is_proven(self, queue: ConsumeQueue, record: Scanned) -> bool:
+        """Whether the queue is known to have had that many messages by then."""
+        if (proven := self.proven) is None or record.position >= proven.position:
+            return False
+        return record.queue_offset < proven.queues.get((queue.topic, queue.queue_id), 0)
 
     def _had(self, queue: ConsumeQueue, offset: int) -> bool:
         """Whether the queue came with a sound entry there: then its topic was not deleted."""

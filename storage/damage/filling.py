@@ -10,7 +10,7 @@ from typing import Final
 from zlib import crc32
 
 from aerobee.remoting.record import BLANK, BLANK_MAGIC, MAGIC_V1
-from aerobee.storage.log_scan import HEAD, RECORD_BYTES_MIN
+from aerobee.storage.log_scan import HEAD, RECORD_BYTES_MIN, Scanned
 from aerobee.storage.segment import Segment
 from aerobee.storage.segments import Segments
 
@@ -20,6 +20,7 @@ FILLER_BYTES_MAX: Final = 64 * 1024
 
 _MIDDLE: Final = struct.Struct(">q8sq8siq")  # born time and host, store time and host, 0, 0
 _LENGTH: Final = struct.Struct(">i")
+_FILLER_PREFIXES: Final = (bytes([len(FILLER_TOPIC)]) + FILLER_TOPIC, b"\0")
 
 
 def fill(segments: Segments, begin: int, end: int, stamp_ms: int) -> bool:
@@ -57,6 +58,11 @@ def _sizes(count: int) -> Iterator[int]:
         yield size
         count -= size
     yield count
+
+
+def is_filler(record: Scanned) -> bool:
+    """Whether a record is one of ours: no broker rolls back a message of that topic, or of none."""
+    return not record.queued and record.prefix in _FILLER_PREFIXES
 
 
 def filler(position: int, size: int, stamp_ms: int) -> bytes:

@@ -99,6 +99,7 @@ class Repairer:
                 raise StoreDamaged(f"{self._settings.log_dir} has no log files: restore them first")
             return
         MendingNote(self._files, root).begin(list(self._queues))  # for a start after a kill
+        self._dispatcher.proven = found
         self._dispatcher.expected = found.queues if found is not None else ()
         floor = take_known(
             self._segments, self._table, self._search, read_damage(self._files, root), found

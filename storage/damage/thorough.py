@@ -78,7 +78,9 @@ class ThoroughDispatcher(Dispatcher):
 
     def take(self, record: Scanned) -> None:
         """See that the queue has the entry of a record, to the last bit."""
-        if not record.queued or self._table.at(record.position) is not None:
+        if not record.queued:
+            return self._pass_over(record)
+        if self._table.at(record.position) is not None:
             return  # what a damaged span has of records is filled with the rest of it
         if self._is_over(record):
             if (name := self._known_as(record)) is not None:

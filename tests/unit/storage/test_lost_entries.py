@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from support.logs import bodies, opened, send, settle, small
 
+from aerobee.storage.consume_queue import ConsumeQueue
+from aerobee.storage.damage.mending import MendingNote
 from aerobee.storage.damage.spans import Damage, write_damage
 from aerobee.storage.files import Files
 from aerobee.storage.queue_files import ENTRY
@@ -171,4 +173,44 @@ def test_a_topic_that_has_a_folder_was_not_deleted(tmp_path: Path) -> None:
     store = opened(settings_of(tmp_path))
     assert bodies(store, "a") == [b"0", b"2", b"4"]
     assert bodies(store, "a", 1) == [b"1", b"3"]
+    store.close()
+
+
+@pytest.mark.parametrize("progress", [True, False])
+@pytest.mark.parametrize("killed", [True, False])
+def test_the_last_message_behind_a_filled_one_is_no_damage(
+    tmp_path: Path, progress: bool, killed: bool
+) -> None:
+    """A repair has filled the message before it, and its queue is written again afterwards.
+
+    Since its folder is lost; or since the repair was killed before its last step.
+    """
+    store = opened(settings_of(tmp_path))
+    places = [send(store, "a", body=b"%d" % number + bytes(50)) for number in range(9)]
+    send(store, "b", body=b"beside")
+    store.close()
+    with (tmp_path / "commitlog" / f"{0:020d}").open("r+b") as file:
+        file.seek(places[7] + 90)
+        file.write(b"\xff" * 20)
+    repair(settings_of(tmp_path))
+    kept = [b"%d" % number for number in range(9) if number != 7]
+    if killed:
+        mending = MendingNote(Files(), tmp_path)
+        mending.begin([ConsumeQueue(Files(), tmp_path, "a", 0, 1000)])
+        edit(queue_file(tmp_path, "a"), 8, (0, 0, 0))
+    else:
+        shutil.rmtree(queue_file(tmp_path, "a").parent)
+    if not progress:
+        for name in ("aerobee.progress", "checkpoint"):
+            (tmp_path / name).unlink()
+        (tmp_path / "abort").write_text("4711")
+    store = opened(settings_of(tmp_path))
+    assert store.damage == ()
+    assert [body[:1] for body in bodies(store, "a")] == kept
+    assert store.queue("a", 0).max_offset == 9
+    store.close()
+    repair(settings_of(tmp_path))
+    assert not verify(settings_of(tmp_path)).problems
+    store = opened(settings_of(tmp_path))
+    assert [body[:1] for body in bodies(store, "a")] == kept
     store.close()
