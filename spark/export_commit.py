@@ -14,7 +14,7 @@ from aerobee.spark.offsets import Offsets, QueueKey
 
 
 class Rival(AerobeeError):
-    """Another run has committed some of the same messages first; nothing of this one counts."""
+    """What was planned was overtaken, by another run or a queue made anew: nothing of it counts."""
 
 
 def commit_run(lake: Lake, manifest: Manifest, plan: ExportPlan) -> Manifest:

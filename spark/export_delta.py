@@ -7,6 +7,7 @@ made already, by this process or another, is not made twice.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -28,23 +29,12 @@ def publish_delta(root: Path, manifest: Manifest) -> None:
     from deltalake import DeltaTable
     from deltalake.exceptions import CommitFailedError, DeltaError
     from deltalake.transaction import (
-        AddAction,
         CommitProperties,
         Transaction,
         create_table_with_add_actions,
     )
 
-    actions: list[Any] = [
-        AddAction(
-            path=file.path,
-            size=file.bytes,
-            partition_values={"topic": file.topic, "date": file.date},
-            modification_time=file.last_ms,
-            data_change=True,
-            stats=_stats(file),
-        )
-        for file in manifest.files
-    ]
+    actions = _added(manifest.files)
     properties = CommitProperties(
         custom_metadata={"aerobeeVersion": manifest.version, "aerobeeRun": manifest.run},
         max_commit_retries=0,  # a retry of our own looks first whether it is still needed
@@ -55,6 +45,7 @@ def publish_delta(root: Path, manifest: Manifest) -> None:
     for _ in range(TRIES_MAX):
         try:
             if not DeltaTable.is_deltatable(str(root)):
+                _check_first(root, manifest)
                 create_table_with_add_actions(
                     str(root),
                     _schema(manifest),
@@ -80,6 +71,32 @@ def publish_delta(root: Path, manifest: Manifest) -> None:
         f"version {manifest.version} of the export is complete, but {root} as a Delta table could"
         f" not take it in: {failure}; the next run tries again"
     ) from failure
+
+
+def _added(files: Iterable[ExportedFile]) -> list[Any]:
+    """The files as Delta's log says that they were added."""
+    from deltalake.transaction import AddAction
+
+    return [
+        AddAction(
+            path=file.path,
+            size=file.bytes,
+            partition_values={"topic": file.topic, "date": file.date},
+            modification_time=file.last_ms,
+            data_change=True,
+            stats=_stats(file),
+        )
+        for file in files
+    ]
+
+
+def _check_first(root: Path, manifest: Manifest) -> None:
+    """Refuse to begin a table with a later version, or readers would miss the earlier ones."""
+    if manifest.version > 1 and not manifest.replaces:
+        raise ExportFailed(
+            f"{root / '_delta_log'} is gone, by which readers find the files of the versions before"
+            f" {manifest.version}: restore it, or export everything again (overwrite)"
+        )
 
 
 def _schema(manifest: Manifest) -> Any:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from aerobee.spark.export_owner import CLOCK, is_dead, write_owner
 from aerobee.spark.manifest import ExportedFile, Manifest
 from aerobee.spark.manifest_log import FOLDER, ManifestLog, manifest_name, version_of
 from aerobee.spark.places import lake_path
+from aerobee.spark.stores import Store
 
 STAGING = "staging"
 DELTA = "delta"
@@ -41,6 +42,11 @@ class Lake:
     def check(self) -> None:
         """Refuse a folder with anything in it that no export has written."""
         if not self.root.exists():
+            if self.root.is_symlink():
+                raise ExportRefused(
+                    f"{self.root} is a link to {self.root.readlink()}, which is not there: is its"
+                    " disk mounted? Make that folder, if it is to be a new one"
+                )
             return
         if not self.root.is_dir():
             raise ExportRefused(
@@ -52,6 +58,17 @@ class Lake:
                 f"{self.root} is not empty and no earlier export ({names[0]} is not ours): name a"
                 " folder that does not exist, or is empty"
             )
+
+    def check_apart(self, stores: Iterable[Store]) -> None:
+        """Refuse a folder within a store, whose broker would take it for a topic, or remove it."""
+        root = self.root.resolve()
+        for store in stores:
+            for folder in filter(None, (store.log_dir, store.queues_dir)):
+                if root.is_relative_to(Path(folder).resolve()):
+                    raise ExportRefused(
+                        f"{self.root} lies in {folder}, which is the broker's own: name a folder"
+                        " outside of the store"
+                    )
 
     def begin(self, run: str) -> Path:
         """Make the folder that a run's tasks write into."""

@@ -25,6 +25,7 @@ from aerobee.spark.export_run import Progress, Runner, runner
 from aerobee.spark.export_summary import ExportSummary, summarize
 from aerobee.spark.export_task import ExportTask, TaskResult
 from aerobee.spark.export_topics import check_topics, topic_names
+from aerobee.spark.lost.remade import remade
 from aerobee.spark.manifest import ExportedFile, Gap, Manifest
 from aerobee.spark.option_values import pattern
 from aerobee.spark.selection import EVERYTHING, Selection
@@ -116,7 +117,8 @@ def export(
         named = options.path if isinstance(options.path, str) else ", ".join(options.path)
         return summarize(named, options.lake, plan, manifest, seconds)
     raise ExportFailed(
-        f"other runs were first {ROUNDS_MAX} times: too many of them write to {options.lake.root}"
+        f"other runs were first {ROUNDS_MAX} times, or topics were made anew meanwhile: too many of"
+        f" them write to {options.lake.root}"
     )
 
 
@@ -203,6 +205,7 @@ def _plan(options: ExportOptions, *, settle: bool = True) -> ExportPlan:
     plan = plan_export(
         options.path, options.selection, base, fail_on_data_loss=options.fail_on_data_loss
     )
+    lake.check_apart(each.store for each in plan.stores)
     names = options.selection.choice.names
     if names is not None and plan.queues_tell:
         # what the lake has may have gone from the store with retention
@@ -256,7 +259,8 @@ class _Export:
     def run(self, spark: SparkSession | None, progress: Progress | None) -> Manifest | None:
         """The version that was committed, None where there was nothing to add.
 
-        Raises Rival where another run has exported some of the same meanwhile.
+        Raises Rival where another run has exported some of the same meanwhile, or a queue is
+        another one by now.
         """
         options, plan = self._options, self._plan
         nothing = not plan.messages and not plan.gaps and not plan.unnumbered
@@ -271,12 +275,22 @@ class _Export:
             if any(True for _ in plan.pieces(1)):
                 with runner(spark) as running:
                     results = self._results(running, folder, progress)
+            self._check_same_queues()
             files = [file for result in results for file in result.files]
             lost = count_gaps(plan.ranges, results, plan.unnumbered, fail=options.fail_on_data_loss)
             return commit_run(lake, self._manifest(files, (*plan.gaps, *lost)), plan)
         finally:
             if not lake.is_committed(self._run):
                 lake.abandon(self._run)
+
+    def _check_same_queues(self) -> None:
+        """Refuse what was read of queues that were made anew meanwhile: it may be of either."""
+        plan = self._plan
+        for store in plan.stores:
+            if store.ranges and (
+                others := remade(store.store, store.ranges, plan.positions, plan.stamps)
+            ):
+                raise Rival(f"{others[0]} was made anew while it was exported")
 
     def _results(
         self, running: Runner, folder: Path, progress: Progress | None

@@ -7,8 +7,9 @@ exported; all of them together, from the last that replaces its forerunners on, 
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -18,6 +19,7 @@ from aerobee.spark.export_folders import NAME_BYTES_MAX, fitting
 from aerobee.spark.offsets import Offsets, QueueKey, QueueRange, format_offsets, parse_offsets
 
 LAYOUT = 1  # of the manifest's own JSON
+CHECKSUM = "crc32"  # of all the rest; early versions have none
 NO_QUEUE = -1  # in place of a queue's number, where only a log position is known
 
 
@@ -127,6 +129,7 @@ class Manifest:
             "gaps": [_gap_values(gap) for gap in self.gaps],
             "files": [asdict(file) for file in self.files],
         }
+        values[CHECKSUM] = _checksum(values)
         return json.dumps(values, indent=1).encode() + b"\n"
 
     @classmethod
@@ -139,6 +142,7 @@ class Manifest:
                     f"{name} was written by a later version of this program (layout"
                     f" {values['aerobee_export']}, known is {LAYOUT}): use that one"
                 )
+            _check_sum(values)
             manifest = cls(
                 version=int(values["version"]),
                 run=str(values["run"]),
@@ -170,6 +174,24 @@ class Manifest:
         if _outside(manifest.run) or "/" in manifest.run:
             raise ExportRefused(f"{name} has {manifest.run!r} for its run: not ours")
         return manifest
+
+
+_NAMES = {"aerobee_export", *(each.name for each in fields(Manifest))}
+
+
+def _checksum(values: Mapping[str, Any]) -> int:
+    """Of what is said, however it is written: who formats a manifest anew has not changed it."""
+    said = {name: value for name, value in values.items() if name != CHECKSUM}
+    return zlib.crc32(json.dumps(said, sort_keys=True, separators=(",", ":")).encode())
+
+
+def _check_sum(values: Mapping[str, Any]) -> None:
+    """Raise ValueError where a bit has flipped, in the name of the checksum as anywhere else."""
+    if CHECKSUM in values:
+        if values[CHECKSUM] != _checksum(values):
+            raise ValueError(f"{CHECKSUM} is not that of its content")
+    elif unknown := values.keys() - _NAMES:
+        raise ValueError(f"there is no {CHECKSUM}, and nobody knows {', '.join(sorted(unknown))}")
 
 
 def _file(values: Mapping[str, Any]) -> ExportedFile:

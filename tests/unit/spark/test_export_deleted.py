@@ -197,7 +197,7 @@ def test_manifests_of_early_versions_count_from_the_last_message(tmp_path: Path)
     go_on(store, lake)
     for path in (lake / "_aerobee").glob("manifest-*.json"):
         values = json.loads(path.read_bytes())
-        del values["covered"], values["deleted"]
+        del values["covered"], values["deleted"], values["crc32"]
         path.write_text(json.dumps(values))
     with pytest.raises(DataLost, match=r"pay store:0 \[15, 30\)"):
         go_on(without(grown(store, 60, two_topics)), lake)

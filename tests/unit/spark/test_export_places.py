@@ -13,7 +13,7 @@ from support.exports import go_on, grown, staged, stored, visible
 from support.stores import Stored, StoreWriter
 
 from aerobee.spark import export, exported_files
-from aerobee.spark.errors import ExportFailed
+from aerobee.spark.errors import ExportFailed, ExportRefused
 from aerobee.spark.export_folders import (
     NAME_BYTES_MAX,
     cut_topic,
@@ -81,6 +81,7 @@ def test_lake_that_was_blocked_by_a_long_name_is_mended(tmp_path: Path) -> None:
         (lake / file["path"]).rename(run / file["staged"])
         *_, date, name = file["path"].split("/")
         file["path"] = f"topic={escape_path(file['topic'])}/{date}/{name}"
+    del values["crc32"]
     text = json.dumps(values)
     path.write_text(text)
     (run / path.name).write_text(text)
@@ -213,3 +214,45 @@ def test_queue_with_a_large_number_is_exported_or_refused_at_once(tmp_path: Path
     for _ in range(2):
         go_on(store, lake)
         assert visible(lake) == stored(store)
+
+
+@pytest.mark.parametrize("folder", ["commitlog", "consumequeue"])
+def test_lake_within_a_store_is_refused(tmp_path: Path, folder: str) -> None:
+    """Its broker would take it for a topic, or remove it; by a link as well."""
+    store = grown(tmp_path / "store", 10)
+    (tmp_path / "link").symlink_to(store / folder)
+    for lake in (store / folder / "lake", tmp_path / "link" / "lake"):
+        with pytest.raises(ExportRefused, match="which is the broker's own"):
+            go_on(store, lake)
+    assert not (store / folder / "lake").exists()
+
+
+def test_lake_behind_a_link_that_leads_nowhere_is_refused(tmp_path: Path) -> None:
+    """Its disk is not mounted; through a link that leads somewhere, or moved, it goes on."""
+    store, lake = grown(tmp_path / "store", 10), tmp_path / "lake"
+    lake.symlink_to(tmp_path / "disk")
+    with pytest.raises(ExportRefused, match="is its disk mounted"):
+        go_on(store, lake)
+    (tmp_path / "disk").mkdir()
+    assert go_on(store, lake).messages == 10
+    (tmp_path / "disk").rename(tmp_path / "moved")
+    grown(store, 20)
+    assert go_on(store, tmp_path / "moved").messages == 10
+    assert visible(tmp_path / "moved") == stored(store)
+
+
+def test_delta_table_that_lost_its_log_is_not_begun_in_the_middle(tmp_path: Path) -> None:
+    """Readers would miss all earlier versions; restored, the table gets what waits for it."""
+    import deltalake
+
+    store, lake = grown(tmp_path / "store", 10), tmp_path / "lake"
+    go_on(store, lake, format="delta")
+    (lake / "_delta_log").rename(tmp_path / "kept")
+    grown(store, 20)
+    for _ in range(2):
+        with pytest.raises(ExportFailed, match="_delta_log is gone"):
+            go_on(store, lake, format="delta")
+    (tmp_path / "kept").rename(lake / "_delta_log")
+    grown(store, 30)
+    go_on(store, lake, format="delta")
+    assert deltalake.DeltaTable(str(lake)).to_pyarrow_table().num_rows == 30
