@@ -162,17 +162,18 @@ def _line(name: str, phases: Sequence[Phase]) -> str:
     return (
         f"{name:9} {phase.name:>5} {phase.rate:9,.0f}/s {share:5.0%} | {refused:9,} |"
         f" {phase.cpu_us:6.2f} {figures['generator_cpu_s'] / max(1, figures['sent']) * 1e6:6.2f} |"
-        f" {ages} | {phase.memory_mb:6.0f}"
+        f" {ages} | {figures['blind_ms']:6.1f} | {phase.memory_mb:6.0f}"
     )
 
 
 HEAD: Final = """
 Ages in ms (p50, p99, longest) of acknowledged messages: since they came to the broker's socket,
 since their first byte was written, since they were due. CPU in us: of the broker for each
-acknowledged message, of the generator for each sent one. Memory in MB, without mapped files.
+acknowledged message, of the generator for each sent one. Blind: the longest in ms for which the
+generator looked at no answer, which ages may be too great by. Memory in MB, without mapped files.
 
 broker     load acknowledged, of best |   refused | CPU  sender |       since it came        |\
-        since written       |         since due          | memory"""
+        since written       |         since due          |  blind | memory"""
 
 
 def missed(phases: Sequence[Phase]) -> list[str]:

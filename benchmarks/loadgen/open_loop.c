@@ -24,7 +24,7 @@ enum {
     EVENTS_MAX = 256,
     RING_BYTES_MAX = 32 << 20,  // of all requests without an answer that are noted
     PAUSE_NS = 200000,          // between two looks at the clock
-    LOOK_NS = 1000000,          // between two looks at what has left a socket
+    LOOK_NS = 2000000,          // between two looks at answers, and at what has left a socket
     DRAIN_NS_MAX = 20 * 1000000000L,
 };
 
@@ -49,6 +49,7 @@ typedef struct {
 typedef struct {
     uint64_t due, sent, stored, timed_out, disk_busy, refused;  // the last one: by other words
     Histogram since_due, since_first, since_came, refused_since_came;
+    uint64_t blind_ns;  // the longest between two looks at all sockets
     double seconds, cpu_s;
 } Phase;
 
@@ -60,6 +61,7 @@ typedef struct {
     int epoll;
     uint64_t open;
     bool draining, counting;
+    uint64_t looked_ns;  // at all sockets
     Phase phase;
     char born[14];
 } Offer;
@@ -178,28 +180,40 @@ static void send_due(Offer *offer, Producer *producer, uint64_t allowed, uint64_
     }
 }
 
-static void pass(Offer *offer, uint64_t began_ns, double interval_ns) {
+// Takes what has been answered, after `pause_ns` at the latest.
+static void take_answers(Offer *offer, long pause_ns) {
     struct epoll_event events[EVENTS_MAX];
-    struct timespec pause = {.tv_nsec = PAUSE_NS};
-    uint64_t time_ns = now_ns();
-    const Options *options = offer->options;
-    snprintf(offer->born, sizeof offer->born, "%013lu", wall_ms());
-    for (int index = 0; index < options->connections; index++) {
-        Producer *producer = &offer->producers[index];
-        uint64_t allowed = producer->asked - producer->first_asked;
-        if (!offer->draining && interval_ns > 0)
-            allowed = (uint64_t)((double)(time_ns - began_ns) / interval_ns) + 1;
-        else if (!offer->draining)
-            allowed = producer->oldest + (uint64_t)options->outstanding - producer->first_asked;
-        send_due(offer, producer, allowed, began_ns, interval_ns, time_ns);
-        if (time_ns - producer->looked_ns >= LOOK_NS) look(offer, producer, time_ns);
-    }
+    struct timespec pause = {.tv_nsec = pause_ns};
     int count = epoll_pwait2(offer->epoll, events, EVENTS_MAX, &pause, NULL);
     for (int index = 0; index < count; index++) {
         Producer *producer = events[index].data.ptr;
         if (events[index].events & EPOLLOUT) producer->blocked = false;
         if (events[index].events & ~(uint32_t)EPOLLOUT) receive(offer, producer);
     }
+    uint64_t time_ns = now_ns();
+    if (time_ns - offer->looked_ns < LOOK_NS) return;
+    uint64_t blind_ns = offer->looked_ns ? time_ns - offer->looked_ns : 0;
+    if (blind_ns > offer->phase.blind_ns) offer->phase.blind_ns = blind_ns;
+    offer->looked_ns = time_ns;
+    for (int index = 0; index < offer->options->connections; index++)
+        look(offer, &offer->producers[index], time_ns);
+}
+
+static void pass(Offer *offer, uint64_t began_ns, double interval_ns) {
+    const Options *options = offer->options;
+    snprintf(offer->born, sizeof offer->born, "%013lu", wall_ms());
+    for (int index = 0; index < options->connections; index++) {
+        Producer *producer = &offer->producers[index];
+        uint64_t time_ns = now_ns();
+        if (time_ns - offer->looked_ns >= LOOK_NS) take_answers(offer, 0);
+        uint64_t allowed = producer->asked - producer->first_asked;
+        if (!offer->draining && interval_ns > 0)
+            allowed = (uint64_t)((double)(time_ns - began_ns) / interval_ns) + 1;
+        else if (!offer->draining)
+            allowed = producer->oldest + (uint64_t)options->outstanding - producer->first_asked;
+        send_due(offer, producer, allowed, began_ns, interval_ns, time_ns);
+    }
+    take_answers(offer, PAUSE_NS);
 }
 
 // Runs one phase: `rate` requests a second, 0: as many as may be open. Times are in seconds.
@@ -234,9 +248,10 @@ static double run_phase(Offer *offer, const char *name, double rate, double warm
     static const char *const names[] = {"due", "first", "came", "refused"};
     printf("{\"phase\":\"%s\",\"offered\":%.1f,\"seconds\":%.6f,\"due\":%lu,\"sent\":%lu,"
            "\"stored\":%lu,\"timed_out\":%lu,\"disk_busy\":%lu,\"refused\":%lu,"
-           "\"generator_cpu_s\":%.6f",
+           "\"generator_cpu_s\":%.6f,\"blind_ms\":%.3f",
            name, rate, phase->seconds, phase->due, phase->sent, phase->stored, phase->timed_out,
-           phase->disk_busy, phase->refused, phase->cpu_s);
+           phase->disk_busy, phase->refused, phase->cpu_s,
+           (double)phase->blind_ns / 1e6);
     for (int index = 0; index < 4; index++)
         printf(",\"%s_ms\":[%.3f,%.3f,%.3f]", names[index],
                (double)histogram_at(ages[index], 0.5) / 1e6,
