@@ -101,7 +101,7 @@ class BrokerConnection(Connection):
             log.exception("request handling failed remote=%s", self.remote)
             self.abort("internal error")
         if acks:
-            self.traffic.tick.acknowledge(self, acks)
+            self.traffic.tick.acknowledge(self, acks, began_s)
         if replies:
             self.traffic.tick.answer(self, replies)
         if self.unread is not None:
@@ -180,11 +180,14 @@ class BrokerConnection(Connection):
 
     def _refuse_late(self, data: bytes, now_s: float, replies: Frames) -> bytes:
         """Answer the sends at the start of a read that waited for too long; return the others."""
-        unread, lateness = self.unread, self.traffic.lateness
-        late_bytes, waited_s = 0, lateness.wait_s
-        if unread is not None:
+        lateness = self.traffic.lateness
+        late_bytes, waited_s, since_s = 0, lateness.wait_s, -inf
+        if self.unread is None:
+            self._watch_unread(len(data))  # from now on it is known how long each read waited
+        if (unread := self.unread) is not None:
             late_bytes = unread.late_bytes(len(data), now_s, waited_s)
-        if now_s > lateness.in_time_until_s:
+            since_s = -inf if lateness.stalled else unread.since_s
+        if now_s > lateness.in_time_until_s and now_s - since_s > waited_s:
             late_bytes, waited_s = len(data), lateness.waited_s(now_s)
         if not late_bytes:
             return data

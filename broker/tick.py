@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 SLOW_WRITE_S: Final = 0.05  # a write to the log that takes longer is remembered
+ACKS_HELD_S: Final = 0.02  # acknowledgements wait no longer for the rest of a turn
 
 Acks = list[bytes]
 Frames = list[bytes | memoryview]
@@ -32,7 +33,8 @@ Replies = Sequence[tuple[Connection, Sequence[bytes | memoryview]]]
 class Tick:
     """Collects what one turn of the loop appends and answers; `commit` runs at the end of the turn.
 
-    Cost is per turn and per connection, not per message: one store write, one socket write. With
+    Cost is per turn and per connection, not per message: one store write, one socket write. A turn
+    in which hundreds of connections have much to say takes long; it is done in parts then. With
     SYNC_FLUSH the acknowledgements wait for the disk, everything else leaves at once. A connection
     that cannot be written to is cut off, and the others get what is theirs.
     """
@@ -50,6 +52,7 @@ class Tick:
         self.lateness: Lateness | None = None
         self._answers: list[tuple[Connection, Frames]] = []
         self._acks: list[tuple[Connection, Acks]] = []
+        self._acks_since_s = 0.0
         self._scheduled = False
         self._losses_told = self._log.losses
 
@@ -64,10 +67,18 @@ class Tick:
         self._answers.append((connection, frames))
         self.schedule()
 
-    def acknowledge(self, connection: Connection, frames: Acks) -> None:
-        """Queue replies to sends: frames, which may be in pieces or several in one."""
+    def acknowledge(self, connection: Connection, frames: Acks, now_s: float = 0.0) -> None:
+        """Queue replies to sends: frames, which may be in pieces or several in one.
+
+        All leave at once where the first came more than ACKS_HELD_S before `now_s`.
+        """
+        if not self._acks:
+            self._acks_since_s = now_s
         self._acks.append((connection, frames))
-        self.schedule()
+        if now_s - self._acks_since_s > ACKS_HELD_S:
+            self.commit()
+        else:
+            self.schedule()
 
     def commit_log(self) -> bool:
         """Write what is pending to the log now, for somebody who is about to read or to answer.

@@ -80,6 +80,11 @@ class Lateness:
         self._beat_s, self._late_s, self._stalled_s, self.in_time_until_s = None, 0.0, 0.0, inf
 
     @property
+    def stalled(self) -> bool:
+        """Whether what is read now would wait for a disk that has not answered for long."""
+        return self._stalled_s > 0
+
+    @property
     def _busy_s(self) -> float:
         return self._live.current.os_page_cache_busy_time_out_mills / 1000
 

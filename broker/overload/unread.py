@@ -11,6 +11,7 @@ from math import inf
 from typing import Final
 
 FULL_READ_BYTES: Final = 64 * 1024  # a read that brings so much may have left some
+EMPTYING_READ_BYTES: Final = 128 * 1024  # ... but less than that has not: it asked for 256 KiB
 QUEUE_BYTES_MIN: Final = 128 * 1024  # has room for one packet of a loopback interface
 LOOK_INTERVAL_S: Final = 0.02
 PAUSE_S: Final = 0.2  # between two looks: the broker was stopped, or had other work
@@ -51,6 +52,9 @@ class Unread:
         self._taken_then = 0  # out of the queue by the last look, without what was refused
         self._behind_s = -inf  # when it had not once been empty since the look before
         self._drained = False  # nothing was left after the last read
+        self._put_off = False  # what is about to be served was read before
+        self._empty_s = -inf  # when the last read left nothing, if it did
+        self.since_s = -inf  # when the read before left nothing: what is served now has come since
         self._emptied = True  # ... nor put off, of one since the last look
         self.read_bytes = 0  # what the last read brought
         self.served = 0  # bytes, requests that were refused too
@@ -64,13 +68,17 @@ class Unread:
         after each read, or what comes slowly would be taken for what waits.
         """
         looks, queued = self._looks, self._unread_bytes()
+        come = self.served + count + queued
+        self.since_s, self._empty_s = -inf if self._put_off else self._empty_s, -inf
+        if not self._put_off and 0 < self.read_bytes < EMPTYING_READ_BYTES:
+            come, self._empty_s = come - queued, now_s  # the rest has come since
         if self._drained:
             looks.clear()  # what has come since is read as it comes
         self._drained = not queued
         if now_s - self._looked_s >= LOOK_INTERVAL_S:
             self._adjust(count, queued, now_s, wait_s)
         if not looks or now_s - looks[-1][0] >= LOOK_INTERVAL_S:
-            looks.append((now_s, self.served + count + queued))
+            looks.append((now_s, come))
         while len(looks) > 1 and now_s - looks[0][0] > wait_s:
             looks.popleft()
             self._late = looks[0][1]
@@ -79,6 +87,7 @@ class Unread:
     def serve(self, count: int, left: int) -> None:
         """Note that `count` bytes were served, and `left` are put off until others had a turn."""
         self.served += count
+        self._put_off = left > 0
         if left:
             self._drained = False
         elif self._drained:

@@ -10,7 +10,7 @@ import pytest
 from support.brokers import pull_command, running_broker, send_command
 from support.delays import LEVELS_MS, Delays
 from support.fake_connection import FakeConnection
-from support.logs import bodies, opened, small
+from support.logs import append, bodies, opened, small
 from support.raw_peer import RawPeer
 from support.waiting import until
 
@@ -139,6 +139,27 @@ async def test_a_commit_that_finds_no_memory_acknowledges_nothing(tmp_path: Path
     tick.commit()
     store.commit_log.commit = commit  # type: ignore[method-assign]
     assert b'"code":14' in sender.written
+    store.close()
+
+
+@pytest.mark.parametrize("room", [True, False])
+async def test_a_turn_that_takes_long_is_answered_in_parts(tmp_path: Path, room: bool) -> None:
+    """Or hundreds of busy connections are acknowledged as late as the last of them is read."""
+    store = opened(small(tmp_path))
+    tick = Tick(asyncio.get_running_loop(), store)
+    ack = encode_frame(Command(code=0, flag=1))
+    senders = [Written(), Written(), Written()]
+    for sender, now_s in zip(senders[:2], (7.0, 7.015), strict=True):
+        tick.acknowledge(sender, [ack], now_s)
+    assert [sender.written for sender in senders] == [b""] * 3
+    append(store)
+    commit = store.commit_log.commit
+    if not room:
+        store.commit_log.commit = broken  # type: ignore[method-assign]
+    tick.acknowledge(senders[2], [ack], 7.021)
+    code = b'"code":0' if room else b'"code":14'
+    assert all(code in sender.written for sender in senders), "without a turn of the loop"
+    store.commit_log.commit = commit  # type: ignore[method-assign]
     store.close()
 
 

@@ -112,6 +112,26 @@ async def test_what_was_read_and_put_off_for_too_long_is_refused(
     assert codes[-per_turn:] == [ResponseCode.SYSTEM_BUSY] * per_turn
 
 
+async def test_a_turn_that_takes_long_refuses_only_what_can_have_waited_so_long(
+    broker: Broker, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A beat that was late says of the loop what a connection's last read knows better."""
+    connection, wire = connect(broker)
+    await feed(connection, wire, [encode_frame(send_command())])
+    await until(lambda: wire.replies())
+    broker._lateness.rest()
+    codes = []
+    connection.unread = Unread(lambda: 100, lambda: 0, lambda size: None)  # came meanwhile
+    for turn_s, late in ((0.1, False), (0.15, True), (0.15, True), (0.25, True)):
+        wire.written.clear()
+        clock.now_s += turn_s
+        monkeypatch.setattr(broker._lateness, "in_time_until_s", -inf if late else inf)
+        await feed(connection, wire, [encode_frame(send_command())])
+        await until(lambda: wire.replies())
+        codes += [reply.code for reply in wire.replies()]
+    assert codes == [ResponseCode.SUCCESS] * 3 + [ResponseCode.SYSTEM_BUSY]
+
+
 def test_a_far_peer_is_let_go_when_the_broker_waits_for_it() -> None:
     """It sends 64 KiB per 100 ms, which its short queue allows; some comes while it is read."""
     sizes, queued = list[int](), [FULL_READ_BYTES]

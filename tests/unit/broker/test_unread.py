@@ -8,6 +8,7 @@ from typing import Final
 import pytest
 
 from aerobee.broker.overload.unread import (
+    EMPTYING_READ_BYTES,
     FULL_READ_BYTES,
     QUEUE_BYTES_MIN,
     SO_BUF_LOCK,
@@ -151,3 +152,38 @@ def test_what_is_encrypted_refuses_little_too_early_and_nothing_too_late() -> No
         tls.serve(count, 0)
         taken += count
     assert refused_early
+
+
+def test_what_has_come_since_a_read_that_left_nothing_is_as_old_as_that_read() -> None:
+    """Hundreds of senders refill their sockets at once, and a turn lasts for 150 ms.
+
+    All would be refused turn after turn if what is there behind a read counted as what may have
+    come before it, and the broker would serve nothing but refusals.
+    """
+    unread = Unread(lambda: 100_000, lambda: 0, lambda size: None)
+    for turn in range(20):
+        unread.read_bytes = 100_000
+        assert unread.late_bytes(100_000, 1 + 0.15 * turn, 0.2) == 0
+        assert unread.since_s == (1 + 0.15 * (turn - 1) if turn else -inf)
+        unread.serve(100_000, 0)
+    assert unread.late_bytes(100_000, 4.1, 0.2) == 100_000, "a turn of 250 ms"
+
+
+def test_a_read_that_may_have_left_some_says_nothing_of_what_comes_next() -> None:
+    """Nor one whose frames are put off: they are older than the socket's last empty moment."""
+    unread = Unread(lambda: 0, lambda: 0, lambda size: None)
+    unread.read_bytes = EMPTYING_READ_BYTES
+    unread.late_bytes(EMPTYING_READ_BYTES, 1.0, 0.2)
+    unread.serve(EMPTYING_READ_BYTES, 0)
+    unread.read_bytes = 5000
+    unread.late_bytes(5000, 1.1, 0.2)
+    assert unread.since_s == -inf
+    unread.serve(2000, 3000)
+    unread.late_bytes(3000, 1.15, 0.2)
+    assert unread.since_s == -inf, "they were read at 1.1"
+    unread.serve(3000, 0)
+    unread.late_bytes(5000, 1.3, 0.2)
+    assert unread.since_s == -inf, "the socket was not read at 1.15"
+    unread.serve(5000, 0)
+    unread.late_bytes(5000, 1.35, 0.2)
+    assert unread.since_s == 1.3
