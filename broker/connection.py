@@ -199,6 +199,7 @@ class BrokerConnection(Connection):
         replies += refusals
         if unread is not None:
             unread.refused += len(data) - len(left)
+        self.traffic.tick.hurry(now_s)  # refusing takes long, too
         return left
 
     def _fast(

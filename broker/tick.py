@@ -70,15 +70,18 @@ class Tick:
     def acknowledge(self, connection: Connection, frames: Acks, now_s: float = 0.0) -> None:
         """Queue replies to sends: frames, which may be in pieces or several in one.
 
-        All leave at once where the first came more than ACKS_HELD_S before `now_s`.
+        `now_s` is when those were read that are answered; see `hurry`.
         """
         if not self._acks:
             self._acks_since_s = now_s
         self._acks.append((connection, frames))
-        if now_s - self._acks_since_s > ACKS_HELD_S:
+        self.schedule()
+        self.hurry(now_s)
+
+    def hurry(self, now_s: float) -> None:
+        """Commit at once where an acknowledgement has waited for more than ACKS_HELD_S."""
+        if self._acks and now_s - self._acks_since_s > ACKS_HELD_S:
             self.commit()
-        else:
-            self.schedule()
 
     def commit_log(self) -> bool:
         """Write what is pending to the log now, for somebody who is about to read or to answer.

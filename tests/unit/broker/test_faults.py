@@ -143,8 +143,14 @@ async def test_a_commit_that_finds_no_memory_acknowledges_nothing(tmp_path: Path
 
 
 @pytest.mark.parametrize("room", [True, False])
-async def test_a_turn_that_takes_long_is_answered_in_parts(tmp_path: Path, room: bool) -> None:
-    """Or hundreds of busy connections are acknowledged as late as the last of them is read."""
+@pytest.mark.parametrize("refusing", [True, False])
+async def test_a_turn_that_takes_long_is_answered_in_parts(
+    tmp_path: Path, room: bool, refusing: bool
+) -> None:
+    """Or hundreds of busy connections are acknowledged as late as the last of them is read.
+
+    What is read at last may be refused, and take as long.
+    """
     store = opened(small(tmp_path))
     tick = Tick(asyncio.get_running_loop(), store)
     ack = encode_frame(Command(code=0, flag=1))
@@ -156,7 +162,11 @@ async def test_a_turn_that_takes_long_is_answered_in_parts(tmp_path: Path, room:
     commit = store.commit_log.commit
     if not room:
         store.commit_log.commit = broken  # type: ignore[method-assign]
-    tick.acknowledge(senders[2], [ack], 7.021)
+    if refusing:
+        tick.hurry(7.021)
+        senders.pop()
+    else:
+        tick.acknowledge(senders[2], [ack], 7.021)
     code = b'"code":0' if room else b'"code":14'
     assert all(code in sender.written for sender in senders), "without a turn of the loop"
     store.commit_log.commit = commit  # type: ignore[method-assign]
