@@ -25,7 +25,8 @@ class Unread:
     """The queue in one connection's socket, looked at while the broker is behind with it.
 
     A look says how many bytes have come so far; what came between two looks has waited since the
-    first of them at most. So each read knows how much of it has waited for too long.
+    first of them at most. So each read knows how much of it has waited for too long. A read that
+    leaves nothing is the better look: all that the next one brings has come since (`since_s`).
 
     What is taken out between two looks says how long the queue will take. As soon as reads are
     full, it may not become longer. Where it takes more than a quarter of what requests may wait,
