@@ -264,7 +264,8 @@ class ServerSettings(BaseModel):
             else:
                 allowed = "allowed: " + allowed_values(cls.model_fields[name])
             key = cls.keys()[name]
-            shown = HIDDEN if is_secret(key) else value.strip()
+            swallowed = "=" in value and is_secret(value)  # the line after a \\ at the end of one
+            shown = HIDDEN if is_secret(key) or swallowed else value.strip()
             yield f"{key} cannot be {shown!r} ({origin}): {allowed}"
 
 

@@ -1,6 +1,7 @@
 """A server as a process of its own: on the fastest loop there is, until somebody ends it."""
 
 import asyncio
+import faulthandler
 import logging
 import os
 import signal
@@ -16,6 +17,9 @@ STOPS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 """What asks for a clean stop: a service manager, Ctrl-C, a terminal that is closed."""
 IMPATIENT: Final = 3
 """So many signals end the process at once, as a crash would; the next start recovers."""
+PASSED_OVER: Final = (signal.SIGUSR1, signal.SIGUSR2)
+"""Ask for new log files or statistics elsewhere; not taken, they would end the process at once."""
+STDERR_FD: Final = 2
 
 
 class Service(Protocol):
@@ -70,13 +74,18 @@ async def serve(service: Service, announcement: Callable[[], str]) -> None:
     """Start, say so in one line on standard output, stop at SIGTERM, SIGINT or SIGHUP.
 
     `announcement` is asked once the service serves, when it knows its port. A second signal is told
-    that the stop is under way, a third ends the process. Raises what the service's start raises.
+    that the stop is under way, a third ends the process. SIGQUIT writes where every thread is to
+    standard error, as the JVM does, also while the loop hangs; SIGUSR1 and SIGUSR2 are logged and
+    do nothing. Raises what the service's start raises.
     """
     stop = asyncio.Event()
+    stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
     asked: list[float] = []
 
     def ask(number: signal.Signals) -> None:
+        if stopped.is_set():
+            return  # it came while the last step held the loop: there is nothing left to cut short
         asked.append(loop.time())
         if len(asked) == 1:
             log.info("stop_asked signal=%s", number.name)
@@ -94,11 +103,15 @@ async def serve(service: Service, announcement: Callable[[], str]) -> None:
 
     for number in STOPS:
         loop.add_signal_handler(number, ask, number)
+    for number in PASSED_OVER:
+        loop.add_signal_handler(number, log.warning, "signal_ignored signal=%s", number.name)
+    faulthandler.register(signal.SIGQUIT, file=STDERR_FD)
     loop.set_exception_handler(partial(_tell_uncaught, service))
     await service.start()
     print(announcement(), flush=True)
     await stop.wait()
     await service.stop()
+    stopped.set()
 
 
 def _tell_uncaught(

@@ -95,6 +95,44 @@ def test_a_stop_that_hangs_is_told_and_cut_short_by_a_third_signal(tmp_path: Pat
         assert child.wait(TIMEOUT_S) == 128 + signal.SIGTERM
 
 
+def test_signals_that_ask_for_no_stop_end_no_broker(
+    broker: "subprocess.Popen[str]", tmp_path: Path
+) -> None:
+    """`kill -3`, by which operators of a JVM look at its threads, shows them here, too."""
+    assert broker.stdout is not None and broker.stderr is not None
+    assert SERVES.fullmatch(broker.stdout.readline())
+    for number in (signal.SIGUSR1, signal.SIGUSR2, signal.SIGQUIT):
+        broker.send_signal(number)
+        sign = "most recent call first" if number is signal.SIGQUIT else f"signal={number.name}"
+        line = " INFO "
+        while line and sign not in line:
+            line = broker.stderr.readline()
+        assert sign in line, f"it ended by {number.name}"
+    broker.send_signal(signal.SIGTERM)
+    _, errors = broker.communicate(timeout=TIMEOUT_S)
+    assert broker.returncode == 0, errors
+    assert not (tmp_path / "store" / "abort").exists()
+
+
+def test_signals_that_come_while_the_last_step_runs_spoil_no_clean_stop() -> None:
+    """Closing a store holds the loop: what came meanwhile is seen when nothing is left to cut."""
+    code = (
+        "import os, signal, time; from aerobee.remoting.net import process\n"
+        "class Held:\n"
+        "    async def start(self): os.kill(os.getpid(), signal.SIGTERM)\n"
+        "    async def stop(self):\n"
+        "        for _ in range(2):\n"
+        "            os.kill(os.getpid(), signal.SIGHUP)\n"
+        "            time.sleep(0.01)\n"
+        "process.run(process.serve(Held(), lambda: 'serves'))\n"
+    )
+    for _ in range(3):
+        child = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=30
+        )
+        assert (child.returncode, child.stdout) == (0, "serves\n"), child.stderr
+
+
 def test_a_second_broker_on_the_store_is_told_so(
     broker: "subprocess.Popen[str]", tmp_path: Path
 ) -> None:

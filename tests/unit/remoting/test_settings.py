@@ -133,6 +133,14 @@ def test_a_bad_value_names_key_value_and_what_is_allowed(
     assert str(error.value) == f"{key} cannot be {value!r} (option): allowed: {allowed}"
 
 
+def test_a_secret_that_another_line_has_swallowed_is_not_shown(tmp_path: Path) -> None:
+    """A backslash at the end of a line takes the next one, a password maybe, into the value."""
+    with pytest.raises(SettingsError) as error:
+        load("listenPort=12 \\\n tls.server.keyPassword=geheim\n", tmp_path)
+    assert "listenPort cannot be '******'" in str(error.value)
+    assert "geheim" not in str(error.value)
+
+
 def test_values_that_do_not_go_together_are_named_by_their_validator() -> None:
     """A rule over two settings speaks in its own words."""
     with pytest.raises(SettingsError, match=r"^listenPort and httpPort must differ$"):
