@@ -13,7 +13,8 @@ Key = tuple[str, Connection | None]
 
 @dataclass(slots=True, eq=False)
 class Drain:
-    """Members of a group that finish, all or one `alone`; `left` are queues with work under way.
+    """Members of a group that finish, all or one `alone`; `left` are queues with work under way,
+    `later` those that members were given since, which rest as well.
 
     Those that take long are `slow`, by owner. As long as there are some, members without any go on:
     they fetch a batch of a queue when the one before is consumed, so that they finish quickly after
@@ -26,9 +27,14 @@ class Drain:
     began_ms: int
     queues: list[OwnedQueue]
     left: dict[OwnedQueue, None]
+    later: list[OwnedQueue] = field(default_factory=list)
     slow: dict[Connection, set[OwnedQueue]] = field(default_factory=dict)
     timer: Timer | None = None
     told: bool = False
+    in_vain: bool = False  # a handler was seen to take longer than anybody waits
+    quick: bool = False  # all handlers are seen to end, so that only the work left matters
+    work: int = 0  # messages that were unfinished when they were counted first
+    work_left: int = 0
     asked: Counter[Connection] = field(default_factory=Counter)
     went_on_ms: int | None = None  # since when the others went on
     rested_again_ms: int | None = None
@@ -37,6 +43,28 @@ class Drain:
     def key(self) -> Key:
         """What tells this one from others."""
         return self.group, self.alone
+
+    @property
+    def resting(self) -> list[OwnedQueue]:
+        """All queues that were to rest."""
+        return [*self.queues, *self.later]
+
+    @property
+    def unfinished(self) -> list[OwnedQueue]:
+        """The queues that have not shown yet that all is consumed, but for those that go on."""
+        if self.slow:
+            return [queue for queues in self.slow.values() for queue in queues]
+        return list(self.left)
+
+    def note_work(self, unfinished: int) -> None:
+        """Note how many messages are unfinished."""
+        self.work, self.work_left = max(self.work, unfinished), unfinished
+
+    def ends_within(self, limit_ms: int, now_ms: int) -> bool:
+        """Whether what is left will be done in a time, at the pace until now."""
+        waited_ms = now_ms - self.began_ms
+        done = self.work - self.work_left
+        return self.work_left * waited_ms <= done * (limit_ms - waited_ms)
 
     def finished(self, queue: OwnedQueue, now_ms: int) -> bool:
         """A queue's owner has consumed all that it fetched; whether it may fetch one batch more."""

@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Sized
 from typing import Final
 
+from aerobee.broker.at_work.looking import AtWork
 from aerobee.broker.drain import Drain, Key
 from aerobee.broker.handed_out import HandedOut
 from aerobee.broker.held_questions import Answer, HeldQuestions
@@ -36,6 +37,8 @@ QUICK_MS: Final = 500  # to finish in, of a group that has been too slow
 ALONE_MS: Final = 300  # to finish in, of one member alone: nobody tells it to ask again
 DROPPED_MS: Final = 300  # without a pull after which a queue is dropped that seemed to be before
 MISSES_MAX: Final = 2
+LONG_SHARE: Final = 0.6  # of the limit: a handler that was at work for so long is not waited for
+QUICK_TIMES: Final = 5  # the limit: to finish in, of members whose handlers are seen to be quick
 SLOW_MS: Final = 600_000  # for which a group is taken to be too slow
 POLL_QUICKLY_MS: Final = 300
 POLL_SLOWLY_MS: Final = 100
@@ -69,6 +72,8 @@ class Draining:
         self._limit_ms = limit_ms
         self._notify = notify
         self._handed_out = HandedOut(members, owners, around)
+        self._at_work = AtWork(members, owners, around, clock_ms, later, lambda: limit_ms() > 0)
+        owners.on_given = self._given
         self._drains: dict[Key, Drain] = {}
         self._held = HeldQuestions(later)
         self._of: dict[OwnedQueue, Drain] = {}
@@ -83,6 +88,7 @@ class Draining:
         tables: tuple[Sized, ...] = (
             *(self._drains, self._held, self._of, self._rests),
             *(self._late, self._told, self._missed, self._slow, self._news, self._handed_out),
+            self._at_work,
         )
         return sum(len(table) for table in tables)
 
@@ -101,9 +107,14 @@ class Draining:
         self._no_news(group)
         self._news[group] = self._later(NEWS_MS / 1000, lambda: self._no_news(group))
 
+    def joined(self, connection: Connection, group: str) -> None:
+        """A group has a member more: see for how long its handlers are at work."""
+        self._at_work.joined(connection, group)
+
     def gone(self, group: str) -> None:
         """Nobody is left in a group."""
         self._no_news(group)
+        self._at_work.gone(group)
         self._late.discard(group)
         self._told.pop(group, None)
         self._missed.pop(group, None)
@@ -184,6 +195,17 @@ class Draining:
         self._poll(drain)
         return drain
 
+    def _given(self, queue: OwnedQueue) -> None:
+        """A member has a queue that it did not have when its group began to rest."""
+        drain = self._drains.get((queue.key.group, None))
+        owner = queue.owner
+        if drain is None or drain.told or owner is None or owner.timeout_ms is not None:
+            return
+        queue.draining = True
+        self._of[queue] = drain
+        drain.later.append(queue)
+        self._owners.link(queue, owner.connection)
+
     def _foreign(self, group_name: str, alone: Connection | None) -> list[OwnedQueue]:
         """Return the queues of members whose pulls say how far they are, and who keep them."""
         group = self._members.group(group_name)
@@ -201,7 +223,6 @@ class Draining:
         """Have the owners pull again, which shows how far they are; end when the time is up."""
         now_ms = self._clock_ms()
         waited_ms = now_ms - drain.began_ms
-        limit_ms = self._limit_of(drain)
         dropped = waited_ms >= DROPPED_MS
 
         def is_at_work(queue: OwnedQueue) -> bool:
@@ -209,6 +230,7 @@ class Draining:
             return queue.draining and not queue.unseen and not gone
 
         drain.keep(is_at_work, now_ms)
+        limit_ms = self._limit_of(drain, now_ms)
         if not drain.left or waited_ms >= limit_ms:
             self._tell(drain)
             return
@@ -239,11 +261,45 @@ class Draining:
     def _handed_out_all(self, queue: OwnedQueue) -> None:
         self.pulled(queue, finished=True)
 
-    def _limit_of(self, drain: Drain) -> int:
+    def _limit_of(self, drain: Drain, now_ms: int) -> int:
+        """Return for how long a group, or one alone, may finish, as far as is known by now."""
+        limit_ms = self._limit_ms()
         if drain.alone is not None:
-            return min(self._limit_ms(), ALONE_MS)
+            return min(limit_ms, ALONE_MS)
         slow = self._slow.get(drain.group, 0) > drain.began_ms
-        return min(self._limit_ms(), QUICK_MS) if slow else self._limit_ms()
+        if not slow and not drain.in_vain:
+            self._look_at_work(drain, limit_ms * LONG_SHARE)
+        if slow or drain.in_vain:
+            return min(limit_ms, QUICK_MS)
+        if drain.quick and drain.ends_within(limit_ms * QUICK_TIMES, now_ms):
+            return limit_ms * QUICK_TIMES
+        return limit_ms
+
+    def _look_at_work(self, drain: Drain, long_ms: float) -> None:
+        """See for how long handlers are at work, and how much is left for them."""
+        drain.quick, work = True, 0
+        owners: set[Connection] = set()
+        for queue in drain.unfinished:
+            if queue.owner is None:
+                continue
+            connection = queue.owner.connection
+            if not self._at_work.is_known(connection, drain.group):
+                drain.quick = False
+                continue
+            if connection not in owners:
+                owners.add(connection)
+                self._at_work.look(connection, drain.group)
+                work += self._at_work.unfinished(connection, drain.group)
+                still_ms = self._at_work.still_ms(connection, drain.group)
+                drain.quick = drain.quick and still_ms is not None and still_ms < long_ms
+            if queue.owner.pulled_ms < drain.began_ms:
+                continue  # what it has finished since is not known
+            at_work_ms = self._at_work.longest_ms(queue.owner, queue.key)
+            if at_work_ms is not None and at_work_ms >= long_ms:
+                log.info("handlers_take_long group=%s at_work_ms=%d", drain.group, at_work_ms)
+                drain.in_vain, drain.quick = True, False
+                return
+        drain.note_work(work)
 
     def _tell(self, drain: Drain) -> None:
         """Tell the members that their group has changed; wait until they know what they keep."""
@@ -266,8 +322,11 @@ class Draining:
         self._notify(group, connections)
 
     def _note_slowness(self, drain: Drain) -> None:
-        """Wait no longer for a group that did not finish twice in a row: once is chance."""
-        if not drain.left:
+        """Wait no longer for a group that did not finish twice in a row: once is chance.
+
+        One that has too much to do is not too slow.
+        """
+        if not drain.left or drain.quick:
             self._missed.pop(drain.group, None)
             return
         self._missed[drain.group] += 1
@@ -285,7 +344,7 @@ class Draining:
             if self._owners.asks.get(connection):
                 self._settle(connection, drain)
                 return
-            kept = [queue for queue in drain.queues if self._rests_for(queue, drain)]
+            kept = [queue for queue in drain.resting if self._rests_for(queue, drain)]
             self._resume([queue for queue in kept if queue.is_owned_by(connection)])
             if not any(queue.draining for queue in kept):
                 self._over(drain)
@@ -301,8 +360,8 @@ class Draining:
         del self._drains[drain.key]
         if drain.timer is not None:
             drain.timer.cancel()
-        rested = [queue for queue in drain.queues if self._rests_for(queue, drain)]
-        for queue in drain.queues:
+        rested = [queue for queue in drain.resting if self._rests_for(queue, drain)]
+        for queue in drain.resting:
             if self._of.get(queue) is drain:
                 del self._of[queue]
         if drain.alone is None and self._members.group(drain.group) is not None:

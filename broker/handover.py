@@ -287,6 +287,7 @@ class Handovers:
         for queue in self._owners.owned_by(connection, group):
             queue.leaving = False
         self._newcomers.joined(connection)
+        self._draining.joined(connection, group)
 
     def left(self, connection: Connection, group: str) -> None:
         """Wait a little for the last commits of a member that has left."""

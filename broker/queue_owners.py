@@ -34,6 +34,9 @@ class Surroundings(Protocol):
     def committed(self, key: QueueKey) -> int | None:
         """Return the committed offset of a queue."""
 
+    def fetched(self, key: QueueKey) -> int | None:
+        """Return the offset before which a group has fetched all, None where it has nothing."""
+
     def locked_by(self, key: QueueKey) -> str | None:
         """Return the client that has locked a queue for orderly consumption."""
 
@@ -87,6 +90,7 @@ class QueueOwners:
         self.of: dict[Connection, dict[QueueKey, OwnedQueue]] = {}
         self.asks: dict[Connection, dict[Ask, None]] = {}
         self.watched: dict[Connection, dict[QueueKey, OwnedQueue]] = {}
+        self.on_given: Callable[[OwnedQueue], None] = lambda queue: None
         self.given: Counter[str] = Counter()  # queues that changed hands, by reason
 
     def owned_by(self, connection: Connection, group: str) -> list[OwnedQueue]:
@@ -128,6 +132,7 @@ class QueueOwners:
         if before is not None:
             self.remember(queue, before)
         self.link(queue, connection)
+        self.on_given(queue)
         waited_ms = self._clock_ms() - asked[0].came_ms if asked else 0
         self._note(queue, why, waited_ms)
         if queue.asks:

@@ -153,7 +153,8 @@ class BrokerSettings(CallingSettings):
     subscription_bytes_max: AtStart[int] = Field(default=256 << 20, ge=1 << 10)
     handover_wait_millis: int = Field(default=2000, ge=0, le=60_000)  # ours: 0 holds nothing
     # ours: how long queues rest so that foreign clients finish, 0 lets nobody; at 2 s handlers of
-    # up to 1 s have nothing twice, and those of 5 s make no queue rest for longer (HANDOVER.md)
+    # up to 1 s have nothing twice, and those of 5 s make no queue rest for longer; five times that
+    # where all are seen to be quick, 500 ms where one is seen at work for 3/5 of it (HANDOVER.md)
     handover_drain_millis: int = Field(default=2000, ge=0, le=60_000)
     # ours: of all groups; locks likewise
     owned_queues_max: AtStart[int] = Field(default=500_000, ge=1)

@@ -56,6 +56,10 @@ class BrokerSurroundings(Surroundings):
         """Return the committed offset of a queue."""
         return self._offsets.committed(*key)
 
+    def fetched(self, key: QueueKey) -> int | None:
+        """Return the offset before which a group has fetched all, None where it has nothing."""
+        return self._offsets.pull_offset(*key)
+
     def locked_by(self, key: QueueKey) -> str | None:
         """Return the client that has locked a queue for orderly consumption."""
         queue = MessageQueue(topic=key.topic, broker_name=self._broker_name, queue_id=key.queue_id)

@@ -54,6 +54,10 @@ class FakeSurroundings(Surroundings):
         """Return the committed offset."""
         return self.offsets.get(key)
 
+    def fetched(self, key: QueueKey) -> int | None:
+        """Members have finished what they fetched."""
+        return self.offsets.get(key)
+
     def locked_by(self, key: QueueKey) -> str | None:
         """Return who has locked the queue."""
         return self.locks.get(key)

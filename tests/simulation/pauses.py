@@ -20,6 +20,11 @@ from typing import Final
 from aerobee.admin.client import AdminClient
 from aerobee.client import Message, Producer
 from aerobee.client.received import ReceivedMessage
+from aerobee.remoting.bodies import ConsumerRunningInfo, ProcessQueueInfo, encode_body
+from aerobee.remoting.bodies import MessageQueue as BodyQueue
+from aerobee.remoting.codes import RequestCode, ResponseCode
+from aerobee.remoting.command import Command
+from aerobee.remoting.net.connection import Connection
 from aerobee.remoting.net.tasks import Tasks
 from simulation.clients import ClientNode, HostNode
 from simulation.java_member import JavaMember, OwnedQueue
@@ -156,6 +161,28 @@ class ThreadedMember(JavaMember):
             await asyncio.sleep(0.01)
         self._notes.left_ms[self._life] = loop.time() * 1000
         await super().close()
+
+    def _asked(self, connection: Connection, command: Command) -> None:
+        """Say how many messages are held, and for how many threads (consumerRunningInfo)."""
+        if command.code != RequestCode.GET_CONSUMER_RUNNING_INFO:
+            super()._asked(connection, command)
+            return
+        held = {
+            BodyQueue(
+                topic=owned.queue.topic,
+                broker_name=owned.queue.broker_name,
+                queue_id=owned.queue.queue_id,
+            ): ProcessQueueInfo(cached_msg_count=len(self._under_way.get(owned, ())))
+            for owned in self._queues.values()
+        }
+        info = ConsumerRunningInfo(
+            properties={
+                "PROP_CONSUMEORDERLY": "false",
+                "PROP_THREADPOOL_CORE_SIZE": str(THREADS),
+            },
+            mq_table=held,
+        )
+        connection.send(command.reply(ResponseCode.SUCCESS, body=encode_body(info, strict=False)))
 
     async def _share(self, group: str, topic: str) -> None:
         loop = asyncio.get_running_loop()

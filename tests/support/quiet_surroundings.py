@@ -15,6 +15,10 @@ class QuietSurroundings(Surroundings):
         """Nothing is."""
         return None
 
+    def fetched(self, key: QueueKey) -> int | None:
+        """Nothing is."""
+        return None
+
     def locked_by(self, key: QueueKey) -> str | None:
         """Nobody does."""
         return None
