@@ -224,7 +224,7 @@ class HandoverMachine(RuleBasedStateMachine):
 
         def answered(clients: list[str] | None) -> None:
             assert self.time.now_ms - since_ms <= HELD_MS
-            assert clients is None or clients == sorted(set(clients))
+            assert clients is None or len(clients) == len(set(clients))  # in whatever order
 
         self.handovers.ask_members(connection, "g", answered)
 
