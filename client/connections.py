@@ -8,7 +8,9 @@ from aerobee.client.errors import BrokerRefused
 from aerobee.client.settings import ClientSettings
 from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.command import Command
+from aerobee.remoting.errors import NotConnected
 from aerobee.remoting.headers._fields import Header, encode_header
+from aerobee.remoting.net.addresses import BadAddress
 from aerobee.remoting.net.client import ConnectionPool
 from aerobee.remoting.net.connection import Connection, Handler
 from aerobee.remoting.net.limits import NetLimits
@@ -45,8 +47,14 @@ class Connections:
         return self._pool.get(address)
 
     async def connect(self, address: str) -> Connection:
-        """Return the connection to `address`, made if need be; raises NotConnected."""
-        return await self._pool.connect(address)
+        """Return the connection to `address`, made if need be; raises NotConnected.
+
+        Also where it is no address: others told it, and another broker may have a sound one.
+        """
+        try:
+            return await self._pool.connect(address)
+        except BadAddress as error:
+            raise NotConnected(str(error)) from error
 
     async def call(
         self,
@@ -59,7 +67,7 @@ class Connections:
     ) -> Command:
         """Send a request and return the reply, whatever its code; raises Unavailable."""
         timeout_s = (self._timeout_ms if timeout_ms is None else timeout_ms) / 1000
-        connection = self._pool.get(address) or await self._pool.connect(address)
+        connection = self._pool.get(address) or await self.connect(address)
         return await connection.begin(code, ext, body, timeout_s)
 
     async def request(
@@ -85,7 +93,7 @@ class Connections:
         self, address: str, code: int, ext: Mapping[str, str], body: bytes = b""
     ) -> None:
         """Send a request that gets no reply; raises Unavailable if there is no connection."""
-        connection = self._pool.get(address) or await self._pool.connect(address)
+        connection = self._pool.get(address) or await self.connect(address)
         connection.oneway(Command(code, dict(ext), body))
 
     def drop(self, address: str, reason: str) -> None:

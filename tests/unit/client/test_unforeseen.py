@@ -19,6 +19,7 @@ from aerobee.client import (
     PullSettings,
     PushConsumer,
     PushSettings,
+    route_cache,
 )
 from aerobee.client.connections import Connections
 from aerobee.client.fetched import Fetched
@@ -26,6 +27,7 @@ from aerobee.client.lock_keeper import LockKeeper
 from aerobee.client.pulling import Puller
 from aerobee.client.route_cache import parse_route
 from aerobee.remoting.bodies import BrokerData, QueueData, TopicRouteData
+from aerobee.remoting.errors import NotConnected
 
 CLIENT = ClientSettings(
     rebalance_interval_ms=50, rebalance_gap_ms=20, route_interval_ms=50, heartbeat_interval_ms=50
@@ -116,6 +118,49 @@ def test_a_route_holds_no_wrong_address() -> None:
     route = parse_route("t", data)
     assert route.brokers == {"a": {}, "b": {0: "broker-b.local:10911"}}
     assert [queue.broker_name for queue in route.write_queues] == ["b"]
+
+
+@pytest.fixture
+def believing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Routes keep whatever a nameserver calls an address."""
+    monkeypatch.setattr(route_cache, "parse_address", lambda address: (address, 0))
+
+
+@pytest.mark.usefixtures("believing")
+@pytest.mark.parametrize("address", BAD)
+async def test_a_send_to_no_address_is_tried_at_another_broker(
+    cluster: FakeCluster, address: str
+) -> None:
+    """Single messages and batches, as where a broker cannot be reached."""
+    cluster.create("t", 1)
+    with listed_at(cluster, address):
+        async with Producer(namesrv=cluster.namesrv) as producer:
+            for at in range(4):
+                await producer.send(Message("t", b"%d" % at))
+                await producer.send_many([Message("t", b"many %d" % at)])
+
+
+@pytest.mark.usefixtures("believing")
+@pytest.mark.parametrize("address", BAD)
+async def test_a_chosen_queue_without_an_address_is_told_as_unavailable(
+    cluster: FakeCluster, address: str
+) -> None:
+    """As the documents of every way to send promise; mended, its broker gets the next message."""
+    cluster.create("t", 1)
+    queue = MessageQueue("t", "broker-b", 0)
+    message = Message("t", b"now")
+    async with Producer(namesrv=cluster.namesrv) as producer:
+        with listed_at(cluster, address):
+            for attempt in (
+                lambda: producer.send(message, queue=queue),
+                lambda: producer.send_many([message], queue=queue),
+                lambda: producer.send_oneway(message, queue=queue),
+            ):
+                with pytest.raises(NotConnected, match="address"):
+                    await attempt()
+        await producer.send(message, queue=queue)
+        result = await producer.send(message, queue=queue)
+    assert result.queue_offset == 1
 
 
 class Odd(Exception):
