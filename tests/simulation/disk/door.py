@@ -21,6 +21,20 @@ DISK_BYTES: Final = 1 << 30
 UNDER_A_LOCK: Final = frozenset({"replace", "remove"})  # which the loop could want meanwhile
 
 
+class _Named(os.PathLike[str]):
+    """The name of a refused file: it leads there, and reads alike wherever the run is."""
+
+    def __init__(self, root: Path, name: str) -> None:
+        self._root = root
+        self._name = name
+
+    def __fspath__(self) -> str:
+        return str(self._root / self._name)
+
+    def __repr__(self) -> str:
+        return self._name
+
+
 class Door(Files):
     """Files of the machine, as one process sees them."""
 
@@ -52,7 +66,7 @@ class Door(Files):
                 self.die()
         if code := machine.weather.error(kind, name):
             machine.note(f"    fails: {os.strerror(code)}")
-            raise OSError(code, os.strerror(code), str(machine.root / name))
+            raise OSError(code, os.strerror(code), _Named(machine.root, name))
 
     def die(self) -> None:
         """End the process here."""
