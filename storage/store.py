@@ -51,6 +51,7 @@ log = logging.getLogger(__name__)
 
 CLOSE_TIMEOUT_S = 60.0
 CLEAN_INTERVAL_S = 10.0
+CLEAN_DELAY_S = 60.0  # after a start, as in RocketMQ: groups may fetch what a full disk will cost
 
 
 class MessageStore:
@@ -61,10 +62,9 @@ class MessageStore:
         self.files = files or Files()
         self.read_only = False
         self.recovered = Recovered()
-        self._open = False
-        self._aborted = False
+        self._open = self._aborted = False
         self._progress_found: Progress | None = None
-        self._queues_flushed_at = self._cleaned_at = 0.0
+        self._queues_flushed_at = self._clean_at = 0.0
         self._lock = StoreLock(self.files, settings.root)
         self._marker = Marker(self.files, settings.root)
         self._doubt = Doubt(self.files, settings.root, self._marker)
@@ -123,7 +123,7 @@ class MessageStore:
         except BaseException:
             self._release()
             raise
-        self._open = True
+        self._open, self._clean_at = True, time.monotonic() + CLEAN_DELAY_S
 
     def _believe_disk(self) -> None:
         """Write anew what an earlier process did not sync; where that fails nothing is written.
@@ -358,8 +358,8 @@ class MessageStore:
         if self.commit_log.refusal is None:
             self.allocator.tick(self.commit_log.position)
         self.retention.tick()
-        if now - self._cleaned_at >= CLEAN_INTERVAL_S:
-            self._cleaned_at = now
+        if now >= self._clean_at:
+            self._clean_at = now + CLEAN_INTERVAL_S
             if self.retention.clean() and len(self._damage):
                 self._keeper.forget_before(self.segments.begin)
 

@@ -27,6 +27,23 @@ def filled(path: Path, **changes: object) -> MessageStore:
     return store
 
 
+def test_nothing_is_removed_in_the_first_minute(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A start on a full disk lets groups fetch what will go, and people make room."""
+    filled(tmp_path).close()
+    files = ForgetfulFiles()
+    monkeypatch.setattr(files, "disk_used_ratio", lambda _: 1.0)
+    store = opened(small(tmp_path, disk_ratio_force=0.5), files)
+    store.tick()
+    assert store.retention.removed_files == 0
+    start_s = time.monotonic()
+    monkeypatch.setattr(time, "monotonic", lambda: start_s + 60)
+    store.tick()
+    assert store.retention.removed_files > 0
+    store.abandon()
+
+
 def test_a_file_that_cannot_be_removed_is_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
