@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 from aerobee.spark.log_files import Segment
 from aerobee.spark.offsets import QueueRange
 from aerobee.spark.queue_entries import BLANK_SIZE, NOWHERE, QueueEntries
 from aerobee.spark.queue_ranges import queue_dir
 from aerobee.spark.stores import Store
+
+if TYPE_CHECKING:
+    from aerobee.spark.lost.planned import Planned
 
 QUEUES_PER_WINDOW = 64  # with more queues than this, tasks share out the queues, not the log
 SAMPLES = 64  # queues whose entries tell how long the records are
@@ -25,6 +29,7 @@ class EntryPiece:
     ranges: tuple[QueueRange, ...]
     log_start: int
     log_end: int
+    planned: Planned | None = None  # of a stream: what tells that a queue was made anew since
 
     @property
     def log_dir(self) -> str:

@@ -80,9 +80,14 @@ def queue_slices(
             QueueRange(key, max(entries.end, first), wanted.end),
         ]
         lost = [each for each in gone if each.start < each.end]
+        limit = None
+        if lost or start >= end:
+            limit = _replaced_behind(piece, key, fail=fail_on_data_loss)
         report_lost(lost, fail=fail_on_data_loss)
         while start < end:
             part = entries.read(start, min(end, start + count))
+            if limit is None:
+                limit = _replaced_behind(piece, key, fail=fail_on_data_loss)
             if not len(part):
                 report_lost([QueueRange(key, start, end)], fail=fail_on_data_loss)
                 return
@@ -96,8 +101,15 @@ def queue_slices(
             start += len(part)
             report_lost(blank_ranges(found), fail=fail_on_data_loss)
             kept = found.take(_wanted(found, selection))
+            if limit is not None:
+                kept = kept.take(kept.positions <= limit)
             if len(kept.offsets):
                 yield kept
+
+
+def _replaced_behind(piece: EntryPiece, key: QueueKey, *, fail: bool) -> int | None:
+    """Behind which log position a queue is another one than was planned. Raises DataLost."""
+    return None if piece.planned is None else piece.planned.lost(piece.store, key, fail=fail)
 
 
 def blank_ranges(part: QueueSlice) -> list[QueueRange]:

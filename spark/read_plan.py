@@ -22,7 +22,8 @@ from aerobee.spark.entry_plan import (
     plan_ranges,
 )
 from aerobee.spark.errors import OptionError
-from aerobee.spark.offsets import EARLIEST, LATEST, Offsets, QueueRange
+from aerobee.spark.lost.planned import Planned
+from aerobee.spark.offsets import EARLIEST, LATEST, Marks, Offsets, QueueRange
 from aerobee.spark.options import Options
 from aerobee.spark.pieces import queues_suffice
 from aerobee.spark.plan import Piece, piece_bytes
@@ -43,6 +44,11 @@ class Share:
     piece: Piece | EntryPiece
     broker: str
     queues_dir: str | None
+
+    @property
+    def planned(self) -> Planned | None:
+        """Of a stream: what tells that what was planned was made anew since."""
+        return self.piece.planned if isinstance(self.piece, EntryPiece) else None
 
 
 def plan_read(options: Options, names: Sequence[str], selection: Selection) -> list[Share]:
@@ -73,10 +79,12 @@ def plan_queues(
     options: Options,
     names: Sequence[str],
     ranges: Sequence[QueueRange],
+    marks: Marks,
 ) -> list[Share]:
     """What the tasks read that take these ranges of queues and nothing else.
 
-    The ranges lie within the stores' confirmed ends. Raises StoreUnreadable.
+    The ranges lie within the stores' confirmed ends; `marks` tell of the last message of each
+    (`lost.planned`). Raises StoreUnreadable.
     """
     planned: list[Share] = []
     alone = queues_suffice(names, EVERYTHING, verify_crc=options.verify_crc)
@@ -88,8 +96,10 @@ def plan_queues(
             low, high = log_span(store, own)
             touched = [each for each in state.segments if each.end > low and each.base < high]
             planner = _StorePlan(replace(state, segments=touched), options, EVERYTHING, total)
-            pieces = planner.of_ranges(own, alone=alone)
-            planned += [Share(piece, store.label, store.queues_dir) for piece in pieces]
+            known = Planned.of_marks(own, marks, touched)
+            for piece in planner.of_ranges(own, alone=alone):
+                told = replace(piece, planned=known.of(piece.ranges))
+                planned.append(Share(told, store.label, store.queues_dir))
     return planned
 
 

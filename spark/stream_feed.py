@@ -56,9 +56,12 @@ class Feed(Protocol):
         ...
 
     def partitions(
-        self, ranges: Sequence[QueueRange], names: Sequence[str]
+        self, ranges: Sequence[QueueRange], names: Sequence[str], marks: Marks
     ) -> Sequence[InputPartition]:
-        """What Spark's tasks read that take these ranges, and these columns of them."""
+        """What Spark's tasks read that take these ranges, and these columns of them.
+
+        `marks` are those of the ranges' ends.
+        """
         ...
 
     def close(self) -> None:

@@ -109,7 +109,7 @@ class NetworkFeed:
         return found
 
     def partitions(
-        self, ranges: Sequence[QueueRange], _names: Sequence[str]
+        self, ranges: Sequence[QueueRange], _names: Sequence[str], _marks: Marks
     ) -> list[NetworkPartition]:
         """What Spark's tasks pull that take these ranges."""
         return [NetworkPartition(each) for each in share_out(self._network, ranges, self._options)]

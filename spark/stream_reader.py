@@ -109,13 +109,18 @@ class QueueStreamReader(FromDriver, DataSourceStreamReader, SupportsTriggerAvail
         """What the tasks of one micro-batch read. Raises DataLost, StoreUnreadable."""
         self._begun = True
         begin, until = offsets_of_tree(start), offsets_of_tree(end)
+        marks = marks_of_tree(end)
         feed = self._open()
         bounds = feed.look()
         gone = until.keys() - bounds.keys()
         missing = feed.missing(gone) if gone else NOTHING_MISSING
-        changed = feed.changed(until, marks_of_tree(end))  # since they were planned
+        changed = feed.changed(until, marks)  # since they were planned
         ranges = self._steps.ranges(begin, until, bounds, missing, changed)
-        return list(feed.partitions(ranges, self._schema.names)) if ranges else []
+        if not ranges:
+            return []
+        whole = {each.key for each in ranges if each.end == until[each.key]}
+        known = {key: text for key, text in marks.items() if key in whole}
+        return list(feed.partitions(ranges, self._schema.names, known))
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
         """The records of one partition."""

@@ -14,6 +14,7 @@ from aerobee.spark.errors import DataLost, OptionError, StoreUnreadable
 from aerobee.spark.layout import Ints
 from aerobee.spark.log_files import SegmentFile
 from aerobee.spark.lost.marks import MarkedQueues
+from aerobee.spark.lost.planned import Witness
 from aerobee.spark.offsets import Marks, Offsets, QueueKey, QueueRange
 from aerobee.spark.options import Options
 from aerobee.spark.partitions import LogPartition
@@ -39,6 +40,7 @@ class StoreFeed:
         self._watched: dict[str, _Watched] = {}
         self._bounds: dict[QueueKey, QueueRange] = {}
         self._marked = MarkedQueues()
+        self._witnesses: dict[str, Witness] = {}  # of what the last micro-batch reads
 
     def look(self) -> dict[QueueKey, QueueRange]:
         """Each wanted queue's messages at this moment. Raises StoreUnreadable.
@@ -95,6 +97,10 @@ class StoreFeed:
     def changed(self, offsets: Offsets, marks: Marks) -> Offsets:
         """Queues that were made anew since they were marked, and where to go on in each."""
         there = {key: offsets[key] for key in offsets.keys() & self._bounds.keys()}
+        for label, witness in self._witnesses.items():
+            if witness.denies():  # as a task may have seen, and left out what it was to read
+                self._marked.distrust(label)
+        self._witnesses = {}
         return self._marked.changed(self._states(), there, marks)
 
     def marks(self, offsets: Offsets, known: Marks) -> Marks:
@@ -121,10 +127,18 @@ class StoreFeed:
             sizes: Ints = entries.read(start, start + count)["size"].astype(np.int64)
             return np.where(sizes == BLANK_SIZE, 0, np.maximum(sizes, 0))
 
-    def partitions(self, ranges: Sequence[QueueRange], names: Sequence[str]) -> list[LogPartition]:
+    def partitions(
+        self, ranges: Sequence[QueueRange], names: Sequence[str], marks: Marks
+    ) -> list[LogPartition]:
         """What Spark's tasks read that take these ranges, and these columns of them."""
         states = [watched.state for watched in self._watched.values()]
-        return [LogPartition(share) for share in plan_queues(states, self._options, names, ranges)]
+        shares = plan_queues(states, self._options, names, ranges, marks)
+        self._witnesses = {
+            share.broker: share.planned.witness
+            for share in shares
+            if share.planned is not None and share.planned.witness is not None
+        }
+        return [LogPartition(share) for share in shares]
 
     def close(self) -> None:
         """Forget the stores; no file is open between two calls."""

@@ -320,6 +320,6 @@ def test_tasks_get_the_files_that_their_ranges_lie_in(tmp_path: Path) -> None:
     feed = feed_of(root)
     bounds = feed.look()
     ranges = [QueueRange(key, there.end - 5, there.end) for key, there in bounds.items()]
-    partitions = feed.partitions(ranges, ["body"])
+    partitions = feed.partitions(ranges, ["body"], {})
     pieces = [each.share.piece for each in partitions]
     assert sum(len(piece.segments) for piece in pieces if isinstance(piece, EntryPiece)) in (1, 2)
