@@ -81,8 +81,8 @@ bench-handover: $(READY) ## what is delivered twice when groups grow and shrink,
 bench-spark: $(READY) ## the Spark pipeline: CPU of JVM and workers, with the bars
 	PYTHONPATH=tests $(BIN)/python -m benchmarks.spark_speed $(ARGS)
 
-interop: $(READY) ## real RocketMQ clients and servers against ours
-	$(BIN)/python -m pytest -n $(WORKERS) $(BY_FILE) -m interop tests/interop $(ARGS)
+interop: $(READY) ## real RocketMQ clients and servers against ours, and a cluster of Spark's
+	$(BIN)/python -m pytest -n $(WORKERS) $(BY_FILE) -m interop tests/interop tests/spark $(ARGS)
 
 soak: $(READY) ## the long runs: ROUNDS kills, EXAMPLES_FACTOR times the examples, SEEDS simulated clusters, DISK_SEEDS disks
 	KILL_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest --timeout 7200 tests/crash tests/spark/test_kill_sink.py $(ARGS)

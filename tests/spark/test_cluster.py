@@ -18,7 +18,7 @@ from support.stores import read_log
 if TYPE_CHECKING:
     from support.spark_cluster import SparkCluster
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.interop]  # servers, or a Java, of its own
 
 PLACE = ["topic", "queue_id", "queue_offset"]
 JOBS = ROOT / "deploy" / "spark"

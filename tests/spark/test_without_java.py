@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.interop]  # servers, or a Java, of its own
 
 SCRIPT = """
 import os, sys
