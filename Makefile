@@ -43,7 +43,7 @@ $(READY): requirements.lock requirements-build.lock pyproject.toml deploy/build_
 demo: $(READY) ## 100,000 messages live, then counted by Spark
 	@$(BIN)/aerobee demo $(ARGS)
 
-test: WORKERS = 3  # tests wait for processes and timers as long as they compute
+test: WORKERS = 4  # tests wait for processes, disks and timers as long as they compute
 test quick: export PYTHONDONTWRITEBYTECODE =  # each worker and each child would compile all anew
 test: $(READY) ## every test that needs no other project's servers or clients
 	@PYTHONPATH=tests $(BIN)/python -m support.spark_java
