@@ -7,6 +7,7 @@ from support.fake_connection import FakeConnection
 from support.quiet_surroundings import QuietSurroundings
 from support.virtual_time import VirtualTime
 
+from aerobee.broker.at_work.history import LOST_MS, History, Seen
 from aerobee.broker.at_work.looking import LOOK_MS, LOOKS_MAX
 from aerobee.broker.consumer_group import Client
 from aerobee.broker.draining import MISSES_MAX, QUICK_MS, QUICK_TIMES
@@ -301,3 +302,15 @@ def test_an_answer_that_makes_no_sense_says_nothing() -> None:
         assert (holdings.held, holdings.threads) == (30, 0)
     orderly = {"PROP_CONSUMEORDERLY": "true", "PROP_THREADPOOL_CORE_SIZE": "20"}
     assert Holdings.of(ConsumerRunningInfo(properties=orderly), "b").threads == 0
+
+
+@pytest.mark.parametrize(("asked_ms", "known_ms"), [(600, None), (100 + LOST_MS, 600)])
+def test_who_has_just_lost_a_queue_cannot_say_that_all_have_begun(
+    asked_ms: int, known_ms: int | None
+) -> None:
+    """Its handlers may still keep threads busy, which the count of what it holds leaves out."""
+    history = History()
+    history.look({KEY: Seen(0, 0, False), OTHER: Seen(0, 0, False)}, 0)
+    history.look({KEY: Seen(10, 0, False)}, 100)
+    history.all_at_work(asked_ms, asked_ms + 1)
+    assert history.at_work_ms(KEY, asked_ms + 601) == known_ms
