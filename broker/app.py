@@ -35,6 +35,7 @@ from aerobee.broker.settings_changes import SettingsChanges
 from aerobee.broker.start import told
 from aerobee.broker.start.hosts import record_host
 from aerobee.broker.start.offsets import lower_offsets
+from aerobee.broker.start.slow import told_while_slow
 from aerobee.broker.start.twins import LOOK_INTERVAL_MS, Twins
 from aerobee.broker.tables import Tables
 from aerobee.broker.tick import Tick
@@ -113,7 +114,8 @@ class Broker:
         tell_start(log, "broker", self.settings)
         if self.settings.enable_property_filter:
             await load_parser()
-        self.store.open()
+        with told_while_slow(self.store):
+            self.store.open()
         try:
             await self._listen(loop)
         except BaseException:

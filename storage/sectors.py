@@ -19,11 +19,13 @@ TRIES: Final = 8
 class BadSectors:
     """Pages of one log that cannot be read, by their file; found once, they stay zeros.
 
-    `active` until the store is open: later an error is told to whoever reads.
+    `active` until the store is open: later an error is told to whoever reads. `read_at` is where
+    the log was read last, -1 before that: how far an opening has come.
     """
 
     def __init__(self) -> None:
         self.active = True
+        self.read_at = -1
         self._pages: dict[Path, set[int]] = {}
         self._count = 0
 

@@ -102,6 +102,7 @@ class Segment:
         What the disk does not give is zeros while the store is opened, see BadSectors.
         """
         count = min(count, self.end - position)
+        self._bad.read_at = position
         if not self.stored:
             return bytes(max(0, count))
         if not self._bad.known(self.path):

@@ -9,6 +9,8 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any, Final, Protocol, TypeVar
 
+from aerobee.remoting.net.early_stops import EarlyStops
+
 T = TypeVar("T")
 
 log = logging.getLogger(__name__)
@@ -73,10 +75,13 @@ async def _cancelled_by_signals(main: Coroutine[Any, Any, T]) -> T:
 async def serve(service: Service, announcement: Callable[[], str]) -> None:
     """Start, say so in one line on standard output, stop at SIGTERM, SIGINT or SIGHUP.
 
-    `announcement` is asked once the service serves, when it knows its port. A second signal is told
-    that the stop is under way, a third ends the process. SIGQUIT writes where every thread is to
-    standard error, as the JVM does, also while the loop hangs; SIGUSR1 and SIGUSR2 are logged and
-    do nothing. Raises what the service's start raises.
+    `announcement` is asked once the service serves, when it knows its port. A stop that is asked
+    for before that cancels the start, and `stop` is not called: who is cancelled cleans up. Where
+    the start holds the loop, as the recovery of a store does, the process ends at once, with 0; to
+    the files that is a kill. A second signal is told that the stop is under way, a third ends the
+    process. SIGQUIT writes where every thread is to standard error, as the JVM does, also while the
+    loop hangs; SIGUSR1 and SIGUSR2 are logged and do nothing. Raises what the service's start
+    raises.
     """
     stop = asyncio.Event()
     stopped = asyncio.Event()
@@ -90,6 +95,7 @@ async def serve(service: Service, announcement: Callable[[], str]) -> None:
         if len(asked) == 1:
             log.info("stop_asked signal=%s", number.name)
             stop.set()
+            start.cancel()  # nothing, once it serves
         elif len(asked) < IMPATIENT:
             seconds = loop.time() - asked[0]
             log.warning(
@@ -101,13 +107,23 @@ async def serve(service: Service, announcement: Callable[[], str]) -> None:
             log.error("stop_cut_short signal=%s: the next start recovers", number.name)
             os._exit(128 + number)
 
+    start = loop.create_task(service.start())  # which runs when this waits for it
     for number in STOPS:
         loop.add_signal_handler(number, ask, number)
     for number in PASSED_OVER:
         loop.add_signal_handler(number, log.warning, "signal_ignored signal=%s", number.name)
     faulthandler.register(signal.SIGQUIT, file=STDERR_FD)
     loop.set_exception_handler(partial(_tell_uncaught, service))
-    await service.start()
+    early = EarlyStops(loop, STOPS)
+    try:
+        await start
+    except asyncio.CancelledError:
+        if not asked:
+            raise
+        log.info("stopped_before_it_served seconds=%.1f", loop.time() - asked[0])
+        return
+    finally:
+        early.end()
     print(announcement(), flush=True)
     await stop.wait()
     await service.stop()
