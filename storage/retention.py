@@ -76,7 +76,10 @@ class Retention:
         if full != self._full:
             say, what = (log.error, "disk_full") if full else (log.info, "disk_has_room")
             allowed, path = settings.disk_ratio_max, settings.log_dir
-            say("%s used=%.3f allowed=%.3f path=%s", what, ratio, allowed, path)
+            say(
+                "%s used=%.3f allowed=%.3f need_bytes=%d path=%s",
+                what, ratio, allowed, max(0, -room) if full else 0, path,
+            )  # fmt: skip
             self._full = full
         self._log.set_disk_full(full)
 

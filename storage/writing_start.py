@@ -22,6 +22,7 @@ from aerobee.storage.settings import StoreSettings
 log = logging.getLogger(__name__)
 
 RETRY_INTERVAL_S = 2.0
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
 class WritingStart:
@@ -110,12 +111,13 @@ class WritingStart:
         except OSError as error:
             refusal = f"the store {root} cannot be written: {error}"
             if refusal != self._refusal:
-                log.error("store_not_writable path=%s error=%s", root, error)
+                need = WINDOW_BYTES_MIN if error.errno in NO_ROOM else 0
+                log.error("store_not_writable path=%s need_bytes=%d error=%s", root, need, error)
             self._refusal = refusal
             self._log.refuse(refusal)
             return False
         if self._refusal is not None:
-            log.warning("store_writable_again path=%s", root)
+            log.info("store_writable_again path=%s", root)
         self.done = True
         return True
 
@@ -149,7 +151,7 @@ class WritingStart:
         try:
             self._allocator.prepare_now(position, count)
         except OSError as error:
-            if error.errno not in (errno.ENOSPC, errno.EDQUOT) or count <= WINDOW_BYTES_MIN:
+            if error.errno not in NO_ROOM or count <= WINDOW_BYTES_MIN:
                 raise
             self._allocator.prepare_now(position, WINDOW_BYTES_MIN)
 

@@ -32,6 +32,7 @@ class Troubles:
         self.files: list[TableFile] = []
         self._unsaved: dict[Path, float] = {}  # table that cannot be saved, since when
         self._wanting: dict[Path, AppendRefused] = {}  # file without room, and who wanted it
+        self._refusing = False  # its beginning was told, and not yet its end
         self._began_s = 0.0
         self.refused = 0  # messages, since the trouble began
 
@@ -39,7 +40,8 @@ class Troubles:
         """Take note that a message was refused; what is no lack of room is told by the store."""
         if not isinstance(error, AppendRefused) or error.path is None:
             return
-        if not self._wanting:
+        if not self._refusing:
+            self._refusing = True
             self._began_s, self.refused = self._clock_s(), 0
             log.error(
                 "store_refuses path=%s need_bytes=%d reason=%s",
@@ -51,10 +53,17 @@ class Troubles:
         self._wanting[error.path] = error
 
     def look(self) -> None:
-        """Find out what has begun and what is over."""
+        """Find out what has begun and what is over.
+
+        Room alone is no end while the store refuses for another reason: nothing is taken again.
+        """
         for file in self.files:
             self._look_at(file)
-        if self._wanting and self._has_room(list(self._wanting)[:ROOM_ASKED_MAX]):
+        if not self._refusing:
+            return
+        room = self._has_room(list(self._wanting)[:ROOM_ASKED_MAX])
+        if room and self._store.commit_log.refusal is None:
+            self._refusing = False
             log.info(
                 "store_takes_again after_s=%.1f refused=%d",
                 self._clock_s() - self._began_s,

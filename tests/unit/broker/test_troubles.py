@@ -2,6 +2,7 @@
 
 import errno
 import logging
+import re
 from asyncio import sleep
 from collections.abc import Callable
 from pathlib import Path
@@ -174,6 +175,35 @@ async def test_a_disk_that_is_fuller_than_allowed_is_seen(
         assert [record.levelno for record in full] == [logging.ERROR]
         assert [record.levelno for record in room] == [logging.INFO]
         assert f"path={store.settings.log_dir}" in full[0].getMessage()
+        found = re.search(r"need_bytes=(\d+)", full[0].getMessage())
+        assert found is not None and int(found[1]) > 0, "how much has to go"
+
+
+async def test_no_end_is_told_while_something_else_refuses(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Room for a queue is no good news on a disk that is fuller than allowed: nothing is taken."""
+    async with live_broker(tmp_path) as live:
+        caplog.set_level(logging.INFO, "aerobee")
+        await send(live, 0)
+        store = live.broker.store
+        queue, used = store.find_queue("t", 0), [0.99]
+        monkeypatch.setattr(store.files, "disk_used_ratio", lambda path: used[0])
+        troubles = Troubles(store, lambda: 0.0)
+        wanted = LogFull("no room", path=tmp_path / "file", need_bytes=1, queue=queue)
+        troubles.met(wanted)
+        store.retention.check_disk()
+        for _ in range(3):
+            troubles.look()
+        assert not lines(caplog, "store_takes_again")
+        troubles.met(wanted)
+        used[0] = 0.5
+        store.retention.check_disk()
+        for _ in range(3):
+            troubles.look()
+        (told,) = lines(caplog, "store_takes_again")
+        assert "refused=2" in told.getMessage()
+        assert len(lines(caplog, "store_refuses")) == 1
 
 
 async def test_a_deleted_queue_wants_nothing(tmp_path: Path) -> None:

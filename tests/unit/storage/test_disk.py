@@ -1,6 +1,7 @@
 """Full, read-only and unwritable file systems: one clear error, no damage, and reads go on."""
 
 import errno
+import logging
 import os
 import subprocess
 import sys
@@ -135,6 +136,7 @@ def test_writing_begins_when_there_is_room(
 ) -> None:
     """A store opened on a full disk takes messages once space is freed, after a kill, too."""
     monkeypatch.setattr(writing_start, "RETRY_INTERVAL_S", 0.0)
+    caplog.set_level(logging.INFO, "aerobee")
     root, ballast = little_disk / "store", little_disk / "ballast"
     settings = small(root, segment_bytes=1 << 20)
     store = opened(settings)
@@ -165,7 +167,8 @@ def test_writing_begins_when_there_is_room(
         ballast.unlink()
         store.tick()
         assert store.statistics().refusal is None
-        assert any("store_writable_again" in record.message for record in caplog.records)
+        (end,) = (each for each in caplog.records if "store_writable_again" in each.message)
+        assert end.levelno == logging.INFO, "a good end is no warning"
         assert store.flusher.fileno() == watched, "the owner's loop watches it"
         send(store, body=b"more %d" % life)
         settle(store)
