@@ -17,7 +17,8 @@ log = logging.getLogger(__name__)
 
 LOOK_INTERVAL_MS: Final = 1000
 
-_Stamps = tuple[tuple[int, int, int] | None, ...]  # of each file; None where there is none
+_Stamp = tuple[int, int, int, int]
+_Stamps = tuple[_Stamp | None, ...]  # of each file; None where there is none
 
 
 class WatchedContext:
@@ -71,9 +72,10 @@ class WatchedContext:
         return tuple(_stamp(path) for path in self._paths)
 
 
-def _stamp(path: str) -> tuple[int, int, int] | None:
+def _stamp(path: str) -> _Stamp | None:
+    """Return what changes with a file: its times, by which rights are told, too, size and place."""
     try:
         found = Path(path).stat()
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_size, found.st_ino
+    return found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino

@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import logging
+import os
 import ssl
 from pathlib import Path
 
@@ -246,6 +247,78 @@ def test_what_could_not_be_read_for_a_while_is_taken(
         exhausted.setattr(ssl.SSLContext, "load_cert_chain", fails)
         assert looking.look(10) is old
     assert looking.look() is not old
+    assert caplog.text.count("certificates kept") == 1
+
+
+def test_a_folder_that_is_swapped_is_taken_whole(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As Kubernetes mounts a secret: both files lead through `..data`, a link that is replaced."""
+    link, data = tmp_path / "..data", [tmp_path / "..1", tmp_path / "..2"]
+    for folder in data:
+        folder.mkdir()
+        Pair(folder).write(folder.name)
+    link.symlink_to(data[0].name)
+    pair = Pair(tmp_path)
+    for path in (pair.cert, pair.key):
+        path.symlink_to(Path(link.name) / path.name)
+    looking = Look(pair)
+    old = looking.watched.context
+    assert looking.look(3) is old
+    aside = tmp_path / "..data_tmp"
+    aside.symlink_to(data[1].name)
+    aside.replace(link)
+    new = looking.look(2)
+    assert new is not old
+    for path in (*data[0].iterdir(), data[0]):
+        path.unlink() if path.is_file() else path.rmdir()
+    assert looking.look(3) is new, "what it led to before does not matter"
+    link.unlink()  # the secret is gone
+    assert looking.look(10) is new
+    assert caplog.text.count("certificates kept") == 1
+    link.symlink_to(data[1].name)
+    looking.look(3)
+    assert caplog.text.count("certificates kept") == 1
+
+
+def test_a_file_written_in_place_with_its_old_time_is_seen(tmp_path: Path) -> None:
+    """Copies that keep times (`cp -p`, rsync) may change neither time, size nor place."""
+    pair, source = Pair(tmp_path), Pair(tmp_path, "source")
+    pair.write("old")
+    while True:  # signatures differ in length
+        source.write("new")
+        sizes = [path.stat().st_size for path in (pair.cert, pair.key, source.cert, source.key)]
+        if sizes[:2] == sizes[2:]:
+            break
+    looking = Look(pair)
+    old = looking.watched.context
+    for path, new in ((pair.cert, source.cert), (pair.key, source.key)):
+        times = path.stat()
+        path.write_bytes(new.read_bytes())
+        os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert looking.look(2) is not old
+
+
+def test_a_right_to_read_that_is_lost_is_told_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Long before the restart that would fail by it; what is in use stays."""
+    pair = Pair(tmp_path)
+    pair.write("old")
+    looking = Look(pair)
+    old = looking.watched.context
+    with monkeypatch.context() as forbidden:
+
+        def fails(*_: object) -> None:
+            raise PermissionError(errno.EACCES, "Permission denied")
+
+        forbidden.setattr(ssl.SSLContext, "load_cert_chain", fails)  # root may read everything
+        pair.key.chmod(0)
+        assert looking.look(10) is old
+        assert caplog.text.count("certificates kept") == 1
+        assert "Permission denied" in caplog.text and str(pair.key) in caplog.text
+    pair.key.chmod(0o600)
+    assert looking.look(3) is not old
     assert caplog.text.count("certificates kept") == 1
 
 
