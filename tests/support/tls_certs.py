@@ -27,9 +27,9 @@ class Pair:
     def __init__(self, folder: Path, name: str = "pair") -> None:
         self.cert, self.key = folder / f"{name}.pem", folder / f"{name}.key"
 
-    def write(self, name: str, *, expired: bool = False) -> None:
+    def write(self, name: str, *, expired: bool = False, early: bool = False) -> None:
         """Write both for a common name."""
-        cert, key = made(name, expired=expired)
+        cert, key = made(name, expired=expired, early=early)
         replace(self.cert, cert)
         replace(self.key, key)
 
@@ -49,8 +49,11 @@ def replace(path: Path, data: bytes) -> None:
     aside.replace(path)
 
 
-def made(name: str, *, expired: bool = False) -> tuple[bytes, bytes]:
-    """Make a certificate of 127.0.0.1 that signs itself; return it and its key, as PEM."""
+def made(name: str, *, expired: bool = False, early: bool = False) -> tuple[bytes, bytes]:
+    """Make a certificate of 127.0.0.1 that signs itself; return it and its key, as PEM.
+
+    One that is `expired` was valid until yesterday, one that is `early` will be from tomorrow on.
+    """
     from ipaddress import IPv4Address
 
     from cryptography import x509
@@ -68,7 +71,7 @@ def made(name: str, *, expired: bool = False) -> tuple[bytes, bytes]:
         .issuer_name(subject)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=30))
+        .not_valid_before(now - timedelta(days=-1 if early else 30))
         .not_valid_after(now + timedelta(days=-1 if expired else 30))
         .add_extension(
             x509.SubjectAlternativeName([x509.IPAddress(IPv4Address("127.0.0.1"))]), False

@@ -7,6 +7,7 @@ import tempfile
 from pathlib import Path
 
 from aerobee.remoting.net.certificates.self_made import certificate_and_key
+from aerobee.remoting.net.certificates.validity import out_of_date
 from aerobee.remoting.net.certificates.watched import WatchedContext
 from aerobee.remoting.net.shared import Shared
 from aerobee.remoting.net.tls import TlsClientSettings, TlsError, TlsMode, TlsSettings
@@ -37,7 +38,7 @@ class ServerTls:
             self.mode = TlsMode.DISABLED
             return
         paths = (settings.cert_path, settings.key_path, settings.trust_cert_path)
-        self._watched = WatchedContext(settings.context, paths)
+        self._watched = WatchedContext(settings.context, paths, out_of_date=out_of_date)
 
     def look(self) -> None:
         """Take over certificates that have changed."""

@@ -27,7 +27,8 @@ class WatchedContext:
     Files that changed are read when two looks in a row, at least LOOK_INTERVAL_MS apart, have found
     them the same: who writes them has come to an end. `context` is replaced then, for handshakes to
     come. What cannot be used is told once and tried at every look: it may be for want of a right to
-    read it, or of file numbers, that nothing about the files shows.
+    read it, or of file numbers, that nothing about the files shows. Nor is one used that
+    `out_of_date` says something of, while it says nothing of the one before.
     """
 
     def __init__(
@@ -35,15 +36,19 @@ class WatchedContext:
         load: Callable[[], ssl.SSLContext],
         paths: Sequence[str],
         clock_ms: Callable[[], int] = steady_clock_ms,
+        out_of_date: Callable[[ssl.SSLContext], str] = lambda context: "",
     ) -> None:
         """Load it; raises TlsError."""
         self._load = load
         self._paths = [path for path in dict.fromkeys(paths) if path]
         self._clock_ms = clock_ms
+        self._out_of_date = out_of_date
         self._looked_ms = clock_ms()
         self._used = self._seen = self._stamps()
         self._refused: _Stamps | None = None
         self.context = load()
+        if why := out_of_date(self.context):
+            log.warning("certificates in use are out of date files=%s %s", self._names, why)
 
     def look(self) -> None:
         """Replace the context if its files have changed and fit together."""
@@ -54,19 +59,25 @@ class WatchedContext:
         before, self._seen = self._seen, self._stamps()
         if self._seen == self._used or self._seen != before:
             return
-        names = " ".join(self._paths)
         try:
             context = self._load()
+            why = self._out_of_date(context)
+            if why and not self._out_of_date(self.context):
+                raise TlsError(why)
         except TlsError as error:
             if self._seen != self._refused:
                 self._refused = self._seen
                 log.warning(
-                    "certificates kept, the new ones cannot be used files=%s %s", names, error
+                    "certificates kept, the new ones cannot be used files=%s %s", self._names, error
                 )
             return
         if self._stamps() == self._seen:  # else they changed meanwhile: the next look reads them
             self.context, self._used = context, self._seen
-            log.info("certificates loaded anew files=%s", names)
+            log.info("certificates loaded anew files=%s", self._names)
+
+    @property
+    def _names(self) -> str:
+        return " ".join(self._paths)
 
     def _stamps(self) -> _Stamps:
         return tuple(_stamp(path) for path in self._paths)

@@ -322,6 +322,39 @@ def test_a_right_to_read_that_is_lost_is_told_once(
     assert caplog.text.count("certificates kept") == 1
 
 
+@pytest.mark.parametrize(
+    ("harm", "why"),
+    [("expired", "certificate has expired"), ("early", "certificate is not yet valid")],
+)
+async def test_a_new_certificate_that_is_out_of_date_waits(
+    start_server: Servers, tmp_path: Path, caplog: pytest.LogCaptureFixture, harm: str, why: str
+) -> None:
+    """Every client that verifies would refuse it, and the one in use works; told once."""
+    caplog.set_level(logging.INFO)
+    pair = Pair(tmp_path)
+    pair.write("old")
+    server = await start_server(tls=pair.server(), limits=QUICK)
+    before = der(pair.cert.read_bytes())
+    pair.write("wrong", **{harm: True})
+    await until(lambda: "certificates kept" in caplog.text or "anew" in caplog.text)
+    assert await shown(server.port) == before
+    assert why in caplog.text and caplog.text.count("certificates kept") == 1
+    pair.write("good")
+    await until(lambda: "certificates loaded anew" in caplog.text)
+    assert await shown(server.port) == der(pair.cert.read_bytes()) != before
+
+
+def test_a_server_that_starts_with_an_expired_certificate_says_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """And serves, for clients that do not verify; any other certificate is better then."""
+    pair = Pair(tmp_path)
+    pair.write("old", expired=True)
+    tls = ServerTls(pair.server())
+    assert tls.mode is TlsMode.PERMISSIVE
+    assert caplog.text.count("out of date") == 1 and "certificate has expired" in caplog.text
+
+
 async def test_an_expired_certificate_is_refused_by_name(
     start_server: Servers, tmp_path: Path
 ) -> None:
