@@ -1,9 +1,12 @@
-"""Nameserver addresses that an HTTP server tells: for clusters whose nameservers move."""
+"""Nameserver addresses: as a user gives them, or told by an HTTP server where they move."""
 
 import logging
+import re
+from collections.abc import Sequence
 from typing import Final
 from urllib.parse import urlsplit
 
+from aerobee.client.errors import InvalidUse
 from aerobee.remoting.errors import AerobeeError, Unavailable
 from aerobee.remoting.net.addresses import format_address, parse_address
 from aerobee.remoting.net.shared import Shared
@@ -13,6 +16,21 @@ log = logging.getLogger(__name__)
 TIMEOUT_S: Final = 3.0
 ANSWER_BYTES_MAX: Final = 64 * 1024
 PORTS: Final = {"http": 80, "https": 443}
+
+
+def parse_namesrv(namesrv: str | Sequence[str]) -> tuple[str, ...]:
+    """Read nameserver addresses: "host:port;host:port", commas as well, or a sequence of them.
+
+    One HTTP URL instead is that of a server that tells the addresses. Raises InvalidUse if
+    there is none, or such a URL beside something else.
+    """
+    parts = re.split(r"[;,\s]+", namesrv) if isinstance(namesrv, str) else namesrv
+    addresses = tuple(part.strip() for part in parts if part.strip())
+    if not addresses:
+        raise InvalidUse("no nameserver address given; write for example namesrv='127.0.0.1:9876'")
+    if len(addresses) > 1 and any("://" in address for address in addresses):
+        raise InvalidUse(f"namesrv={namesrv!r}: a URL of an address server stands alone")
+    return addresses
 
 
 def is_address_server(namesrv: tuple[str, ...]) -> bool:

@@ -4,13 +4,12 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Final, NamedTuple, Self, TypeVar
 
-from aerobee.client.address_server import AddressServer, is_address_server
+from aerobee.client.address_server import AddressServer, is_address_server, parse_namesrv
 from aerobee.client.connections import Connections
 from aerobee.client.errors import BrokerRefused
 from aerobee.client.first_answer import first_answer
 from aerobee.client.route_cache import MASTER_ID
 from aerobee.client.settings import ClientSettings
-from aerobee.client.sharing import parse_namesrv
 from aerobee.remoting.bodies import Body, ClusterInfo, decode_body
 from aerobee.remoting.codes import Perm, RequestCode
 from aerobee.remoting.command import Command

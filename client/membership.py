@@ -4,6 +4,7 @@ import logging
 from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
+from aerobee.client.address_server import parse_namesrv
 from aerobee.client.balance import Averagely, Strategy
 from aerobee.client.errors import BrokerRefused
 from aerobee.client.instance import ClientInstance
@@ -16,7 +17,7 @@ from aerobee.client.rebalance import Ownership, QueuesChanged
 from aerobee.client.received import ReceivedMessage
 from aerobee.client.settings import ClientSettings
 from aerobee.client.shares import Sharing
-from aerobee.client.sharing import parse_namesrv, share_instance
+from aerobee.client.sharing import share_instance
 from aerobee.client.subscriptions import Subscription
 from aerobee.remoting.bodies import ConsumeDirectlyResult, ConsumerData, ConsumerRunningInfo
 from aerobee.remoting.clocks import wall_clock_ms

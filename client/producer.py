@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from time import monotonic
 from typing import Final
 
+from aerobee.client.address_server import parse_namesrv
 from aerobee.client.errors import InvalidUse, SendFailed
 from aerobee.client.hooks import SendContext, SendHook
 from aerobee.client.instance import ClientInstance
@@ -26,7 +27,7 @@ from aerobee.client.selectors import QueueSelector, RoundRobin, by_key
 from aerobee.client.send_headers import SendHeaders
 from aerobee.client.sending import Outgoing, Packer, read_reply
 from aerobee.client.settings import ClientSettings, ProducerSettings
-from aerobee.client.sharing import parse_namesrv, return_instance, share_instance
+from aerobee.client.sharing import return_instance, share_instance
 from aerobee.remoting.command import next_opaque
 from aerobee.remoting.errors import AerobeeError, NotConnected
 from aerobee.remoting.net.connection import Connection

@@ -5,6 +5,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
+from aerobee.client.address_server import parse_namesrv
 from aerobee.client.errors import InvalidUse
 from aerobee.client.hooks import ConsumeHook, FilterHook, Hooks
 from aerobee.client.instance import ClientInstance
@@ -15,7 +16,7 @@ from aerobee.client.pulling import Puller, PullResult
 from aerobee.client.registration import Registration
 from aerobee.client.route_cache import MASTER_ID
 from aerobee.client.settings import ClientSettings, PullConsumerSettings, PullSettings
-from aerobee.client.sharing import parse_namesrv, return_instance, share_instance
+from aerobee.client.sharing import return_instance, share_instance
 from aerobee.client.subscriptions import ALL, parse_subscription
 from aerobee.remoting.errors import AerobeeError
 from aerobee.remoting.net.tasks import Tasks

@@ -1,8 +1,6 @@
 """Which instance a client uses: clients of one process and cluster share one where they can."""
 
 import asyncio
-import re
-from collections.abc import Sequence
 from typing import TypeAlias
 from weakref import WeakKeyDictionary
 
@@ -15,21 +13,6 @@ Key: TypeAlias = tuple[tuple[str, ...], ClientSettings]
 _instances: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[Key, list[ClientInstance]]] = (
     WeakKeyDictionary()
 )
-
-
-def parse_namesrv(namesrv: str | Sequence[str]) -> tuple[str, ...]:
-    """Read nameserver addresses: "host:port;host:port", commas as well, or a sequence of them.
-
-    One HTTP URL instead is that of a server that tells the addresses. Raises InvalidUse if
-    there is none, or such a URL beside something else.
-    """
-    parts = re.split(r"[;,\s]+", namesrv) if isinstance(namesrv, str) else namesrv
-    addresses = tuple(part.strip() for part in parts if part.strip())
-    if not addresses:
-        raise InvalidUse("no nameserver address given; write for example namesrv='127.0.0.1:9876'")
-    if len(addresses) > 1 and any("://" in address for address in addresses):
-        raise InvalidUse(f"namesrv={namesrv!r}: a URL of an address server stands alone")
-    return addresses
 
 
 def share_instance(

@@ -11,10 +11,9 @@ from support.fake_cluster import FakeCluster
 from support.waiting import until
 
 from aerobee.client import ClientSettings, InvalidUse, Message, Producer, Unavailable
-from aerobee.client.address_server import AddressServer, host_of
+from aerobee.client.address_server import AddressServer, host_of, parse_namesrv
 from aerobee.client.client_id import local_ip
 from aerobee.client.cluster import Cluster
-from aerobee.client.sharing import parse_namesrv
 from aerobee.remoting.bodies import ClusterInfo, encode_body
 from aerobee.remoting.codes import RequestCode
 from aerobee.remoting.net.routes import Reply

@@ -22,9 +22,9 @@ from aerobee.client import (
     TlsClientSettings,
     Unavailable,
 )
+from aerobee.client.address_server import parse_namesrv
 from aerobee.client.client_id import find_client_id, local_ip, make_client_id
 from aerobee.client.instance import ClientInstance
-from aerobee.client.sharing import parse_namesrv
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.command import Command
 from aerobee.remoting.net.connection import Connection
