@@ -4,16 +4,49 @@ from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from aerobee.client.message import MessageQueue
-from aerobee.client.rebalance import Ownership
+from aerobee.client.process_queue import ProcessQueue
 from aerobee.client.received import ReceivedMessage
 from aerobee.remoting.bodies import ConsumeDirectlyResult, ConsumerData, ConsumerRunningInfo
+
+
+class QueueOwner(Protocol):
+    """The part of a member that owns its share of the queues, as rounds of rebalancing see it."""
+
+    @property
+    def queues(self) -> Mapping[MessageQueue, ProcessQueue]:
+        """The queues that are owned now."""
+        ...
+
+    async def plan(self) -> bool:
+        """Learn the share of each topic; False if one could not be told."""
+        ...
+
+    def release(self) -> None:
+        """Begin to lose the queues that fall to others now."""
+        ...
+
+    def take(self) -> None:
+        """Begin to gain the queues that are new in the share."""
+        ...
+
+    async def release_all(self) -> None:
+        """Give up every queue."""
+        ...
+
+    def abandon(self) -> None:
+        """Own nothing any more, and wait for nothing."""
+        ...
 
 
 class Consumer(Protocol):
     """A consumer that is a member of a group (MQConsumerInner.java)."""
 
     group: str
-    ownership: Ownership | None  # None: the queues are given, not shared
+
+    @property
+    def ownership(self) -> QueueOwner | None:
+        """The share in the group's queues; None where queues are given, not shared."""
+        ...
 
     def topics(self) -> Iterable[str]:
         """Topics whose routes have to be kept fresh."""
