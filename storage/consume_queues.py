@@ -38,7 +38,7 @@ class ConsumeQueues:
         self._changes: list[ConsumeQueue] = []
         self._pool = MapPool(lambda: files.queue_maps_max)
         self._listed: frozenset[str] | None = None
-        self.cut = CutEnds(files)  # of queues, by recovery; the disk may not know of it yet
+        self.cut = CutEnds(files, settings.root)  # by recovery; the disk may not know of it yet
         self.damaged: list[ConsumeQueue] = []  # with files that were lost or of another size
 
     def __iter__(self) -> Iterator[ConsumeQueue]:
@@ -61,6 +61,8 @@ class ConsumeQueues:
             self.note_damaged([queue for queue, _ in bad])
         for queue, reason in bad:
             self._load_damaged(queue, reason)
+        if self._write:
+            self.cut.load(self.find)
 
     def note_damaged(self, bad: list[ConsumeQueue]) -> None:
         """Note what is to be written again before a file of blanks stands for a lost one."""

@@ -16,6 +16,7 @@ DOUBT: Final = "aerobee.doubt"  # ours: a sync has failed, and from where on tha
 DELAYED: Final = "aerobee.delayed"  # ours: how far delayed messages have been delivered
 DAMAGE: Final = "aerobee.damage"  # ours: spans of the log that cannot be read
 MENDING: Final = "aerobee.mending"  # ours: queues that are being written again
+CUT: Final = "aerobee.cut"  # ours: queues that a start cuts, until the disk has forgotten
 DELETED: Final = "aerobee.deleted"  # ours: where the log ended when topics were deleted
 ABORT: Final = "abort"
 LOCK: Final = "lock"

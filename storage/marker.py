@@ -17,10 +17,11 @@ Behind that stand the words of the syncs that are under way (doubt/syncs.py).
 
 import mmap
 import struct
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from aerobee.storage.doubt.syncs import SYNCS, SYNCS_AT, Syncs, Unheard, unheard
+from aerobee.storage.doubt.syncs import SAID, SYNCS, SYNCS_AT, Syncs, Unheard, unheard
 from aerobee.storage.files import Files
 from aerobee.storage.layout import WRITTEN
 
@@ -65,9 +66,10 @@ class Marker:
         if not self._looked:
             self._looked = True
             data = self._page(of_this_mount=False)
-            if (position := _latest(data)) is not None:
+            position = _latest(data)
+            if position is not None or _is_words_alone(data):
                 found = unheard(data)
-                if found.log is not None and found.log >= position:
+                if position is not None and found.log is not None and found.log >= position:
                     found = Unheard(None, found.queues)  # the disk has all of it
                 self._found = found if found != (None, None) else None
         return self._found
@@ -75,13 +77,20 @@ class Marker:
     def leave_in_doubt(self, position: int) -> None:
         """Say for a start, until `open`, that log and queues behind `position` are under way.
 
-        What it syncs an earlier process may have written. Changes nothing but a page of this boot.
+        What it syncs an earlier process may have written. Changes nothing but a page of this boot;
+        the first start of a boot makes one that has no note, and says so of the queues alone: it
+        writes entries, and syncs them before it may begin a note.
         """
-        if _latest(self._page(of_this_mount=False)) is None:
-            return
+        data = self._page(of_this_mount=False)
         words = Syncs()
-        words.log_begins(position)
         words.queues_begin(position)
+        if not data:
+            with suppress(OSError):  # a disk that is full is read, and served, all the same
+                self._put_page(words)
+            return
+        if _latest(data) is None:
+            return
+        words.log_begins(position)
         fd = self._files.open(self._path)
         try:
             self._files.write(fd, words.pack(), SYNCS_AT)
@@ -115,6 +124,12 @@ class Marker:
     def open(self, position: int) -> None:
         """Begin a fresh file with one note; it takes the old one's place in one step."""
         self.close()
+        note = _NOTE.pack(position, ~position)
+        self._map = made = self._put_page(self.syncs, note + note)
+        self.syncs.attach(made)
+
+    def _put_page(self, words: Syncs, notes: bytes = bytes(2 * _NOTE.size)) -> mmap.mmap:
+        """Put a page of this boot into place, and return its map."""
         fresh = self._path.with_name(f"{WRITTEN}.tmp")
         self._files.remove(fresh)
         fd = self._files.open(fresh, create=True)
@@ -122,16 +137,14 @@ class Marker:
             page = bytearray(MARKER_BYTES)
             page[: len(self._boot)] = self._boot
             page[_MOUNT_AT:_SLOTS_AT] = self._mount()
-            _NOTE.pack_into(page, _SLOTS_AT, position, ~position)
-            _NOTE.pack_into(page, _SLOTS_AT + _NOTE.size, position, ~position)
-            page[SYNCS_AT : SYNCS_AT + SYNCS.size] = self.syncs.pack()
+            page[_SLOTS_AT:_DOUBT_AT] = notes
+            page[SYNCS_AT : SYNCS_AT + SYNCS.size] = words.pack()
             self._files.write(fd, bytes(page), 0)
             made = self._files.map(fd, MARKER_BYTES, write=True)
         finally:
             self._files.close(fd)
         self._files.replace(fresh, self._path)
-        self._map = made
-        self.syncs.attach(made)
+        return made
 
     def note(self, position: int) -> None:
         """Note that everything before `position` has been written to log and queues."""
@@ -154,6 +167,12 @@ class Marker:
         """Let go of the file."""
         self.syncs.detach()
         self._map = _CLOSED
+
+
+def _is_words_alone(page: bytes) -> bool:
+    """Whether a page is one that a start has made before it could note anything."""
+    said, word = page[SYNCS_AT : SYNCS_AT + len(SAID)], page[_DOUBT_AT : _DOUBT_AT + len(_DOUBTED)]
+    return said == SAID and word != _DOUBTED
 
 
 def _latest(page: bytes) -> int | None:

@@ -20,6 +20,7 @@ position that a proof names. Queues that have lost entries are written again by 
 
 import logging
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -197,6 +198,7 @@ class Recovery:
         lacking = self._lacking(progress)
         if not lacking or not self._write:
             return bool(lacking)
+        self._note.take_over(self._unfinished())
         self._note.begin(lacking)
         for queue in lacking:
             self.result.mended.add((queue.topic, queue.queue_id))
@@ -252,9 +254,13 @@ class Recovery:
                 ):
                     continue
             lacking.append(queue)
-        unfinished = (self._queues.find(*key) for key in self._note.read())
-        lacking += [queue for queue in unfinished if queue is not None and queue not in lacking]
+        lacking += [queue for queue in self._unfinished() if queue not in lacking]
         return lacking
+
+    def _unfinished(self) -> list[ConsumeQueue]:
+        """List the queues that an earlier start has begun to write again."""
+        found = (self._queues.find(*key) for key in self._note.read())
+        return [queue for queue in found if queue is not None]
 
     def _lacks_front(self, queue: ConsumeQueue) -> bool:
         """Whether files may be missing before the first one of a queue.
@@ -325,11 +331,12 @@ class Recovery:
         for record in walk:
             records += 1
             dispatcher.take(record)
+        self._note_cuts()
         dispatcher.finish()
         end = pass_bad_sectors(self._segments, self._table, walk.end)
         result.truncated_queues += dispatcher.drop_unfounded()
-        for queue, old_end in dispatcher.walked.shortened:
-            self._queues.cut.add(queue, old_end)
+        self._note_cuts()
+        dispatcher.write_patches()
         result.records = records + self._mender.records
         result.position, result.reason = end, walk.reason
 
@@ -351,19 +358,30 @@ class Recovery:
 
         return sound_until(self._segments, list(self._queues), begin)
 
+    def _note_cuts(self) -> None:
+        """Note which entries are cut off, before their files are synced: that may fail."""
+        shortened, cut = self._dispatcher.walked.shortened, self._queues.cut
+        while shortened:
+            cut.add(*shortened.pop())
+        if self._write:
+            with suppress(OSError):  # tried again before the store takes messages
+                cut.note()
+
     def _truncate_queues(self, position: int) -> None:
-        """Forget queue entries of messages that the log does not have."""
-        for queue in list(self._queues):
-            old_end = queue.max_offset
-            if not self._segments.items and self._write:
+        """Forget queue entries of messages that the log does not have, once that is noted."""
+        gone = not self._segments.items and self._write
+        ends = [(queue, 0 if gone else queue.first_behind(position)) for queue in self._queues]
+        for queue, offset in ends:
+            if gone or offset < queue.max_offset:
+                self._queues.cut.add(queue, queue.max_offset)
+        self._note_cuts()
+        for queue, offset in ends:
+            if gone:
                 queue.truncate(0)
                 self._queues.remove_files(queue)
                 queue.start_at(0)
-                self._queues.cut.add(queue, old_end)
                 continue
-            offset = queue.first_behind(position)
             if offset < queue.max_offset:
                 queue.truncate(offset)
-                self._queues.cut.add(queue, old_end)
                 self.result.truncated_queues += 1
             self._queues.drop_behind(queue)

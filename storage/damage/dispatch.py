@@ -103,12 +103,19 @@ class Dispatcher:
             self._patches.write()
 
     def drop_unfounded(self) -> int:
-        """After `finish`: forget entries that no message stands behind; return the queues cut."""
+        """After `finish`: cut off entries that no message stands behind; return the queues cut.
+
+        Those in between become blank with `write_patches`.
+        """
         if not self._write:
             return 0
         queues_cut, entries_blank = self.walked.drop(self._patches)
         self.entries += entries_blank
         return queues_cut
+
+    def write_patches(self) -> None:
+        """Write the blanks that `drop_unfounded` has collected, durably."""
+        self._patches.write()
 
     def _queue_of(self, record: Scanned) -> ConsumeQueue | None:
         """Find or make the queue of a record; None where its name cannot be one, or it is gone."""

@@ -15,6 +15,7 @@ from aerobee.storage.damage.dispatch import Dispatcher
 from aerobee.storage.damage.next_record import NextRecord
 from aerobee.storage.damage.spans import DamageTable, replace_file
 from aerobee.storage.damage.walk import LogWalk
+from aerobee.storage.doubt.believing import write_anew
 from aerobee.storage.files import Files
 from aerobee.storage.layout import ENTRY_BYTES, MENDING
 from aerobee.storage.log_scan import HEAD, RECORD_BYTES_MIN, Scanned
@@ -84,6 +85,18 @@ class MendingNote:
         noted = decode_progress(data) if data else None
         return noted.queues if noted is not None else ()
 
+    def take_over(self, queues: Collection[ConsumeQueue]) -> None:
+        """Write anew, as they read, the files of queues that an earlier start did not finish.
+
+        A sync of theirs may have failed: then memory has entries that count as clean and that the
+        disk never got, and no later sync would say so. What was dropped already reads as the disk
+        has it, and is found by whoever looks whether the entries prove themselves.
+        """
+        for queue in queues:
+            queue.close()
+            for span in queue.spans():
+                write_anew(self._files, span, 0, sync=False)
+
     def begin(self, queues: Collection[ConsumeQueue]) -> None:
         """Note them, durably."""
         noted = Progress(0, 0, {(queue.topic, queue.queue_id): 0 for queue in queues})
@@ -132,7 +145,10 @@ class Mender:
             "queue_mended queue=%s-%d from_offset=%d entries_forgotten=%d",
             queue.topic, queue.queue_id, offset, queue.max_offset - offset,
         )  # fmt: skip
+        old_end = queue.max_offset
         queue.truncate(offset)
+        if offset < old_end:
+            self._queues.cut.add(queue, old_end)
         if self._segments.begin == 0 and queue.max_offset == queue.min_offset > 0:
             self._queues.remove_files(queue)  # its first files are lost, and nothing of the others
             queue.start_at(0)  # is to be believed

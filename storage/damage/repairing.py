@@ -98,7 +98,9 @@ class Repairer:
             if self._queues.max_end_position():
                 raise StoreDamaged(f"{self._settings.log_dir} has no log files: restore them first")
             return
-        MendingNote(self._files, root).begin(list(self._queues))  # for a start after a kill
+        note = MendingNote(self._files, root)
+        note.take_over([each for key in note.read() if (each := self._queues.find(*key))])
+        note.begin(list(self._queues))  # for a start after a kill
         self._dispatcher.proven = found
         self._dispatcher.expected = found.queues if found is not None else ()
         floor = take_known(
@@ -198,6 +200,7 @@ class Repairer:
     def _finish(self) -> None:
         """Say that the store is whole, as a clean stop does."""
         files, root = self._files, self._settings.root
+        self._queues.cut.sync()  # what a start has left of that
         for queue in self._queues:
             queue.trim(self._segments.begin)
         found = {(q.topic, q.queue_id): q.max_offset for q in self._queues if q.max_offset}

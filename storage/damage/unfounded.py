@@ -48,7 +48,7 @@ class Unfounded:
         return self._cut_to(queue, end)
 
     def drop(self, patches: Patches) -> tuple[int, int]:
-        """Cut off, or make blank, each doubted entry without a message.
+        """Cut off, or collect as blank, each doubted entry without a message.
 
         Returns how many queues were cut, and how many entries became blank. An entry that leads
         into a damaged span stays: what it led to is lost there.
@@ -69,7 +69,6 @@ class Unfounded:
                 if offset < end:
                     patches.put(queue, offset, Entry(0, BLANK_SIZE, 0))
                     entries_blank += 1
-        patches.write()
         return queues_cut, entries_blank
 
     def _cut_to(self, queue: ConsumeQueue, end: int) -> bool:

@@ -18,6 +18,7 @@ from aerobee.storage.files import Files
 from aerobee.storage.layout import (
     CHECKPOINT,
     CONSUME_QUEUE,
+    CUT,
     DAMAGE,
     DELAYED,
     DELETED,
@@ -39,7 +40,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 QUEUE_FILES_MAX: Final = 100  # that one start sets aside
-NOTES: Final = (CHECKPOINT, PROGRESS, WRITTEN, DELAYED, DAMAGE, MENDING, DELETED, DOUBT)
+NOTES: Final = (CHECKPOINT, PROGRESS, WRITTEN, DELAYED, DAMAGE, MENDING, CUT, DELETED, DOUBT)
 
 
 def persistently(read: Callable[[], T]) -> T:

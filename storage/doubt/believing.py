@@ -66,7 +66,7 @@ def believe_disk(files: Files, settings: StoreSettings, doubt: Doubt, marker: Ma
         position = progress.position
     if position is not None:
         written = sum(
-            _write_anew(files, span, begin, sync=True)
+            write_anew(files, span, begin, sync=True)
             for span, begin in (*_of_log(settings, position), *_of_queues(files, root, proven))
         )
         log.warning("store_written_anew path=%s position=%d bytes=%d", root, position, written)
@@ -90,7 +90,7 @@ def _make_dirty(files: Files, settings: StoreSettings, proven: Proven, unheard: 
     if unheard.queues is not None:
         proven = replace(proven, queue_position=max(unheard.queues, proven.position))
         places += _of_queues(files, settings.root, proven)
-    written = sum(_write_anew(files, span, begin, sync=False) for span, begin in places)
+    written = sum(write_anew(files, span, begin, sync=False) for span, begin in places)
     log.info(
         "store_sync_unheard path=%s log=%s queues=%s bytes=%d",
         settings.root, unheard.log, unheard.queues, written,
@@ -129,7 +129,7 @@ def _starts_before(files: Files, span: FileSpan, position: int) -> bool:
     return bool(0 < size < BLANK_SIZE and at + size <= position)
 
 
-def _write_anew(files: Files, span: FileSpan, begin: int, *, sync: bool) -> int:
+def write_anew(files: Files, span: FileSpan, begin: int, *, sync: bool) -> int:
     """Write a file from a place on as it reads; with `sync` bring it to the disk and forget it."""
     at, written = begin, 0
     fd = files.open(span.path)

@@ -46,6 +46,13 @@ class BadSectors(Files):
         self._check(path, at, len(data))
         super().write(fd, data, at)
 
+    def replace(self, source: Path, target: Path) -> None:
+        """Rename; bad pages are those of a file, not of its name."""
+        moved = {(target.resolve(), page) for path, page in self.bad if path == source.resolve()}
+        gone = {source.resolve(), target.resolve()}
+        super().replace(source, target)
+        self.bad = {each for each in self.bad if each[0] not in gone} | moved
+
     def map(self, fd: int, size: int, *, write: bool) -> mmap.mmap:
         """Map a file; to touch a bad page is the end, and a copy by the kernel is refused."""
         memory = super().map(fd, size, write=write)

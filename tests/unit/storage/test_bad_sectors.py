@@ -12,7 +12,16 @@ from support.logs import bodies, lost, opened, read_all, send, settle, small
 
 from aerobee.storage.errors import StoreDamaged
 from aerobee.storage.files import Files
-from aerobee.storage.layout import CHECKPOINT, DAMAGE, DELETED, DOUBT, MENDING, PROGRESS, WRITTEN
+from aerobee.storage.layout import (
+    CHECKPOINT,
+    CUT,
+    DAMAGE,
+    DELETED,
+    DOUBT,
+    MENDING,
+    PROGRESS,
+    WRITTEN,
+)
 from aerobee.storage.sectors import PAGES_MAX
 from aerobee.storage.settings import StoreSettings
 from aerobee.storage.store import MessageStore
@@ -178,7 +187,7 @@ def numbers_of_reads(store: MessageStore) -> list[int]:
     return [int(record.body) for record in read_all(store)]
 
 
-@pytest.mark.parametrize("name", [PROGRESS, CHECKPOINT, WRITTEN, DOUBT, MENDING, DELETED])
+@pytest.mark.parametrize("name", [PROGRESS, CHECKPOINT, WRITTEN, DOUBT, MENDING, CUT, DELETED])
 def test_a_note_that_cannot_be_read_is_done_without(
     tmp_path: Path, name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
