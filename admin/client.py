@@ -3,7 +3,7 @@
 import asyncio
 from typing import Final
 
-from aerobee.client.cluster import Cluster
+from aerobee.client.cluster.directory import Cluster
 from aerobee.client.errors import BrokerRefused
 from aerobee.remoting.bodies import TopicList, TopicRouteData
 from aerobee.remoting.codes import RequestCode, ResponseCode

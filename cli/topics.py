@@ -8,7 +8,7 @@ import click
 from aerobee.admin.client import AdminClient
 from aerobee.cli.program import Failure, examples
 from aerobee.cli.tls_options import tls_options
-from aerobee.client.cluster import BrokerEntry
+from aerobee.client.cluster.directory import BrokerEntry
 from aerobee.client.settings import ClientSettings
 from aerobee.remoting.net.tls import TlsClientSettings
 

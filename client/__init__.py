@@ -1,17 +1,5 @@
 """Asyncio clients of a RocketMQ or Aerobee cluster: send, be handed messages, or poll for them."""
 
-from aerobee.client.balance import (
-    Averagely,
-    AveragelyByCircle,
-    ByConfig,
-    ByMachineRoom,
-    ConsistentHash,
-    MachineRoomNearby,
-    Strategy,
-)
-from aerobee.client.broadcasting import MessageModel
-from aerobee.client.consume_statistics import TopicStatistics
-from aerobee.client.consumer import PushConsumer, PushStatistics
 from aerobee.client.errors import (
     BrokerRefused,
     ClientError,
@@ -21,8 +9,18 @@ from aerobee.client.errors import (
     SendFailed,
     Unavailable,
 )
+from aerobee.client.group.broadcasting import MessageModel
+from aerobee.client.group.offsets import ConsumeFrom
+from aerobee.client.group.strategies import (
+    Averagely,
+    AveragelyByCircle,
+    ByConfig,
+    ByMachineRoom,
+    ConsistentHash,
+    MachineRoomNearby,
+    Strategy,
+)
 from aerobee.client.handlers import ConsumeResult, Later
-from aerobee.client.handling import HandlerStatistics
 from aerobee.client.hooks import (
     ConsumeContext,
     ConsumeHook,
@@ -31,15 +29,17 @@ from aerobee.client.hooks import (
     SendContext,
     SendHook,
 )
-from aerobee.client.lite_pull import LitePullConsumer
 from aerobee.client.message import Message, MessageQueue, SendResult, SendStatus
-from aerobee.client.offsets import ConsumeFrom
-from aerobee.client.process_queue import QueueStatistics
-from aerobee.client.producer import Producer
-from aerobee.client.pull_consumer import PullConsumer
-from aerobee.client.pulling import PullResult, PullStatus
+from aerobee.client.plain.pull_consumer import PullConsumer
+from aerobee.client.poll.lite_pull_consumer import LitePullConsumer
+from aerobee.client.pulls.process_queue import QueueStatistics
+from aerobee.client.pulls.puller import PullResult, PullStatus
+from aerobee.client.pulls.statistics import TopicStatistics
+from aerobee.client.push.handling import HandlerStatistics
+from aerobee.client.push.push_consumer import PushConsumer, PushStatistics
 from aerobee.client.received import ReceivedMessage
 from aerobee.client.selectors import QueueSelector, at_random, by_key
+from aerobee.client.sending.producer import Producer
 from aerobee.client.settings import (
     ClientSettings,
     LitePullSettings,

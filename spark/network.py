@@ -15,13 +15,13 @@ from typing import Any, Final, Self, TypeVar
 
 import numpy as np
 
-from aerobee.client.cluster import Cluster
-from aerobee.client.connections import Connections
+from aerobee.client.cluster.connections import Connections
+from aerobee.client.cluster.directory import Cluster
+from aerobee.client.cluster.routes import RouteCache, TopicRoute
 from aerobee.client.errors import BrokerRefused, RouteMissing
+from aerobee.client.group.offsets import QueueOffsets
 from aerobee.client.message import MessageQueue
-from aerobee.client.offsets import QueueOffsets
-from aerobee.client.raw_pulls import RawPull, RawPuller
-from aerobee.client.route_cache import RouteCache, TopicRoute
+from aerobee.client.pulls.raw import RawPull, RawPuller
 from aerobee.client.settings import ProducerSettings
 from aerobee.remoting.bodies import TopicList
 from aerobee.remoting.codes import RequestCode, ResponseCode

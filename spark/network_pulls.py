@@ -14,12 +14,12 @@ from collections.abc import AsyncGenerator, Iterator, Sequence
 from time import monotonic
 from typing import Final, NamedTuple
 
-from aerobee.client.connections import Connections
+from aerobee.client.cluster.connections import Connections
+from aerobee.client.cluster.routes import MASTER_ID, RouteCache
 from aerobee.client.errors import BrokerRefused
 from aerobee.client.message import MessageQueue
-from aerobee.client.pulling import PullStatus
-from aerobee.client.raw_pulls import RawPull, RawPuller
-from aerobee.client.route_cache import MASTER_ID, RouteCache
+from aerobee.client.pulls.puller import PullStatus
+from aerobee.client.pulls.raw import RawPull, RawPuller
 from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.errors import ProtocolError, RequestError, Unavailable
 from aerobee.remoting.net.client import refuse_requests

@@ -13,7 +13,7 @@ import logging
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Self
 
-from aerobee.client.connections import Connections
+from aerobee.client.cluster.connections import Connections
 from aerobee.client.errors import BrokerRefused
 from aerobee.remoting.clocks import wall_clock_ms
 from aerobee.remoting.codes import RequestCode, ResponseCode

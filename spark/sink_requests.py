@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from aerobee.client.message import Message, MessageQueue
-from aerobee.client.sending import Outgoing, Packer, read_reply
+from aerobee.client.sending.outgoing import Outgoing, Packer, read_reply
 from aerobee.client.settings import ProducerSettings
 from aerobee.remoting.command import Command
 

@@ -12,11 +12,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from aerobee.client.connections import Connections
+from aerobee.client.cluster.connections import Connections
+from aerobee.client.cluster.routes import RouteCache, TopicRoute
 from aerobee.client.errors import BrokerRefused, RouteMissing
+from aerobee.client.group.offsets import QueueOffsets
 from aerobee.client.message import Message, MessageQueue
-from aerobee.client.offsets import QueueOffsets
-from aerobee.client.route_cache import RouteCache, TopicRoute
 from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.command import Command
 from aerobee.remoting.errors import NotConnected, Unavailable

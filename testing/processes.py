@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from aerobee.client.cluster import Cluster
+from aerobee.client.cluster.directory import Cluster
 from aerobee.remoting.errors import Unavailable
 from aerobee.remoting.java_properties import format_java_properties
 from aerobee.testing.names import SEGMENT_BYTES, broker_name

@@ -19,8 +19,8 @@ from support.twin_brokers import TwinBrokers
 
 from aerobee.broker.acceleration import is_compiled
 from aerobee.client.message import Message, MessageQueue
-from aerobee.client.send_headers import SendHeaders
-from aerobee.client.sending import Packer
+from aerobee.client.sending.frames import SendHeaders
+from aerobee.client.sending.outgoing import Packer
 from aerobee.client.settings import ProducerSettings
 from aerobee.remoting.codes import RequestCode
 from aerobee.remoting.frame import encode_frame

@@ -7,7 +7,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
 from aerobee.client import ClientSettings, Message, Producer
-from aerobee.client.sending import Outgoing
+from aerobee.client.sending.outgoing import Outgoing
 from aerobee.remoting.codes import SysFlag
 from aerobee.remoting.errors import AerobeeError
 from aerobee.remoting.net.tasks import Tasks

@@ -8,9 +8,9 @@ from typing import Any
 from unittest.mock import patch
 from weakref import WeakKeyDictionary
 
-from aerobee.client.instance import ClientInstance
-from aerobee.client.pulling import Puller
-from aerobee.client.rebalance_service import RebalanceService
+from aerobee.client.instance.client_instance import ClientInstance
+from aerobee.client.instance.rounds import RebalanceService
+from aerobee.client.pulls.puller import Puller
 from aerobee.client.received import decode_messages
 from aerobee.remoting.net.client import ConnectionPool
 from aerobee.storage.delay_progress import DelayProgress

@@ -13,7 +13,7 @@ import pytest
 from support.stores import read_log
 
 from aerobee.client import Message, Producer
-from aerobee.client.cluster import Cluster
+from aerobee.client.cluster.directory import Cluster
 from aerobee.spark.offsets import MARKS
 from aerobee.storage.settings import StoreSettings
 from aerobee.storage.store import MessageStore

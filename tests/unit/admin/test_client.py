@@ -8,7 +8,7 @@ import pytest
 
 from aerobee.admin import AdminClient
 from aerobee.client import BrokerRefused, InvalidUse
-from aerobee.client.cluster import BrokerEntry
+from aerobee.client.cluster.directory import BrokerEntry
 from aerobee.remoting.errors import Unavailable
 from aerobee.testing import EmbeddedCluster
 

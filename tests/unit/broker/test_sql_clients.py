@@ -15,7 +15,7 @@ from aerobee.client import (
     PushConsumer,
     ReceivedMessage,
 )
-from aerobee.client.cluster import Cluster
+from aerobee.client.cluster.directory import Cluster
 from aerobee.client.errors import BrokerRefused
 from aerobee.testing import EmbeddedCluster
 

@@ -19,8 +19,8 @@ from aerobee.client import (
     PushConsumer,
     PushSettings,
 )
-from aerobee.client.instance import ClientInstance
-from aerobee.client.lifetime import Lifetime
+from aerobee.client.instance.client_instance import ClientInstance
+from aerobee.client.instance.lifetime import Lifetime
 from aerobee.remoting.codes import RequestCode
 
 CLIENT = ClientSettings(instance_name="shared", takeover_delay_ms=0)

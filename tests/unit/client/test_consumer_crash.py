@@ -10,7 +10,7 @@ import pytest
 from support.waiting import until
 
 from aerobee.client import ConsumeFrom, Message, Producer, PushConsumer, ReceivedMessage
-from aerobee.client.cluster import Cluster
+from aerobee.client.cluster.directory import Cluster
 from aerobee.testing import EmbeddedCluster
 
 MESSAGES = 300

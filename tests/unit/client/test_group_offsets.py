@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from aerobee.client import BrokerRefused, MessageQueue, Unavailable
-from aerobee.client.offsets import GroupOffsets
+from aerobee.client.group.offsets import GroupOffsets
 from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.command import Command
 from aerobee.remoting.headers._fields import Header

@@ -5,12 +5,12 @@ from collections.abc import Awaitable, Callable
 
 from support.waiting import until
 
-from aerobee.client.concurrently import HandlerPool
-from aerobee.client.consume_statistics import TopicCounters
 from aerobee.client.handlers import Handler
 from aerobee.client.hooks import Hooks
 from aerobee.client.message import MessageQueue
-from aerobee.client.process_queue import ProcessQueue
+from aerobee.client.pulls.process_queue import ProcessQueue
+from aerobee.client.pulls.statistics import TopicCounters
+from aerobee.client.push.concurrently import HandlerPool
 from aerobee.client.received import ReceivedMessage
 from aerobee.client.settings import PushSettings
 

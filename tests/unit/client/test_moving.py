@@ -22,8 +22,8 @@ from aerobee.client import (
     RouteMissing,
     Unavailable,
 )
-from aerobee.client.client_id import make_client_id
-from aerobee.client.route_cache import AT_A_TIME, MISSED_MAX
+from aerobee.client.cluster.client_id import make_client_id
+from aerobee.client.cluster.routes import AT_A_TIME, MISSED_MAX
 from aerobee.remoting.codes import RequestCode
 
 SLOW = ClientSettings(route_interval_ms=3_600_000)  # nothing comes by the timer
@@ -180,7 +180,7 @@ async def test_a_nameserver_with_a_name_is_looked_up_beside_the_loop(
 
     port = cluster.namesrv.rpartition(":")[2]
     assert not make_client_id(f"localhost:{port}", ClientSettings())
-    monkeypatch.setattr("aerobee.client.client_id.socket.socket", Socket)
+    monkeypatch.setattr("aerobee.client.cluster.client_id.socket.socket", Socket)
     member = LitePullConsumer("g", namesrv=f"localhost:{port}")
     member.subscribe("t")
     async with member, Producer(namesrv=f"localhost:{port}") as producer:

@@ -21,7 +21,7 @@ from aerobee.client import (
     PushSettings,
     ReceivedMessage,
 )
-from aerobee.client.cluster import Cluster
+from aerobee.client.cluster.directory import Cluster
 from aerobee.remoting.clocks import wall_clock_ms
 from aerobee.testing import EmbeddedCluster
 

@@ -6,7 +6,7 @@ import pytest
 from support.fake_cluster import FakeCluster
 
 from aerobee.client import Message, MessageQueue, Producer
-from aerobee.client.offsets import GroupOffsets
+from aerobee.client.group.offsets import GroupOffsets
 from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.command import Command
 from aerobee.remoting.headers._fields import Header
@@ -18,8 +18,8 @@ async def test_a_producer_remembers_the_last_topics_alone(
     cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Turns and templates begin anew where there are too many; sends side by side go on."""
-    monkeypatch.setattr("aerobee.client.producer.TOPICS_KEPT", 3)
-    monkeypatch.setattr("aerobee.client.send_headers.TEMPLATES_KEPT", 3)
+    monkeypatch.setattr("aerobee.client.sending.producer.TOPICS_KEPT", 3)
+    monkeypatch.setattr("aerobee.client.sending.frames.TEMPLATES_KEPT", 3)
     topics = [f"t{number}" for number in range(TOPICS)]
     for topic in topics:
         cluster.create(topic, 1)
@@ -46,7 +46,7 @@ class Broker:
 
 async def test_committed_queues_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing stays of those of which no commit is under way."""
-    monkeypatch.setattr("aerobee.client.offsets.QUEUES_KEPT", 3)
+    monkeypatch.setattr("aerobee.client.group.offsets.QUEUES_KEPT", 3)
     offsets = GroupOffsets(Broker(), "g", 1000)
     for number in range(TOPICS):
         queue = MessageQueue(f"t{number}", "broker-a", 0)

@@ -19,13 +19,13 @@ from aerobee.client import (
     PullSettings,
     PushConsumer,
     PushSettings,
-    route_cache,
 )
-from aerobee.client.connections import Connections
-from aerobee.client.fetched import Fetched
-from aerobee.client.lock_keeper import LockKeeper
-from aerobee.client.pulling import Puller
-from aerobee.client.route_cache import parse_route
+from aerobee.client.cluster import routes
+from aerobee.client.cluster.connections import Connections
+from aerobee.client.cluster.routes import parse_route
+from aerobee.client.group.lock_keeper import LockKeeper
+from aerobee.client.poll.batches import Fetched
+from aerobee.client.pulls.puller import Puller
 from aerobee.remoting.bodies import BrokerData, QueueData, TopicRouteData
 from aerobee.remoting.errors import NotConnected
 
@@ -123,7 +123,7 @@ def test_a_route_holds_no_wrong_address() -> None:
 @pytest.fixture
 def believing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Routes keep whatever a nameserver calls an address."""
-    monkeypatch.setattr(route_cache, "parse_address", lambda address: (address, 0))
+    monkeypatch.setattr(routes, "parse_address", lambda address: (address, 0))
 
 
 @pytest.mark.usefixtures("believing")

@@ -9,9 +9,9 @@ import pytest
 from support.fake_spark import Checkpoint, run
 
 from aerobee.client import Message, Producer
-from aerobee.client.cluster import Cluster
-from aerobee.client.pulling import PullStatus
-from aerobee.client.raw_pulls import RawPull
+from aerobee.client.cluster.directory import Cluster
+from aerobee.client.pulls.puller import PullStatus
+from aerobee.client.pulls.raw import RawPull
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.command import Command
 from aerobee.remoting.net.client import ConnectionPool

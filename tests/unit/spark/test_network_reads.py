@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from aerobee.client import Message, Producer
-from aerobee.client.cluster import Cluster
+from aerobee.client.cluster.directory import Cluster
 from aerobee.spark import network_pulls, network_reads, unpacking
 from aerobee.spark.columns import COLUMNS, CORRUPT, arrow_schema
 from aerobee.spark.damage import STRICT

@@ -1,0 +1,1 @@
+"""Reach the brokers of a cluster: addresses, routes, connections, calls."""

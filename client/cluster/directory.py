@@ -1,0 +1,147 @@
+"""The brokers of a cluster as its nameservers know them, and making topics on them."""
+
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Final, NamedTuple, Self, TypeVar
+
+from aerobee.client.cluster.address_server import AddressServer, is_address_server, parse_namesrv
+from aerobee.client.cluster.connections import Connections
+from aerobee.client.cluster.first_answer import first_answer
+from aerobee.client.cluster.routes import MASTER_ID
+from aerobee.client.errors import BrokerRefused
+from aerobee.client.settings import ClientSettings
+from aerobee.remoting.bodies import Body, ClusterInfo, decode_body
+from aerobee.remoting.codes import Perm, RequestCode
+from aerobee.remoting.command import Command
+from aerobee.remoting.errors import CallTimedOut, Unavailable
+from aerobee.remoting.headers._fields import Header
+from aerobee.remoting.headers.topics import CreateTopicRequest
+from aerobee.remoting.net.client import refuse_requests
+
+B = TypeVar("B", bound=Body)
+
+DEFAULT_TOPIC: Final = "TBW102"  # TopicValidator.AUTO_CREATE_TOPIC_KEY_TOPIC: requests name it
+
+
+class BrokerEntry(NamedTuple):
+    """One broker process as the nameservers know it; entries sort by cluster, name and id."""
+
+    cluster: str
+    name: str
+    broker_id: int  # 0 is the master
+    address: str  # "ip:port"
+
+
+class Cluster:
+    """Finds the brokers of a cluster and makes topics on them (MQAdmin.java).
+
+        async with Cluster("127.0.0.1:9876") as cluster:
+            await cluster.create_topic("orders", queues=8)
+
+    Nameservers are asked one after the other until one answers, the next one after half a second of
+    silence: they all know the same. Who answered last is asked first. Every call raises Unavailable
+    where nobody answers and BrokerRefused for a refusal, with its code and text.
+    """
+
+    def __init__(
+        self, namesrv: str | Sequence[str], *, settings: ClientSettings | None = None
+    ) -> None:
+        """Describe whom to ask, "host:port;host:port"; connections are made when needed.
+
+        The URL of an address server does as well: it is asked before the first call, and after
+        none of those that it named has answered. `settings` says how long a call may take
+        (`api_timeout_ms`), how to encrypt (`tls`) and for which unit to ask (`unit_name`).
+        """
+        settings = settings or ClientSettings()
+        self.namesrv = list(parse_namesrv(namesrv))
+        self._connections = Connections(settings, refuse_requests)
+        self._answered = ""  # the nameserver that was the last to answer, the first to be asked
+        self._address_server: AddressServer | None = None
+        if is_address_server(tuple(self.namesrv)):
+            url = self.namesrv.pop()
+            self._address_server = AddressServer(url, settings.unit_name, self.namesrv)
+
+    async def close(self) -> None:
+        """Close every connection."""
+        await self._connections.close()
+
+    async def __aenter__(self) -> Self:
+        """Nothing is needed before the first call."""
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close."""
+        await self.close()
+
+    async def brokers(self) -> list[BrokerEntry]:
+        """List the brokers that have registered, sorted."""
+        info = await self.ask(RequestCode.GET_BROKER_CLUSTER_INFO, ClusterInfo)
+        return sorted(
+            BrokerEntry(data.cluster, name, broker_id, address)
+            for name, data in info.broker_addr_table.items()
+            for broker_id, address in data.broker_addrs.items()
+        )
+
+    async def masters(self) -> list[BrokerEntry]:
+        """List the brokers that take writes, sorted."""
+        return [broker for broker in await self.brokers() if broker.broker_id == MASTER_ID]
+
+    async def create_topic(
+        self, topic: str, queues: int, *, perm: int = Perm.READ | Perm.WRITE
+    ) -> list[BrokerEntry]:
+        """Make a topic, or give it other queues, on every master; return these brokers.
+
+        `queues` is the number on each of them, to read and to write. Clients find the topic when
+        this returns. Raises Unavailable where no master has registered; where one broker refuses,
+        those before it have the topic.
+        """
+        masters = await self.masters()
+        if not masters:
+            raise Unavailable(f"no broker has registered with {';'.join(self.namesrv)}")
+        header = CreateTopicRequest(
+            topic=topic,
+            default_topic=DEFAULT_TOPIC,
+            read_queue_nums=queues,
+            write_queue_nums=queues,
+            perm=perm,
+        )
+        for master in masters:
+            await self._connections.request(
+                master.address, RequestCode.UPDATE_AND_CREATE_TOPIC, header
+            )
+        return masters
+
+    async def ask(self, code: int, body_type: type[B], header: Header | None = None) -> B:
+        """Return what the first nameserver says that answers; raises Unavailable if none does."""
+        silent: list[str] = []
+        if self._address_server is not None:
+            await self._address_server.find()
+
+        async def ask_one(address: str) -> Command:
+            try:
+                reply = await self._connections.request(address, code, header)
+                self._answered = address
+                return reply
+            except BrokerRefused:
+                self._answered = address
+                raise
+            except Unavailable as error:
+                silent.append(str(error))
+                if isinstance(error, CallTimedOut):  # it may be half open, for minutes
+                    self._connections.drop(address, str(error))
+                raise
+
+        known = self.namesrv
+        first = known.index(self._answered) if self._answered in known else 0
+        try:
+            _, reply = await first_answer([*known[first:], *known[:first]], ask_one, Unavailable)
+        except (Unavailable, ValueError):
+            if self._address_server is not None:
+                self.namesrv.clear()  # they may have moved
+            raise Unavailable("; ".join(silent)) from None
+        return decode_body(body_type, reply.body)

@@ -1,0 +1,1 @@
+"""Be a member of a consumer group: shares, locks, releases and committed offsets."""

@@ -1,0 +1,219 @@
+"""What every kind of consumer has in common: its group, its subscriptions and its instance."""
+
+import logging
+from abc import abstractmethod
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+
+from aerobee.client.cluster.address_server import parse_namesrv
+from aerobee.client.errors import BrokerRefused
+from aerobee.client.group.offsets import ConsumeFrom, GroupOffsets, OffsetStore, StartingPoint
+from aerobee.client.group.ownership import Ownership, QueuesChanged
+from aerobee.client.group.queue_locks import QueueLocks
+from aerobee.client.group.shares import Sharing
+from aerobee.client.group.strategies import Averagely, Strategy
+from aerobee.client.instance.client_instance import ClientInstance
+from aerobee.client.instance.instances import share_instance
+from aerobee.client.instance.lifetime import Lifetime
+from aerobee.client.message import GROUP_CHARACTERS_MAX, MessageQueue, check_name
+from aerobee.client.pulls.process_queue import ProcessQueue
+from aerobee.client.received import ReceivedMessage
+from aerobee.client.settings import ClientSettings
+from aerobee.client.subscriptions import Subscription
+from aerobee.remoting.bodies import ConsumeDirectlyResult, ConsumerData, ConsumerRunningInfo
+from aerobee.remoting.clocks import wall_clock_ms
+from aerobee.remoting.net.tasks import Tasks
+
+log = logging.getLogger(__name__)
+
+HALF_AN_HOUR_MS = 30 * 60 * 1000  # DefaultMQPushConsumer.consumeTimestamp lies so far back
+
+
+class GroupMember(Lifetime):
+    """A consumer before and while it belongs to a group; the consumers derive from it.
+
+    They say by the attributes below what kind of member they are, before the start.
+    """
+
+    consume_type = "CONSUME_PASSIVELY"  # or CONSUME_ACTIVELY: told to brokers, changes nothing
+    ordered = False  # True: a queue is taken with its lock in the broker
+    client_rebalance = True  # False: a broker shares the queues out
+    handover_timeout_ms: int | None = None  # how long a queue that is lost waits for its handlers
+    message_model = "CLUSTERING"  # or BROADCASTING: every member has all the queues
+    _offsets: OffsetStore
+
+    def __init__(
+        self,
+        group: str,
+        *,
+        namesrv: str | Sequence[str],
+        client: ClientSettings | None,
+        strategy: Strategy | None,
+        consume_from: ConsumeFrom,
+        consume_timestamp_ms: int | None,
+    ) -> None:
+        """Check and keep the arguments; they are described at the consumers."""
+        check_name("group", group, GROUP_CHARACTERS_MAX)
+        self.group = group
+        self.ownership: Ownership | None = None
+        self._client = client or ClientSettings()
+        self._namesrv = parse_namesrv(namesrv)
+        self._strategy = strategy or Averagely()
+        if consume_timestamp_ms is None:
+            consume_timestamp_ms = wall_clock_ms() - HALF_AN_HOUR_MS
+        self._start = StartingPoint(consume_from, consume_timestamp_ms)
+        self._subscriptions: dict[str, Subscription] = {}
+        self._queues_changed: list[QueuesChanged] = []
+
+    @property
+    def _broadcasts(self) -> bool:
+        return self.message_model == "BROADCASTING"
+
+    @property
+    def client_id(self) -> str:
+        """The id by which brokers know this member; empty before the start and after the end."""
+        return self._instance.client_id if self._instance is not None else ""
+
+    def on_queues_changed(self, callback: QueuesChanged) -> None:
+        """Call `callback(topic, all_queues, my_queues)` whenever this member's share changed."""
+        self._queues_changed.append(callback)
+
+    # --- what the instance asks ---
+
+    def topics(self) -> Iterable[str]:
+        """The subscribed topics."""
+        return self._subscriptions
+
+    def heartbeat_data(self) -> ConsumerData:
+        """This member as heartbeats describe it."""
+        return ConsumerData(
+            group_name=self.group,
+            consume_type=self.consume_type,
+            message_model=self.message_model,
+            consume_from_where=self._start.consume_from.value,
+            subscription_data_set=[each.body() for each in self._subscriptions.values()],
+            unit_mode=False,
+            handover_timeout_millis=None if self._broadcasts else self.handover_timeout_ms,
+        )
+
+    def members_changed(self) -> None:
+        """Share the queues anew: members came or went."""
+        if self._instance is not None:
+            self._instance.rebalance_soon()
+
+    @abstractmethod
+    async def persist_offsets(self) -> None:
+        """Store what was consumed; called every few seconds."""
+
+    async def reset_offsets(self, offsets: Mapping[MessageQueue, int]) -> None:
+        """Go on at these offsets with those of the queues that are read here."""
+        if self.ownership is not None:
+            await self.ownership.reset(offsets)
+            self._started().rebalance_soon(at_once=True)
+
+    @abstractmethod
+    def running_info(self) -> ConsumerRunningInfo:
+        """Describe this consumer to an operator (GET_CONSUMER_RUNNING_INFO); raises InvalidUse."""
+
+    async def consume_directly(self, message: ReceivedMessage) -> ConsumeDirectlyResult | None:
+        """Handle a message now; None from a consumer without handlers."""
+        return None
+
+    # --- for the consumers ---
+
+    def _share_instance(self) -> ClientInstance:
+        """Get the instance, as the first thing of a start: from then on `close` ends it."""
+        self._check_not_started()
+        group = self.group if self._subscriptions else None
+        instance = self._instance = share_instance(self._namesrv, self._client, group)
+        self._offsets = GroupOffsets(instance, self.group, self._client.offset_timeout_ms)
+        self._follow_ups = Tasks()
+        return instance
+
+    async def _check_subscriptions(
+        self, instance: ClientInstance, go_on: Callable[[], None]
+    ) -> None:
+        """Let brokers look at what is subscribed so far; raises BrokerRefused."""
+        await instance.identify()
+        go_on()
+        for subscription in list(self._subscriptions.values()):
+            await instance.check_subscription(self.group, subscription)
+            go_on()
+
+    def _follow_up(
+        self,
+        instance: ClientInstance,
+        subscription: Subscription,
+        then: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Tell the brokers of a subscription that came late, share its queues, call `then`."""
+        work = self._tell_late(instance, subscription, then)
+        self._follow_ups.start(work, f"subscribe {subscription.topic}")
+
+    async def _tell_late(
+        self, instance: ClientInstance, subscription: Subscription, then: Callable[[], None]
+    ) -> None:
+        try:
+            await instance.check_subscription(self.group, subscription)
+        except BrokerRefused as error:
+            log.error("subscription refused group=%s error=%s", self.group, error)
+        if instance.consumers.get(self.group) is self:
+            await instance.add_topic(subscription.topic)
+        else:
+            await instance.add_consumer(self)
+        then()
+
+    def _give_up_topic(self, topic: str) -> None:
+        """Want a topic no longer: its queues go to the other members, brokers are told."""
+        self._subscriptions.pop(topic, None)
+        if self._instance is not None and self.ownership is not None:
+            self.ownership.release()
+            self._instance.heartbeat_soon()
+
+    async def _leave_group(self, instance: ClientInstance) -> None:
+        """Give up all queues and tell the brokers; late subscriptions are followed no more."""
+        try:
+            await self._follow_ups.close()
+        except BaseException:
+            instance.vanish(self)
+            raise
+        await instance.leave(self)
+
+    def _own(
+        self,
+        instance: ClientInstance,
+        begin: Callable[[MessageQueue, ProcessQueue], None],
+        end: Callable[[MessageQueue, ProcessQueue], Awaitable[None]],
+        idle_max_ms: int,
+        may_take: Callable[[Iterable[MessageQueue]], Awaitable[set[MessageQueue]]] | None = None,
+    ) -> Ownership:
+        """Return the ownership by which this member shares the queues of its topics."""
+        self.locks = QueueLocks(instance, self.group, ordered=self.ordered)
+        sharing = Sharing(
+            instance,
+            self.group,
+            self._strategy,
+            broadcasting=self._broadcasts,
+            by_broker=not self.client_rebalance,
+        )
+        ownership = Ownership(
+            instance,
+            self.group,
+            sharing,
+            self._subscriptions,
+            find_start=lambda queue: self._start.find(queue, self._offsets),
+            begin=begin,
+            end=end,
+            may_take=may_take,
+            give_up=None if self._broadcasts else self.locks.unlock,
+            idle_max_ms=idle_max_ms,
+        )
+        ownership.on_changed += [self._renew_subscription, *self._queues_changed]
+        return ownership
+
+    def _renew_subscription(
+        self, topic: str, queues: list[MessageQueue], mine: list[MessageQueue]
+    ) -> None:
+        """Tell the brokers, by a newer version, that this member's queues have changed."""
+        if topic in self._subscriptions and self._instance is not None:
+            self._subscriptions[topic].renew()
+            self._instance.heartbeat_soon()

@@ -1,0 +1,352 @@
+"""Which queues this member of a group owns, and how it loses and gains them."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from aerobee.client.errors import BrokerRefused, RouteMissing
+from aerobee.client.group.shares import Share, Sharing
+from aerobee.client.message import MessageQueue
+from aerobee.client.pulls.process_queue import ProcessQueue
+from aerobee.client.subscriptions import Subscription
+from aerobee.remoting.codes import ResponseCode
+from aerobee.remoting.errors import AerobeeError
+from aerobee.remoting.net.tasks import Tasks
+
+if TYPE_CHECKING:
+    from aerobee.client.instance.client_instance import ClientInstance
+
+log = logging.getLogger(__name__)
+
+ASKED_AT_A_TIME: Final = 64  # starting offsets; the others wait in line
+ASK_GAP_S: Final = 0.1  # between two questions for a queue that is not given up yet
+LOCK_RETRY_S: Final = 0.2  # Java's clients ask for refused locks again after 500 ms
+
+QueuesChanged = Callable[[str, list[MessageQueue], list[MessageQueue]], None]
+"""Called with (topic, all its queues, ours) after our share has changed."""
+
+
+class Ownership:
+    """The queues that one member of a group owns (RebalanceImpl.java).
+
+    A round has three steps: `plan` computes the shares, `release` begins to give up what is lost,
+    `take` begins to gain the rest. Giving up waits for handlers, gaining for releases: first for
+    all those of this client, then, at the broker, for the former owner's. Nothing that is given up
+    ever waits for something that is gained, nor does a round wait for either; so members that wait
+    for each other's queues all get on.
+
+    `find_start` tells where to begin a queue, `begin` starts the work on it, `end` finishes it and
+    stores its offset. `may_take` narrows new queues down to those that may be begun; `give_up`
+    tells the brokers that lost ones are free.
+    """
+
+    def __init__(
+        self,
+        instance: "ClientInstance",
+        group: str,
+        sharing: Sharing,
+        subscriptions: dict[str, Subscription],
+        *,
+        find_start: Callable[[MessageQueue], Awaitable[int]],
+        begin: Callable[[MessageQueue, ProcessQueue], None],
+        end: Callable[[MessageQueue, ProcessQueue], Awaitable[None]],
+        may_take: Callable[[Iterable[MessageQueue]], Awaitable[set[MessageQueue]]] | None,
+        give_up: Callable[[Iterable[MessageQueue]], Awaitable[None]] | None,
+        idle_max_ms: int,
+    ) -> None:
+        self.queues: dict[MessageQueue, ProcessQueue] = {}
+        self.ending: dict[MessageQueue, ProcessQueue] = {}  # lost, and not given up yet
+        self.on_changed: list[QueuesChanged] = []
+        self._instance = instance
+        self._group = group
+        self._sharing = sharing
+        self._subscriptions = subscriptions
+        self._find_start = find_start
+        self._begin = begin
+        self._end = end
+        self._may_take = may_take
+        self._tell_brokers = give_up
+        self._idle_max_s = idle_max_ms / 1000
+        self._shares: dict[str, Share] = {}
+        self._changed: set[str] = set()  # topics whose queues changed since they were announced
+        self._taking: set[MessageQueue] = set()
+        self._locked_out: set[MessageQueue] = set()  # to be taken when others give up their locks
+        self._asking = asyncio.Semaphore(ASKED_AT_A_TIME)
+        self._gains = Tasks()
+        self._losses = Tasks()
+        self._ends: set[asyncio.Task[Any]] = set()
+        self._closed = False
+
+    # --- the three steps of a round ---
+
+    async def plan(self) -> bool:
+        """Compute this member's share of every topic; False if one could not be computed.
+
+        A topic without route or member list keeps the queues that it has.
+        """
+        for topic in self._shares.keys() - self._subscriptions.keys():
+            del self._shares[topic]
+        return all(await asyncio.gather(*map(self._plan, list(self._subscriptions))))
+
+    def release(self) -> None:
+        """Begin to give up the queues that the plan gives to others.
+
+        Queues that nobody pulled for `idle_max_ms` are ended, too: they are taken again.
+        """
+        now = asyncio.get_running_loop().time()
+        for queue, process in list(self.queues.items()):
+            if not self._wanted(queue):
+                self._lose(queue, give_up=True)
+            elif now - process.last_pull > self._idle_max_s:
+                log.error(
+                    "queue not pulled for %g s, taking it anew group=%s queue=%s",
+                    self._idle_max_s,
+                    self._group,
+                    queue,
+                )
+                self._lose(queue, give_up=False)
+
+    def take(self) -> None:
+        """Begin to gain the queues that the plan gives to this member."""
+        mine: set[MessageQueue] = set().union(*(share.mine for share in self._shares.values()))
+        begun = self._taking | self._locked_out
+        if new := {*filter(self._wanted, mine)} - self.queues.keys() - begun:
+            self._taking |= new
+            self._gains.start(self._gain(new), "gain queues")
+
+    # --- outside of the rounds ---
+
+    async def release_all(self) -> None:
+        """Give up every queue, and wait for that: this member leaves.
+
+        Who cancels it leaves at once: what has not been given up is found out by the brokers.
+        """
+        self._closed = True
+        begun = self._taking | self._locked_out
+        abandoned = sorted(begun - self.ending.keys())  # what ends is given up when it has
+        try:
+            await self._gains.close()
+            for queue in list(self.queues):
+                self._lose(queue, give_up=True)
+            await self._give_up(abandoned)
+            if self._ends:
+                await asyncio.wait(self._ends)
+        finally:
+            await self._losses.close()
+
+    def abandon(self) -> None:
+        """Own nothing any more, at once: nothing is awaited, stored or given up."""
+        self._closed = True
+        for process in self.queues.values():
+            process.drop()
+        self.queues.clear()
+        self._gains.cancel()
+        self._losses.cancel()
+
+    async def drop(self, queue: MessageQueue) -> None:
+        """End the work on one queue that is still ours; the next round takes it again."""
+        if queue in self.queues and (ending := self._lose(queue, give_up=False)) is not None:
+            await asyncio.wait([ending])
+
+    async def reset(self, offsets: Mapping[MessageQueue, int]) -> None:
+        """End the work on those of these queues that are ours, and take them again from there.
+
+        What was fetched is dropped; handlers that run may end, and count for nothing.
+        """
+        ending = []
+        for queue, offset in offsets.items():
+            if (process := self.queues.get(queue)) is not None:
+                process.correct(offset)
+                if (task := self._lose(queue, give_up=False)) is not None:
+                    ending.append(task)
+        if ending:
+            await asyncio.wait(ending)
+
+    # --- planning ---
+
+    async def _plan(self, topic: str) -> bool:
+        try:
+            share = await self._sharing.share(topic)
+        except RouteMissing as error:
+            if topic.startswith("%RETRY%"):
+                return True  # the first message that is sent back creates it
+            log.warning("share unknown group=%s topic=%s error=%s", self._group, topic, error)
+            return False
+        except AerobeeError as error:
+            log.warning("share unknown group=%s topic=%s error=%s", self._group, topic, error)
+            return False
+        except Exception:
+            log.exception(
+                "strategy failed allocateMessageQueueStrategyName=%s group=%s topic=%s",
+                self._sharing.strategy.name,
+                self._group,
+                topic,
+            )
+            return False
+        before = self._shares.get(topic)
+        self._shares[topic] = share
+        if share.mine != (before.mine if before is not None else set()):
+            self._log(topic, share)
+        return True
+
+    def _log(self, topic: str, share: Share) -> None:
+        """Tell of a new result in the words by which RocketMQ's users find theirs."""
+        members = (
+            f", cidAllSize={len(share.client_ids)}" if share.client_ids else ""
+        )  # else unknown
+        log.info(
+            "%s rebalanced result changed. allocateMessageQueueStrategyName=%s, group=%s, topic=%s,"
+            " clientId=%s, mqAllSize=%d%s, rebalanceResultSize=%d, rebalanceResultSet=%s",
+            "client" if share.client_ids or self._sharing.broadcasting else "broker",
+            self._sharing.strategy.name,
+            self._group,
+            topic,
+            self._instance.client_id,
+            len(share.queues),
+            members,
+            len(share.mine),
+            [f"{queue.broker_name}:{queue.queue_id}" for queue in sorted(share.mine)],
+        )
+
+    def _wanted(self, queue: MessageQueue) -> bool:
+        """Whether a queue is ours by what is known at this moment."""
+        if self._closed or queue.topic not in self._subscriptions:
+            return False
+        share = self._shares.get(queue.topic)
+        return share is None or queue in share.mine
+
+    # --- losing ---
+
+    def _lose(self, queue: MessageQueue, *, give_up: bool) -> asyncio.Task[Any] | None:
+        process = self.ending[queue] = self.queues.pop(queue)
+        process.drop()
+        self._changed.add(queue.topic)
+        task = self._losses.start(self._finish(queue, process, give_up=give_up), f"end {queue}")
+        if task is not None:
+            self._ends.add(task)
+            task.add_done_callback(self._ends.discard)
+            self._instance.rebalancing.releasing(task)
+        return task
+
+    async def _finish(self, queue: MessageQueue, process: ProcessQueue, *, give_up: bool) -> None:
+        try:
+            await self._end(queue, process)
+        except Exception:
+            log.exception("ending a queue failed group=%s queue=%s", self._group, queue)
+        try:
+            if give_up or self._closed:
+                await self._give_up([queue])
+                log.info("queue given up group=%s queue=%s", self._group, queue)
+        finally:
+            del self.ending[queue]
+            self._announce(queue.topic)
+
+    async def _give_up(self, queues: Iterable[MessageQueue]) -> None:
+        if self._tell_brokers is not None:
+            await self._tell_brokers(queues)
+
+    # --- gaining ---
+
+    async def _gain(self, queues: set[MessageQueue]) -> None:
+        """Take these queues, as soon as everything that was lost is given up.
+
+        Those whose locks others hold are asked for until they are granted, or not ours any more:
+        that concerns no other queue, and is no reason to share anew.
+        """
+        try:
+            while queues:
+                await self._instance.rebalancing.released()
+                granted = queues if self._may_take is None else await self._may_take(sorted(queues))
+                queues = queues - granted
+                self._taking |= granted
+                self._locked_out -= granted
+                for queue in sorted(granted):
+                    self._gains.start(self._take(queue), f"take {queue}")
+                if queues:
+                    self._locked_out |= queues
+                    self._untake(queues)
+                    await asyncio.sleep(LOCK_RETRY_S)
+                    gone = {queue for queue in queues if not self._wanted(queue)}
+                    self._locked_out -= gone
+                    queues = queues - gone
+        except Exception:
+            log.exception("queues not taken group=%s queues=%s", self._group, sorted(queues))
+            self._instance.rebalancing.later()
+        finally:
+            self._locked_out -= queues
+            self._untake(queues)
+
+    def _untake(self, queues: set[MessageQueue]) -> None:
+        """Take these queues no more, or not yet."""
+        self._taking -= queues
+        for topic in sorted({queue.topic for queue in queues}):
+            self._announce(topic)
+
+    async def _take(self, queue: MessageQueue) -> None:
+        try:
+            start = await self._start(queue)
+        except AerobeeError as error:
+            log.warning("queue not taken group=%s queue=%s error=%s", self._group, queue, error)
+            self._instance.rebalancing.later()
+        except Exception:
+            log.exception("queue not taken group=%s queue=%s", self._group, queue)
+            self._instance.rebalancing.later()
+        else:
+            if start is None or not self._wanted(queue):
+                await self._give_up([queue])  # the broker may have made it ours in the meantime
+            else:
+                process = self.queues[queue] = ProcessQueue(start)
+                self._changed.add(queue.topic)
+                log.info("queue taken group=%s queue=%s offset=%d", self._group, queue, start)
+                self._begin(queue, process)
+        finally:
+            self._taking.discard(queue)
+            self._announce(queue.topic)
+
+    async def _start(self, queue: MessageQueue) -> int | None:
+        """Return where to begin, once the former owner has released the queue.
+
+        None if the queue has gone to somebody else while we waited.
+        """
+        if self._may_take is None and self._comes_unannounced(queue):
+            await asyncio.sleep(self._instance.settings.takeover_delay_ms / 1000)
+        clock = asyncio.get_running_loop().time
+        while self._wanted(queue):
+            asked = clock()
+            try:
+                async with self._asking:
+                    return await self._find_start(queue)
+            except BrokerRefused as error:
+                if error.code != ResponseCode.HANDOVER_PENDING:
+                    raise
+            await asyncio.sleep(max(0.0, asked + ASK_GAP_S - clock()))
+        return None
+
+    def _comes_unannounced(self, queue: MessageQueue) -> bool:
+        """Whether another member may be storing the queue's offset, and nobody tells us when."""
+        share = self._shares.get(queue.topic)
+        if share is None or self._sharing.broadcasting or len(share.client_ids) == 1:
+            return False
+        address = self._instance.routes.address(queue.broker_name)
+        return address is None or not self._instance.heartbeats.offers_handover(address)
+
+    # --- telling ---
+
+    def _announce(self, topic: str) -> None:
+        """Tell of a change when nothing of the topic is on its way any more."""
+        under_way = (*self.ending, *self._taking)
+        if (
+            self._closed
+            or topic not in self._changed
+            or any(queue.topic == topic for queue in under_way)
+        ):
+            return
+        self._changed.discard(topic)
+        share = self._shares.get(topic)
+        mine = sorted(queue for queue in self.queues if queue.topic == topic)
+        for callback in self.on_changed:
+            try:
+                callback(topic, list(share.queues) if share is not None else [], list(mine))
+            except Exception:
+                log.exception("on_queues_changed failed group=%s topic=%s", self._group, topic)

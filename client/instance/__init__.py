@@ -1,0 +1,1 @@
+"""One client id's presence at the brokers: timers, heartbeats, requests from brokers, rounds."""

@@ -1,0 +1,263 @@
+"""What all the clients of one process share: connections, routes, membership and timers."""
+
+import contextlib
+import logging
+
+from aerobee.client.cluster.address_server import AddressServer, is_address_server
+from aerobee.client.cluster.aside import Aside, call_master
+from aerobee.client.cluster.client_id import find_client_id, make_client_id
+from aerobee.client.cluster.connections import Connections
+from aerobee.client.cluster.routes import RouteCache, TopicRoute
+from aerobee.client.errors import RouteMissing
+from aerobee.client.instance.heartbeats import Heartbeats
+from aerobee.client.instance.roles import Consumer
+from aerobee.client.instance.rounds import RebalanceService
+from aerobee.client.instance.serving import routes as client_routes
+from aerobee.client.message import MessageQueue
+from aerobee.client.settings import ClientSettings
+from aerobee.client.subscriptions import TAG, Subscription
+from aerobee.remoting.bodies import CheckClientConfig, ConsumerListReply, decode_body, encode_body
+from aerobee.remoting.codes import RequestCode
+from aerobee.remoting.command import Command
+from aerobee.remoting.errors import Unavailable
+from aerobee.remoting.headers._fields import Header
+from aerobee.remoting.headers.heartbeat import ConsumerListRequest
+from aerobee.remoting.net.routes import Dispatcher
+from aerobee.remoting.net.shared import Shared
+from aerobee.remoting.net.tasks import Tasks
+
+log = logging.getLogger(__name__)
+
+
+class ClientInstance:
+    """One client id's presence in a cluster (MQClientInstance.java).
+
+    Producers and consumers of a process share it: one connection per broker, one heartbeat for all
+    the groups, one timer each for routes, heartbeats, offsets and rebalancing. `serving.py` lists
+    what it answers to brokers.
+    """
+
+    def __init__(self, namesrv: tuple[str, ...], settings: ClientSettings) -> None:
+        self.settings = settings
+        self.users = 0  # open producers and consumers
+        self.groups: set[str] = set()  # consumer groups that have, or are about to have, a member
+        self.client_id = make_client_id(namesrv[0], settings)  # empty until `identify`
+        self.consumers: dict[str, Consumer] = {}
+        self._namesrv = namesrv[0]
+        self._identifying: Shared[None] | None = None
+        self._persisting: set[str] = set()  # groups whose offsets are on their way
+        self._tasks = Tasks()
+        dispatch = Dispatcher(
+            self, [client_routes], lambda work: self._tasks.start(work, "client request")
+        )
+        self.connections = Connections(settings, dispatch)
+        self.routes, self._address_server = self._find_routes(namesrv)
+        self.routes.on_changed.append(self._route_changed)
+        self.aside = Aside(self.routes, settings)
+        self.rebalancing = RebalanceService(settings, self.consumers)
+        self.heartbeats = Heartbeats(
+            lambda: self.client_id,
+            self.connections,
+            self.routes,
+            self.consumers,
+            self._tasks,
+            timeout_ms=settings.api_timeout_ms,
+            on_greeted=self._greeted,
+        )
+
+    def start(self) -> None:
+        """Start the timers."""
+        settings = self.settings
+        if self._address_server is not None:
+            interval_ms = settings.namesrv_interval_ms
+            self._tasks.every(interval_ms, self._address_server.refresh, "nameserver addresses")
+        self._tasks.every(settings.route_interval_ms, self._refresh_routes, "routes")
+        self._tasks.every(settings.heartbeat_interval_ms, self.heartbeats.send_all, "heartbeats")
+        self._tasks.every(settings.offsets_interval_ms, self._persist_offsets, "offsets")
+        self._tasks.start(self.rebalancing.run(), "rebalance")
+
+    async def close(self) -> None:
+        """Stop the timers and close the connections, all of them even when it is cancelled."""
+        async with contextlib.AsyncExitStack() as last:  # each of them, the last one first
+            last.push_async_callback(self.connections.close)
+            last.push_async_callback(self.aside.close)
+            last.push_async_callback(self._tasks.close)
+
+    # --- who is here ---
+
+    async def identify(self) -> None:
+        """Wait until this client has its id, before anybody is told of it."""
+        if not self.client_id:
+            if self._identifying is None:
+                self._identifying = Shared(self._identify())
+            await self._identifying.wait()
+
+    async def _identify(self) -> None:
+        self.client_id = await find_client_id(self._namesrv, self.settings)
+
+    async def add_producer(self, group: str) -> None:
+        """Mention a producer group in heartbeats from now on."""
+        self.heartbeats.producers[group] += 1
+        await self.heartbeats.send_all()
+
+    async def remove_producer(self, group: str) -> None:
+        """Tell all brokers that the last producer of the group is gone."""
+        producers = self.heartbeats.producers
+        producers[group] -= 1
+        if producers[group] <= 0:
+            del producers[group]
+            try:
+                await self.heartbeats.unregister(producer_group=group)
+            except BaseException:
+                self.heartbeats.say_goodbye(producer_group=group)
+                raise
+
+    async def add_consumer(self, consumer: Consumer) -> None:
+        """Join a group: heartbeat to all brokers of its topics, then share the queues."""
+        self.consumers[consumer.group] = consumer
+        self.rebalancing.joining.add(consumer.group)
+        try:
+            await self.routes.refresh_all(consumer.topics())
+            await self.heartbeats.send_all()
+            retries = [topic for topic in consumer.topics() if topic.startswith("%RETRY%")]
+            await self.routes.refresh_all(retries)  # each broker made it when it heard of the group
+        finally:
+            self.rebalancing.joining.discard(consumer.group)
+        self.rebalance_soon(at_once=True)
+
+    async def add_topic(self, topic: str) -> None:
+        """Tell of a topic that a member has subscribed to late; its group goes on meanwhile."""
+        await self.routes.refresh_all([topic])
+        await self.heartbeats.send_all()
+        self.rebalance_soon(at_once=True)
+
+    async def leave(self, consumer: Consumer) -> None:
+        """Leave a group: give up its queues, then tell all brokers; cancelled, at once."""
+        try:
+            await self.rebalancing.leave(consumer)
+            await self.heartbeats.unregister(consumer_group=consumer.group)
+        except BaseException:
+            self.vanish(consumer)
+            raise
+
+    def vanish(self, consumer: Consumer) -> None:
+        """Leave a group without waiting for anything: brokers are told by one-way frames."""
+        self.rebalancing.forget(consumer)
+        self.heartbeats.say_goodbye(consumer_group=consumer.group)
+
+    def keep_route(self, topic: str) -> None:
+        """Refresh the topic's route with the others: it is sent to, or read by assignment."""
+        self.routes.keep(topic)
+
+    def look_for(self, topic: str) -> None:
+        """Ask for the route of a topic without waiting for it; it is shared when it is there."""
+        self._tasks.start(self.routes.refresh_all([topic]), f"route of {topic}")
+
+    async def members(self, group: str, route: TopicRoute) -> list[str]:
+        """Return the client ids that share the group's queues, in the words of a broker.
+
+        Where one does not answer the others are asked: as long as the route names a broker that is
+        gone, queues on the living ones must be shared. Raises BrokerRefused while the group has no
+        member there, Unavailable when none answers.
+        """
+        silent: Unavailable | None = None
+        for address in route.brokers_in_any_order():
+            try:
+                reply = await self.connections.request(
+                    address,
+                    RequestCode.GET_CONSUMER_LIST_BY_GROUP,
+                    ConsumerListRequest(consumer_group=group),
+                )
+            except Unavailable as error:
+                silent = error
+            else:
+                return list(decode_body(ConsumerListReply, reply.body).consumer_id_list)
+        if silent is not None:
+            raise silent
+        return []
+
+    async def check_subscription(self, group: str, subscription: Subscription) -> None:
+        """Let a broker of the topic compile a subscription that is not by tags.
+
+        Raises BrokerRefused, with its remark, for one that it cannot read or does not allow; a
+        cluster that cannot be reached is no reason to fail (MQClientInstance.checkClientInBroker).
+        """
+        if subscription.expression_type == TAG:
+            return
+        try:
+            address = (await self.routes.get(subscription.topic)).any_broker()
+            if address is None:
+                return
+            body = CheckClientConfig(
+                client_id=self.client_id, group=group, subscription_data=subscription.body()
+            )
+            await self.connections.request(
+                address, RequestCode.CHECK_CLIENT_CONFIG, body=encode_body(body)
+            )
+        except (Unavailable, RouteMissing) as error:
+            log.warning("subscription not checked topic=%s error=%s", subscription.topic, error)
+
+    # --- calls by queue ---
+
+    async def call_broker(
+        self, queue: MessageQueue, code: int, header: Header, timeout_ms: int
+    ) -> Command:
+        """Call the master of the queue's broker; raises BrokerRefused, Unavailable."""
+        return await call_master(self.connections, self.routes, queue, code, header, timeout_ms)
+
+    # --- on events ---
+
+    def heartbeat_soon(self) -> None:
+        """Send a heartbeat without waiting for it: a subscription has a new version."""
+        self._tasks.start(self.heartbeats.send_all(), "heartbeat")
+
+    def members_changed(self, group: str) -> None:
+        """A broker says that members of a group came or went."""
+        log.info("members changed group=%s", group)
+        if (consumer := self.consumers.get(group)) is not None:
+            consumer.members_changed()
+
+    def rebalance_soon(self, *, at_once: bool = False) -> None:
+        """Share the queues anew as soon as the gap after the last rounds allows, or at once."""
+        self.rebalancing.soon(at_once=at_once)
+
+    def _greeted(self) -> None:
+        if self.consumers:
+            self.rebalance_soon()
+
+    def _route_changed(self, route: TopicRoute) -> None:
+        if any(route.topic in consumer.topics() for consumer in self.consumers.values()):
+            self._tasks.start(self._share_anew(), "route changed")
+
+    async def _share_anew(self) -> None:
+        await self.heartbeats.send_all()  # a new broker must know the group before it is asked
+        self.rebalance_soon()
+
+    def _find_routes(self, namesrv: tuple[str, ...]) -> tuple[RouteCache, AddressServer | None]:
+        """Look routes up at these nameservers, or at those that an address server tells."""
+        if not is_address_server(namesrv):
+            return RouteCache(self.connections, namesrv), None
+        routes = RouteCache(self.connections, ())
+        server = AddressServer(namesrv[0], self.settings.unit_name, routes.namesrv)
+        routes.find_namesrv = server.find
+        return routes, server
+
+    # --- timers ---
+
+    async def _refresh_routes(self) -> None:
+        wanted = {topic for each in self.consumers.values() for topic in each.topics()}
+        await self.routes.refresh_all(sorted(wanted | self.routes.kept))
+        self.routes.forget_missing(wanted)
+
+    async def _persist_offsets(self) -> None:
+        """Begin a round for each group whose last one is over: none waits for another's broker."""
+        for consumer in self.consumers.values():
+            if consumer.group not in self._persisting:
+                self._tasks.start(self._persist_group(consumer), "offsets")
+
+    async def _persist_group(self, consumer: Consumer) -> None:
+        self._persisting.add(consumer.group)
+        try:
+            await consumer.persist_offsets()
+        finally:
+            self._persisting.discard(consumer.group)

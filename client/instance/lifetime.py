@@ -1,0 +1,97 @@
+"""From the start to the close: what every client that uses an instance has in common."""
+
+import asyncio
+import contextlib
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Awaitable, Callable
+from types import TracebackType
+from typing import ClassVar, Self
+
+from aerobee.client.errors import InvalidUse
+from aerobee.client.instance.client_instance import ClientInstance
+
+
+class Lifetime(ABC):
+    """A client that may be used between `start` and `close`, best by `async with`.
+
+    `_instance` is there from the first moment of a start to the end of the close, and `_leaving`
+    true while closing takes time.
+    """
+
+    _role: ClassVar[str] = "consumer"  # as errors name it
+    _instance: ClientInstance | None = None
+    _leaving = False
+    _ended: asyncio.Future[None] | None = None  # done when the close that is under way is
+    _closed = 0  # how many times: tells a start from the next one, on an instance that is shared
+
+    @abstractmethod
+    async def start(self) -> None:
+        """Make ready."""
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Stop; a second call waits for the first, a later one does nothing."""
+
+    async def __aenter__(self) -> Self:
+        """Start."""
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close."""
+        await self.close()
+
+    @contextlib.asynccontextmanager
+    async def _or_close(self) -> AsyncIterator[Callable[[], None]]:
+        """Close what a start has begun if the rest of it fails, or is cancelled.
+
+        What is yielded lets the start go on after it has waited; it raises InvalidUse where
+        somebody has closed the client meanwhile, and so does the end. What was started again since
+        stays as it is.
+        """
+        before = self._closed
+
+        def go_on() -> None:
+            if self._leaving or self._closed != before:
+                raise InvalidUse(f"the {self._role} was closed while it started")
+
+        try:
+            yield go_on
+            go_on()
+        except BaseException:
+            if self._closed == before:
+                await self.close()
+            raise
+
+    async def _close_once(self, leave: Callable[[ClientInstance], Awaitable[None]]) -> None:
+        """Leave the instance, and be closed whatever comes of that; who comes second waits."""
+        instance = self._instance
+        if self._ended is not None:
+            await asyncio.wait([self._ended])
+            return
+        if instance is None:
+            return
+        ended = self._ended = asyncio.get_running_loop().create_future()
+        self._leaving = True
+        try:
+            await leave(instance)
+        finally:
+            self._instance, self._leaving, self._ended = None, False, None
+            self._closed += 1
+            ended.set_result(None)
+
+    def _check_not_started(self) -> None:
+        """Raise InvalidUse for a second start."""
+        if self._instance is not None:
+            raise InvalidUse(f"the {self._role} is started already")
+
+    def _started(self) -> ClientInstance:
+        """Return the instance of a client that is in use; raises InvalidUse."""
+        if self._instance is None or self._leaving:
+            raise InvalidUse(f"the {self._role} is not started, or closed; use `async with`")
+        return self._instance

@@ -1,0 +1,1 @@
+"""Pull when a program says so, and remember nothing for it."""

@@ -1,0 +1,277 @@
+"""A consumer that pulls when it is told to, from where it is told, and remembers nothing."""
+
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+
+from aerobee.client.cluster.address_server import parse_namesrv
+from aerobee.client.cluster.routes import MASTER_ID
+from aerobee.client.errors import InvalidUse
+from aerobee.client.group.offsets import GroupOffsets
+from aerobee.client.hooks import ConsumeHook, FilterHook, Hooks
+from aerobee.client.instance.client_instance import ClientInstance
+from aerobee.client.instance.instances import return_instance, share_instance
+from aerobee.client.instance.lifetime import Lifetime
+from aerobee.client.message import GROUP_CHARACTERS_MAX, MessageQueue, check_name
+from aerobee.client.plain.registration import Registration
+from aerobee.client.pulls.puller import Puller, PullResult
+from aerobee.client.settings import ClientSettings, PullConsumerSettings, PullSettings
+from aerobee.client.subscriptions import ALL, parse_subscription
+from aerobee.remoting.errors import AerobeeError
+from aerobee.remoting.net.tasks import Tasks
+
+log = logging.getLogger(__name__)
+
+Pulled = Callable[[PullResult | AerobeeError], None]
+"""Called with what a pull brought, or why it failed (PullCallback.java)."""
+
+
+class PullConsumer(Lifetime):
+    """One pull at a time, wherever the caller wants (DefaultMQPullConsumer.java).
+
+        async with PullConsumer("reports", namesrv="127.0.0.1:9876") as consumer:
+            for queue in await consumer.fetch_queues("orders"):
+                result = await consumer.pull(queue, await consumer.committed(queue) or 0)
+                await consumer.commit(queue, result.next_offset)
+
+    It shares no queues, nobody waits for it, and it waits for nobody. Brokers know of it only if it
+    names `topics`: it is then listed among the group's consumers (DefaultMQPullConsumer's
+    registerTopics). Push and lite pull consumers leave a share of the queues to whoever is listed
+    in their group, be it another kind of consumer, so that what is listed needs a group without
+    them: `start` refuses another one, and when they come later it is listed no more, with a warning
+    in the log. Java's client is always listed, and takes shares that nobody reads.
+    """
+
+    def __init__(
+        self,
+        group: str,
+        *,
+        namesrv: str | Sequence[str],
+        settings: PullConsumerSettings | None = None,
+        client: ClientSettings | None = None,
+        hooks: Sequence[ConsumeHook | FilterHook] = (),
+        topics: Sequence[str] = (),
+    ) -> None:
+        """Describe the consumer; nothing happens before `start`.
+
+        `topics` are those as whose consumer brokers list it; it may pull from others, too. The
+        other arguments are those of PushConsumer. Raises InvalidMessage for a bad group name.
+        """
+        check_name("group", group, GROUP_CHARACTERS_MAX)
+        self.group = group
+        self.settings = settings or PullConsumerSettings()
+        self._namesrv = parse_namesrv(namesrv)
+        self._client = client or ClientSettings()
+        self._hooks = Hooks.of(hooks)
+        self._topics = tuple(topics)
+        self._registration: Registration | None = None
+        self._replicas: dict[MessageQueue, int] = {}  # where brokers advised to pull from next
+
+    # --- life ---
+
+    async def start(self) -> None:
+        """Make ready, and let brokers list the consumer if it names topics.
+
+        Raises InvalidUse when started already, or where it would be given a share of the queues.
+        """
+        self._check_not_started()
+        group = self.group if self._topics else None
+        instance = self._instance = share_instance(self._namesrv, self._client, group)
+        self._tasks = Tasks()
+        timeout_ms = self._client.offset_timeout_ms
+        # through `aside`, as pulls: others may own the queues, and looking at them takes nothing
+        self._group_offsets = GroupOffsets(instance.aside, self.group, timeout_ms)
+        if group is not None:
+            registration = self._registration = Registration(instance, group, self._topics)
+            async with self._or_close() as go_on:
+                await instance.identify()
+                go_on()
+                await registration.join()
+
+    async def close(self) -> None:
+        """Stop; pulls with a callback that still wait are given up, and call nobody."""
+        await self._close_once(self._leave)
+
+    async def _leave(self, instance: ClientInstance) -> None:
+        registration, self._registration = self._registration, None
+        async with contextlib.AsyncExitStack() as last:  # each of them, whatever the others raise
+            group = self.group if registration is not None else None
+            last.push_async_callback(return_instance, instance, group)
+            if registration is not None:
+                last.callback(registration.vanish)
+            await self._tasks.close()
+            if registration is not None:
+                await registration.leave()
+
+    # --- pulls ---
+
+    async def pull(
+        self,
+        queue: MessageQueue,
+        offset: int,
+        *,
+        tags: str = ALL,
+        sql: str | None = None,
+        messages_max: int | None = None,
+        timeout_ms: int | None = None,
+    ) -> PullResult:
+        """Return what `queue` holds from `offset` on, at once, even if that is nothing.
+
+        `tags` ("a || b") or an SQL92 expression select messages; at most `messages_max` come. The
+        result's `status` tells whether there are some, and `next_offset` where to go on. Raises
+        InvalidUse, Unavailable, BrokerRefused, CorruptRecord.
+        """
+        settings = self._pulls(messages_max, timeout_ms)
+        return await self._pull(queue, offset, tags, sql, settings, suspends=False)
+
+    async def pull_when_available(
+        self,
+        queue: MessageQueue,
+        offset: int,
+        *,
+        tags: str = ALL,
+        sql: str | None = None,
+        messages_max: int | None = None,
+    ) -> PullResult:
+        """Return what `queue` holds from `offset` on, as soon as that is something.
+
+        The broker holds the request for up to `PullConsumerSettings.suspend_ms`; after that the
+        status is NO_NEW_MSG (pullBlockIfNotFound). Arguments and errors are those of `pull`.
+        """
+        settings = self._pulls(messages_max, self.settings.suspend_timeout_ms)
+        return await self._pull(queue, offset, tags, sql, settings, suspends=True)
+
+    def pull_with_callback(
+        self,
+        queue: MessageQueue,
+        offset: int,
+        callback: Pulled,
+        *,
+        tags: str = ALL,
+        sql: str | None = None,
+        messages_max: int | None = None,
+        timeout_ms: int | None = None,
+    ) -> None:
+        """Pull as `pull` does, without waiting: `callback` gets the result, or the error.
+
+        Raises InvalidUse for what is wrong with the arguments.
+        """
+        settings = self._pulls(messages_max, timeout_ms)
+        self._check(offset, settings)
+        parse_subscription(queue.topic, tags, sql)
+        work = partial(self._pull, queue, offset, tags, sql, settings, suspends=False)
+        self._tasks.start(_call_back(work, callback), f"pull {queue}")
+
+    async def pull_oneway(self, queue: MessageQueue, offset: int) -> None:
+        """Let the broker read `queue` from `offset` on, and take no answer.
+
+        What it read is then in its memory (CommunicationMode.ONEWAY). Raises InvalidUse,
+        Unavailable.
+        """
+        settings = self._pulls(None, None)
+        instance = self._check(offset, settings)
+        puller = self._puller(instance, queue, settings, suspends=False)
+        await puller.pull_oneway(parse_subscription(queue.topic), offset)
+
+    # --- queues and offsets ---
+
+    async def fetch_queues(self, topic: str) -> list[MessageQueue]:
+        """Return the queues of `topic` that can be read, as a nameserver knows them now.
+
+        Raises RouteMissing, Unavailable.
+        """
+        return list((await self._started().routes.get_anew(topic)).read_queues)
+
+    async def committed(self, queue: MessageQueue) -> int | None:
+        """Return the group's committed offset as the broker has it; None if it has none."""
+        return await self._offsets().committed(queue)
+
+    async def commit(self, queue: MessageQueue, offset: int) -> None:
+        """Store the offset of the next message to consume; raises Unavailable, BrokerRefused."""
+        await self._offsets().commit(queue, offset)
+
+    async def oldest_offset(self, queue: MessageQueue) -> int:
+        """Return the offset of the oldest message that the broker has."""
+        return await self._offsets().oldest(queue)
+
+    async def newest_offset(self, queue: MessageQueue) -> int:
+        """Return the offset that the queue's next message will get."""
+        return await self._offsets().newest(queue)
+
+    async def offset_for_timestamp(self, queue: MessageQueue, timestamp_ms: int) -> int:
+        """Return the offset of the first message stored at `timestamp_ms` (since 1970) or later."""
+        return await self._offsets().at_time(queue, timestamp_ms)
+
+    # --- within ---
+
+    def _offsets(self) -> GroupOffsets:
+        self._started()
+        return self._group_offsets
+
+    def _pulls(self, messages_max: int | None, timeout_ms: int | None) -> PullSettings:
+        settings = self.settings
+        return PullSettings(
+            batch_messages=settings.batch_messages if messages_max is None else messages_max,
+            batch_bytes=settings.batch_bytes,
+            body_bytes_max=settings.body_bytes_max,
+            unpacked_bytes_max=settings.unpacked_bytes_max,
+            suspend_ms=settings.suspend_ms,
+            timeout_ms=settings.timeout_ms if timeout_ms is None else timeout_ms,
+        )
+
+    def _check(self, offset: int, settings: PullSettings) -> ClientInstance:
+        if offset < 0 or settings.batch_messages <= 0:
+            raise InvalidUse(
+                f"offset={offset}, messages_max={settings.batch_messages}: the first must not be"
+                " negative, the second at least 1"
+            )
+        return self._started()
+
+    def _puller(
+        self, instance: ClientInstance, queue: MessageQueue, pull: PullSettings, *, suspends: bool
+    ) -> Puller:
+        return Puller(
+            instance.aside.connections,
+            instance.routes,
+            self.group,
+            queue,
+            pull,
+            subscribed=False,
+            suspends=suspends,
+            hooks=self._hooks,
+            broker_id=self._replicas.get(queue, MASTER_ID),
+        )
+
+    async def _pull(
+        self,
+        queue: MessageQueue,
+        offset: int,
+        tags: str,
+        sql: str | None,
+        settings: PullSettings,
+        *,
+        suspends: bool,
+    ) -> PullResult:
+        instance = self._check(offset, settings)
+        subscription = parse_subscription(queue.topic, tags, sql)
+        puller = self._puller(instance, queue, settings, suspends=suspends)
+        result = await puller.pull(subscription, offset, commit_offset=0)
+        if puller.broker_id == MASTER_ID:
+            self._replicas.pop(queue, None)
+        else:
+            self._replicas[queue] = puller.broker_id
+        self._hooks.handed_out(self.group, queue, result.messages)
+        return result
+
+
+async def _call_back(work: Callable[[], Awaitable[PullResult]], callback: Pulled) -> None:
+    outcome: PullResult | AerobeeError
+    try:
+        outcome = await work()
+    except AerobeeError as error:
+        outcome = error
+    try:
+        callback(outcome)
+    except Exception:
+        log.exception("callback of a pull failed")

@@ -1,0 +1,1 @@
+"""Let a program poll for batches of the queues that it shares or was given."""

@@ -1,0 +1,398 @@
+"""A consumer that the user polls: its queues are shared with the group, or given."""
+
+import contextlib
+import logging
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import Self
+
+from aerobee.client.errors import InvalidUse
+from aerobee.client.group.broadcasting import MessageModel, lasting_client
+from aerobee.client.group.local_offsets import LocalOffsets
+from aerobee.client.group.membership import GroupMember
+from aerobee.client.group.offsets import ConsumeFrom, GroupOffsets
+from aerobee.client.group.running_info import describe
+from aerobee.client.group.strategies import Strategy
+from aerobee.client.hooks import ConsumeHook, FilterHook, Hooks
+from aerobee.client.instance.client_instance import ClientInstance
+from aerobee.client.instance.instances import claim_group, return_instance
+from aerobee.client.message import MessageQueue
+from aerobee.client.poll.batches import Fetched
+from aerobee.client.poll.queues import LiteQueues
+from aerobee.client.poll.topic_watch import TopicWatch
+from aerobee.client.pulls.process_queue import QueueStatistics
+from aerobee.client.pulls.statistics import ConsumeStatistics
+from aerobee.client.received import ReceivedMessage
+from aerobee.client.settings import ClientSettings, LitePullSettings
+from aerobee.client.subscriptions import Subscription, parse_subscription
+from aerobee.remoting.bodies import ConsumerRunningInfo
+from aerobee.remoting.clocks import wall_clock_ms
+from aerobee.remoting.net.tasks import Tasks
+
+log = logging.getLogger(__name__)
+
+
+class LitePullConsumer(GroupMember):
+    """Fetches ahead and hands out batches when asked (DefaultLitePullConsumer.java).
+
+        consumer = LitePullConsumer("reports", namesrv="127.0.0.1:9876")
+        consumer.subscribe("orders", tags="paid")
+        async with consumer:
+            async for message in consumer:
+                ...
+
+    With `subscribe` the group shares the queues; with `assign` this consumer reads the queues it
+    is given and is no member of the group. A polled batch counts as consumed when its task calls
+    `poll` again, when `commit` is called, or on a clean exit; with `async for` a message does when
+    the next one is asked for. So what was not consumed in a crash comes again, and nothing is
+    skipped. A queue that goes to another member goes when its polled batch is consumed, at the
+    latest after `LitePullSettings.handover_timeout_ms`.
+    """
+
+    consume_type = "CONSUME_ACTIVELY"
+
+    def __init__(
+        self,
+        group: str,
+        *,
+        namesrv: str | Sequence[str],
+        settings: LitePullSettings | None = None,
+        client: ClientSettings | None = None,
+        strategy: Strategy | None = None,
+        consume_from: ConsumeFrom = ConsumeFrom.LAST,
+        consume_timestamp_ms: int | None = None,
+        model: MessageModel = MessageModel.CLUSTERING,
+        hooks: Sequence[ConsumeHook | FilterHook] = (),
+    ) -> None:
+        """Describe the consumer; nothing happens before `start`.
+
+        The arguments are those of PushConsumer. Raises InvalidMessage for a bad group name.
+        """
+        self.message_model = model.value
+        client = client or ClientSettings()
+        super().__init__(
+            group,
+            namesrv=namesrv,
+            client=lasting_client(client) if self._broadcasts else client,
+            strategy=strategy,
+            consume_from=consume_from,
+            consume_timestamp_ms=consume_timestamp_ms,
+        )
+        self.settings = settings or LitePullSettings()
+        self.handover_timeout_ms = self.settings.handover_timeout_ms
+        self._hooks = Hooks.of(hooks)
+        self._given_topics: dict[str, Subscription] = {}
+        self._given_first: set[MessageQueue] | None = None  # by `assign` before the start
+        self._fetched = Fetched()
+        self._watch = TopicWatch()
+
+    # --- what to read ---
+
+    def subscribe(self, topic: str, *, tags: str = "*", sql: str | None = None) -> None:
+        """Share the topic's queues with the group's other members.
+
+        `tags` ("a || b") or an SQL92 expression select messages. While the consumer runs, the
+        queues come a moment later, and another expression counts from the next pulls on. Raises
+        InvalidUse when queues were assigned.
+        """
+        if self._given_topics:
+            raise InvalidUse("subscribe and assign exclude each other; queues are assigned")
+        subscription = parse_subscription(topic, tags, sql)
+        if self._instance is None:
+            self._subscriptions[topic] = subscription
+            return
+        instance = self._started()
+        if self.ownership is None:
+            claim_group(instance, self.group)
+            self._subscriptions[topic] = subscription
+            self._share_queues(instance)
+        elif (known := self._subscriptions.get(topic)) is not None:
+            if known.change(subscription):
+                self._queues.pull_anew(topic)
+        else:
+            self._subscriptions[topic] = subscription
+        self._follow_up(instance, subscription)
+
+    def unsubscribe(self, topic: str) -> None:
+        """Read the topic no longer: what is fetched of it is not handed out any more.
+
+        Its queues go to the other members. A topic that is not subscribed is no error.
+        """
+        self._give_up_topic(topic)
+
+    async def assign(
+        self, queues: Iterable[MessageQueue], *, tags: str = "*", sql: str | None = None
+    ) -> None:
+        """Read exactly these queues, whoever else reads them; replaces what was assigned before.
+
+        Each begins at the group's committed offset, else where `consume_from` says. `tags` or
+        `sql` select messages of all their topics. Raises InvalidUse when a topic is subscribed;
+        Unavailable and BrokerRefused if a starting offset cannot be found.
+        """
+        if self._subscriptions or self.ownership is not None:
+            raise InvalidUse("subscribe and assign exclude each other; this consumer subscribes")
+        wanted = set(queues)
+        given = {queue.topic: parse_subscription(queue.topic, tags, sql) for queue in wanted}
+        for topic, subscription in given.items():
+            known = self._given_topics.setdefault(topic, subscription)
+            if known.change(subscription) and self._instance is not None:
+                self._queues.pull_anew(topic)
+        if self._instance is None:
+            self._given_first = wanted
+            return
+        self._started()
+        await self._assign(wanted)
+
+    # --- life ---
+
+    async def start(self) -> None:
+        """Connect; with subscriptions, join the group.
+
+        Raises InvalidUse when started already, BrokerRefused for a bad SQL92 expression; after an
+        `assign`, what that raises.
+        """
+        instance = self._share_instance()
+        self._started_ms = wall_clock_ms()
+        self._fetched = Fetched()
+        self._tasks = Tasks()
+        timeout_ms = self._client.offset_timeout_ms
+        if self._broadcasts:
+            folder = self.settings.offsets_folder
+            self._offsets = LocalOffsets(instance, self.group, timeout_ms, folder)
+        else:  # until it shares queues
+            self._offsets = GroupOffsets(instance.aside, self.group, timeout_ms)
+        self._queues = LiteQueues(
+            instance,
+            self.group,
+            self.settings,
+            self._offsets,
+            self._fetched,
+            self._hooks,
+            self._wanted_of,
+        )
+        if self.settings.auto_commit:
+            interval_ms = self.settings.auto_commit_interval_ms
+            self._tasks.every(interval_ms, self._queues.commit_all, "auto-commit")
+        if self._subscriptions:
+            self._share_queues(instance)
+        async with self._or_close() as go_on:
+            await self._check_subscriptions(instance, go_on)
+            await self._watch.start(instance)
+            go_on()
+            if self.ownership is not None:
+                await instance.add_consumer(self)
+            elif self._given_first is not None:
+                await self._assign(self._given_first)
+
+    async def close(self) -> None:
+        """Stop; with auto-commit, what was handed out counts as consumed and is committed.
+
+        Not so where this is called, and awaited, on the way of an error: in the `finally` or
+        `except` of a block that failed or was cancelled. What was handed out last comes again then,
+        as after `async with`. Java's client commits it all the same.
+        """
+        if self._instance is not None and not self._leaving:
+            if sys.exception() is not None:
+                self._fetched.forget_handed()
+            elif self.settings.auto_commit:
+                self._fetched.all_done()
+        await self._close_once(self._leave)
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close; after an error what was handed out last does not count as consumed."""
+        if error is None:
+            await self.close()
+        else:
+            self._fetched.forget_handed()
+            await self._close_once(self._leave)
+
+    # --- reading ---
+
+    async def poll(self, timeout_ms: int | None = None) -> list[ReceivedMessage]:
+        """Return the next batch, all of one queue; empty after `timeout_ms` (default 5,000).
+
+        The batch before it now counts as consumed. Tasks that poll side by side get different
+        batches, and each counts its own, or those of tasks that have ended. Messages of queues that
+        were lost or sought meanwhile are never handed out. Raises InvalidUse before the start.
+        """
+        self._started()
+        self._fetched.asks_again()
+        timeout_ms = self.settings.poll_timeout_ms if timeout_ms is None else timeout_ms
+        batch = await self._fetched.take_batch(timeout_ms / 1000)
+        if batch:
+            self._hooks.handed_out(self.group, batch[0].queue, batch)
+        return batch
+
+    def __aiter__(self) -> Self:
+        """Iterate over the messages, one by one, until the consumer is closed."""
+        return self
+
+    async def __anext__(self) -> ReceivedMessage:
+        """Return the next message; the one before it now counts as consumed."""
+        if self._instance is None or self._leaving:
+            raise StopAsyncIteration
+        self._fetched.asks_again()
+        message = await self._fetched.take_one()
+        if message is None:
+            raise StopAsyncIteration
+        self._hooks.handed_out(self.group, message.queue, [message])
+        return message
+
+    async def seek(self, queue: MessageQueue, offset: int) -> None:
+        """Go on with `queue` at `offset`; what was fetched before is discarded.
+
+        Raises InvalidUse if the queue is not assigned or the offset outside of what the broker
+        has; Unavailable, BrokerRefused.
+        """
+        self._read(queue)
+        oldest = await self._offsets.oldest(queue)
+        newest = await self._offsets.newest(queue)
+        if not oldest <= offset <= newest:
+            raise InvalidUse(
+                f"cannot seek {queue} to offset {offset}: the broker has {oldest} to {newest}"
+            )
+        self._queues.restart(queue, offset)
+
+    async def seek_to_begin(self, queue: MessageQueue) -> None:
+        """Go on at the oldest message that the broker has."""
+        self._read(queue)
+        self._queues.restart(queue, await self._offsets.oldest(queue))
+
+    async def seek_to_end(self, queue: MessageQueue) -> None:
+        """Go on with the next message that arrives."""
+        self._read(queue)
+        self._queues.restart(queue, await self._offsets.newest(queue))
+
+    def pause(self, queues: Iterable[MessageQueue]) -> None:
+        """Fetch nothing more of these queues until `resume`, or until they are lost."""
+        self._started()
+        self._queues.paused.update(queues)
+
+    def resume(self, queues: Iterable[MessageQueue]) -> None:
+        """Fetch these queues again, at the latest a second from now."""
+        self._started()
+        self._queues.paused.difference_update(queues)
+
+    # --- offsets ---
+
+    async def commit(self, offsets: Mapping[MessageQueue, int] | None = None) -> None:
+        """Store offsets in the brokers and wait for their answers.
+
+        Without `offsets`: what was handed out counts as consumed, and every queue's offset is
+        stored. With: these (each the offset of the next message to consume), for assigned queues;
+        auto-commit leaves such an offset alone, be it ahead or behind, until a message at it or
+        past it counts as consumed, or the queue is sought. Raises InvalidUse, Unavailable,
+        BrokerRefused.
+        """
+        self._started()
+        await self._queues.commit(offsets)
+
+    async def committed(self, queue: MessageQueue) -> int | None:
+        """Return the group's committed offset as the broker has it; None if it has none."""
+        instance = self._started()
+        if self.ownership is None or self._broadcasts or queue in self.ownership.queues:
+            return await self._offsets.committed(queue)
+        timeout_ms = self._client.offset_timeout_ms
+        return await GroupOffsets(instance.aside, self.group, timeout_ms).committed(queue)
+
+    async def offset_for_timestamp(self, queue: MessageQueue, timestamp_ms: int) -> int:
+        """Return the offset of the first message stored at `timestamp_ms` (since 1970) or later."""
+        self._started()
+        return await self._offsets.at_time(queue, timestamp_ms)
+
+    # --- looking in ---
+
+    async def fetch_queues(self, topic: str) -> list[MessageQueue]:
+        """Return the queues of `topic` that can be read, as a nameserver knows them now.
+
+        Raises RouteMissing, Unavailable.
+        """
+        return list((await self._started().routes.get_anew(topic)).read_queues)
+
+    def on_topic_queues_changed(
+        self, topic: str, callback: Callable[[str, list[MessageQueue]], None]
+    ) -> None:
+        """Call `callback(topic, queues)` when the topic has other queues than before.
+
+        It need not be subscribed; another callback for the topic replaces the first. Routes are
+        looked up every `ClientSettings.route_interval_ms` (TopicMessageQueueChangeListener.java).
+        """
+        self._watch.add(topic, callback)
+
+    def assignment(self) -> list[MessageQueue]:
+        """Return the queues that are read at the moment, sorted."""
+        return sorted(self._queues.all()) if self._instance is not None else []
+
+    def statistics(self) -> dict[MessageQueue, QueueStatistics]:
+        """Return the state of each queue that is read."""
+        return self._queues.statistics() if self._instance is not None else {}
+
+    def running_info(self) -> ConsumerRunningInfo:
+        """Describe this consumer to an operator (GET_CONSUMER_RUNNING_INFO); raises InvalidUse."""
+        self._started()
+        properties = {
+            "PROP_NAMESERVER_ADDR": ";".join(self._namesrv),
+            "PROP_CONSUME_TYPE": self.consume_type,
+            "PROP_CONSUMEORDERLY": "false",
+            "PROP_CONSUMER_START_TIMESTAMP": str(self._started_ms),
+            "PROP_CLIENT_VERSION": "V5_5_0",
+            "consumerGroup": self.group,
+            "messageModel": self.message_model,
+            "autoCommit": str(self.settings.auto_commit).lower(),
+            "pullBatchSize": str(self.settings.pull.batch_messages),
+        }
+        wanted = self._subscriptions or self._given_topics
+        return describe(self._queues.all(), wanted.values(), ConsumeStatistics(), None, properties)
+
+    async def persist_offsets(self) -> None:
+        """Store nothing: with auto-commit this consumer has a timer of its own."""
+
+    async def reset_offsets(self, offsets: Mapping[MessageQueue, int]) -> None:
+        """Go on at these offsets with those of the queues that are read here."""
+        self._started()
+        for queue in sorted(self._queues.all().keys() & offsets.keys()):
+            self._queues.restart(queue, offsets[queue])
+            await self._offsets.commit_or_log(queue, offsets[queue])
+
+    # --- within ---
+
+    def _read(self, queue: MessageQueue) -> None:
+        self._started()
+        self._queues.of(queue)
+
+    def _wanted_of(self, topic: str) -> Subscription:
+        return self._subscriptions.get(topic) or self._given_topics[topic]
+
+    def _share_queues(self, instance: ClientInstance) -> None:
+        """Read as a member from now on: brokers answer for a queue when its owner has let go."""
+        queues, idle_max_ms = self._queues, self.settings.pull.idle_max_ms
+        if not self._broadcasts:
+            timeout_ms = self._client.offset_timeout_ms
+            self._offsets = queues.offsets = GroupOffsets(instance, self.group, timeout_ms)
+        self.ownership = queues.ownership = self._own(
+            instance, queues.begin, queues.end, idle_max_ms
+        )
+
+    async def _assign(self, wanted: set[MessageQueue]) -> None:
+        await self._queues.assign(wanted, lambda queue: self._start.find(queue, self._offsets))
+
+    async def _leave(self, instance: ClientInstance) -> None:
+        self._fetched.close()
+        self._watch.stop()
+        group = self.group if self.ownership is not None else None
+        async with contextlib.AsyncExitStack() as last:  # each of them, whatever the others raise
+            last.push_async_callback(return_instance, instance, group)
+            last.push_async_callback(self._tasks.close)
+            last.callback(self._own_nothing)
+            last.push_async_callback(self._queues.close)
+            if self.ownership is not None:
+                await self._leave_group(instance)
+
+    def _own_nothing(self) -> None:
+        self.ownership = None

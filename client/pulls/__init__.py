@@ -1,0 +1,1 @@
+"""Fetch one queue: a pull, the loop of pulls, when to stop, what is fetched and not done."""

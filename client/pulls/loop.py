@@ -1,0 +1,141 @@
+"""Fetches one owned queue, again and again, for as long as it is owned."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+
+from aerobee.client.errors import BrokerRefused
+from aerobee.client.message import MessageQueue
+from aerobee.client.pulls.flow_control import FlowControl
+from aerobee.client.pulls.process_queue import ProcessQueue
+from aerobee.client.pulls.puller import Puller, PullResult, PullStatus
+from aerobee.client.pulls.statistics import TopicCounters
+from aerobee.client.received import ReceivedMessage
+from aerobee.client.settings import PullSettings
+from aerobee.client.subscriptions import Subscription
+from aerobee.remoting.codes import ResponseCode
+from aerobee.remoting.errors import AerobeeError
+
+log = logging.getLogger(__name__)
+
+Deliver = Callable[[ProcessQueue, list[ReceivedMessage]], None]
+
+
+def merged(messages: list[ReceivedMessage], others: list[ReceivedMessage]) -> list[ReceivedMessage]:
+    """Return both in the order of their offsets."""
+    if not others:
+        return messages
+    return sorted([*messages, *others], key=lambda message: message.queue_offset)
+
+
+class PullLoop:
+    """One queue's fetching (DefaultMQPushConsumerImpl.pullMessage).
+
+    `deliver` gets the messages of each pull, which are in `process` already, `deliver_unreadable`
+    those that cannot be read; without it they are passed over. `offset_illegal` gets
+    the offset to go on from when the broker does not have what was asked for: this loop ends then.
+    `hold_ms` tells how long the next pull has to wait; 0 lets it go. `counters` are counted up.
+    """
+
+    def __init__(
+        self,
+        queue: MessageQueue,
+        process: ProcessQueue,
+        puller: Puller,
+        subscription: Subscription,
+        settings: PullSettings,
+        *,
+        deliver: Deliver,
+        deliver_unreadable: Deliver | None = None,
+        offset_illegal: Callable[[MessageQueue, int], Awaitable[None]],
+        hold_ms: Callable[[], int],
+        flow: FlowControl | None = None,
+        counters: TopicCounters | None = None,
+    ) -> None:
+        self._queue = queue
+        self._process = process
+        self._puller = puller
+        self._subscription = subscription
+        self._settings = settings
+        self._deliver = deliver
+        self._deliver_unreadable = deliver_unreadable
+        self._offset_illegal = offset_illegal
+        self._hold_ms = hold_ms
+        self._flow = flow or FlowControl(queue, settings)
+        self._counters = counters or TopicCounters()
+        self._failures = 0  # in a row
+
+    async def run(self) -> None:
+        """Pull until the queue is dropped; whatever goes wrong, it goes on after a while."""
+        while not self._process.dropped:
+            try:
+                if not await self._turn():
+                    return
+            except AerobeeError as error:
+                await asyncio.sleep(self._delay_ms(error) / 1000)
+            except Exception:
+                log.exception("pull failed, trying again queue=%s", self._queue)
+                await asyncio.sleep(self._settings.error_delay_ms / 1000)
+
+    async def _turn(self) -> bool:
+        """Pull once, or wait until that may be; False where this loop has to end."""
+        process = self._process
+        now = asyncio.get_running_loop().time
+        process.last_pull = now()
+        if hold_ms := self._hold_ms():
+            await asyncio.sleep(hold_ms / 1000)
+            return True
+        if (exceeded := self._flow.exceeded(process)) is not None:
+            await self._flow.wait(process, exceeded)
+            return True
+        result = await self._puller.pull(
+            self._subscription, process.next_offset, process.committable
+        )
+        self._failures = 0
+        if process.dropped:
+            return False
+        if result.status is PullStatus.OFFSET_ILLEGAL:
+            await self._correct(result)
+            return False
+        process.unreadable += len(result.unreadable)
+        unreadable = list(result.unreadable) if self._deliver_unreadable is not None else []
+        process.put(merged(result.messages, unreadable), result.next_offset)
+        if result.messages or unreadable:
+            counters = self._counters
+            counters.pulls += 1
+            counters.pulled += len(result.messages)
+            counters.pull_s += now() - process.last_pull
+            self._hand_over(result.messages, unreadable)
+        return True
+
+    def _hand_over(
+        self, messages: list[ReceivedMessage], unreadable: list[ReceivedMessage]
+    ) -> None:
+        process = self._process
+        try:
+            if messages:
+                self._deliver(process, messages)
+            if unreadable and self._deliver_unreadable is not None:
+                self._deliver_unreadable(process, unreadable)
+        except BaseException:  # nobody has them: all that is not done has to be pulled again
+            process.correct(process.committable)
+            raise
+
+    def _delay_ms(self, error: AerobeeError) -> int:
+        refused = error.code if isinstance(error, BrokerRefused) else None
+        if refused == ResponseCode.FLOW_CONTROL:
+            return self._settings.broker_busy_delay_ms
+        if not self._process.dropped:
+            log.warning("pull failed queue=%s error=%s", self._queue, error)
+        self._failures += 1
+        doubled_ms = self._settings.error_delay_min_ms << min(self._failures - 1, 16)
+        return min(doubled_ms, self._settings.error_delay_ms)
+
+    async def _correct(self, result: PullResult) -> None:
+        log.warning(
+            "pull offset not there queue=%s offset=%d reply=%s",
+            self._queue,
+            self._process.next_offset,
+            result,
+        )
+        await self._offset_illegal(self._queue, result.next_offset)

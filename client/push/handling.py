@@ -1,0 +1,260 @@
+"""What concurrent and orderly consumption share: the call of a handler, and what it counts."""
+
+import asyncio
+import contextvars
+import logging
+from abc import abstractmethod
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, NamedTuple, TypeVar
+
+from aerobee.client.handlers import Handler, Later, failure
+from aerobee.client.hooks import ConsumeContext, Hooks
+from aerobee.client.message import MessageQueue
+from aerobee.client.pulls.process_queue import ProcessQueue
+from aerobee.client.pulls.statistics import TopicCounters
+from aerobee.client.push.workers import Workers
+from aerobee.client.received import ReceivedMessage
+from aerobee.client.settings import PushSettings
+
+log = logging.getLogger(__name__)
+
+W = TypeVar("W")
+Given = ReceivedMessage | list[ReceivedMessage]
+"""What a handler gets: one message, or for a handler of batches a list."""
+_GIVEN: Final[contextvars.ContextVar[Given | None]] = contextvars.ContextVar("given", default=None)
+"""What the calling handler got; tasks and threads that it starts inherit it."""
+
+
+class HandlerStatistics(NamedTuple):
+    """Counters since the start; `waiting` messages are fetched and their handler has not begun."""
+
+    succeeded: int
+    failed: int
+    running: int
+    waiting: int
+    workers: int
+
+
+class Work:
+    """Messages of one pull that wait for their handler."""
+
+    __slots__ = ("at", "counters", "handler", "messages", "process")
+
+    def __init__(
+        self,
+        process: ProcessQueue,
+        handler: Handler,
+        counters: TopicCounters,
+        messages: list[ReceivedMessage],
+    ) -> None:
+        self.process = process
+        self.handler = handler
+        self.counters = counters
+        self.messages = messages
+        self.at = 0  # the next one to begin
+
+    def take(self) -> Given:
+        """Return what the handler gets next."""
+        batch, at = self.handler.batch, self.at
+        if batch is None:
+            self.at = at + 1
+            return self.messages[at]
+        given = self.messages[at : at + batch]
+        self.at = at + len(given)
+        return given
+
+
+class Running:
+    """What one worker is doing: what its handler got, and since when."""
+
+    __slots__ = ("expiring", "given", "process", "settling", "since_s", "task")
+
+    def __init__(self, task: asyncio.Task[Any]) -> None:
+        self.task = task
+        self.process: ProcessQueue | None = None  # None: nothing, or nobody waits for it
+        self.given: Given = []
+        self.since_s = 0.0
+        self.settling = False  # the handler has ended, and what it answered is seen to
+        self.expiring: asyncio.Future[None] | None = None  # one of the messages is being given back
+
+    @property
+    def messages(self) -> list[ReceivedMessage]:
+        """The messages, also where it is only one."""
+        return self.given if isinstance(self.given, list) else [self.given]
+
+
+class Handling(Workers[W]):
+    """Workers that call handlers. `settled` is awaited after each call, with the queue."""
+
+    def __init__(
+        self,
+        group: str,
+        settings: PushSettings,
+        hooks: Hooks,
+        settled: Callable[[ProcessQueue], Awaitable[None]] | None,
+    ) -> None:
+        super().__init__(settings.concurrency)
+        self.running: list[Running] = []  # one for each worker
+        self._group = group
+        self._hooks = hooks if hooks.consume else None
+        self._consume_timeout_ms = settings.consume_timeout_ms
+        self._settled = settled
+        self._clock = asyncio.get_running_loop().time
+        self._succeeded = 0
+        self._failed = 0
+
+    def statistics(self) -> HandlerStatistics:
+        """Return the counters."""
+        running = sum(each.process is not None for each in self.running)
+        return HandlerStatistics(
+            self._succeeded, self._failed, running, self._waiting(), self._count
+        )
+
+    def spare_caller(self) -> None:
+        """Wait no longer for the handler that calls this, if any: it waits for who would wait.
+
+        Nor does `close` cancel it: its worker ends with it. Its messages are not done.
+        """
+        for running in self.running:
+            if running.process is not None and running.given is _GIVEN.get():
+                running.process.finished()
+                running.process = None
+                self._spared.add(running.task)
+
+    async def _work(self) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        running = Running(task)
+        self.running.append(running)
+        self._waking = False
+        try:
+            await self._serve(running)
+        finally:
+            self.running.remove(running)
+
+    @abstractmethod
+    async def _serve(self, running: Running) -> None:
+        """Take what is ready, as `_work` says, and keep in `running` what is done."""
+
+    async def _handle(self, work: Work, given: Given, running: Running) -> int | None:
+        """Call the handler and see to what it answers; return for how many ms the queue rests.
+
+        An error that it raises is logged and means later; where it is this worker that is to end
+        the messages are left to another. `running.since_s`, when the call began, moves on to when
+        all that ended.
+        """
+        process, counters = work.process, work.counters
+        running.process, running.given, running.expiring = process, given, None
+        _GIVEN.set(given)
+        process.running += 1
+        rest_ms = None
+        try:
+            try:
+                answer = await (
+                    work.handler.call(given)
+                    if self._hooks is None
+                    else self._call_hooked(self._hooks, work.handler, running)
+                )
+            except BaseException as error:
+                if _ends_worker(error):
+                    raise
+                answer = self._raised(running.messages[0])
+            now = self._clock()
+            counters.calls += 1
+            counters.call_s += now - running.since_s
+            running.since_s = process.last_handled = now
+            if answer is None and work.handler.batch is None:
+                self._succeeded += 1
+                counters.succeeded += 1
+                process.done(given)  # type: ignore[arg-type]  # one message
+            else:
+                rest_ms = await self._see_to(work, running, answer)
+                running.since_s = self._clock()
+            if self._settled is not None:
+                await self._settled(process)
+        except Exception:
+            message = running.messages[0]
+            log.exception(
+                "settling what a handler answered failed group=%s queue=%s offset=%d message_id=%s",
+                self._group,
+                message.queue,
+                message.queue_offset,
+                message.message_id,
+            )
+            return self._again(work, running.messages)
+        except BaseException:
+            self._again(work, running.messages)
+            raise
+        finally:
+            if running.process is process:  # else nobody waits for this handler
+                running.process = None
+                process.finished()
+        return rest_ms
+
+    async def _see_to(self, work: Work, running: Running, answer: object) -> int | None:
+        """Settle what a handler answered, once and for all: what is expiring is gone first."""
+        running.settling = True
+        try:
+            if running.expiring is not None and failure(answer) is not None:
+                await asyncio.wait([running.expiring])
+            return await self._settle(work, running.messages, answer)
+        finally:
+            running.settling = False
+
+    def forget(self, queue: MessageQueue, process: ProcessQueue) -> None:
+        """Let go of what is kept of a queue that is lost."""
+
+    @abstractmethod
+    def _again(self, work: Work, messages: list[ReceivedMessage]) -> int | None:
+        """Let those of the messages that are not done be handled again here.
+
+        Returns for how many ms the queue rests.
+        """
+
+    @abstractmethod
+    async def _settle(
+        self, work: Work, messages: list[ReceivedMessage], answer: object
+    ) -> int | None:
+        """Do with messages as their handler answered; return for how many ms the queue rests."""
+
+    @abstractmethod
+    def _waiting(self) -> int:
+        """How many messages no handler has begun."""
+
+    def _succeed(self, work: Work, messages: list[ReceivedMessage]) -> None:
+        """Count messages as handled, so that the queue's offset may pass them."""
+        self._succeeded += len(messages)
+        work.counters.succeeded += len(messages)
+        for message in messages:
+            work.process.done(message)
+
+    def _fail(self, work: Work, messages: list[ReceivedMessage]) -> None:
+        self._failed += len(messages)
+        work.counters.failed += len(messages)
+
+    async def _call_hooked(self, hooks: Hooks, handler: Handler, running: Running) -> object:
+        messages = running.messages
+        return await hooks.around(
+            ConsumeContext(self._group, messages[0].queue, messages),
+            handler.call(running.given),
+            lambda answer: failure(answer) is not None,
+            self._consume_timeout_ms,
+        )
+
+    def _raised(self, message: ReceivedMessage) -> Later:
+        log.exception(
+            "handler failed group=%s queue=%s offset=%d message_id=%s",
+            self._group,
+            message.queue,
+            message.queue_offset,
+            message.message_id,
+        )
+        return Later()
+
+
+def _ends_worker(error: BaseException) -> bool:
+    """Whether an error ends this task or the process, and not only something within a handler."""
+    if isinstance(error, asyncio.CancelledError):
+        task = asyncio.current_task()
+        return task is not None and task.cancelling() > 0
+    return isinstance(error, (SystemExit, KeyboardInterrupt))

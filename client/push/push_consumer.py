@@ -1,0 +1,289 @@
+"""A consumer that fetches by itself and hands each message to an async function."""
+
+import contextlib
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from aerobee.client.errors import InvalidUse
+from aerobee.client.group.broadcasting import MessageModel, lasting_client
+from aerobee.client.group.local_offsets import LocalOffsets
+from aerobee.client.group.membership import GroupMember
+from aerobee.client.group.offsets import ConsumeFrom
+from aerobee.client.group.ownership import QueuesChanged
+from aerobee.client.group.running_info import describe, handle_directly
+from aerobee.client.group.strategies import Strategy
+from aerobee.client.handlers import Handler, HandlerThreads, as_handler
+from aerobee.client.hooks import ConsumeHook, FilterHook, Hooks
+from aerobee.client.instance.client_instance import ClientInstance
+from aerobee.client.instance.instances import return_instance
+from aerobee.client.message import MessageQueue
+from aerobee.client.pulls.process_queue import QueueStatistics
+from aerobee.client.pulls.statistics import TopicStatistics
+from aerobee.client.push.consumption import Consumption
+from aerobee.client.push.handling import HandlerStatistics
+from aerobee.client.push.send_back import retry_topic
+from aerobee.client.received import ReceivedMessage
+from aerobee.client.settings import ClientSettings, PushSettings
+from aerobee.client.subscriptions import Subscription, parse_subscription
+from aerobee.remoting.bodies import ConsumeDirectlyResult, ConsumerRunningInfo
+
+
+class PushStatistics(NamedTuple):
+    """A look at a push consumer: its handlers' counters, its queues and its topics."""
+
+    handlers: HandlerStatistics
+    queues: dict[MessageQueue, QueueStatistics]
+    topics: dict[str, TopicStatistics]
+
+
+class PushConsumer(GroupMember):
+    """A member of a clustering group: each message goes to one member (DefaultMQPushConsumer.java).
+
+        consumer = PushConsumer("orders-group", namesrv="127.0.0.1:9876")
+        consumer.subscribe("orders", handle, tags="new || paid")
+        async with consumer:
+            await stop.wait()
+
+    A message is done when its handler returns. If the handler raises, or returns
+    ConsumeResult.LATER or a Later, the broker gets it back and delivers it again, to any member of
+    the group, after a while that grows each time; after `PushSettings.max_reconsume_times` times it
+    goes to the dead letters. Delivery is at least once: after a crash what was not committed comes
+    again.
+    """
+
+    def __init__(
+        self,
+        group: str,
+        *,
+        namesrv: str | Sequence[str],
+        settings: PushSettings | None = None,
+        client: ClientSettings | None = None,
+        strategy: Strategy | None = None,
+        consume_from: ConsumeFrom = ConsumeFrom.LAST,
+        consume_timestamp_ms: int | None = None,
+        model: MessageModel = MessageModel.CLUSTERING,
+        ordered: bool = False,
+        hooks: Sequence[ConsumeHook | FilterHook] = (),
+    ) -> None:
+        """Describe the consumer; nothing happens before `start`.
+
+        `namesrv` is "host:port;host:port" or a sequence. `consume_from` counts only for queues on
+        which the group has no offset; `consume_timestamp_ms` (since 1970, default half an hour
+        ago) goes with ConsumeFrom.TIMESTAMP. With `ordered` each queue's messages are handled one
+        after the other; with MessageModel.BROADCASTING every member gets every message. Raises
+        InvalidMessage for a bad group name.
+        """
+        self.message_model = model.value
+        client = client or ClientSettings()
+        super().__init__(
+            group,
+            namesrv=namesrv,
+            client=lasting_client(client) if self._broadcasts else client,
+            strategy=strategy,
+            consume_from=consume_from,
+            consume_timestamp_ms=consume_timestamp_ms,
+        )
+        self.settings = settings or PushSettings()
+        self.ordered = ordered and not self._broadcasts  # nobody else could have the queues
+        self.handover_timeout_ms = self.settings.handover_timeout_ms
+        self.client_rebalance = self.settings.client_rebalance or ordered
+        self._in_order = ordered
+        self._hooks = Hooks.of(hooks)
+        self._threads = HandlerThreads(self.settings.concurrency, f"{group}-handler")
+        self._handlers: dict[str, Handler] = {}
+        self._consumption: Consumption | None = None
+        self._suspended = False
+
+    # --- what to consume ---
+
+    def subscribe(
+        self,
+        topic: str,
+        handler: Callable[[Any], object],
+        *,
+        tags: str = "*",
+        sql: str | None = None,
+        batch: int | None = None,
+    ) -> None:
+        """Let `handler` get the topic's messages that carry one of `tags` ("a || b"), or all.
+
+        `handler` is async and gets one ReceivedMessage, or with `batch` (or `PushSettings.batch`) a
+        list of up to so many; a plain function runs in a thread. It answers with a ConsumeResult, a
+        Later, or None for success. `sql` is an SQL92 expression for brokers that allow it
+        (enablePropertyFilter); while the consumer runs, a refusal is logged.
+
+        While it runs, the topic's queues come a moment later; of a topic that is subscribed
+        already, another expression and another handler count from the next pulls on. Raises
+        InvalidUse for tags that name nothing, and while the consumer is closing.
+        """
+        subscription = parse_subscription(topic, tags, sql)
+        instance = self._started() if self._instance is not None else None
+        batch = self.settings.batch if batch is None else batch
+        self._handlers[topic] = as_handler(handler, batch, self._threads)
+        known = self._subscriptions.get(topic)
+        if instance is None or known is None:
+            self._subscriptions[topic] = subscription
+        elif not known.change(subscription):
+            return
+        if instance is not None and self._consumption is not None:
+            consumption = self._consumption
+            self._follow_up(instance, subscription, lambda: consumption.pull_anew(topic))
+
+    def unsubscribe(self, topic: str) -> None:
+        """Consume the topic no longer: what no handler has begun is thrown away.
+
+        Its queues are given up as when the group shares them anew. All members of a group should do
+        the same: the others leave this one its share. Messages that failed here and come again are
+        given back. A topic that is not subscribed is no error.
+        """
+        self._give_up_topic(topic)
+        self._handlers.pop(topic, None)
+
+    def on_queues_changed(self, callback: QueuesChanged) -> None:
+        """Call `callback(topic, all_queues, my_queues)` when our share of a topic changed."""
+
+        retries = retry_topic(self.group)
+
+        def subscribed(topic: str, queues: list[MessageQueue], mine: list[MessageQueue]) -> None:
+            if topic != retries or topic in self._handlers:
+                callback(topic, queues, mine)
+
+        super().on_queues_changed(subscribed)
+
+    # --- life ---
+
+    async def start(self) -> None:
+        """Join the group; messages flow as soon as the queues are shared.
+
+        Raises InvalidUse without subscription, or when started already; BrokerRefused for an SQL92
+        expression that the broker cannot read. A cluster that cannot be reached raises nothing: it
+        is tried again until it can.
+        """
+        if not self._subscriptions:
+            raise InvalidUse(f"group {self.group!r} subscribes to nothing; call subscribe first")
+        if not self._broadcasts:
+            retries = retry_topic(self.group)
+            self._subscriptions.setdefault(retries, Subscription(retries))
+        instance = self._share_instance()
+        self._consume(instance)
+        async with self._or_close() as go_on:
+            await self._check_subscriptions(instance, go_on)
+            await instance.add_consumer(self)
+
+    def _consume(self, instance: ClientInstance) -> None:
+        """Make ready to work on queues, before the first one is ours."""
+        if self._broadcasts:
+            timeout_ms, folder = self._client.offset_timeout_ms, self.settings.offsets_folder
+            self._offsets = LocalOffsets(instance, self.group, timeout_ms, folder)
+        consumption = self._consumption = Consumption(
+            instance,
+            self.group,
+            self.settings,
+            self._subscriptions,
+            self._handlers,
+            self._offsets,
+            self._hooks,
+            broadcasting=self._broadcasts,
+            ordered=self._in_order,
+        )
+        consumption.suspended = self._suspended
+        idle_max_ms = self.settings.pull.idle_max_ms
+        self.ownership = self._own(
+            instance,
+            consumption.begin,
+            consumption.end,
+            idle_max_ms,
+            may_take=consumption.locks.take if consumption.locks is not None else None,
+        )
+        consumption.ownership = self.ownership
+
+    async def close(self) -> None:
+        """Leave the group: running handlers end, offsets are stored, the other members take over.
+
+        It waits for handlers up to `PushSettings.handover_timeout_ms`, then cancels them. A handler
+        that calls this is neither waited for nor cancelled; its message is not done. Cancelled, it
+        leaves at once.
+        """
+        if self._consumption is not None:
+            self._consumption.spare_caller()
+        await self._close_once(self._leave)
+
+    async def _leave(self, instance: ClientInstance) -> None:
+        async with contextlib.AsyncExitStack() as last:  # each of them, whatever the others raise
+            last.push_async_callback(return_instance, instance, self.group)
+            last.callback(self._threads.close)
+            if self._consumption is not None:
+                last.push_async_callback(self._consumption.close)
+            await self._leave_group(instance)
+
+    def suspend(self) -> None:
+        """Pull nothing more until `resume`; what is fetched is still handled."""
+        self._suspend(True)
+
+    def resume(self) -> None:
+        """Go on pulling, at the latest a second from now."""
+        self._suspend(False)
+
+    # --- looking in ---
+
+    def queues(self) -> list[MessageQueue]:
+        """Return the queues of subscribed topics that this member owns at the moment, sorted."""
+        owned = self.ownership.queues if self.ownership is not None else ()
+        return sorted(queue for queue in owned if queue.topic in self._handlers)
+
+    def statistics(self) -> PushStatistics:
+        """Return counters of the handlers, and the state of each owned queue and each topic."""
+        if self.ownership is None or self._consumption is None:
+            return PushStatistics(HandlerStatistics(0, 0, 0, 0, 0), {}, {})
+        queues = {at: process.statistics() for at, process in self.ownership.queues.items()}
+        topics = self._consumption.statistics.read()
+        return PushStatistics(self._consumption.handled(), queues, topics)
+
+    def running_info(self) -> ConsumerRunningInfo:
+        """Describe this consumer to an operator (GET_CONSUMER_RUNNING_INFO); raises InvalidUse."""
+        instance = self._started()
+        assert self._consumption is not None and self.ownership is not None
+        settings = self.settings
+        properties = {
+            "PROP_NAMESERVER_ADDR": ";".join(self._namesrv),
+            "PROP_CONSUME_TYPE": self.consume_type,
+            "PROP_CONSUMEORDERLY": str(self._in_order).lower(),
+            "PROP_THREADPOOL_CORE_SIZE": str(settings.concurrency),
+            "PROP_CONSUMER_START_TIMESTAMP": str(self._consumption.started_ms),
+            "PROP_CLIENT_VERSION": "V5_5_0",
+            "consumerGroup": self.group,
+            "messageModel": self.message_model,
+            "consumeFromWhere": self._start.consume_from.value,
+            "clientIP": instance.client_id.partition("@")[0],
+            "consumeThreadMax": str(settings.concurrency),
+            "pullBatchSize": str(settings.pull.batch_messages),
+            "consumeMessageBatchMaxSize": str(settings.batch or 1),
+            "maxReconsumeTimes": str(settings.max_reconsume_times),
+        }
+        return describe(
+            self.ownership.queues,
+            self._subscriptions.values(),
+            self._consumption.statistics,
+            self._consumption.locks,
+            properties,
+        )
+
+    async def consume_directly(self, message: ReceivedMessage) -> ConsumeDirectlyResult:
+        """Give a message to its handler now, at an operator's wish (CONSUME_MESSAGE_DIRECTLY).
+
+        Whatever comes of it, no offset moves and nothing is sent back.
+        """
+        handler = self._handlers.get(message.topic)
+        return await handle_directly(handler, message, ordered=self._in_order)
+
+    # --- what the instance asks ---
+
+    async def persist_offsets(self) -> None:
+        """Store the offsets of all the owned queues; failures are logged."""
+        if self._consumption is not None:
+            await self._offsets.commit_all(self._consumption.offsets())
+
+    def _suspend(self, suspended: bool) -> None:
+        self._suspended = suspended
+        if self._consumption is not None:
+            self._consumption.suspended = suspended

@@ -1,0 +1,1 @@
+"""Send messages: choose a queue, write the request, try again elsewhere."""

@@ -1,0 +1,178 @@
+"""Messages as requests, and replies as results."""
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from aerobee.client.errors import BrokerRefused, InvalidMessage
+from aerobee.client.message import Message, MessageQueue, SendResult, SendStatus
+from aerobee.client.sending.frames import BATCH, SINGLE
+from aerobee.client.settings import ProducerSettings
+from aerobee.remoting.acks import Ack, AckFields
+from aerobee.remoting.batch import BatchedMessage, encode_batch
+from aerobee.remoting.clocks import wall_clock_ms
+from aerobee.remoting.codes import ResponseCode, SysFlag
+from aerobee.remoting.command import Command
+from aerobee.remoting.compression import CODECS, compress
+from aerobee.remoting.errors import ProtocolError
+from aerobee.remoting.message_id import UniqueIds
+from aerobee.remoting.properties import Property
+
+_STATUS_BY_CODE: Final = {
+    ResponseCode.SUCCESS: SendStatus.SEND_OK,
+    ResponseCode.FLUSH_DISK_TIMEOUT: SendStatus.FLUSH_DISK_TIMEOUT,
+    ResponseCode.FLUSH_SLAVE_TIMEOUT: SendStatus.FLUSH_SLAVE_TIMEOUT,
+    ResponseCode.SLAVE_NOT_AVAILABLE: SendStatus.SLAVE_NOT_AVAILABLE,
+}
+
+
+class Outgoing(msgspec.Struct, gc=False):
+    """A message or batch made ready once, for every attempt to send it.
+
+    `message_id` is the client's own id, the ids of a batch joined by commas; `born_ms` is when
+    this was, in milliseconds since 1970; `is_plain` says that it is one message without flags.
+    """
+
+    code: int
+    topic: str
+    body: bytes
+    properties: str
+    message_id: str
+    born_ms: int
+    flag: int = 0
+    sys_flag: int = 0
+    is_plain: bool = False
+
+
+class Packer:
+    """Turns messages of one producer into requests (DefaultMQProducerImpl.sendKernelImpl)."""
+
+    def __init__(self, group: str, settings: ProducerSettings) -> None:
+        self._group = group
+        self._settings = settings
+        self._ids = UniqueIds()
+
+    def pack(self, message: Message, message_id: str | None = None) -> Outgoing:
+        """Make one message ready: give it an id unless it has one, compress a large body.
+
+        Raises InvalidMessage if its properties cannot be written.
+        """
+        now_ms = wall_clock_ms()
+        if message_id is None:
+            message_id = self._ids.at(now_ms)
+        body = message.body
+        sys_flag = 0
+        if len(body) > self._settings.compress_over_bytes:
+            settings = self._settings
+            sys_flag = SysFlag.COMPRESSED | CODECS[settings.compression]
+            body = compress(body, settings.compression, settings.compression_level)
+        return Outgoing(
+            SINGLE,
+            message.topic,
+            body,
+            message.wire_properties(message_id),
+            message_id,
+            now_ms,
+            message.flag,
+            sys_flag,
+            not (message.flag or sys_flag),
+        )
+
+    def pack_batch(self, messages: Sequence[Message], message_ids: Sequence[str] = ()) -> Outgoing:
+        """Make messages of one topic ready as one batch; their bodies are not compressed.
+
+        Raises InvalidMessage for no messages, several topics, delays or retry topics
+        (MessageBatch.generateFromList), and for more bytes than one message may have.
+        """
+        if not messages:
+            raise InvalidMessage("a batch needs at least one message")
+        topic = messages[0].topic
+        if topic.startswith("%RETRY%"):
+            raise InvalidMessage(f"a batch cannot go to a retry topic: {topic!r}")
+        ids = message_ids or [self._ids.next() for _ in messages]
+        parts = []
+        for message, message_id in zip(messages, ids, strict=True):
+            if message.topic != topic:
+                raise InvalidMessage(
+                    f"a batch goes to one topic, not to {topic!r} and {message.topic!r}"
+                )
+            if message.delay_level:
+                raise InvalidMessage("a delay (delay_level) is not supported for batching")
+            properties = message.wire_properties(message_id).encode()
+            parts.append(BatchedMessage(message.flag, message.body, properties))
+        body = encode_batch(parts)
+        if len(body) > self._settings.body_bytes_max:
+            raise InvalidMessage(
+                f"the batch has {len(body)} bytes, the limit is {self._settings.body_bytes_max}: "
+                "send it in smaller parts"
+            )
+        properties_of_all = f"{Property.UNIQ_KEY}\x01{self._ids.next()}\x02"
+        return Outgoing(BATCH, topic, body, properties_of_all, ",".join(ids), wall_clock_ms())
+
+    def pack_again(self, messages: Sequence[Message], outgoing: Outgoing) -> Outgoing:
+        """Make messages ready anew, under the same ids: a hook may have changed them."""
+        if outgoing.code == SINGLE:
+            return self.pack(messages[0], outgoing.message_id)
+        return self.pack_batch(messages, outgoing.message_id.split(","))
+
+    def fields(self, outgoing: Outgoing, queue: MessageQueue) -> dict[str, str]:
+        """Return a request's header fields, for one that has more of them than `SendHeaders` knows.
+
+        Source: SendMessageRequestHeaderV2.java.
+        """
+        return {
+            "a": self._group,
+            "b": outgoing.topic,
+            "c": self._settings.create_topic_key,
+            "d": str(self._settings.default_topic_queues),
+            "e": str(queue.queue_id),
+            "f": str(outgoing.sys_flag),
+            "g": str(outgoing.born_ms),
+            "h": str(outgoing.flag),
+            "i": outgoing.properties,
+            "j": "0",
+            "k": "false",
+            "m": "true" if outgoing.code == BATCH else "false",
+            "n": queue.broker_name,
+        }
+
+
+def read_reply(
+    reply: Command | Ack, outgoing: Outgoing, queue: MessageQueue, address: str
+) -> SendResult:
+    """Read where the message went (MQClientAPIImpl.processSendResponse).
+
+    Raises BrokerRefused for a code that does not mean "stored".
+    """
+    if type(reply) is Ack:
+        status, fields = SendStatus.SEND_OK, reply.extFields
+    else:
+        assert isinstance(reply, Command)
+        status, fields = _read_status(reply, address), _read_fields(reply, address)
+    if fields.queueId != queue.queue_id:
+        queue = MessageQueue(queue.topic, queue.broker_name, fields.queueId)
+    return SendResult(
+        status,
+        fields.batchUniqId or outgoing.message_id,
+        fields.msgId,
+        queue,
+        fields.queueOffset,
+        fields.transactionId,
+        fields.MSG_REGION,
+        fields.recallHandle,
+    )
+
+
+def _read_status(reply: Command, address: str) -> SendStatus:
+    status = _STATUS_BY_CODE.get(reply.code)
+    if status is None:
+        raise BrokerRefused(reply.code, reply.remark, address)
+    return status
+
+
+def _read_fields(reply: Command, address: str) -> AckFields:
+    try:
+        return msgspec.convert(reply.ext, AckFields, strict=False)
+    except msgspec.ValidationError as error:
+        raise ProtocolError(f"{address}: reply to a send is damaged: {error}") from None

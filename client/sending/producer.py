@@ -1,0 +1,361 @@
+"""A client that sends messages."""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from time import monotonic
+from typing import Final
+
+from aerobee.client.cluster.address_server import parse_namesrv
+from aerobee.client.cluster.routes import TopicRoute
+from aerobee.client.errors import InvalidUse, SendFailed
+from aerobee.client.hooks import SendContext, SendHook
+from aerobee.client.instance.client_instance import ClientInstance
+from aerobee.client.instance.instances import return_instance, share_instance
+from aerobee.client.instance.lifetime import Lifetime
+from aerobee.client.message import (
+    GROUP_CHARACTERS_MAX,
+    TOPIC_CHARACTERS_MAX,
+    Message,
+    MessageQueue,
+    SendResult,
+    SendStatus,
+    check_message,
+    check_name,
+)
+from aerobee.client.selectors import QueueSelector, RoundRobin, by_key
+from aerobee.client.sending.frames import SendHeaders
+from aerobee.client.sending.outgoing import Outgoing, Packer, read_reply
+from aerobee.client.sending.retries import worth_retrying
+from aerobee.client.settings import ClientSettings, ProducerSettings
+from aerobee.remoting.command import next_opaque
+from aerobee.remoting.errors import AerobeeError, NotConnected
+from aerobee.remoting.net.connection import Connection
+
+log = logging.getLogger(__name__)
+
+DEFAULT_GROUP: Final = "DEFAULT_PRODUCER"
+TOPICS_KEPT: Final = 10_000  # whose turns are remembered
+
+
+class Producer(Lifetime):
+    """Sends messages to the brokers of their topics (DefaultMQProducer.java).
+
+        async with Producer(namesrv="127.0.0.1:9876") as producer:
+            result = await producer.send(Message("orders", b"one", tags="new", keys="o-1"))
+
+    Many sends may run at the same time (asyncio.gather, tasks): requests of one moment leave in one
+    write. Delivery is at least once: a send that failed without an answer may have been stored.
+    """
+
+    _role = "producer"
+
+    def __init__(
+        self,
+        group: str = DEFAULT_GROUP,
+        *,
+        namesrv: str | Sequence[str],
+        settings: ProducerSettings | None = None,
+        client: ClientSettings | None = None,
+        hooks: Sequence[SendHook] = (),
+    ) -> None:
+        """Describe the producer; nothing happens before `start`.
+
+        `namesrv` is "host:port;host:port" or a sequence. Raises InvalidMessage for a bad group.
+        """
+        check_name("group", group, GROUP_CHARACTERS_MAX)
+        self.group = group
+        self.settings = settings or ProducerSettings()
+        self._client = client or ClientSettings()
+        self._namesrv = parse_namesrv(namesrv)
+        self._hooks = tuple(hooks)
+        self._packer = Packer(group, self.settings)
+        self._headers = SendHeaders(group, self.settings)
+        self._turns: dict[str, RoundRobin] = {}
+        self._listed = False  # among the producers that heartbeats mention
+
+    async def start(self) -> None:
+        """Get ready; connections are made when they are needed. Raises InvalidUse when started."""
+        self._check_not_started()
+        instance = self._instance = share_instance(self._namesrv, self._client)
+        async with self._or_close() as go_on:
+            await instance.identify()
+            go_on()
+            self._listed = True
+            await instance.add_producer(self.group)
+
+    async def close(self) -> None:
+        """Say good-bye to the brokers; sends that still wait for a reply may fail."""
+        await self._close_once(self._leave)
+
+    async def _leave(self, instance: ClientInstance) -> None:
+        listed, self._listed = self._listed, False
+        try:
+            if listed:
+                await instance.remove_producer(self.group)
+        finally:
+            await return_instance(instance)
+
+    # --- sending ---
+
+    async def send(
+        self,
+        message: Message,
+        *,
+        queue: MessageQueue | None = None,
+        key: str | int | None = None,
+        selector: QueueSelector | None = None,
+        timeout_ms: int | None = None,
+    ) -> SendResult:
+        """Send one message and return where it went.
+
+        The queues of the topic take turns, unless `queue` names one, `key` picks one (equal keys,
+        same queue) or `selector` does. Within `timeout_ms` (default 3,000 for the topic's route and
+        all attempts) a failed send is tried again up to `retries_max` times, at another broker
+        first; not where the queue was chosen. Raises InvalidMessage, RouteMissing, BrokerRefused
+        for a refusal that is final, Unavailable where no nameserver tells the route or the chosen
+        queue's broker does not answer, SendFailed when the attempts or the time are used up.
+        """
+        check_message(message, self.settings.body_bytes_max)
+        deadline_s = self._deadline_s(timeout_ms)
+        route = self._known_route(message.topic) or await self._route(message.topic, deadline_s)
+        outgoing = self._packer.pack(message)
+        if queue is None and key is None and selector is None:
+            tries_max = 1 + self.settings.retries_max
+            return await self._deliver(
+                [message], outgoing, route.write_queues, tries_max, deadline_s
+            )
+        chosen = self._choose(route, message, queue, key, selector)
+        return await self._deliver([message], outgoing, [chosen], 1, deadline_s)
+
+    async def send_many(
+        self,
+        messages: Sequence[Message],
+        *,
+        queue: MessageQueue | None = None,
+        key: str | int | None = None,
+        selector: QueueSelector | None = None,
+        timeout_ms: int | None = None,
+    ) -> SendResult:
+        """Send messages of one topic as one request; they get consecutive offsets of one queue.
+
+        Together they may have `body_bytes_max` bytes. Otherwise as `send`; the result's
+        `message_id` joins the ids by commas, its `queue_offset` is that of the first message.
+        """
+        for message in messages:
+            check_message(message, self.settings.body_bytes_max)
+        deadline_s = self._deadline_s(timeout_ms)
+        outgoing = self._packer.pack_batch(messages)
+        route = self._known_route(outgoing.topic) or await self._route(outgoing.topic, deadline_s)
+        if queue is None and key is None and selector is None:
+            tries_max = 1 + self.settings.retries_max
+            return await self._deliver(
+                list(messages), outgoing, route.write_queues, tries_max, deadline_s
+            )
+        chosen = self._choose(route, messages[0], queue, key, selector)
+        return await self._deliver(list(messages), outgoing, [chosen], 1, deadline_s)
+
+    async def send_oneway(
+        self,
+        message: Message,
+        *,
+        queue: MessageQueue | None = None,
+        key: str | int | None = None,
+        selector: QueueSelector | None = None,
+    ) -> None:
+        """Send one message and do not wait: whether it was stored is never known.
+
+        It waits only for the route and a connection. Raises InvalidMessage, RouteMissing,
+        Unavailable without them in time.
+        """
+        check_message(message, self.settings.body_bytes_max)
+        deadline_s = self._deadline_s(None)
+        route = self._known_route(message.topic) or await self._route(message.topic, deadline_s)
+        chosen = self._choose(route, message, queue, key, selector)
+        connection = self._open(chosen) or await self._connect(chosen, deadline_s)
+        outgoing = self._packer.pack(message)
+        context = None
+        if self._hooks:
+            context = self._before([message], chosen, connection.remote, oneway=True)
+            outgoing = self._packer.pack_again([message], outgoing)
+        frame = self._headers.frame(outgoing, chosen, next_opaque(), oneway=True)
+        try:
+            connection.oneway_frame(frame)
+        except AerobeeError as error:
+            self._after(context, error=error)
+            raise
+        self._after(context)
+
+    async def fetch_queues(self, topic: str) -> list[MessageQueue]:
+        """Return the queues that `topic` can be sent to, as a nameserver knows them now.
+
+        Raises RouteMissing, Unavailable.
+        """
+        check_name("topic", topic, TOPIC_CHARACTERS_MAX)
+        await self._started().routes.refresh(topic)
+        return list((await self._route(topic)).write_queues)
+
+    # --- one send ---
+
+    async def _deliver(
+        self,
+        messages: list[Message],
+        outgoing: Outgoing,
+        queues: Sequence[MessageQueue],
+        tries_max: int,
+        deadline_s: float,
+    ) -> SendResult:
+        """Try up to `tries_max` queues, each time of another broker if there is one.
+
+        Every message passes here: where a connection is open nothing is awaited but the reply.
+        Source: DefaultMQProducerImpl.sendDefaultImpl, sendSelectImpl.
+        """
+        turns = self._turns[outgoing.topic]
+        tried: list[str] = []
+        result: SendResult | None = None
+        error: AerobeeError | None = None
+        began_s = now_s = monotonic()
+        while len(tried) < tries_max and (not tried or now_s < deadline_s):
+            queue = turns.pick(queues, tried[-1] if tried else None)
+            tried.append(queue.broker_name)
+            context = None
+            try:
+                connection = self._open(queue)
+                if connection is None:
+                    connection = await self._connect(queue, deadline_s)
+                    now_s = monotonic()
+                if now_s >= deadline_s:
+                    raise NotConnected(f"{connection.remote}: the send's time was up before it")
+                if self._hooks:
+                    context = self._before(messages, queue, connection.remote)
+                    outgoing = self._packer.pack_again(messages, outgoing)
+                opaque = next_opaque()
+                frame = self._headers.frame(outgoing, queue, opaque)
+                reply = await connection.begin_frame(
+                    frame, opaque, outgoing.code, deadline_s - now_s, brief=True
+                )
+                result = read_reply(reply, outgoing, queue, connection.remote)
+            except AerobeeError as failure:
+                error = failure
+                self._after(context, error=failure)
+                if tries_max > 1 and worth_retrying(failure):
+                    log.warning("send failed: queue=%s error=%s", queue, failure)
+                    now_s = monotonic()
+                    continue
+                if result is None:
+                    raise
+                break
+            if context is not None:
+                self._after(context, result)
+            if result.status is SendStatus.SEND_OK:
+                return result
+            if not self.settings.retry_other_broker_when_not_stored:
+                return result
+            now_s = monotonic()
+        if result is not None:
+            return result
+        elapsed_ms = round((monotonic() - began_s) * 1000)
+        raise SendFailed(outgoing.topic, tried, elapsed_ms) from error
+
+    def _open(self, queue: MessageQueue) -> Connection | None:
+        """Return the connection to the queue's master if it is known and open."""
+        instance = self._instance or self._started()
+        address = instance.routes.address(queue.broker_name)
+        return None if address is None else instance.connections.open(address)
+
+    async def _connect(self, queue: MessageQueue, deadline_s: float) -> Connection:
+        """Return the connection to the queue's master, made if need be; raises Unavailable."""
+        instance = self._started()
+        try:
+            async with asyncio.timeout(deadline_s - monotonic()):
+                address = await instance.routes.broker_address(queue)
+                try:
+                    return await instance.connections.connect(address)
+                except NotConnected:
+                    if not await instance.routes.has_moved(queue, address):
+                        raise
+                address = await instance.routes.broker_address(queue)
+                return await instance.connections.connect(address)
+        except TimeoutError:
+            raise NotConnected(
+                f"{queue.broker_name}: no connection before the send's time was up"
+            ) from None
+
+    def _choose(
+        self,
+        route: TopicRoute,
+        message: Message,
+        queue: MessageQueue | None,
+        key: str | int | None,
+        selector: QueueSelector | None,
+    ) -> MessageQueue:
+        if (queue is not None) + (key is not None) + (selector is not None) > 1:
+            raise InvalidUse("give one of queue, key and selector")
+        if queue is not None:
+            if queue.topic != message.topic:
+                raise InvalidUse(f"queue {queue} does not belong to topic {message.topic!r}")
+            return queue
+        if key is not None:
+            selector = by_key(key)
+        if selector is None:
+            return self._turns[route.topic].pick(route.write_queues)
+        chosen = selector(route.write_queues, message)
+        if chosen not in route.write_queues:
+            raise InvalidUse(f"the selector returned {chosen}, which is no queue of the topic")
+        return chosen
+
+    def _known_route(self, topic: str) -> TopicRoute | None:
+        """Return the topic's route if this producer has sent to it before."""
+        route = self._started().routes.routes.get(topic)
+        return route if route is not None and topic in self._turns and route.write_queues else None
+
+    async def _route(self, topic: str, deadline_s: float | None = None) -> TopicRoute:
+        """Return the topic's route; a look-up goes on for others that wait when time is up here."""
+        check_name("topic", topic, TOPIC_CHARACTERS_MAX)
+        instance = self._started()
+        left_s = None if deadline_s is None else deadline_s - monotonic()
+        try:
+            async with asyncio.timeout(left_s):
+                route = await instance.routes.for_sending(
+                    topic, self.settings.create_topic_key, self.settings.default_topic_queues
+                )
+        except TimeoutError:
+            raise NotConnected(
+                f"no nameserver told the route of topic {topic!r} before the send's time was up"
+            ) from None
+        instance.keep_route(topic)
+        if topic not in self._turns and len(self._turns) >= TOPICS_KEPT:
+            self._turns.clear()  # they begin anew; nobody else knows of them
+        self._turns.setdefault(topic, RoundRobin())
+        return route
+
+    def _deadline_s(self, timeout_ms: int | None) -> float:
+        budget_ms = self.settings.send_timeout_ms if timeout_ms is None else timeout_ms
+        return monotonic() + budget_ms / 1000
+
+    # --- hooks ---
+
+    def _before(
+        self, messages: list[Message], queue: MessageQueue, address: str, *, oneway: bool = False
+    ) -> SendContext | None:
+        if not self._hooks:
+            return None
+        context = SendContext(self.group, messages, queue, address, oneway)
+        for hook in self._hooks:
+            hook.before(context)
+        return context
+
+    def _after(
+        self,
+        context: SendContext | None,
+        result: SendResult | None = None,
+        error: Exception | None = None,
+    ) -> None:
+        if context is None:
+            return
+        context.result, context.error = result, error
+        for hook in self._hooks:
+            try:
+                hook.after(context)
+            except Exception:
+                log.exception("send hook failed hook=%s", type(hook).__name__)
