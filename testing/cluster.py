@@ -112,9 +112,8 @@ class EmbeddedCluster:
 
         Clients find it when this returns. Raises BrokerRefused if a broker refuses.
         """
-        from aerobee.client.cluster.directory import (
-            Cluster,  # late: most tests need none, all would pay
-        )
+        # late: most tests need none, all would pay
+        from aerobee.client.cluster.directory import Cluster
 
         async with Cluster(self.namesrv_addr) as cluster:
             await cluster.create_topic(topic, queues)
