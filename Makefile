@@ -85,8 +85,10 @@ interop: $(READY) ## real RocketMQ clients and servers against ours, and a clust
 	$(BIN)/python -m pytest -n $(WORKERS) $(BY_FILE) -m interop tests/interop tests/spark $(ARGS)
 
 soak: $(READY) ## the long runs: ROUNDS kills, EXAMPLES_FACTOR times the examples, SEEDS simulated clusters, DISK_SEEDS disks
-	KILL_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest --timeout 7200 tests/crash tests/spark/test_kill_sink.py $(ARGS)
-	EXAMPLES_FACTOR=$(EXAMPLES_FACTOR) $(BIN)/python -m pytest --timeout 7200 tests/property $(ARGS)
+	KILL_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest --timeout 7200 -n $(WORKERS) $(BY_FILE) \
+		tests/crash tests/spark/test_kill_sink.py $(ARGS)
+	EXAMPLES_FACTOR=$(EXAMPLES_FACTOR) $(BIN)/python -m pytest --timeout 7200 -n $(WORKERS) $(BY_FILE) \
+		tests/property $(ARGS)
 	SIMULATION_SEEDS=$(SEEDS) $(BIN)/python -m pytest -n $(WORKERS) tests/simulation $(ARGS)
 	PYTHONPATH=tests $(BIN)/python -m simulation.disk -j $(WORKERS) 0-$$(($(DISK_SEEDS) - 1))
 
