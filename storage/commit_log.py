@@ -15,14 +15,14 @@ from isal.isal_zlib import crc32
 
 from aerobee.remoting.record import BLANK, BLANK_MAGIC, PROPERTIES_BYTES_MAX
 from aerobee.storage.allocator import Allocator
-from aerobee.storage.cold.wish import LogPlace
 from aerobee.storage.errors import LogBusy, LogFull, LogUnavailable, MessageTooLarge
+from aerobee.storage.log_place import LogPlace
+from aerobee.storage.queue_tail import QueueTail
 from aerobee.storage.segment import Segment
 from aerobee.storage.segments import Segments
 from aerobee.storage.settings import StoreSettings
 
 if TYPE_CHECKING:
-    from aerobee.storage.consume_queue import ConsumeQueue
     from aerobee.storage.damage.spans import DamageTable
 
 log = logging.getLogger(__name__)
@@ -130,7 +130,7 @@ class CommitLog:
 
     def append(
         self,
-        queue: "ConsumeQueue",
+        queue: QueueTail,
         flag: int,
         sys_flag: int,
         born_timestamp: int,
@@ -207,7 +207,7 @@ class CommitLog:
         """Return what `take_back` needs to undo the appends that follow."""
         return self.position, len(self._parts)
 
-    def take_back(self, mark: tuple[int, int], queue: "ConsumeQueue", offset: int) -> None:
+    def take_back(self, mark: tuple[int, int], queue: QueueTail, offset: int) -> None:
         """Undo every append since `mark`, all of them to one queue that ended at `offset`.
 
         For use before the next commit, after `require` has said that there is room.

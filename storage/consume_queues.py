@@ -16,6 +16,7 @@ from aerobee.storage.errors import StoreError
 from aerobee.storage.files import Files
 from aerobee.storage.layout import CONSUME_QUEUE, TOPICS, file_name, queue_paths
 from aerobee.storage.map_pool import MapPool
+from aerobee.storage.mending_note import MendingNote
 from aerobee.storage.queue_files import remove_behind
 from aerobee.storage.settings import StoreSettings
 
@@ -66,8 +67,6 @@ class ConsumeQueues:
 
     def note_damaged(self, bad: list[ConsumeQueue]) -> None:
         """Note what is to be written again before a file of blanks stands for a lost one."""
-        from aerobee.storage.damage.mending import MendingNote  # which knows of this table
-
         note = MendingNote(self._files, self._settings.root)
         note.begin([*bad, *(self.get(*key) for key in note.read())])
 

@@ -9,7 +9,6 @@ import logging
 from collections.abc import Collection
 from pathlib import Path
 
-from aerobee.storage.damage.spans import put_file
 from aerobee.storage.files import Files
 from aerobee.storage.layout import DELETED
 from aerobee.storage.progress import (
@@ -18,6 +17,7 @@ from aerobee.storage.progress import (
     decode_progress,
     encode_progress,
 )
+from aerobee.storage.replacing import put_file
 
 log = logging.getLogger(__name__)
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from aerobee.remoting.errors import AerobeeError, CorruptRecord, Unavailable
 
 if TYPE_CHECKING:
-    from aerobee.storage.consume_queue import ConsumeQueue
+    from aerobee.storage.queue_tail import QueueTail
 
 __all__ = [
     "AppendRefused",
@@ -68,7 +68,7 @@ class AppendRefused(StoreError):
         *,
         path: Path | None = None,
         need_bytes: int = 0,
-        queue: "ConsumeQueue | None" = None,
+        queue: "QueueTail | None" = None,
     ) -> None:
         super().__init__(text)
         self.path = path

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from aerobee.storage.cold.residency import PAGE_BYTES, copied_bytes
-from aerobee.storage.cold.wish import QueuePlace
 from aerobee.storage.files import Files
 from aerobee.storage.layout import ENTRY_BYTES, FileSpan, file_name, file_spans
 from aerobee.storage.map_pool import MapPool
 from aerobee.storage.queue_files import BLANK_ENTRY, BLANK_SIZE, ENTRY
+from aerobee.storage.queue_place import QueuePlace
 
 OLD_MAPS_MAX: Final = 4  # files of one queue that stay mapped for readers far behind
 

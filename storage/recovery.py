@@ -31,13 +31,14 @@ from aerobee.storage.damage.bad_sectors import pass_bad_sectors
 from aerobee.storage.damage.dispatch import Dispatcher
 from aerobee.storage.damage.keeping import describe
 from aerobee.storage.damage.known import take_known
-from aerobee.storage.damage.mending import Mender, MendingNote
+from aerobee.storage.damage.mending import Mender
 from aerobee.storage.damage.next_record import NextRecord
 from aerobee.storage.damage.spans import Damage, DamageTable
 from aerobee.storage.damage.walk import LogWalk
 from aerobee.storage.doubt.syncs import Unheard
 from aerobee.storage.files import Files
 from aerobee.storage.log_scan import HEAD, LogScan
+from aerobee.storage.mending_note import MendingNote
 from aerobee.storage.progress import Progress
 from aerobee.storage.queue_files import BLANK_SIZE
 from aerobee.storage.segments import Segments

@@ -7,8 +7,8 @@ from functools import partial
 from aerobee.broker.context import Context
 from aerobee.remoting.errors import CorruptRecord
 from aerobee.storage.cold.places import FilePlaces
-from aerobee.storage.cold.wish import QueuePlace
 from aerobee.storage.consume_queue import ConsumeQueue
+from aerobee.storage.queue_place import QueuePlace
 from aerobee.storage.search import Boundary, offset_by_time, record_bytes_at, stamp_of
 
 LOOKUPS = "look-ups of the broker"

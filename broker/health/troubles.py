@@ -108,5 +108,7 @@ class Troubles:
         queue = error.queue
         if queue is None:
             self._store.commit_log.require(error.need_bytes)
-        elif self._store.find_queue(queue.topic, queue.queue_id) is queue:  # else it was deleted
-            queue.extend()
+            return
+        found = self._store.find_queue(queue.topic, queue.queue_id)
+        if found is not None and found is queue:  # else it was deleted
+            found.extend()

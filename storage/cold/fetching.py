@@ -11,9 +11,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
-from aerobee.storage.cold.wish import LogPlace, Wish
+from aerobee.storage.cold.wish import Wish
 from aerobee.storage.files import Files
 from aerobee.storage.layout import ENTRY_BYTES, file_name
+from aerobee.storage.log_place import LogPlace
 from aerobee.storage.queue_files import BLANK_SIZE, ENTRY
 from aerobee.storage.reads.heads import HEAD_BYTES, LONG_BYTES, is_record
 

@@ -5,7 +5,6 @@ from contextlib import suppress
 from pathlib import Path
 
 from aerobee.storage.consume_queue import ConsumeQueue
-from aerobee.storage.damage.spans import replace_file
 from aerobee.storage.files import Files
 from aerobee.storage.layout import CUT, ENTRY_BYTES
 from aerobee.storage.progress import (
@@ -14,6 +13,7 @@ from aerobee.storage.progress import (
     decode_progress,
     encode_progress,
 )
+from aerobee.storage.replacing import replace_file
 
 
 class CutEnds:

@@ -11,7 +11,6 @@ from aerobee.storage.damage.aside import UNREADABLE, Aside
 from aerobee.storage.damage.filling import fill
 from aerobee.storage.damage.keeping import Keeper, describe
 from aerobee.storage.damage.known import take_known
-from aerobee.storage.damage.mending import MendingNote
 from aerobee.storage.damage.next_record import NextRecord, sound_record
 from aerobee.storage.damage.spans import Damage, DamageTable, read_damage, write_damage
 from aerobee.storage.damage.thorough import ThoroughDispatcher
@@ -23,6 +22,7 @@ from aerobee.storage.files import Files
 from aerobee.storage.layout import ABORT, DOUBT, ENTRY_BYTES, MENDING, WRITTEN, FileSpan
 from aerobee.storage.lock import StoreLock
 from aerobee.storage.marker import Marker
+from aerobee.storage.mending_note import MendingNote
 from aerobee.storage.progress import Progress, read_progress, write_progress
 from aerobee.storage.queue_files import BLANK_ENTRY, BLANK_SIZE
 from aerobee.storage.segments import Segments

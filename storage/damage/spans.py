@@ -20,6 +20,7 @@ from typing import Final
 
 from aerobee.storage.files import Files
 from aerobee.storage.layout import DAMAGE
+from aerobee.storage.replacing import replace_file
 
 MAGIC: Final = b"AERODMG1"
 SPANS_MAX: Final = 10_000  # more are found again at each start
@@ -219,22 +220,3 @@ def write_damage(files: Files, root: Path, spans: Iterable[Damage]) -> None:
     data = encode_damage(spans)
     if files.read_all(path, DAMAGE_BYTES_MAX) != data:
         replace_file(files, path, data)
-
-
-def replace_file(files: Files, path: Path, data: bytes) -> None:
-    """Put a small file in the place of another in one step, durably."""
-    put_file(files, path, data)
-    files.sync_directory(path.parent)
-
-
-def put_file(files: Files, path: Path, data: bytes) -> None:
-    """Put a small file in the place of another in one step; OSError: the other is still there."""
-    fresh = path.with_name(f"{path.name}.tmp")
-    files.remove(fresh)
-    fd = files.open(fresh, create=True)
-    try:
-        files.write(fd, data, 0)
-        files.sync(fd)
-    finally:
-        files.close(fd)
-    files.replace(fresh, path)

@@ -4,7 +4,6 @@ import logging
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
 
 from aerobee.storage.checkpoint import read_checkpoint
 from aerobee.storage.doubt.note import Doubt
@@ -21,11 +20,10 @@ from aerobee.storage.layout import (
 from aerobee.storage.marker import Marker
 from aerobee.storage.progress import Progress, read_progress
 from aerobee.storage.queue_files import BLANK_SIZE, ENTRY
+from aerobee.storage.replacing import write_anew
 from aerobee.storage.settings import StoreSettings
 
 log = logging.getLogger(__name__)
-
-STEP_BYTES: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,24 +125,3 @@ def _starts_before(files: Files, span: FileSpan, position: int) -> bool:
         return False
     at, size, _ = ENTRY.unpack(entry)
     return bool(0 < size < BLANK_SIZE and at + size <= position)
-
-
-def write_anew(files: Files, span: FileSpan, begin: int, *, sync: bool) -> int:
-    """Write a file from a place on as it reads; with `sync` bring it to the disk and forget it."""
-    at, written = begin, 0
-    fd = files.open(span.path)
-    try:
-        while at < span.size and (found := files.next_data(fd, at)) is not None:
-            data = files.read(fd, min(STEP_BYTES, span.size - found), found)
-            if not data:
-                break
-            if data.count(0) != len(data):  # space that was prepared and not yet used is left
-                files.write(fd, data, found)
-                written += len(data)
-            at = found + len(data)
-        if sync:
-            files.sync(fd)
-            files.drop_cache(fd, begin, span.size - begin)
-    finally:
-        files.close(fd)
-    return written

@@ -8,9 +8,9 @@ import pytest
 from support.logs import bodies, opened, send, settle, small
 
 from aerobee.storage.consume_queue import ConsumeQueue
-from aerobee.storage.damage.mending import MendingNote
 from aerobee.storage.damage.spans import Damage, write_damage
 from aerobee.storage.files import Files
+from aerobee.storage.mending_note import MendingNote
 from aerobee.storage.queue_files import ENTRY
 from aerobee.storage.repair import repair
 from aerobee.storage.settings import StoreSettings
