@@ -10,8 +10,8 @@ import time
 from pathlib import Path
 
 from aerobee.remoting.record import host_bytes, java_string_hash
-from aerobee.storage.commit_log import FIXED_BYTES
-from aerobee.storage.consume_queue import ConsumeQueue
+from aerobee.storage.log.commit_log import FIXED_BYTES
+from aerobee.storage.queues.consume_queue import ConsumeQueue
 from aerobee.storage.settings import MIB, StoreSettings
 from aerobee.storage.store import MessageStore
 from benchmarks.timing import Case, best, print_best

@@ -25,7 +25,7 @@ from typing import Final
 
 from support.interop.raw_remoting import RawClient
 
-from aerobee.storage.cold.residency import resident_bytes
+from aerobee.storage.disk.residency import resident_bytes
 from benchmarks import compiling
 from benchmarks.brokers import AerobeeTarget, BrokerTarget, RocketMQTarget
 from benchmarks.generator import Measurement, run_marked

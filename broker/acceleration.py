@@ -2,14 +2,14 @@
 
 `aerobee.broker.compiled` has modules after a build with a C compiler. `plain_sends` does what
 `FastSends.send` does, for all frames of a socket read at once; `record_runs` copies the records of
-a pull as `storage/reading.py` would. The Python remains the definition of what is done, and serves
-what the compiled code declines.
+a pull as `storage/reads/reading.py` would. The Python remains the definition of what is done, and
+serves what the compiled code declines.
 """
 
 from typing import TYPE_CHECKING, Protocol
 
-from aerobee.storage.cold.residency import Copied, Resident, copied_bytes, resident_bytes
-from aerobee.storage.reading import Gather
+from aerobee.storage.disk.residency import Copied, Resident, copied_bytes, resident_bytes
+from aerobee.storage.reads.reading import Gather
 
 try:
     from aerobee.broker.compiled.plain_sends import PlainSends

@@ -5,7 +5,7 @@ from typing import TypeAlias
 from aerobee.broker.stored_message import TagHashes
 from aerobee.broker.tick import Tick
 from aerobee.broker.topic_queues import TopicQueue
-from aerobee.storage.commit_log import FIXED_BYTES
+from aerobee.storage.log.commit_log import FIXED_BYTES
 from aerobee.storage.store import MessageStore
 
 Message: TypeAlias = tuple[int, bytes | memoryview, bytes, int]

@@ -25,10 +25,10 @@ from aerobee.remoting.properties import PROPERTIES_BYTES_MAX, Property, parse_pr
 from aerobee.remoting.record import Record, decode_record, host_bytes
 from aerobee.storage.cold.fetching import Fetched, fetch
 from aerobee.storage.cold.wish import Wish
-from aerobee.storage.consume_queue import ConsumeQueue
-from aerobee.storage.delay_progress import DelayProgress
+from aerobee.storage.delays.progress import DelayProgress
 from aerobee.storage.errors import LogBusy, MessageTooLarge, StoreError
-from aerobee.storage.queue_files import BLANK_SIZE
+from aerobee.storage.queues.consume_queue import ConsumeQueue
+from aerobee.storage.queues.files import BLANK_SIZE
 from aerobee.storage.store import MessageStore
 
 log = logging.getLogger(__name__)

@@ -17,7 +17,7 @@ from aerobee.broker.stored_message import broker_properties
 from aerobee.broker.topic_queues import TopicQueue
 from aerobee.remoting.command import FLAG_RESPONSE, VERSION, Codec, Language
 from aerobee.remoting.properties import PROPERTIES_BYTES_MAX, Property, format_properties
-from aerobee.storage.delay_progress import DELIVERED_PROPERTY
+from aerobee.storage.delays.progress import DELIVERED_PROPERTY
 
 if TYPE_CHECKING:
     from aerobee.broker.context import Context

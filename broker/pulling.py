@@ -32,7 +32,7 @@ from aerobee.storage.reads.results import ReadResult, ReadStatus
 if TYPE_CHECKING:
     from aerobee.broker.context import Context
     from aerobee.broker.offsets import OffsetTable
-    from aerobee.storage.consume_queue import ConsumeQueue
+    from aerobee.storage.queues.consume_queue import ConsumeQueue
 
 MASTER_ID: Final = 0
 HELD_MS_MAX: Final = 10 * 60 * 1000  # a client may not park a pull for longer

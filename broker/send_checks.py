@@ -18,7 +18,7 @@ from aerobee.remoting.headers.send import SendMessageRequest, SendMessageRequest
 from aerobee.remoting.message_id import UniqueIds
 from aerobee.remoting.net.routes import Request
 from aerobee.remoting.properties import PROPERTIES_BYTES_MAX, Property, parse_properties
-from aerobee.storage.delay_progress import DELIVERED_PROPERTY
+from aerobee.storage.delays.progress import DELIVERED_PROPERTY
 from aerobee.storage.errors import MessageTooLarge
 
 AnySend = SendMessageRequest | SendMessageRequestV2

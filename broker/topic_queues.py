@@ -9,7 +9,7 @@ import msgspec
 from aerobee.broker.settings import BrokerSettings
 from aerobee.remoting.codes import Perm
 from aerobee.remoting.command import VERSION
-from aerobee.storage.consume_queue import ConsumeQueue
+from aerobee.storage.queues.consume_queue import ConsumeQueue
 from aerobee.storage.store import MessageStore
 
 if TYPE_CHECKING:

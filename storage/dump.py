@@ -14,10 +14,8 @@ from typing import Final
 
 from aerobee.remoting.errors import CorruptRecord
 from aerobee.remoting.record import BLANK, BLANK_MAGIC, Record, decode_record, parse_properties
-from aerobee.storage.checkpoint import read_checkpoint
-from aerobee.storage.damage.spans import decode_damage
-from aerobee.storage.delay_notes import decode_page
-from aerobee.storage.files import Files
+from aerobee.storage.delays.notes import decode_page
+from aerobee.storage.disk.files import Files
 from aerobee.storage.layout import (
     ABORT,
     CHECKPOINT,
@@ -30,9 +28,11 @@ from aerobee.storage.layout import (
     WRITTEN,
     is_file_name,
 )
-from aerobee.storage.marker import Marker
-from aerobee.storage.progress import decode_progress
-from aerobee.storage.queue_files import BLANK_SIZE, ENTRY
+from aerobee.storage.log.damage import decode_damage
+from aerobee.storage.proofs.checkpoint import read_checkpoint
+from aerobee.storage.proofs.marker import Marker
+from aerobee.storage.proofs.progress import decode_progress
+from aerobee.storage.queues.files import BLANK_SIZE, ENTRY
 
 BODY_SHOWN_BYTES: Final = 64
 CHUNK_BYTES: Final = 8 << 20

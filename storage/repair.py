@@ -14,12 +14,12 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from aerobee.storage.damage.repairing import Repaired, Repairer
 from aerobee.storage.errors import StoreError
-from aerobee.storage.guessing import store_settings
 from aerobee.storage.layout import log_files
-from aerobee.storage.log_bar import log_bar
 from aerobee.storage.settings import StoreSettings
+from aerobee.storage.tools.guessing import store_settings
+from aerobee.storage.tools.log_bar import log_bar
+from aerobee.storage.tools.repairing import Repaired, Repairer
 from aerobee.storage.verify import Report, lines, verify
 
 EXAMPLES = """examples:

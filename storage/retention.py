@@ -6,13 +6,13 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from aerobee.storage.allocator import Allocator
-from aerobee.storage.commit_log import CommitLog
-from aerobee.storage.consume_queue import ConsumeQueue
-from aerobee.storage.consume_queues import ConsumeQueues
-from aerobee.storage.files import Files
-from aerobee.storage.segment import Segment
-from aerobee.storage.segments import Segments
+from aerobee.storage.disk.files import Files
+from aerobee.storage.log.allocator import Allocator
+from aerobee.storage.log.commit_log import CommitLog
+from aerobee.storage.log.segment import Segment
+from aerobee.storage.log.segments import Segments
+from aerobee.storage.queues.consume_queue import ConsumeQueue
+from aerobee.storage.queues.consume_queues import ConsumeQueues
 from aerobee.storage.settings import StoreSettings
 
 log = logging.getLogger(__name__)

@@ -4,11 +4,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from aerobee.storage.commit_log import CommitLog
-    from aerobee.storage.consume_queues import ConsumeQueues
-    from aerobee.storage.flush import Flusher
+    from aerobee.storage.log.commit_log import CommitLog
+    from aerobee.storage.log.segments import Segments
+    from aerobee.storage.queues.consume_queues import ConsumeQueues
     from aerobee.storage.retention import Retention
-    from aerobee.storage.segments import Segments
+    from aerobee.storage.sync.flush import Flusher
 
 
 @dataclass(frozen=True, slots=True)

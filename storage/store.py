@@ -9,43 +9,41 @@ import logging
 import time
 from contextlib import suppress
 
-from aerobee.storage.allocator import Allocator
-from aerobee.storage.checkpoint import read_checkpoint
-from aerobee.storage.checkpoints import Checkpoints
 from aerobee.storage.cold.fetching import Fetched
-from aerobee.storage.commit_log import CommitLog
-from aerobee.storage.consume_queue import ConsumeQueue
-from aerobee.storage.consume_queues import ConsumeQueues
-from aerobee.storage.damage.keeping import Keeper, tell
-from aerobee.storage.damage.spans import Damage, DamageTable, read_damage
-from aerobee.storage.damage.unreadable import QUEUE_FILES_MAX, set_aside_queue_file, sort_out_notes
-from aerobee.storage.doubt.believing import believe_disk
-from aerobee.storage.doubt.note import Doubt
+from aerobee.storage.disk.files import Files, memory_bytes, raise_open_files_limit, wait_readable
+from aerobee.storage.disk.lock import StoreLock
+from aerobee.storage.disk.worker import Job
 from aerobee.storage.errors import LogFull, LogUnavailable, StoreReadOnly
-from aerobee.storage.files import Files, memory_bytes, raise_open_files_limit, wait_readable
-from aerobee.storage.flush import Flusher
 from aerobee.storage.layout import ABORT
-from aerobee.storage.lock import StoreLock
-from aerobee.storage.marker import Marker
-from aerobee.storage.progress import Progress, read_progress
-from aerobee.storage.queue_rounds import QueueRound
-from aerobee.storage.reading import Gather, Reader, TagHashes
+from aerobee.storage.log.allocator import Allocator
+from aerobee.storage.log.commit_log import CommitLog
+from aerobee.storage.log.damage import Damage, DamageTable, read_damage
+from aerobee.storage.log.segments import Segments
+from aerobee.storage.proofs.checkpoint import read_checkpoint
+from aerobee.storage.proofs.doubt import Doubt
+from aerobee.storage.proofs.marker import Marker
+from aerobee.storage.proofs.progress import Progress, read_progress
+from aerobee.storage.queues.consume_queue import ConsumeQueue
+from aerobee.storage.queues.consume_queues import ConsumeQueues
+from aerobee.storage.reads import search
+from aerobee.storage.reads.reading import Gather, Reader, TagHashes
 from aerobee.storage.reads.results import Accept, ReadResult
-from aerobee.storage.recovery import Evidence, Recovered, Recovery
-from aerobee.storage.retention import Retention
-from aerobee.storage.search import (
-    Boundary,
-    OpenPlaces,
-    offset_by_time,
-    record_bytes_at,
-    store_time_at,
+from aerobee.storage.recovery.believing import believe_disk
+from aerobee.storage.recovery.keeping import Keeper, tell
+from aerobee.storage.recovery.recovery import Evidence, Recovered, Recovery
+from aerobee.storage.recovery.unreadable import (
+    QUEUE_FILES_MAX,
+    set_aside_queue_file,
+    sort_out_notes,
 )
-from aerobee.storage.segments import Segments
+from aerobee.storage.recovery.writing_start import WritingStart
+from aerobee.storage.retention import Retention
 from aerobee.storage.settings import StoreSettings
 from aerobee.storage.statistics import StoreStatistics, taken
-from aerobee.storage.sync_backends import DirectBackend, SyncBackend, best_backend
-from aerobee.storage.worker import Job
-from aerobee.storage.writing_start import WritingStart
+from aerobee.storage.sync.backends import DirectBackend, SyncBackend, best_backend
+from aerobee.storage.sync.checkpoints import Checkpoints
+from aerobee.storage.sync.flush import Flusher
+from aerobee.storage.sync.queue_rounds import QueueRound
 
 log = logging.getLogger(__name__)
 
@@ -76,7 +74,7 @@ class MessageStore:
         self.queues = ConsumeQueues(files, settings, write=write)
         self.allocator = Allocator(self.segments, settings)
         self.commit_log = CommitLog(self.segments, self.allocator, settings)
-        self._places = OpenPlaces(self.commit_log, self.queues.find)
+        self._places = search.OpenPlaces(self.commit_log, self.queues.find)
         self.reader = Reader(self.commit_log, settings, memory_bytes())
         self.retention = Retention(
             files, self.commit_log, self.segments, self.queues, self.allocator, settings
@@ -305,17 +303,17 @@ class MessageStore:
 
         Raises CorruptRecord for one that is damaged; see `search.record_bytes_at`.
         """
-        return record_bytes_at(self._places, position, named)
+        return search.record_bytes_at(self._places, position, named)
 
     def store_time_at(self, position: int) -> int | None:
         """Return when the record at a position was stored (ms), None if there is none."""
-        return store_time_at(self._places, position)
+        return search.store_time_at(self._places, position)
 
     def offset_by_time(
-        self, queue: ConsumeQueue, timestamp_ms: int, boundary: Boundary = "LOWER"
+        self, queue: ConsumeQueue, timestamp_ms: int, boundary: search.Boundary = "LOWER"
     ) -> int:
         """Return the first offset stored at or after a time; UPPER: the last at or before it."""
-        return offset_by_time(self._places, queue, timestamp_ms, boundary)
+        return search.offset_by_time(self._places, queue, timestamp_ms, boundary)
 
     def topics(self) -> dict[str, list[int]]:
         """Return the queue numbers of every topic that has a queue."""

@@ -19,32 +19,32 @@ from typing import Final
 import numpy as np
 
 from aerobee.remoting.record import java_string_hash
-from aerobee.storage.bulk_check import (
+from aerobee.storage.disk.files import Files
+from aerobee.storage.errors import StoreError
+from aerobee.storage.layout import ABORT, log_files
+from aerobee.storage.log.damage import DamageTable, read_damage
+from aerobee.storage.log.scan import SCHEDULE_TOPIC, Scanned, tags_code
+from aerobee.storage.log.segments import Segments
+from aerobee.storage.proofs.progress import Progress as Proven
+from aerobee.storage.proofs.progress import read_progress
+from aerobee.storage.queues.bulk_check import (
     Columns,
     Entries,
     columns,
     read_entries,
     sound_until,
 )
-from aerobee.storage.consume_queue import ConsumeQueue
-from aerobee.storage.consume_queues import ConsumeQueues
-from aerobee.storage.damage.keeping import describe
-from aerobee.storage.damage.known import take_known
-from aerobee.storage.damage.next_record import NextRecord
-from aerobee.storage.damage.spans import DamageTable, read_damage
-from aerobee.storage.damage.walk import LogWalk
-from aerobee.storage.errors import StoreError
-from aerobee.storage.files import Files
-from aerobee.storage.guessing import store_settings
-from aerobee.storage.layout import ABORT, log_files
-from aerobee.storage.lives import Lives
-from aerobee.storage.log_bar import log_bar
-from aerobee.storage.log_scan import SCHEDULE_TOPIC, Scanned, tags_code
-from aerobee.storage.progress import Progress as Proven
-from aerobee.storage.progress import read_progress
-from aerobee.storage.queue_files import BLANK_SIZE
-from aerobee.storage.segments import Segments
+from aerobee.storage.queues.consume_queue import ConsumeQueue
+from aerobee.storage.queues.consume_queues import ConsumeQueues
+from aerobee.storage.queues.files import BLANK_SIZE
+from aerobee.storage.recovery.keeping import describe
+from aerobee.storage.recovery.known import take_known
+from aerobee.storage.recovery.next_record import NextRecord
+from aerobee.storage.recovery.walk import LogWalk
 from aerobee.storage.settings import DELAY_LEVELS_MS, StoreSettings
+from aerobee.storage.tools.guessing import store_settings
+from aerobee.storage.tools.lives import Lives
+from aerobee.storage.tools.log_bar import log_bar
 
 PROBLEMS_SHOWN: Final = 50
 SLOW_RECORDS: Final = 2000  # walked one by one where the columns do not fit, before they are tried

@@ -7,9 +7,9 @@ from functools import partial
 from aerobee.broker.context import Context
 from aerobee.remoting.errors import CorruptRecord
 from aerobee.storage.cold.places import FilePlaces
-from aerobee.storage.consume_queue import ConsumeQueue
-from aerobee.storage.queue_place import QueuePlace
-from aerobee.storage.search import Boundary, offset_by_time, record_bytes_at, stamp_of
+from aerobee.storage.queues.consume_queue import ConsumeQueue
+from aerobee.storage.queues.place import QueuePlace
+from aerobee.storage.reads.search import Boundary, offset_by_time, record_bytes_at, stamp_of
 
 LOOKUPS = "look-ups of the broker"
 """Whose turn it is among the groups that wait for the disk."""

@@ -2,7 +2,7 @@
 
 from aerobee.broker.tick import Tick
 from aerobee.broker.topic_queues import TopicQueue
-from aerobee.storage.commit_log import CommitLog
+from aerobee.storage.log.commit_log import CommitLog
 
 class PlainSends:
     """Serves the plain sends at the start of what was read."""

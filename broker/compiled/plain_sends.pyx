@@ -34,7 +34,7 @@ cdef enum:
     LENGTH_BYTES = 4
     WORDS_BYTES = 8  # frame length, then codec and header length
     HEADER_BYTES_MAX = 4 << 20  # as in remoting/frame.py; so the codec is JSON, which is 0
-    FIXED_BYTES = 54  # of a record, as in commit_log.py
+    FIXED_BYTES = 54  # of a record, as in log/commit_log.py
     ENTRY_BYTES = 20  # of a queue
     NAME_SEPARATOR = 1
     PROPERTY_SEPARATOR = 2

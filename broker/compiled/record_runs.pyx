@@ -1,12 +1,12 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 """The records of a run of queue entries, copied out of the log by compiled code.
 
-`storage/reading.py` says what a read finds and when it ends; here is the same done to bytes, for
-records that all lie in one file, without an object for each of them. Whatever else a queue may hold
-is declined and read there (tests/property/test_compiled_reads.py).
+`storage/reads/reading.py` says what a read finds and when it ends; here is the same done to bytes,
+for records that all lie in one file, without an object for each of them. Whatever else a queue may
+hold is declined and read there (tests/property/test_compiled_reads.py).
 
 No position or size that an entry names is used before it was compared with what the file holds, and
-nothing is given out that does not begin as the record of its entry does (storage/reads/heads.py).
+nothing is given out that does not begin as the record of its entry does (storage/log/heads.py).
 """
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer

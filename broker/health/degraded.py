@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from aerobee.broker.context import Context
-from aerobee.storage.damage.spans import Damage, Lost
+from aerobee.storage.log.damage import Damage, Lost
 
 SHOWN_MAX: Final = 100  # spans, and queues of a span, in one answer
 

@@ -20,8 +20,8 @@ from aerobee.broker.names import DLQ_PREFIX, RETRY_PREFIX
 from aerobee.broker.system_topics import SYSTEM_PREFIX, system_topic_names
 from aerobee.remoting.command import language_name
 from aerobee.remoting.errors import RequestError
-from aerobee.storage.consume_queue import ConsumeQueue
-from aerobee.storage.queue_place import QueuePlace
+from aerobee.storage.queues.consume_queue import ConsumeQueue
+from aerobee.storage.queues.place import QueuePlace
 from aerobee.storage.statistics import StoreStatistics
 
 CONTENT_TYPE: Final = CONTENT_TYPE_LATEST

@@ -18,7 +18,7 @@ from aerobee.broker.owned_queue import QueueKey
 from aerobee.remoting.bodies import TopicConfig
 from aerobee.remoting.codes import Perm
 from aerobee.remoting.command import language_name
-from aerobee.storage.consume_queue import ConsumeQueue
+from aerobee.storage.queues.consume_queue import ConsumeQueue
 from aerobee.storage.statistics import StoreStatistics
 
 

@@ -45,7 +45,7 @@ from aerobee.remoting.headers.topics import (
     TopicRequest,
 )
 from aerobee.remoting.net.routes import NoHeader, Outcome, Reply, Request, Routes
-from aerobee.storage.consume_queue import ConsumeQueue
+from aerobee.storage.queues.consume_queue import ConsumeQueue
 
 routes: Routes[Context] = Routes("inspection")
 

@@ -19,8 +19,8 @@ from aerobee.remoting.headers.offsets import (
     UpdateConsumerOffsetRequest,
 )
 from aerobee.remoting.net.routes import Outcome, Reply, Request, Routes, answer, failure
-from aerobee.storage.consume_queue import ConsumeQueue
-from aerobee.storage.search import Boundary
+from aerobee.storage.queues.consume_queue import ConsumeQueue
+from aerobee.storage.reads.search import Boundary
 
 routes: Routes[Context] = Routes("offsets")
 

@@ -25,7 +25,7 @@ from aerobee.remoting.headers.groups import (
     SubscriptionByConsumerRequest,
 )
 from aerobee.remoting.net.routes import NoHeader, Outcome, Reply, Request, Routes
-from aerobee.storage.consume_queue import ConsumeQueue
+from aerobee.storage.queues.consume_queue import ConsumeQueue
 
 routes: Routes[Context] = Routes("progress")
 

@@ -3,11 +3,11 @@
 from pathlib import Path
 
 from aerobee.storage.cold.fetching import read_whole
-from aerobee.storage.files import Files
+from aerobee.storage.disk.files import Files
 from aerobee.storage.layout import ENTRY_BYTES, file_name
-from aerobee.storage.log_place import LogPlace
-from aerobee.storage.queue_files import ENTRY
-from aerobee.storage.queue_place import QueuePlace
+from aerobee.storage.log.place import LogPlace
+from aerobee.storage.queues.files import ENTRY
+from aerobee.storage.queues.place import QueuePlace
 
 
 class FilePlaces:

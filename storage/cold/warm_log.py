@@ -3,12 +3,12 @@
 from typing import TYPE_CHECKING, Final
 
 from aerobee.storage.cold.fetching import NotFetchedError
-from aerobee.storage.cold.residency import Copied, Resident
-from aerobee.storage.queue_files import BLANK_SIZE
-from aerobee.storage.reads.heads import HEAD_BYTES, LONG_BYTES, is_record
+from aerobee.storage.disk.residency import Copied, Resident
+from aerobee.storage.log.heads import HEAD_BYTES, LONG_BYTES, is_record
+from aerobee.storage.queues.files import BLANK_SIZE
 
 if TYPE_CHECKING:
-    from aerobee.storage.commit_log import CommitLog
+    from aerobee.storage.log.commit_log import CommitLog
 
 
 HOT_BYTES_MAX: Final = 64 << 20  # not yet synced, and surely in memory: others are asked about

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from aerobee.storage.layout import ENTRY_BYTES
-from aerobee.storage.log_place import LogPlace
-from aerobee.storage.queue_place import QueuePlace
+from aerobee.storage.log.place import LogPlace
+from aerobee.storage.queues.place import QueuePlace
 
 
 @dataclass(frozen=True, slots=True)

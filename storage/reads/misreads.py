@@ -5,10 +5,10 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
-from aerobee.storage.damage.spans import Lost
+from aerobee.storage.log.damage import Lost
 
 if TYPE_CHECKING:
-    from aerobee.storage.consume_queue import ConsumeQueue
+    from aerobee.storage.queues.consume_queue import ConsumeQueue
 
 log = logging.getLogger(__name__)
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from support.logs import bodies, opened, read_all, send, settle, small
 
-from aerobee.storage.files import Files
+from aerobee.storage.disk.files import Files
 from aerobee.storage.layout import DOUBT
-from aerobee.storage.marker import Marker
-from aerobee.storage.recovery import FLUSHED, SYNCED
+from aerobee.storage.proofs.marker import Marker
+from aerobee.storage.recovery.recovery import FLUSHED, SYNCED
 from aerobee.storage.settings import ASYNC_FLUSH, SYNC_FLUSH
 from aerobee.storage.verify import verify
 
@@ -22,8 +22,8 @@ import os, signal, sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[2])
 from support.logs import opened, send, settle, small
-from aerobee.storage.aio import LinuxKernel
-from aerobee.storage.files import Files
+from aerobee.storage.disk.aio import LinuxKernel
+from aerobee.storage.disk.files import Files
 
 class DyingKernel(LinuxKernel):
     word = "nothing"  # the sync of a file whose path has it writes nothing, and kills the process

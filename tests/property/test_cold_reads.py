@@ -15,9 +15,9 @@ from support.logs import append, opened, settle, small
 from aerobee.broker.acceleration import is_compiled
 from aerobee.remoting.record import java_string_hash
 from aerobee.storage.cold.fetching import fetch
-from aerobee.storage.cold.residency import PAGE_BYTES, Buffer, everything_is, resident_bytes
 from aerobee.storage.cold.wish import ColdRead
-from aerobee.storage.reading import Gather
+from aerobee.storage.disk.residency import PAGE_BYTES, Buffer, everything_is, resident_bytes
+from aerobee.storage.reads.reading import Gather
 from aerobee.storage.reads.results import Accept, ReadStatus
 from aerobee.storage.store import MessageStore
 

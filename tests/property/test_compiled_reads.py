@@ -20,9 +20,9 @@ from aerobee.broker.acceleration import is_compiled
 from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.frame import encode_frame
 from aerobee.remoting.record import HEAD, MAGIC_V1, MAGIC_V2, java_string_hash
-from aerobee.storage.consume_queue import ConsumeQueue
-from aerobee.storage.reading import Gather, Reader
+from aerobee.storage.queues.consume_queue import ConsumeQueue
 from aerobee.storage.reads.misreads import Misreads
+from aerobee.storage.reads.reading import Gather, Reader
 from aerobee.storage.settings import StoreSettings
 from aerobee.storage.store import MessageStore
 

@@ -18,12 +18,12 @@ from property.test_store_repair import (
     served,
 )
 from support.logs import opened
-from unit.storage.test_repair import DyingFiles, Killed
+from unit.storage.tools.test_repair import DyingFiles, Killed
 
 from aerobee.remoting.record import decode_record
 from aerobee.storage import repair
-from aerobee.storage.damage.repairing import Repairer
 from aerobee.storage.errors import StoreError
+from aerobee.storage.tools.repairing import Repairer
 from aerobee.storage.verify import verify
 
 STEPS_MAX = 90  # effects of most repairs of such stores

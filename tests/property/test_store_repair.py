@@ -13,10 +13,10 @@ from support.logs import opened, send, small
 
 from aerobee.remoting.record import decode_record
 from aerobee.storage import repair
+from aerobee.storage.disk.files import Files
 from aerobee.storage.errors import StoreError
-from aerobee.storage.files import Files
-from aerobee.storage.log_scan import LogScan
-from aerobee.storage.segments import Segments
+from aerobee.storage.log.scan import LogScan
+from aerobee.storage.log.segments import Segments
 from aerobee.storage.settings import StoreSettings
 from aerobee.storage.verify import verify
 

@@ -3,7 +3,7 @@
 from typing import Final
 
 from aerobee.remoting.record import decode_record, find_property
-from aerobee.storage.delay_progress import DELIVERED_PROPERTY
+from aerobee.storage.delays.progress import DELIVERED_PROPERTY
 from simulation.disk.broker import DiskBrokerNode
 from simulation.ledger import Kind, Ledger, Place
 from simulation.servers import BrokerNode

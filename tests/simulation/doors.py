@@ -19,8 +19,8 @@ from types import SimpleNamespace
 from typing import Any, Final
 from unittest.mock import patch
 
-from aerobee.storage.cold.residency import Buffer, Resident
-from aerobee.storage.files import Files
+from aerobee.storage.disk.files import Files
+from aerobee.storage.disk.residency import Buffer, Resident
 from aerobee.storage.settings import StoreSettings
 from aerobee.storage.store import MessageStore
 from simulation.loop import VirtualLoop

@@ -12,7 +12,7 @@ from contextvars import ContextVar, copy_context
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
-    from aerobee.storage.files import Files
+    from aerobee.storage.disk.files import Files
     from simulation.transports import End
 
 T = TypeVar("T")

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from aerobee.storage.signals import Signal
+from aerobee.storage.disk.signals import Signal
 from simulation.loop import DISK_S, THREAD_S, Stuck, VirtualLoop
 from simulation.process import Process, ProcessDied
 

@@ -7,8 +7,8 @@ import os
 from pathlib import Path
 from typing import Final
 
-from aerobee.storage.files import Files
-from aerobee.storage.maps import _address
+from aerobee.storage.disk.files import Files
+from aerobee.storage.disk.maps import _address
 
 PAGE: Final = 4096
 _LIBC: Final = ctypes.CDLL(None, use_errno=True)

@@ -9,7 +9,7 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Final
 
-from aerobee.storage.recovery import WRITTEN
+from aerobee.storage.recovery.recovery import WRITTEN
 from aerobee.storage.settings import StoreSettings
 from aerobee.storage.verify import verify
 from support.logs import ForgetfulFiles, bodies, opened, send, settle

@@ -12,7 +12,7 @@ from aerobee.broker.tick import Tick
 from aerobee.broker.topic_queues import AckStyle, TopicQueues
 from aerobee.remoting.properties import format_properties
 from aerobee.remoting.record import host_bytes
-from aerobee.storage.files import Files
+from aerobee.storage.disk.files import Files
 from support.logs import NOW_MS, opened, small
 
 LEVELS_MS = (1_000, 5_000, 60_000)

@@ -5,9 +5,9 @@ import contextlib
 from random import Random
 from typing import Final
 
-from aerobee.storage.consume_queue import ConsumeQueue
+from aerobee.storage.disk.lock import _held
 from aerobee.storage.errors import StoreError
-from aerobee.storage.lock import _held
+from aerobee.storage.queues.consume_queue import ConsumeQueue
 from simulation.causes import Cause
 from simulation.disk.door import Door
 from simulation.disk.kernel import SimulatedKernel

@@ -3,7 +3,7 @@
 import heapq
 from collections.abc import Callable, Sequence
 
-from aerobee.storage.files import wait_readable
+from aerobee.storage.disk.files import wait_readable
 
 EPOCH_S = 1_772_000_000  # what wall clocks show when a run begins
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from aerobee.storage.files import Files
+from aerobee.storage.disk.files import Files
 from simulation.disk.machine import Died, Machine
 from simulation.disk.names import Folder
 from simulation.disk.pages import PAGE_BYTES, Inode

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, TypeAlias
 from unittest.mock import patch
 
-from aerobee.storage.files import wait_readable
+from aerobee.storage.disk.files import wait_readable
 from simulation.disk.clock import Clock
 
 REAL_MONOTONIC: Final = time.monotonic  # a run may have replaced them in their module

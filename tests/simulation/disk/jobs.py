@@ -4,7 +4,7 @@ import errno
 import threading
 from typing import TYPE_CHECKING
 
-from aerobee.storage.worker import Job, outcome
+from aerobee.storage.disk.worker import Job, outcome
 
 if TYPE_CHECKING:
     from simulation.disk.door import Door

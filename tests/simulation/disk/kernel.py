@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
-from aerobee.storage.aio import Bell as Rung
-from aerobee.storage.signals import Signal
-from aerobee.storage.worker import Completion, Job, outcome
+from aerobee.storage.disk.aio import Bell as Rung
+from aerobee.storage.disk.signals import Signal
+from aerobee.storage.disk.worker import Completion, Job, outcome
 from simulation.disk.door import Door
 from simulation.disk.jobs import SteppedJob
 from simulation.disk.machine import Died
@@ -85,7 +85,7 @@ class SimulatedJobs:
 
 
 class SimulatedKernel:
-    """See aerobee.storage.aio.Kernel; one for each life of a process."""
+    """See aerobee.storage.disk.aio.Kernel; one for each life of a process."""
 
     def __init__(self, door: Door) -> None:
         self._door = door

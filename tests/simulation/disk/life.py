@@ -8,8 +8,8 @@ from typing import Final
 
 from aerobee.remoting.errors import CorruptRecord
 from aerobee.remoting.record import decode_record, host_bytes
+from aerobee.storage.disk.lock import _held
 from aerobee.storage.errors import LogBusy, LogFull, LogUnavailable, StoreError, StoreReadOnly
-from aerobee.storage.lock import _held
 from aerobee.storage.settings import StoreSettings
 from aerobee.storage.store import MessageStore
 from simulation.disk.book import Book, Key, Sent

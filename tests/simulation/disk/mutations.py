@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from typing import Any
 from unittest.mock import patch
 
-from aerobee.storage import sync_backends
-from aerobee.storage.checkpoints import Checkpoints
-from aerobee.storage.consume_queue import ConsumeQueue
-from aerobee.storage.damage.next_record import NextRecord
-from aerobee.storage.doubt.syncs import Syncs, Unheard
-from aerobee.storage.flush import Flusher
-from aerobee.storage.marker import Marker
+from aerobee.storage.proofs.marker import Marker
+from aerobee.storage.proofs.syncs import Syncs, Unheard
+from aerobee.storage.queues.consume_queue import ConsumeQueue
+from aerobee.storage.recovery.next_record import NextRecord
 from aerobee.storage.store import MessageStore
-from aerobee.storage.sync_backends import AioBackend
+from aerobee.storage.sync import backends
+from aerobee.storage.sync.backends import AioBackend
+from aerobee.storage.sync.checkpoints import Checkpoints
+from aerobee.storage.sync.flush import Flusher
 from simulation.disk.oracles import Kind
 from simulation.disk.plan import Plan, Trouble
 
@@ -69,12 +69,12 @@ def _full_queue_is_an_error(patches: ExitStack) -> None:
 
     def submit(self: Any, syncs: Sequence[tuple[int, int]], *, log: bool = False) -> None:
         del log
-        if self._under_way + len(syncs) > sync_backends.SLOTS:
+        if self._under_way + len(syncs) > backends.SLOTS:
             self._results += [(token, errno.EAGAIN) for _, token in syncs]
             self._bell.set()
             return
         self._others.extend(syncs)
-        self._begin(self._others, sync_backends.SLOTS)
+        self._begin(self._others, backends.SLOTS)
 
     patches.enter_context(patch.object(AioBackend, "submit", submit))
 

@@ -4,11 +4,11 @@ import re
 from enum import StrEnum
 from typing import Final
 
-from aerobee.storage.doubt.syncs import unheard
 from aerobee.storage.layout import ABORT, COMMIT_LOG, ENTRY_BYTES, MENDING, PROGRESS, WRITTEN
-from aerobee.storage.marker import MARKER_BYTES
-from aerobee.storage.progress import PROGRESS_BYTES_MAX, Progress, decode_progress
-from aerobee.storage.queue_files import BLANK_SIZE, ENTRY
+from aerobee.storage.proofs.marker import MARKER_BYTES
+from aerobee.storage.proofs.progress import PROGRESS_BYTES_MAX, Progress, decode_progress
+from aerobee.storage.proofs.syncs import unheard
+from aerobee.storage.queues.files import BLANK_SIZE, ENTRY
 from aerobee.storage.store import MessageStore
 from aerobee.storage.verify import verify
 from simulation.disk.book import Book, Key, Sent

@@ -12,11 +12,11 @@ from random import Random
 from typing import Final
 from unittest.mock import patch
 
-from aerobee.storage import sync_backends
 from aerobee.storage.layout import COMMIT_LOG
 from aerobee.storage.layout import WRITTEN as MARKER
-from aerobee.storage.recovery import FLUSHED, SYNCED, WRITTEN
+from aerobee.storage.recovery.recovery import FLUSHED, SYNCED, WRITTEN
 from aerobee.storage.settings import StoreSettings
+from aerobee.storage.sync import backends
 from simulation.disk.book import Book
 from simulation.disk.clock import Clock
 from simulation.disk.environment import virtual
@@ -267,8 +267,8 @@ class Run:
 def _slots(count: int) -> Iterator[None]:
     """Give the kernel's queue fewer slots than production asks for: few files fill it, too."""
     with (
-        patch.object(sync_backends, "SLOTS", count),
-        patch.object(sync_backends, "LOG_SLOTS", max(1, count // 8)),
+        patch.object(backends, "SLOTS", count),
+        patch.object(backends, "LOG_SLOTS", max(1, count // 8)),
     ):
         yield
 

@@ -12,8 +12,8 @@ from support.logs import bodies, hosts, opened, small
 from aerobee.broker.appending import Appender, Message
 from aerobee.broker.tick import Tick
 from aerobee.broker.topic_queues import AckStyle, TopicQueue
+from aerobee.storage.disk.files import Files
 from aerobee.storage.errors import LogFull, LogUnavailable
-from aerobee.storage.files import Files
 from aerobee.storage.store import MessageStore
 from aerobee.storage.verify import verify
 

@@ -17,7 +17,7 @@ from aerobee.remoting.batch import BatchedMessage, encode_batch
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.command import Command
 from aerobee.remoting.record import iter_records
-from aerobee.storage.segment import Segment
+from aerobee.storage.log.segment import Segment
 
 BATCH = 5
 

@@ -16,7 +16,7 @@ from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.command import Command, next_opaque
 from aerobee.remoting.frame import encode_frame
 from aerobee.remoting.record import iter_records
-from aerobee.storage.reading import Reader
+from aerobee.storage.reads.reading import Reader
 
 
 async def ask(peer: RawPeer, request: Command) -> Command:

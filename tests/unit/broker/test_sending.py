@@ -15,7 +15,7 @@ from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.command import FLAG_ONEWAY, Codec
 from aerobee.remoting.frame import encode_frame
 from aerobee.remoting.record import Record, iter_records, java_string_hash, parse_properties
-from aerobee.storage.segment import Segment
+from aerobee.storage.log.segment import Segment
 
 
 @pytest.fixture

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from support.logs import bodies, opened, send, settle, small
 
-from aerobee.storage import writing_start
+from aerobee.storage.disk.files import Files
 from aerobee.storage.errors import LogFull, LogUnavailable, StoreReadOnly
-from aerobee.storage.files import Files
+from aerobee.storage.recovery import writing_start
 from aerobee.storage.verify import verify
 
 TESTS = Path(__file__).parents[2]

@@ -10,7 +10,7 @@ from typing import Final
 import pytest
 from support.logs import ForgetfulFiles, bodies, opened, send, settle, small
 
-from aerobee.storage.progress import read_progress
+from aerobee.storage.proofs.progress import read_progress
 from aerobee.storage.settings import SYNC_FLUSH
 from aerobee.storage.store import MessageStore
 from aerobee.storage.verify import verify

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from support.logs import bodies, opened, send, settle, small
 
-from aerobee.storage.files import Files
-from aerobee.storage.maps import WITHOUT_NUMBERS, map_file
-from aerobee.storage.open_files import OpenFiles
+from aerobee.storage.disk.files import Files
+from aerobee.storage.disk.maps import WITHOUT_NUMBERS, map_file
+from aerobee.storage.disk.open_files import OpenFiles
 from aerobee.storage.verify import verify
 
 TESTS = Path(__file__).parents[2]
@@ -171,8 +171,8 @@ def test_elsewhere_maps_hold_file_numbers_and_connections_get_theirs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where Python's own maps are all there is, queues take turns before numbers run out."""
-    monkeypatch.setattr("aerobee.storage.maps.WITHOUT_NUMBERS", False)
-    monkeypatch.setattr("aerobee.storage.files.WITHOUT_NUMBERS", False)
+    monkeypatch.setattr("aerobee.storage.disk.maps.WITHOUT_NUMBERS", False)
+    monkeypatch.setattr("aerobee.storage.disk.files.WITHOUT_NUMBERS", False)
     files = Files()
     files.limit(256, 32)
     assert (files.queue_maps_max, files.log_files_max) == (224, 32)

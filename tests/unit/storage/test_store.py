@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from support.logs import NOW_MS, append, bodies, opened, send, settle, small
 
-from aerobee.storage.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
+from aerobee.storage.disk.files import Files
 from aerobee.storage.errors import StoreError, StoreLocked
-from aerobee.storage.files import Files
+from aerobee.storage.proofs.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from aerobee.storage.store import MessageStore
 
 HOLD_LOCK = """

@@ -1,0 +1,1 @@
+"""How far delayed messages have been delivered, after any stop."""

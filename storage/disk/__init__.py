@@ -1,0 +1,1 @@
+"""The door to the operating system: files, maps, AIO, threads, and what a disk may refuse."""

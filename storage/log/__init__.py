@@ -1,0 +1,1 @@
+"""The log: its files, its records in a row, the space ahead of it, its damaged spans."""

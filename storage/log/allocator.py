@@ -1,0 +1,242 @@
+"""Keeps a window of prepared space ahead of the log's end, by a helper process or in place."""
+
+import logging
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from aerobee.storage.log import zeroing
+from aerobee.storage.log.segment import Segment
+from aerobee.storage.log.segments import Segments
+from aerobee.storage.settings import MIB, StoreSettings
+
+log = logging.getLogger(__name__)
+
+HELPER_DEATHS_MAX: Final = 3
+INLINE_STEP_BYTES: Final = MIB
+WINDOW_BYTES_MIN: Final = MIB
+
+
+class Allocator:
+    """Orders space, one stretch at a time, and advances `Segment.ready` as it is reported.
+
+    The owner watches `fileno()` and calls `on_readable()`; `on_progress` is called after every
+    step. `full` is the system's reason while the disk refuses; each `tick` tries afresh.
+    """
+
+    def __init__(self, segments: Segments, settings: StoreSettings) -> None:
+        self._segments = segments
+        self._settings = settings
+        self._helper: subprocess.Popen[bytes] | None = None
+        self._read_fd, self._write_fd = os.pipe()
+        os.set_blocking(self._read_fd, False)
+        self._tail = b""
+        self._ordered: Segment | None = None
+        self._ordered_until = 0
+        self._deaths = 0
+        self._inline = not settings.helper_process
+        self._waiting: list[Callable[[], None]] = []
+        self.window_bytes = settings.window_bytes  # less where the disk is nearly full
+        self.full: OSError | None = None
+        self._told = False
+        self.ask_at = 0  # the position from which on more space should be ordered
+        self.on_progress: Callable[[], None] = lambda: None
+
+    def fileno(self) -> int:
+        """Return the pipe on which the helper reports; it stays the same for life."""
+        return self._read_fd
+
+    @property
+    def helper_pid(self) -> int | None:
+        """The helper's process id while it runs."""
+        return self._helper.pid if self._helper else None
+
+    def prepare_now(self, position: int, count: int) -> None:
+        """Prepare `count` bytes from `position` in this process; OSError where the disk refuses."""
+        segment = self._segments.find(position)
+        if segment is None:
+            segment = self._segments.add(sync_name=True)
+        segment.ready = max(segment.ready, position)
+        segment.prepare(position + count)
+        self.ask_at = position + min(count, segment.end - position) // 4
+
+    def want(self, position: int, least: int = 0, *, again: bool = False) -> None:
+        """See to it that the window behind `position`, at least `least` bytes, gets prepared.
+
+        What the disk has refused is ordered again only if told so.
+        """
+        if self._ordered is not None or (self.full is not None and not again):
+            return
+        target = position + max(self.window_bytes, least)
+        try:
+            segment = self._segments.find(position)
+            if segment is not None and segment.ready == segment.end and target > segment.end:
+                segment = self._segments.after(segment)
+            if segment is None:
+                segment = self._segments.add()
+        except OSError as error:
+            self._refused(error)
+            return
+        until = min(segment.end, target)
+        if segment.ready < until:
+            if self._inline or not self._order(segment, until):
+                self._prepare_inline(segment, position, until, least)
+        else:
+            self._set_ask_at(position)
+
+    def is_preparing(self, segment: Segment) -> bool:
+        """Whether the helper may be writing zeros behind `ready` of a file."""
+        return self._ordered is segment
+
+    def limit_window(self, room_bytes: int) -> None:
+        """Prepare no further ahead than `room_bytes`, but for the small step that a write needs."""
+        most = self._settings.window_bytes
+        self.window_bytes = min(most, max(room_bytes, WINDOW_BYTES_MIN))
+
+    def when_progress(self, callback: Callable[[], None]) -> None:
+        """Call back once, when more space is ready or has been refused."""
+        self._waiting.append(callback)
+
+    def tick(self, position: int) -> None:
+        """Keep a helper at hand, notice one that died, try again what the disk refused."""
+        if self._helper is not None and self._helper.poll() is not None:
+            self._buried()
+        if self._helper is None and not self._inline:
+            try:  # ready before a burst needs it: starting takes longer than the first window lasts
+                self._helper = self._start()
+            except OSError as error:
+                log.warning("log_helper_failed error=%s", error)
+                self._buried()
+            self._progressed()
+        if self.full is not None or position >= self.ask_at:
+            self.want(position, again=True)
+
+    def on_readable(self) -> None:
+        """Take the helper's reports."""
+        if self._take_reports():
+            self._progressed()
+
+    def close(self) -> None:
+        """End the helper and close the pipe."""
+        if self._helper is not None:
+            assert self._helper.stdin is not None
+            self._helper.stdin.close()
+            self._helper.kill()  # zeroing can be interrupted anywhere
+            self._helper.wait()
+            self._helper = None
+        if self._read_fd >= 0:
+            os.close(self._read_fd)
+            os.close(self._write_fd)
+            self._read_fd = self._write_fd = -1
+        self._ordered = None
+
+    def _take_reports(self) -> bool:
+        """Read what the pipe holds; False if that is nothing."""
+        try:
+            data = os.read(self._read_fd, 65536)
+        except BlockingIOError:
+            return False
+        *lines, self._tail = (self._tail + data).split(b"\n")
+        for line in lines:
+            word, number, _ = line.split(b" ", 2)
+            self._reported(word == b"ok", int(number))
+        return True
+
+    def _reported(self, ok: bool, number: int) -> None:
+        segment = self._ordered
+        if segment is None:
+            return  # the last words of a helper that is gone
+        if not ok:
+            self._ordered = None
+            self._refused(OSError(number, os.strerror(number), str(segment.path)))
+            return
+        self.full = None
+        segment.ready = max(segment.ready, segment.base + number)
+        if segment.ready >= self._ordered_until:
+            self._ordered, self._told = None, False
+            self._set_ask_at(segment.ready - self.window_bytes)
+
+    def _set_ask_at(self, position: int) -> None:
+        """Order again when a step's worth of the window has been used up."""
+        step = min(zeroing.REPORT_STEP_BYTES, max(1, self.window_bytes // 4))
+        self.ask_at = position + step
+
+    def _refused(self, error: OSError) -> None:
+        if not self._told:  # once until a whole order was carried out: each try may get some steps
+            self._told = True
+            log.warning("log_space_refused error=%s", error)
+        self.full = error
+        self._progressed()
+
+    def _progressed(self) -> None:
+        self.on_progress()
+        waiting, self._waiting = self._waiting, []
+        for callback in waiting:
+            callback()
+
+    def _order(self, segment: Segment, until: int) -> bool:
+        """Send one order; False where there is no helper to be had."""
+        try:
+            if self._helper is None:
+                self._helper = self._start()
+            assert self._helper.stdin is not None
+            line = b"%d %d %d %s\n" % (
+                segment.ready - segment.base,
+                until - segment.base,
+                self._settings.sync_flush,
+                os.fsencode(segment.path),
+            )
+            os.write(self._helper.stdin.fileno(), line)
+        except OSError as error:
+            log.warning("log_helper_failed error=%s", error)
+            self._buried()
+            return False
+        self._ordered, self._ordered_until = segment, until
+        return True
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        """Start the helper; its own session keeps a terminal's Ctrl-C from ending it first."""
+        return subprocess.Popen(
+            [sys.executable, "-I", "-S", str(Path(zeroing.__file__))],
+            stdin=subprocess.PIPE,
+            stdout=self._write_fd,
+            bufsize=0,
+            start_new_session=True,
+        )
+
+    def _buried(self) -> None:
+        """Forget a helper that died; after a few deaths the work is done in place.
+
+        Its last words are heard first. Taken for its successor's, they would open a range to
+        writers that the successor has yet to zero.
+        """
+        if self._helper is not None:
+            self._helper.kill()  # its input may be closed while it still runs
+            log.warning("log_helper_ended code=%s", self._helper.wait())
+            if self._helper.stdin is not None:
+                self._helper.stdin.close()
+            self._helper = None
+            while self._take_reports():
+                pass
+        self._tail = b""
+        self._ordered = None
+        self._deaths += 1
+        self._inline = self._inline or self._deaths >= HELPER_DEATHS_MAX
+
+    def _prepare_inline(self, segment: Segment, position: int, until: int, least: int) -> None:
+        """Prepare a small step here, for tests, tools and where no process can be started."""
+        step = max(INLINE_STEP_BYTES, least)
+        until = min(until, max(segment.ready, position) + step)
+        try:
+            if segment.ready == segment.base:
+                self._segments.sync_names()
+            segment.prepare(until)
+        except OSError as error:
+            self._refused(error)
+            return
+        self.full, self._told = None, False
+        self.ask_at = segment.ready - min(step, self.window_bytes) // 2
+        self._progressed()

@@ -1,0 +1,186 @@
+"""One fixed-size file of a longer sequence of bytes, written from front to back."""
+
+import errno
+import mmap
+from collections.abc import Iterator
+from pathlib import Path
+
+from aerobee.remoting.record import BLANK, BLANK_MAGIC
+from aerobee.storage.disk.files import Files
+from aerobee.storage.disk.open_files import OpenFiles
+from aerobee.storage.disk.sectors import BadSectors
+from aerobee.storage.layout import file_name
+
+
+class Segment:
+    """The bytes `base` to `end` of the log; `ready` tells how far its pages may be touched.
+
+    Invariants: the file always has its full size; everything from the last record to `ready` is
+    zero and has disk space; beyond `ready` there may be a hole, which must not be touched through
+    the map. `ready` is counted from the start of the log, as every position is. A file that is lost
+    (`stored` is 0) reads as zeros and is never mapped. Its number is opened at need; whoever leaves
+    it to somebody else, as a sync does, counts up `held` until it is done.
+    """
+
+    __slots__ = (
+        "_bad", "_fd", "_files", "_map", "_open", "_view", "_write", "base", "end", "held", "path",
+        "ready", "size", "stored",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        files: Files,
+        path: Path,
+        base: int,
+        size: int,
+        *,
+        write: bool,
+        stored: int = -1,
+        open_files: OpenFiles | None = None,
+        bad: BadSectors | None = None,
+    ) -> None:
+        self._files = files
+        self._bad = bad if bad is not None else BadSectors()
+        self._write = write
+        self._map: mmap.mmap | None = None
+        self._view: memoryview | None = None
+        self.path = path
+        self.base = base
+        self.size = size
+        self.end = base + size
+        self.ready = base
+        self.stored = size if stored < 0 else stored  # less where the file has lost its end
+        self.held = 0
+        self._open = open_files or OpenFiles()
+        self._fd = -1
+
+    @classmethod
+    def create(
+        cls,
+        files: Files,
+        directory: Path,
+        base: int,
+        size: int,
+        open_files: OpenFiles | None = None,
+    ) -> "Segment":
+        """Make the file that starts at `base`, full size, without disk space yet.
+
+        A crash between the two steps leaves an empty last file, which loading removes.
+        """
+        path = directory / file_name(base)
+        fd = files.open(path, create=True)
+        try:
+            files.resize(fd, size)
+        finally:
+            files.close(fd)
+        return cls(files, path, base, size, write=True, open_files=open_files)
+
+    @property
+    def fd(self) -> int:
+        """The number of the file; it may be another one after the next file was opened."""
+        if self._fd < 0:
+            self._fd = self._open.open(self, lambda: self._files.open(self.path, write=self._write))
+        return self._fd
+
+    @property
+    def map(self) -> mmap.mmap:
+        """The whole file, mapped at first use."""
+        if self._map is None:
+            self._map = self._files.map(self.fd, self.stored, write=self._write)
+        return self._map
+
+    @property
+    def view(self) -> memoryview:
+        """The whole file as memory; slices of it are what a read hands out."""
+        if self._view is None:
+            self._view = memoryview(self.map)
+        return self._view
+
+    def read(self, position: int, count: int) -> bytes:
+        """Copy bytes out of the file; unlike the map this is safe over holes, too.
+
+        What the disk does not give is zeros while the store is opened, see BadSectors.
+        """
+        count = min(count, self.end - position)
+        self._bad.read_at = position
+        if not self.stored:
+            return bytes(max(0, count))
+        if not self._bad.known(self.path):
+            try:
+                return self._files.read(self.fd, count, position - self.base)
+            except OSError as error:
+                if error.errno != errno.EIO or not self._bad.active:
+                    raise
+        return self._bad.read(self._files, self.fd, self.path, count, position - self.base)
+
+    def next_data(self, position: int) -> int:
+        """Return the first position from there on that is no hole, the end if all is."""
+        if not self.stored:
+            return self.end
+        at = self._files.next_data(self.fd, position - self.base)
+        return self.end if at is None else self.base + at
+
+    def is_zeros(self) -> bool:
+        """Whether the file has no byte but zeros, and all of them can be read."""
+        at = self.base
+        while (at := self.next_data(at)) < self.end:
+            data = self.read(at, 4 << 20)
+            if self._bad.known(self.path):
+                return False
+            if not data or data.count(0) != len(data):
+                return not data
+            at += len(data)
+        return True
+
+    def restore(self, *, closed: bool) -> None:
+        """Give a lost or shortened file its size back, as a hole.
+
+        One that is wholly lost and `closed` begins with a blank then: whoever reads the log goes on
+        in the next file.
+        """
+        fresh = not self.stored
+        if fresh:
+            self._files.close(self._files.open(self.path, create=True))
+        self._files.resize(self.fd, self.size)
+        if fresh and closed:
+            self._files.write(self.fd, BLANK.pack(self.size, BLANK_MAGIC), 0)
+        self._files.sync(self.fd)
+        self._map = self._view = None
+        self.stored = self.size
+
+    def write(self, position: int, data: bytes | memoryview) -> None:
+        """Write through the file number; a hole gets disk space, or the call raises ENOSPC."""
+        self._files.write(self.fd, data, position - self.base)
+
+    def bad_pages(self) -> Iterator[tuple[int, int]]:
+        """Yield begin and end, as positions, of each page that the disk does not give."""
+        for begin, end in self._bad.pages(self.path):
+            yield self.base + begin, self.base + end
+
+    def clear(self, position: int) -> None:
+        """Turn everything from a position to the end into zeros, and forget what was prepared."""
+        self._files.clear(self.fd, position - self.base, self.end - position)
+        self.ready = min(self.ready, position)
+
+    def prepare(self, until: int) -> None:
+        """Give everything from `ready` to `until` disk space and zeros, here and now."""
+        until = min(until, self.end)
+        if until > self.ready:
+            self._files.prepare(self.fd, self.ready - self.base, until - self.ready)
+            self.ready = until
+
+    def sync(self) -> None:
+        """Return when the disk has the content."""
+        self._files.sync(self.fd)
+
+    def close(self) -> None:
+        """Close the file; memory that readers still hold stays valid until they let go."""
+        self._map = self._view = None
+        self.let_go()
+
+    def let_go(self) -> None:
+        """Close the file number, which the next use opens again; the map needs none."""
+        if self._fd >= 0:
+            fd, self._fd = self._fd, -1
+            self._open.forget(self)
+            self._files.close(fd)

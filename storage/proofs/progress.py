@@ -1,0 +1,163 @@
+"""Our own checkpoint: a position of the log up to which everything is flushed and dispatched.
+
+With it recovery starts inside a file. It is optional: a missing, damaged or contradicted one is
+ignored, and RocketMQ ignores it always. Layout, big-endian:
+
+    magic "AEROPRG1" · position i64 · store timestamp i64 · queues i32
+    · per queue: topic length i16 + topic · queue id i32 · max offset i64 · crc32 u32 of all before
+"""
+
+import struct
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from aerobee.storage.disk.files import Files
+from aerobee.storage.layout import PROGRESS
+
+MAGIC: Final = b"AEROPRG1"
+PROGRESS_BYTES_MAX: Final = 256 << 20
+
+_HEAD: Final = struct.Struct(">8sqqi")
+_QUEUE: Final = struct.Struct(">iq")
+_QUEUE_ID: Final = struct.Struct(">i")
+_OFFSET: Final = struct.Struct(">q")
+_LENGTH: Final = struct.Struct(">h")
+_CRC: Final = struct.Struct(">I")
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """The records before `position` are on the disk, and so are their queue entries."""
+
+    position: int
+    timestamp: int
+    queues: Mapping[tuple[str, int], int] = field(default_factory=dict)  # to max offset
+
+
+class ProgressTable:
+    """The queues of a progress file as its bytes, so that a change costs a number and not them all.
+
+    Queues without messages are left out. One that is deleted stays for a while with offset 0,
+    which promises nothing.
+    """
+
+    def __init__(self) -> None:
+        self._data = bytearray()
+        self._places: dict[tuple[str, int], int] = {}  # of the offset, by topic and queue number
+        self._gone: set[tuple[str, int]] = set()
+
+    def put(self, topic: str, queue_id: int, max_offset: int) -> None:
+        """Set the offset of one queue."""
+        key = (topic, queue_id)
+        place = self._places.get(key)
+        if place is not None:
+            _OFFSET.pack_into(self._data, place, max_offset)
+            self._gone.discard(key)
+        elif max_offset > 0:
+            name = topic.encode()
+            self._data += _LENGTH.pack(len(name)) + name + _QUEUE_ID.pack(queue_id)
+            self._places[key] = len(self._data)
+            self._data += _OFFSET.pack(max_offset)
+
+    def forget(self, topic: str, queue_id: int) -> None:
+        """Promise nothing more of a queue."""
+        key = (topic, queue_id)
+        if key in self._places:
+            self.put(topic, queue_id, 0)
+            self._gone.add(key)
+            if 2 * len(self._gone) >= len(self._places):
+                self._compact()
+
+    def _compact(self) -> None:
+        """Leave out what is gone; by then that is so much that each queue pays once."""
+        before, places, gone = self._data, self._places, self._gone
+        self._data, self._places, self._gone = bytearray(), {}, set()
+        for key, place in places.items():
+            if key not in gone:
+                self.put(*key, _OFFSET.unpack_from(before, place)[0])
+
+    def encode(self, position: int, timestamp: int) -> tuple[bytes, bytes]:
+        """Return all but the checksum, in two pieces, as of now."""
+        head = _HEAD.pack(MAGIC, position, timestamp, len(self._places))
+        return head, bytes(self._data)
+
+
+def encode_progress(progress: Progress) -> bytes:
+    """Pack it with its checksum."""
+    parts = [_HEAD.pack(MAGIC, progress.position, progress.timestamp, len(progress.queues))]
+    for (topic, queue_id), max_offset in progress.queues.items():
+        name = topic.encode()
+        parts += (_LENGTH.pack(len(name)), name, _QUEUE.pack(queue_id, max_offset))
+    data = b"".join(parts)
+    return data + _CRC.pack(zlib.crc32(data))
+
+
+def decode_progress(data: bytes) -> Progress | None:
+    """Unpack it; None if a single bit is wrong."""
+    if len(data) < _HEAD.size + _CRC.size or not data.startswith(MAGIC):
+        return None
+    content = data[: -_CRC.size]
+    if _CRC.unpack_from(data, len(content))[0] != zlib.crc32(content):
+        return None
+    _, position, timestamp, count = _HEAD.unpack_from(content)
+    queues: dict[tuple[str, int], int] = {}
+    at = _HEAD.size
+    try:
+        for _ in range(count):
+            (length,) = _LENGTH.unpack_from(content, at)
+            at += _LENGTH.size
+            topic = content[at : at + length].decode()
+            queue_id, max_offset = _QUEUE.unpack_from(content, at + length)
+            at += length + _QUEUE.size
+            queues[topic, queue_id] = max_offset
+    except (struct.error, UnicodeDecodeError):
+        return None
+    return Progress(position, timestamp, queues)
+
+
+def read_progress(files: Files, root: Path) -> Progress | None:
+    """Read what the last writer left, None if there is nothing to trust."""
+    data = files.read_all(root / PROGRESS, PROGRESS_BYTES_MAX)
+    return decode_progress(data) if data else None
+
+
+def write_progress(files: Files, root: Path, progress: Progress, *, sync: bool) -> None:
+    """Replace the file in one step; a crash may bring the older one back, which is true, too."""
+    data = encode_progress(progress)
+    replace_progress(files, root, (data[: -_CRC.size],), sync=sync)
+
+
+def replace_progress(
+    files: Files,
+    root: Path,
+    pieces: tuple[bytes, ...],
+    *,
+    sync: bool,
+    put: Callable[[Path, Path], object] | None = None,
+) -> None:
+    """Write the pieces and their checksum to a file of its own, then `put` it in place."""
+    path = root / PROGRESS
+    fresh = path.with_name(f"{PROGRESS}.tmp")
+    files.remove(fresh)
+    fd = files.open(fresh, create=True)
+    try:
+        crc = at = 0
+        for piece in pieces:
+            files.write(fd, piece, at)
+            crc, at = zlib.crc32(piece, crc), at + len(piece)
+        files.write(fd, _CRC.pack(crc), at)
+        if sync:
+            files.sync(fd)
+    finally:
+        files.close(fd)
+    (put or files.replace)(fresh, path)
+    if sync:
+        files.sync_directory(root)
+
+
+def remove_progress(files: Files, root: Path) -> None:
+    """Remove it: what follows will not keep its promise."""
+    files.remove(root / PROGRESS)

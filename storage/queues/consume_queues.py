@@ -1,0 +1,200 @@
+"""Every queue of the store by topic and number."""
+
+import json
+import logging
+from collections.abc import Collection, Iterator, Mapping
+from itertools import pairwise
+from pathlib import Path
+from typing import Final
+
+from aerobee.storage.disk.files import Files
+from aerobee.storage.errors import StoreError
+from aerobee.storage.layout import CONSUME_QUEUE, TOPICS, file_name, queue_paths
+from aerobee.storage.log.aside import Aside
+from aerobee.storage.queues.consume_queue import ConsumeQueue
+from aerobee.storage.queues.cut_ends import CutEnds
+from aerobee.storage.queues.deleted import Deleted
+from aerobee.storage.queues.files import remove_behind
+from aerobee.storage.queues.map_pool import MapPool
+from aerobee.storage.queues.mending_note import MendingNote
+from aerobee.storage.queues.patches import make_blank
+from aerobee.storage.settings import StoreSettings
+
+log = logging.getLogger(__name__)
+
+TABLE_BYTES_MAX: Final = 256 << 20
+GAP_FILES_MAX: Final = 100  # that are missing in a row; more are no loss but a wrong name
+
+
+class ConsumeQueues:
+    """The table of queues; a queue exists in memory before its first message makes a file."""
+
+    def __init__(self, files: Files, settings: StoreSettings, *, write: bool) -> None:
+        self._files = files
+        self._settings = settings
+        self._write = write
+        self.root = settings.root / CONSUME_QUEUE
+        self.deleted = Deleted(files, settings.root)
+        self.table: dict[tuple[str, int], ConsumeQueue] = {}
+        self._changes: list[ConsumeQueue] = []
+        self._pool = MapPool(lambda: files.queue_maps_max)
+        self._listed: frozenset[str] | None = None
+        self.cut = CutEnds(files, settings.root)  # by recovery; the disk may not know of it yet
+        self.damaged: list[ConsumeQueue] = []  # with files that were lost or of another size
+
+    def __iter__(self) -> Iterator[ConsumeQueue]:
+        return iter(self.table.values())
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+    def load(self, known: Mapping[tuple[str, int], int]) -> None:
+        """Find the queues on disk and their ends; below the offsets in `known` all is sound."""
+        self.deleted.load()
+        bad: list[tuple[ConsumeQueue, StoreError]] = []
+        for topic, queue_id, _ in queue_paths(self._settings.root):
+            queue = self.get(topic, queue_id)
+            try:
+                queue.load(known.get((topic, queue_id), 0))
+            except StoreError as error:
+                bad.append((queue, error))
+        if bad and self._write:
+            self.note_damaged([queue for queue, _ in bad])
+        for queue, reason in bad:
+            self._load_damaged(queue, reason)
+        if self._write:
+            self.cut.load(self.find)
+
+    def note_damaged(self, bad: list[ConsumeQueue]) -> None:
+        """Note what is to be written again before a file of blanks stands for a lost one."""
+        note = MendingNote(self._files, self._settings.root)
+        note.begin([*bad, *(self.get(*key) for key in note.read())])
+
+    def _load_damaged(self, queue: ConsumeQueue, error: StoreError) -> None:
+        """Set aside a queue's files of another size, and put blank ones where files are missing.
+
+        Where no file of any queue has the size that the settings say, they are what is wrong.
+        """
+        whole = any(
+            span.size == each.file_bytes for each in self.table.values() for span in each.spans()
+        )
+        if not whole:
+            raise error
+        self.damaged.append(queue)
+        if not self._write:
+            return  # it counts as empty
+        log.error("queue_damaged queue=%s reason=%s", queue.directory, error)
+        aside = Aside(self._files, self._settings)
+        for span in queue.spans():
+            if span.size != queue.file_bytes or span.begin % queue.file_bytes:
+                aside.keep_queue_file(span.path, "wrong-size")
+        spans = queue.spans()
+        for before, after in pairwise(spans):
+            if after.begin - before.begin > GAP_FILES_MAX * queue.file_bytes:
+                raise error
+            for begin in range(before.begin + queue.file_bytes, after.begin, queue.file_bytes):
+                path = queue.directory / file_name(begin)
+                make_blank(self._files, path, self._settings.queue_file_entries)
+        queue.load()
+
+    def drop_behind(self, queue: ConsumeQueue) -> None:
+        """Remove files that lie behind the end of a queue, but for one that may be its only one."""
+        if self._write:
+            remove_behind(self._files, queue.spans(), max(1, queue.max_offset))
+
+    @property
+    def maps(self) -> int:
+        """How many files of queues are mapped now."""
+        return self._pool.count
+
+    def find(self, topic: str, queue_id: int) -> ConsumeQueue | None:
+        """Return a queue if it exists."""
+        return self.table.get((topic, queue_id))
+
+    def get(self, topic: str, queue_id: int) -> ConsumeQueue:
+        """Return a queue, made on first use; nothing is written for it yet."""
+        queue = self.table.get((topic, queue_id))
+        if queue is None:
+            queue = self.table[topic, queue_id] = ConsumeQueue(
+                self._files,
+                self._directory(topic, queue_id),
+                topic,
+                queue_id,
+                self._settings.queue_file_entries,
+                write=self._write,
+                changes=self._changes,
+                pool=self._pool,
+                born_at=self.deleted.before(topic),
+            )
+        return queue
+
+    def take_changed(self) -> list[ConsumeQueue]:
+        """Return the queues that have changed since the last call; from now on a change is new."""
+        changed, table = self._changes[:], self.table
+        self._changes.clear()  # the queues hold this very list
+        for queue in changed:
+            queue.settle()
+        return [queue for queue in changed if table.get((queue.topic, queue.queue_id)) is queue]
+
+    def _directory(self, topic: str, queue_id: int) -> Path:
+        if not topic or "/" in topic or "\0" in topic or topic in (".", "..") or queue_id < 0:
+            raise ValueError(f"{topic!r}, queue {queue_id}, cannot be the name of a queue")
+        return self.root / topic / str(queue_id)
+
+    def topics(self) -> dict[str, list[int]]:
+        """Return the numbers of each topic's queues."""
+        topics: dict[str, list[int]] = {}
+        for topic, queue_id in sorted(self.table):
+            topics.setdefault(topic, []).append(queue_id)
+        return topics
+
+    def listed_topics(self) -> Collection[str]:
+        """Return the topics that the broker's own table lists; none where it cannot be read.
+
+        A topic that was deleted is not there (TopicConfigManager).
+        """
+        if self._listed is None:
+            data = self._files.read_all(self._settings.root / TOPICS, TABLE_BYTES_MAX) or b"{}"
+            try:
+                table = json.loads(data)
+                self._listed = frozenset(table.get("topicConfigTable", ()))
+            except (ValueError, AttributeError, TypeError):
+                self._listed = frozenset()
+        return self._listed
+
+    def of_topics(self, topics: Collection[str]) -> list[ConsumeQueue]:
+        """Return the queues of some topics."""
+        return [queue for queue in self.table.values() if queue.topic in topics]
+
+    def delete(self, queues: Collection[ConsumeQueue]) -> None:
+        """Forget queues that are noted as deleted, and remove their files.
+
+        What the disk keeps of them is removed by the next start, or by the topic's next life.
+        """
+        for queue in queues:
+            try:
+                self.remove_files(queue)
+            except OSError as error:
+                log.error("queue_not_removed queue=%s error=%s", queue.directory, error)
+            del self.table[queue.topic, queue.queue_id]
+        for topic in {queue.topic for queue in queues}:
+            self._files.remove_directory(self.root / topic)
+
+    def remove_files(self, queue: ConsumeQueue) -> None:
+        """Remove a queue's files, the newest first, and its directory.
+
+        What is left by an end in between is a shorter queue that begins where it began.
+        """
+        queue.close()
+        for span in reversed(queue.spans()):
+            self._files.remove(span.path)
+        self._files.remove_directory(queue.directory)
+
+    def max_end_position(self) -> int:
+        """Return up to where the log has certainly been dispatched: the end of the last entry."""
+        return max((queue.end_position() for queue in self), default=0)
+
+    def close(self) -> None:
+        """Close all files."""
+        for queue in self:
+            queue.close()

@@ -1,0 +1,107 @@
+"""Both notes of what is on the disk, RocketMQ's `checkpoint` and our progress, written together."""
+
+import threading
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+from aerobee.storage.disk.files import Files
+from aerobee.storage.disk.worker import Job
+from aerobee.storage.proofs.checkpoint import Checkpoint, write_checkpoint
+from aerobee.storage.proofs.progress import (
+    Progress,
+    ProgressTable,
+    remove_progress,
+    replace_progress,
+    write_progress,
+)
+from aerobee.storage.queues.consume_queue import ConsumeQueue
+
+
+class Checkpoints:
+    """Keeps the progress of every queue encoded, so that a round costs what has changed.
+
+    `job` returns work for another thread; everything else is called by the store's own.
+    """
+
+    def __init__(self, files: Files, root: Path) -> None:
+        self._files = files
+        self._root = root
+        self._table = ProgressTable()
+        self._lock = threading.Lock()  # held while a written file is put in place, or withdrawn
+        self._generation = 0  # what was begun before a withdrawal is not put in place
+        self.latest = Checkpoint()
+
+    def trust(self, queues: Iterable[ConsumeQueue]) -> None:
+        """Take what the queues say is flushed as what the disk has."""
+        self._table = ProgressTable()
+        for queue in queues:
+            self._table.put(queue.topic, queue.queue_id, queue.flushed_offset)
+
+    def job(
+        self,
+        position: int,
+        timestamp: int,
+        offsets: Iterable[tuple[ConsumeQueue, int]],
+        end: int = 0,
+        names: Iterable[Path] = (),
+    ) -> Job:
+        """Return the work of noting that all before `position` is on the disk, not yet synced.
+
+        `offsets` are of the queues that have changed since the last one, `end` is where the record
+        of their newest entry ends, `names` are directories that have to be synced first.
+        """
+        for queue, offset in offsets:
+            self._table.put(queue.topic, queue.queue_id, offset)
+        checkpoint = self._advance(position, timestamp)
+        pieces = self._table.encode(position, timestamp)
+        files, root, generation = self._files, self._root, self._generation
+
+        def put(source: Path, target: Path) -> None:
+            with self._lock:
+                if generation == self._generation:
+                    files.replace(source, target)
+                else:
+                    files.remove(source)
+
+        def write() -> None:
+            assert end <= position, f"an entry ends at {end}, the proof speaks of {position}"
+            for directory in names:
+                with suppress(FileNotFoundError):  # of a topic that has been deleted
+                    files.sync_directory(directory)
+            write_checkpoint(files, root, checkpoint, sync=False)
+            replace_progress(files, root, pieces, sync=False, put=put)
+
+        return write
+
+    def write(self, progress: Progress) -> None:
+        """Write both here and now, and return when the disk has them; no job may be under way."""
+        checkpoint = self._advance(progress.position, progress.timestamp)
+        write_checkpoint(self._files, self._root, checkpoint, sync=True)
+        write_progress(self._files, self._root, progress, sync=True)
+
+    def write_progress(self, progress: Progress) -> None:
+        """Write our progress alone, here and now."""
+        write_progress(self._files, self._root, progress, sync=True)
+
+    def withdraw(self) -> None:
+        """Remove our progress, whose promise ends; OSError: it is still there."""
+        with self._lock:
+            remove_progress(self._files, self._root)
+            self._generation += 1
+
+    def forget(self, queues: Iterable[ConsumeQueue]) -> None:
+        """Promise nothing of queues that are gone."""
+        for queue in queues:
+            self._table.forget(queue.topic, queue.queue_id)
+
+    def _advance(self, position: int, timestamp: int) -> Checkpoint:
+        self.latest = replace(
+            self.latest,
+            log_timestamp=timestamp,
+            queue_timestamp=timestamp,
+            confirm_position=position,
+            queue_position=position,
+        )
+        return self.latest

@@ -1,0 +1,1 @@
+"""What the commands `verify`, `repair` and `dump` have in common, and the repair itself."""

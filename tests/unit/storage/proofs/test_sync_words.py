@@ -1,0 +1,215 @@
+"""The words that say which syncs are under way: when they stand, where, and what they outlive."""
+
+import errno
+import struct
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from support.logs import ForgetfulFiles, bodies, opened, send, small
+
+from aerobee.storage.disk.files import Files
+from aerobee.storage.disk.worker import Job, outcome
+from aerobee.storage.dump import dump
+from aerobee.storage.errors import LogBusy
+from aerobee.storage.layout import DOUBT, WRITTEN
+from aerobee.storage.proofs.marker import Marker
+from aerobee.storage.proofs.syncs import SYNCS_AT, Syncs, Unheard
+from aerobee.storage.settings import ASYNC_FLUSH, SYNC_FLUSH
+from aerobee.storage.sync.flush import LOG_ROUND, Flusher
+
+
+def test_words_are_kept_from_one_page_to_the_next(tmp_path: Path) -> None:
+    """A doubt ends while a sync of the log is under way: the fresh page says so, too."""
+    files = ForgetfulFiles()
+    marker = Marker(files, tmp_path)
+    marker.syncs.log_begins(100)
+    marker.open(300)
+    assert Marker(files, tmp_path).unheard() == Unheard(100, None)
+    marker.syncs.queues_begin(50)
+    assert Marker(files, tmp_path).unheard() == Unheard(100, 50)
+    marker.syncs.log_ended()
+    assert Marker(files, tmp_path).unheard() == Unheard(None, 50)
+    marker.open(400)
+    assert Marker(files, tmp_path).unheard() == Unheard(None, 50)
+    marker.syncs.queues_ended()
+    assert Marker(files, tmp_path).unheard() is None
+    marker.syncs.log_begins(400)
+    assert Marker(files, tmp_path).unheard() is None, "all that was written lies before"
+    marker.note(500)
+    assert Marker(files, tmp_path).unheard() == Unheard(400, None)
+
+
+class HeldBackend:
+    """Syncs nothing by itself: what was submitted completes as the test says."""
+
+    def __init__(self) -> None:
+        self.waiting: list[int] = []
+        self.done: list[tuple[int, int]] = []
+
+    def fileno(self) -> int:
+        """No number."""
+        return -1
+
+    def submit(self, syncs: Sequence[tuple[int, int]], *, log: bool = False) -> None:
+        """Begin."""
+        self.waiting += [token for _, token in syncs]
+
+    def run(self, job: Job, token: int) -> None:
+        """Do it at once."""
+        self.done.append((token, outcome(job)))
+
+    def completed(self) -> list[tuple[int, int]]:
+        """What the test has completed."""
+        done, self.done = self.done, []
+        return done
+
+    def close(self) -> None:
+        """Nothing to wait for."""
+
+    def complete(self, flusher: Flusher, token: int, error: int = 0) -> None:
+        """Tell of one sync."""
+        self.waiting.remove(token)
+        self.done.append((token, error))
+        flusher.on_readable()
+
+
+@pytest.mark.parametrize("mode", [SYNC_FLUSH, ASYNC_FLUSH])
+def test_a_word_stands_until_all_syncs_of_its_round_are_heard(tmp_path: Path, mode: str) -> None:
+    """Two files of the log and two of queues, side by side, in any order of their ends."""
+    files, held = ForgetfulFiles(), HeldBackend()
+    store = opened(small(tmp_path, flush_mode=mode), files)
+    store.flusher._backend = store.flusher._rounds._backend = held
+
+    def said() -> Unheard | None:
+        return Marker(files, tmp_path).unheard()
+
+    def fill(count: int) -> int:
+        for number in range(count):
+            while True:
+                try:
+                    send(store, queue_id=number % 2, body=bytes(900))
+                except LogBusy:
+                    store.allocator.on_readable()
+                else:
+                    break
+        return store.commit_log.committed
+
+    first = fill(20)
+    assert first > 16 * 1024, "a second file has begun"
+    store.flusher.flush_log()
+    assert said() == Unheard(0, None)
+    store.flusher.flush_queues()
+    assert said() == Unheard(0, 0)
+    assert len(held.waiting) == 4
+    one, other = [token for token in held.waiting if token > LOG_ROUND]
+    held.complete(store.flusher, LOG_ROUND)
+    held.complete(store.flusher, one)
+    assert said() == Unheard(0, 0), "of each one is still to come"
+    held.complete(store.flusher, other)
+    assert said() == Unheard(0, None)
+    second = fill(1)
+    held.complete(store.flusher, LOG_ROUND)
+    assert store.commit_log.flushed_position == first
+    assert said() == (Unheard(first, None) if mode == SYNC_FLUSH else None)
+    store.flusher.on_readable()
+    assert not store.flusher.busy, "the checkpoint is written"
+    store.flusher.flush_queues()
+    assert said() == Unheard(first if mode == SYNC_FLUSH else None, first)
+    held.complete(store.flusher, held.waiting[0])
+    assert said() == Unheard(first, None), "the round's checkpoint waits for the log"
+    held.complete(store.flusher, LOG_ROUND)
+    assert store.commit_log.flushed_position == second and said() is None
+    store.abandon()
+
+
+def test_a_failure_that_was_heard_is_noted_as_before(tmp_path: Path) -> None:
+    """A queue's sync fails: the doubt is noted, and the fresh page of its end has no word of it."""
+    files, held = ForgetfulFiles(), HeldBackend()
+    store = opened(small(tmp_path), files)
+    store.flusher._backend = store.flusher._rounds._backend = held
+    send(store)
+    store.flusher.flush_log()
+    held.complete(store.flusher, LOG_ROUND)
+    store.flusher.flush_queues()
+    held.complete(store.flusher, held.waiting[0], errno.EIO)
+    assert (tmp_path / DOUBT).exists() and not (tmp_path / WRITTEN).exists()
+    store.flusher.flush_queues()
+    held.complete(store.flusher, held.waiting[0])
+    store.flusher.on_readable()
+    assert not (tmp_path / DOUBT).exists()
+    assert Marker(files, tmp_path).read() == store.commit_log.committed
+    assert Marker(files, tmp_path).unheard() is None
+    store.abandon()
+
+
+def test_words_lie_where_earlier_versions_do_not_look(tmp_path: Path) -> None:
+    """Those read the first 112 bytes; and each word is one aligned store, which no kill tears."""
+    plain, told = Marker(Files(), tmp_path / "a"), Marker(Files(), tmp_path / "b")
+    for name, marker in (("a", plain), ("b", told)):
+        (tmp_path / name).mkdir()
+        marker.open(300)
+    told.syncs.log_begins(100)
+    told.syncs.queues_begin(50)
+    pages = [(tmp_path / name / WRITTEN).read_bytes() for name in "ab"]
+    assert pages[0][:48] == pages[1][:48] and pages[0][64:112] == pages[1][64:112]
+    assert pages[1][112:136] == b"SYNCSAID" + struct.pack(">qq", ~100, ~50)
+    assert SYNCS_AT % 8 == 0
+    assert list(dump(tmp_path / "b" / WRITTEN))[-2:] == [
+        "log on the disk to 100; what follows was under way, or may have been",
+        "queues on the disk to 50; what follows was under way, likewise",
+    ]
+
+
+def test_words_without_a_page_go_nowhere() -> None:
+    """Before the first page, and after the last, they are only remembered."""
+    first, second = Syncs(), Syncs()
+    first.log_begins(7)
+    assert second.pack() == Syncs().pack() != first.pack()
+
+
+def test_a_sync_that_fails_for_a_deleted_queue_touches_no_successor(tmp_path: Path) -> None:
+    """What the dead queue had is not written anew: that place has another queue's entries."""
+    files, held = ForgetfulFiles(), HeldBackend()
+    store = opened(small(tmp_path), files)
+    store.flusher._backend = store.flusher._rounds._backend = held
+    for _ in range(3):
+        send(store, body=b"of the first")
+    store.flusher.flush_queues()
+    (token,) = [token for token in held.waiting if token > LOG_ROUND]
+    assert store.delete_topic("orders")
+    send(store, body=b"of the second")
+    held.complete(store.flusher, token, errno.EIO)
+    assert bodies(store) == [b"of the second"]
+    assert not store.flusher._rounds.lost, "checkpoints are still written"
+    store.abandon()
+    store = opened(small(tmp_path))
+    assert bodies(store) == [b"of the second"]
+    store.close()
+
+
+def test_entries_that_cannot_be_read_after_a_failed_sync_are_written_anew_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No round begins before that, or its sync would call a success what the kernel dropped."""
+    files, held = ForgetfulFiles(), HeldBackend()
+    store = opened(small(tmp_path), files)
+    store.flusher._backend = store.flusher._rounds._backend = held
+    send(store)
+    store.flusher.flush_queues()
+    read = files.read
+
+    def fails(fd: int, count: int, at: int) -> bytes:
+        raise OSError(errno.EIO, "no")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(files, "read", fails)
+        (token,) = [token for token in held.waiting if token > LOG_ROUND]
+        held.complete(store.flusher, token, errno.EIO)
+        send(store)
+        store.flusher.flush_queues()
+        assert not [token for token in held.waiting if token > LOG_ROUND]
+    assert files.read == read
+    store.flusher.flush_queues()
+    assert [token for token in held.waiting if token > LOG_ROUND], "the disk reads again"
+    store.abandon()
