@@ -84,6 +84,7 @@ bench-spark: $(READY) ## the Spark pipeline: CPU of JVM and workers, with the ba
 interop: $(READY) ## real RocketMQ clients and servers against ours, and a cluster of Spark's
 	$(BIN)/python -m pytest -n $(WORKERS) $(BY_FILE) -m interop tests/interop tests/spark $(ARGS)
 
+soak: WORKERS = 4  # kills wait for processes and disks as long as they compute
 soak: $(READY) ## the long runs: ROUNDS kills, EXAMPLES_FACTOR times the examples, SEEDS simulated clusters, DISK_SEEDS disks
 	KILL_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest --timeout 7200 -n $(WORKERS) $(BY_FILE) \
 		tests/crash tests/spark/test_kill_sink.py $(ARGS)

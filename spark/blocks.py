@@ -9,10 +9,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from aerobee.remoting.errors import CorruptRecord
+from aerobee.remoting.record import BLANK
 from aerobee.spark import acceleration
 from aerobee.spark.boundaries import PREFIX_BYTES, Chain, Stop, Walk, find_chain
 from aerobee.spark.damage import FAILFAST, STRICT, Damage
 from aerobee.spark.layout import (
+    MAGIC_BLANK,
     MAGIC_V1,
     MAGIC_V2,
     SLACK_BYTES,
@@ -68,7 +70,7 @@ def read_blocks(
             if bad is not None:
                 break
         else:
-            blank = block.stop is Stop.BLANK and end == file.segment.end
+            blank = end == file.segment.end and _is_closed_at(file, block)
             if block.end == end or (blank and block.end > file.segment.base):
                 return
             if blank:  # which no broker writes there: a record has room in an empty file
@@ -87,6 +89,15 @@ def read_blocks(
             )
         damage.note(block.end, reason)
         at, first_bytes = find_record(file, block.end + 1, end), AFTER_DAMAGE_BYTES
+
+
+def _is_closed_at(file: SegmentFile, block: Block) -> bool:
+    """Whether the blank that closes a file stands where a block ends: one of that size."""
+    if block.stop is not Stop.BLANK:
+        return False
+    head = bytearray(BLANK.size)
+    file.read_into(memoryview(head), block.end)
+    return BLANK.unpack(head) == (file.segment.end - block.end, MAGIC_BLANK)
 
 
 def well_formed(block: Block, asked: int) -> int:

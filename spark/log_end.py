@@ -92,7 +92,7 @@ def _peek(file: SegmentFile, position: int) -> tuple[int, Stop]:
     head = bytearray(min(PREFIX_BYTES, max(0, file.segment.end - position)))
     file.read_into(memoryview(head), position)
     size, magic = struct.unpack_from(">iI", head) if len(head) >= 8 else (0, MAGIC_BLANK)
-    if magic == MAGIC_BLANK:
+    if magic == MAGIC_BLANK and (len(head) < 8 or size == file.segment.end - position):
         return 0, Stop.BLANK
     record = magic in (MAGIC_V1, MAGIC_V2) and len(head) == PREFIX_BYTES
     record = record and int.from_bytes(head[-8:], "big") == position

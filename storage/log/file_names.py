@@ -139,7 +139,7 @@ def begins_with_its_own(segment: "Segment") -> bool:
     magic = int.from_bytes(head[4:8], "big")
     if magic in _MAGICS:
         return int.from_bytes(head[_OWN_AT:_HEAD_BYTES], "big") == segment.base
-    return magic == BLANK_MAGIC
+    return segment.is_closed_at(segment.base)
 
 
 def _own_begin(files: Files, span: FileSpan, size: int) -> int | None:

@@ -107,7 +107,7 @@ class LogScan:
                 buffer, base, at = segment.read(position, chunk_bytes), position, 0
                 chunk_bytes = min(4 * chunk_bytes, CHUNK_BYTES)
                 length = len(buffer)
-                if length < RECORD_BYTES_MIN and not self._is_blank(buffer):
+                if length < RECORD_BYTES_MIN and not segment.is_closed_at(position):
                     return self._stop(position, "the file ends", blank=False)
                 if length < RECORD_BYTES_MIN:
                     return True
@@ -115,7 +115,7 @@ class LogScan:
                 buffer, at
             )
             if magic != MAGIC_V1 and magic != MAGIC_V2:
-                if magic == BLANK_MAGIC:
+                if magic == BLANK_MAGIC and segment.is_closed_at(position):
                     return True
                 return self._stop(position, f"magic {magic:#x}" if magic else "zeros")
             if total < RECORD_BYTES_MIN or position + total > segment.end:
@@ -156,10 +156,6 @@ class LogScan:
                 sys_flag, buffer, at, topic_end + 2,
             )  # fmt: skip
         return True
-
-    @staticmethod
-    def _is_blank(buffer: bytes) -> bool:
-        return len(buffer) >= 8 and int.from_bytes(buffer[4:8], "big") == BLANK_MAGIC
 
     def _stop(self, position: int, reason: str, *, blank: bool = False) -> bool:
         self.end, self.reason = position, reason

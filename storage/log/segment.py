@@ -132,6 +132,14 @@ class Segment:
             at += len(data)
         return True
 
+    def is_closed_at(self, position: int) -> bool:
+        """Whether the blank that closes the file begins at a position.
+
+        The magic alone proves nothing: a record whose head has gone bad would hide all behind it.
+        """
+        rest = BLANK.pack(self.end - position, BLANK_MAGIC)
+        return self.read(position, BLANK.size) == rest
+
     def restore(self, *, closed: bool) -> None:
         """Give a lost or shortened file its size back, as a hole.
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 from isal.isal_zlib import crc32
 
-from aerobee.remoting.record import BLANK, BLANK_MAGIC, MAGIC_V1, MAGIC_V2
+from aerobee.remoting.record import MAGIC_V1, MAGIC_V2
 from aerobee.storage.layout import ENTRY_BYTES
 from aerobee.storage.log.segment import Segment
 from aerobee.storage.log.segments import Segments
@@ -190,7 +190,7 @@ def sound_until(
         entries = entries_between(queues, position, min(segment.end, position + RANGE_BYTES))
         data, entries = read_stretch(segment, position, take(entries, chained(entries, position)))
         if not len(entries.position):
-            if segment.read(position, BLANK.size)[4:] != BLANK_MAGIC.to_bytes(4, "big"):
+            if not segment.is_closed_at(position):
                 break
             position = segment.end
             continue

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Iterable
 from typing import Final
 
-from aerobee.remoting.record import BLANK, BLANK_MAGIC
+from aerobee.remoting.record import BLANK
 from aerobee.storage.log.damage import Damage, DamageTable
 from aerobee.storage.log.file_names import LOST_FILES_MAX, begins_with_its_own
 from aerobee.storage.log.scan import LogScan
@@ -90,6 +90,6 @@ def _is_put_back(segments: Segments, span: Damage) -> bool:
     segment = segments.find(span.begin)
     if span.reason == FILE_MISSING and segment is not None:
         magic = segment.read(span.begin, BLANK.size)[4:]
-        return bool(magic.strip(b"\0")) and magic != BLANK_MAGIC.to_bytes(4, "big")
+        return bool(magic.strip(b"\0")) and not segment.is_closed_at(span.begin)
     first = next(iter(LogScan(segments, span.begin)), None)
     return first is not None and first.position == span.begin

@@ -18,7 +18,7 @@ entry points at it; so is a true one that was stored after the clock had been se
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from aerobee.remoting.record import BLANK, BLANK_MAGIC, MAGIC_V1, MAGIC_V2
+from aerobee.remoting.record import MAGIC_V1, MAGIC_V2
 from aerobee.storage.log.scan import (
     CHUNK_BYTES,
     FIRST_CHUNK_BYTES,
@@ -92,7 +92,7 @@ class NextRecord:
         end = stop + total
         if magic not in _MAGICS or own != stop or total < RECORD_BYTES_MIN or end > segment.end:
             return None
-        if segment.read(end, BLANK.size)[_MAGIC_AT:] == BLANK_MAGIC.to_bytes(4, "big"):
+        if end < segment.end and segment.is_closed_at(end):
             following = self._segments.after(segment)
             end = following.base if following is not None else -1
         return end if end >= 0 and sound_record(self._segments, end) is not None else None

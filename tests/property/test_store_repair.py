@@ -6,7 +6,7 @@ from contextlib import redirect_stdout
 from io import StringIO
 from pathlib import Path
 
-from hypothesis import HealthCheck, event, given, settings
+from hypothesis import HealthCheck, event, example, given, settings
 from hypothesis import strategies as st
 from support.examples import examples
 from support.logs import opened, send, small
@@ -99,6 +99,7 @@ def broken(root: Path, breakages: list[tuple[str, str, int, bytes]]) -> None:
 
 @settings(max_examples=examples(25), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(breakages=st.lists(BREAKAGE, min_size=1, max_size=5))
+@example(breakages=[("edit", LOGS[0], 4, b"\xcb\xd4\x31\x94")])  # as the blank that closes a file
 def test_what_the_verifier_complains_about_is_mended(
     breakages: list[tuple[str, str, int, bytes]],
 ) -> None:

@@ -9,6 +9,7 @@ import pytest
 from support.stores import Stored, StoreWriter
 
 from aerobee.remoting.errors import CorruptRecord
+from aerobee.remoting.record import BLANK_MAGIC
 from aerobee.spark.blocks import read_blocks
 from aerobee.spark.damage import DROPMALFORMED, Damage
 from aerobee.spark.errors import StoreUnreadable
@@ -88,6 +89,30 @@ def test_damage_inside_the_log_names_file_and_position(store: Path, damage: byte
         pytest.raises(CorruptRecord, match=re.escape(f"{segment.path}: at log position")),
     ):
         list(read_blocks(file, segment.base, segment.end, None))
+
+
+@pytest.mark.parametrize("which", [0, 3])
+def test_a_record_that_looks_like_the_end_of_its_file_hides_none(store: Path, which: int) -> None:
+    """The magic of the blank that closes a file is one only with the size of what is left of it."""
+    segment = list_segments(str(store / "commitlog"))[1]
+    with SegmentFile(segment) as file:
+        whole = [
+            block.base + start
+            for block in read_blocks(file, segment.base, segment.end, None)
+            for start in block.starts.tolist()
+        ]
+    with Path(segment.path).open("r+b") as other:
+        other.seek(whole[which] - segment.base + 4)
+        other.write(BLANK_MAGIC.to_bytes(4, "big"))
+    with SegmentFile(segment) as file:
+        with pytest.raises(CorruptRecord, match=f"at log position {whole[which]} "):
+            list(read_blocks(file, segment.base, segment.end, None))
+        found = [
+            block.base + start
+            for block in read_blocks(file, segment.base, segment.end, None, Damage(DROPMALFORMED))
+            for start in block.starts.tolist()
+        ]
+    assert found == whole[:which] + whole[which + 1 :]
 
 
 def test_record_larger_than_a_block_is_read_whole(

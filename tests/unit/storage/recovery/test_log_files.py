@@ -233,3 +233,31 @@ def test_a_lone_file_of_a_killed_store_is_given_its_size(tmp_path: Path) -> None
     os.truncate(log_file(tmp_path, 0), 8192)
     assert len(served(tmp_path)) == 2
     assert log_file(tmp_path, 0).stat().st_size == SEGMENT
+
+
+@pytest.mark.parametrize("which", ["first of a file", "in the middle", "of the last file"])
+@pytest.mark.parametrize("queues", ["there", "lost"])
+def test_a_record_that_looks_like_the_end_of_its_file_hides_none(
+    tmp_path: Path, which: str, queues: str
+) -> None:
+    """The magic of the blank that closes a file is one only with the size of what is left of it."""
+    places = written(tmp_path)
+    first = next(index for index, place in enumerate(places) if place == SEGMENT)
+    hit = {"first of a file": first, "in the middle": first + 9, "of the last file": COUNT - 2}[
+        which
+    ]
+    with log_file(tmp_path, places[hit] // SEGMENT).open("r+b") as file:
+        file.seek(places[hit] % SEGMENT + 4)
+        file.write(BLANK_MAGIC.to_bytes(4, "big"))
+    for note in ("checkpoint", "aerobee.progress", "aerobee.written"):
+        (tmp_path / note).unlink(missing_ok=True)
+    (tmp_path / "abort").write_text("4711")
+    if queues == "lost":
+        shutil.rmtree(tmp_path / "consumequeue")
+    store = opened(settings_of(tmp_path))
+    read = [record.queue_offset for record in read_all(store, "t")]
+    assert read == [number for number in range(COUNT) if number != hit]
+    (span,) = store.damage
+    assert (span.begin, span.end) == (places[hit], places[hit + 1])
+    store.close()
+    assert verify.verify(settings_of(tmp_path)).records == COUNT - 1
