@@ -51,6 +51,7 @@ class AtWork:
         self._timer: Timer | None = None
         self._asks_left = ASKS_MAX
         self._round: Iterator[Key] = iter(())
+        self._due: dict[Key, History] = {}  # members to be asked, who has waited longest first
 
     def __len__(self) -> int:
         return len(self._histories)
@@ -68,6 +69,7 @@ class AtWork:
         if not self._histories and self._timer is not None:
             self._timer.cancel()
             self._timer = None
+            self._due.clear()
 
     def is_known(self, connection: Connection, group_name: str) -> bool:
         """Whether a member is one whose work can be seen."""
@@ -92,15 +94,29 @@ class AtWork:
                 seen[queue.key] = state
         now_ms = self._clock_ms()
         history.look(seen, now_ms)
-        if self._asks_left > 0 and history.lags_ms(now_ms) >= LAG_MS:
-            self._ask(connection, group, history, now_ms)
+        if self._may_be_asked(history, now_ms):
+            self._due.setdefault((group, connection), history)
+            self._ask_some(now_ms)
         return len(queues)
 
+    def _may_be_asked(self, history: History, now_ms: int) -> bool:
+        """Whether a member lags, and was not asked a moment ago."""
+        asked_ms = history.asked_ms
+        may = asked_ms is None or now_ms - asked_ms >= ASK_MS
+        return may and history.lags_ms(now_ms) >= LAG_MS
+
+    def _ask_some(self, now_ms: int) -> None:
+        """Ask those that have waited longest for it, or the first ones would use up all asks."""
+        while self._due and self._asks_left > 0:
+            group, connection = key = next(iter(self._due))
+            history = self._due.pop(key)
+            known = self._histories.get(group, {}).get(connection) is history
+            if known and self._may_be_asked(history, now_ms):
+                self._asks_left -= 1
+                self._ask(connection, group, history, now_ms)
+
     def _ask(self, connection: Connection, group: str, history: History, now_ms: int) -> None:
-        """Have a member say what it holds, unless it was asked a moment ago."""
-        if history.asked_ms is not None and now_ms - history.asked_ms < ASK_MS:
-            return
-        self._asks_left -= 1
+        """Have a member say what it holds."""
         history.asked_ms = now_ms
 
         def answered(holdings: Holdings | None) -> None:
@@ -150,8 +166,10 @@ class AtWork:
         """Look at the members whose turn it is."""
         self._timer = self._later(LOOK_MS / 1000, self._look_on)
         if not self._enabled():
+            self._due.clear()
             return
         self._asks_left = ASKS_MAX
+        self._ask_some(self._clock_ms())
         looks = 0
         for group, connection in self._round:
             if self.is_known(connection, group):

@@ -8,7 +8,7 @@ from support.quiet_surroundings import QuietSurroundings
 from support.virtual_time import VirtualTime
 
 from aerobee.broker.at_work.history import LOST_MS, History, Seen
-from aerobee.broker.at_work.looking import LOOK_MS, LOOKS_MAX
+from aerobee.broker.at_work.looking import ASK_MS, ASKS_MAX, LOOK_MS, LOOKS_MAX
 from aerobee.broker.consumer_group import Client
 from aerobee.broker.draining import MISSES_MAX, QUICK_MS, QUICK_TIMES
 from aerobee.broker.handed_out import Holdings
@@ -40,6 +40,7 @@ class Working(QuietSurroundings):
         self.done_before: dict[QueueKey, int] = {}
         self.threads: int | None = 20  # None: it does not answer
         self.asked = 0
+        self.heard: set[Connection] = set()  # who was asked
 
     def committed(self, key: QueueKey) -> int | None:
         """Return how far it is."""
@@ -58,6 +59,7 @@ class Working(QuietSurroundings):
     ) -> None:
         """Say what it holds."""
         self.asked += 1
+        self.heard.add(connection)
         if self.threads is None:
             answered(None)
             return
@@ -274,6 +276,32 @@ def test_looking_at_many_queues_takes_turns() -> None:
         seen.update(looks)
         looks.clear()
     assert len(seen) == len(members) * queues + 1
+
+
+@pytest.mark.parametrize("changing", [False, True])
+def test_few_members_are_asked_at_a_time_and_all_have_their_turn(changing: bool) -> None:
+    """However many lag, at rest or while their group finishes, questions are bounded, and those
+    who were asked first do not use them up."""
+    world = World()
+    members = [world.join() for _ in range(8 * ASKS_MAX)]
+    world.time.advance((QUICK_TIMES + 1) * LIMIT_MS)
+    for number, member in enumerate(members):
+        key = QueueKey("g", "t", 2 + number)
+        assert world.handovers.ask(member, key, lambda verdict: None) is Verdict.OFFSET
+        world.around.fetched_before[key] = world.around.done_before[key] = 1
+        world.pull(member, key)
+    world.time.advance(ASK_MS)
+    assert not world.around.asked
+    for key in world.around.fetched_before:
+        world.around.fetched_before[key] = 10
+    if changing:
+        world.join()
+    for _ in range(3 * len(members) // ASKS_MAX):
+        asked = world.around.asked
+        world.time.advance(LOOK_MS)
+        assert world.around.asked - asked <= 2 * ASKS_MAX  # the parts of two rounds at most
+    assert world.around.asked <= (3 * len(members) // ASKS_MAX + 1) * ASKS_MAX
+    assert world.around.heard.issuperset(members)
 
 
 def test_a_group_that_has_gone_is_not_looked_at() -> None:
