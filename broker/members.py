@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final, Protocol
 
 from aerobee.broker.consumer_group import BROADCASTING, Client, ConsumerGroup, Member
+from aerobee.broker.consumer_lists import ConsumerLists
 from aerobee.broker.filters import (
     MessageFilter,
     SqlFilter,
@@ -72,6 +73,7 @@ class Members:
         self.watchers: list[Watcher] = []
         self.mismatches = Mismatches()
         self.waiting = WaitingJoins()
+        self.lists = ConsumerLists()
         self._lateness = Lateness(clock_ms)
         self.sql_filters = SqlFilters()  # what pulls bring, not heartbeats
         self._consumers: dict[str, ConsumerGroup] = {}
@@ -323,6 +325,7 @@ class Members:
                 self.limits.drop(subscription)
             del self._consumers[group.name]
             self._fingerprints.pop(group.name, None)
+            self.lists.forget(group.name)
         self.mismatches.look(group)
         for watcher in self.watchers:
             watcher.left(connection, group.name)

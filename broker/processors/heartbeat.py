@@ -14,13 +14,11 @@ from aerobee.broker.waiting_joins import WaitingJoin
 from aerobee.remoting.bodies import (
     CheckClientConfig,
     ConsumerData,
-    ConsumerListReply,
     HeartbeatData,
     SubscriptionData,
     SubscriptionGroupConfig,
     TopicConfig,
     decode_body,
-    encode_body,
 )
 from aerobee.remoting.codes import RequestCode, ResponseCode, TopicSysFlag
 from aerobee.remoting.errors import RequestError
@@ -139,28 +137,30 @@ def unregister_client(ctx: Context, request: Request[UnregisterClientRequest]) -
 def consumer_list(ctx: Context, request: Request[ConsumerListRequest]) -> Outcome:
     """List the clients among which a group's queues are to be shared, when it can be done."""
     group = request.header.consumer_group
-    if not ctx.handovers.ask_members(request.connection, group, partial(_list_later, request)):
+    if not ctx.handovers.ask_members(request.connection, group, partial(_list_later, ctx, request)):
         return None
-    return _listed(group, ctx.members.client_ids(group))
+    return _listed(ctx, group, ctx.members.client_ids(group))
 
 
-def _list_later(request: Request[ConsumerListRequest], client_ids: list[str] | None) -> None:
+def _list_later(
+    ctx: Context, request: Request[ConsumerListRequest], client_ids: list[str] | None
+) -> None:
     """Answer a request that had to wait: where it is refused, clients keep the queues they have."""
     group = request.header.consumer_group
     try:
         if client_ids is None:
             remark = f"group {group} is changing, its members finish first and are told then"
             raise RequestError(ResponseCode.SYSTEM_BUSY, remark)
-        outcome: Outcome = _listed(group, client_ids)
+        outcome: Outcome = _listed(ctx, group, client_ids)
     except RequestError as error:
         outcome = failure(request.command, error)
     answer(request.connection, request.command, outcome)
 
 
-def _listed(group: str, client_ids: list[str]) -> Outcome:
+def _listed(ctx: Context, group: str, client_ids: list[str]) -> Outcome:
     if not client_ids:
         raise RequestError(ResponseCode.SYSTEM_ERROR, f"no consumer for this group, {group}")
-    return Reply(body=encode_body(ConsumerListReply(consumer_id_list=client_ids)))
+    return Reply(body=ctx.members.lists.body(group, client_ids))
 
 
 @routes.on(RequestCode.CHECK_CLIENT_CONFIG)

@@ -53,6 +53,7 @@ async def test_first_heartbeat_makes_group_and_retry_topic(live: LiveBroker) -> 
     assert b'"g"' in (config / "subscriptionGroup.json").read_bytes()
     members = await live.ask(RequestCode.GET_CONSUMER_LIST_BY_GROUP, {"consumerGroup": "g"})
     assert decode_body(ConsumerListReply, members.body).consumer_id_list == ["c1"]
+    assert live.broker.context.members.lists.kept_bytes == len(members.body)  # for who asks next
 
 
 async def test_members_are_told_when_others_come_and_go(live: LiveBroker) -> None:
