@@ -9,8 +9,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from aerobee.remoting.record import host_bytes, java_string_hash
-from aerobee.storage.log.commit_log import FIXED_BYTES
+from aerobee.remoting.message.layout import AROUND_BYTES
+from aerobee.remoting.message.record import host_bytes
+from aerobee.remoting.message.tags import java_string_hash
 from aerobee.storage.queues.consume_queue import ConsumeQueue
 from aerobee.storage.settings import MIB, StoreSettings
 from aerobee.storage.store import MessageStore
@@ -57,7 +58,7 @@ def main() -> None:
     arguments.add_argument("--dir", type=Path)
     options = arguments.parse_args()
     with tempfile.TemporaryDirectory(dir=options.dir) as directory:
-        largest = 2048 + FIXED_BYTES
+        largest = 2048 + AROUND_BYTES
         window = options.messages * 2 * (options.passes + 2) * largest + 64 * MIB
         settings = StoreSettings(
             root=Path(directory),

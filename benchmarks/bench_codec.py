@@ -6,14 +6,14 @@ Run `python -m benchmarks.bench_codec`.
 from collections.abc import Callable
 from functools import partial
 
-from aerobee.remoting.batch import BatchedMessage, encode_batch, split_batch
 from aerobee.remoting.command import Codec
 from aerobee.remoting.frame import decode_payload, encode_frame
 from aerobee.remoting.headers._fields import decode_header
 from aerobee.remoting.headers.send import SendMessageRequestV2
-from aerobee.remoting.properties import parse_properties
-from aerobee.remoting.record import Record, decode_record, encode_record
-from aerobee.remoting.tags import java_string_hash
+from aerobee.remoting.message.batch import BatchedMessage, encode_batch, split_batch
+from aerobee.remoting.message.properties import parse_properties
+from aerobee.remoting.message.record import Record, decode_record, encode_record
+from aerobee.remoting.message.tags import java_string_hash
 from benchmarks.messages import properties, send_command
 from benchmarks.timing import Case, best, print_best
 

@@ -43,6 +43,7 @@ from aerobee.broker.topic_queues import AckStyle, TopicQueues
 from aerobee.broker.topic_routes import TopicRoutes
 from aerobee.broker.traffic import Stalls, Traffic
 from aerobee.remoting.clocks import steady_clock_ms, wall_clock_ms
+from aerobee.remoting.message.record import host_bytes
 from aerobee.remoting.net.certificates.sides import ServerTls
 from aerobee.remoting.net.client import ConnectionPool
 from aerobee.remoting.net.connection import Connection
@@ -50,7 +51,6 @@ from aerobee.remoting.net.routes import Dispatcher
 from aerobee.remoting.net.said import tell_start
 from aerobee.remoting.net.server import Server
 from aerobee.remoting.net.tasks import Tasks
-from aerobee.remoting.record import host_bytes
 from aerobee.storage.store import MessageStore
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from typing import TypeAlias
 from aerobee.broker.stored_message import TagHashes
 from aerobee.broker.tick import Tick
 from aerobee.broker.topic_queues import TopicQueue
-from aerobee.storage.log.commit_log import FIXED_BYTES
+from aerobee.remoting.message.layout import AROUND_BYTES
 from aerobee.storage.store import MessageStore
 
 Message: TypeAlias = tuple[int, bytes | memoryview, bytes, int]
@@ -37,7 +37,7 @@ class Appender:
         changed. The caller commits: see Tick.
         """
         log, stored, append = self._log, queue.stored, self._log.append
-        fixed_bytes = FIXED_BYTES + len(stamp) + len(stored.prefix)
+        fixed_bytes = AROUND_BYTES + len(stamp) + len(stored.prefix)
         log.require(sum([fixed_bytes + len(body) + len(tail) for _, body, tail, _ in messages]))
         start, first, mark = log.position, stored.max_offset, log.mark()
         try:

@@ -1,7 +1,6 @@
 """A client's connection to the broker: the one loop that every request of a socket read passes."""
 
 import asyncio
-import struct
 from math import inf
 from time import monotonic
 from typing import TYPE_CHECKING, Final
@@ -25,6 +24,7 @@ from aerobee.remoting.errors import ProtocolError, RequestError
 from aerobee.remoting.frame import HEADER_BYTES_MAX, decode_payload
 from aerobee.remoting.headers._fields import decode_header
 from aerobee.remoting.headers.pull import PullMessageRequest
+from aerobee.remoting.message.layout import FRAME_FIELDS
 from aerobee.remoting.net.connection import Connection, log
 from aerobee.remoting.net.partial import LENGTH_BYTES, check_length
 from aerobee.storage.errors import LogBusy, StoreError
@@ -39,7 +39,7 @@ PULLS: Final = frozenset({RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAG
 WORDS_BYTES: Final = 8
 PLAIN_SEND: Final = b'{"code":%d,' % SEND
 
-unpack_words = struct.Struct(">II").unpack_from
+unpack_words = FRAME_FIELDS.run().unpack_from
 
 Frames = list[bytes | memoryview]
 

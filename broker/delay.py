@@ -3,7 +3,7 @@
 No task and no timer per message: a level's messages lie in a queue in the order in which they are
 due, so one timer waits for the first of all levels, and while nothing waits there is none. What
 is due is stored in slices, one slice per turn of the loop. Each message is delivered exactly once,
-see `storage.delay_progress`.
+see `storage.delays.progress`.
 """
 
 import logging
@@ -21,14 +21,14 @@ from aerobee.broker.system_topics import HALF_TOPIC, SCHEDULE_TOPIC
 from aerobee.broker.tick import Tick
 from aerobee.broker.topic_queues import TopicQueue, TopicQueues
 from aerobee.remoting.errors import CorruptRecord, RequestError
-from aerobee.remoting.properties import PROPERTIES_BYTES_MAX, Property, parse_properties
-from aerobee.remoting.record import Record, decode_record, host_bytes
+from aerobee.remoting.message.layout import BLANK_SIZE
+from aerobee.remoting.message.properties import PROPERTIES_BYTES_MAX, Property, parse_properties
+from aerobee.remoting.message.record import Record, decode_record, host_bytes
 from aerobee.storage.cold.fetching import Fetched, fetch
 from aerobee.storage.cold.wish import Wish
 from aerobee.storage.delays.progress import DelayProgress
 from aerobee.storage.errors import LogBusy, MessageTooLarge, StoreError
 from aerobee.storage.queues.consume_queue import ConsumeQueue
-from aerobee.storage.queues.files import BLANK_SIZE
 from aerobee.storage.store import MessageStore
 
 log = logging.getLogger(__name__)

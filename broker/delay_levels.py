@@ -11,7 +11,7 @@ from typing import Final
 
 from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.errors import RequestError
-from aerobee.remoting.properties import Property, parse_properties
+from aerobee.remoting.message.properties import Property, parse_properties
 from aerobee.storage.delays.progress import DELIVERED_PROPERTY, delivered_property
 
 TIMER_PROPERTIES: Final = (

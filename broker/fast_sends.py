@@ -4,7 +4,6 @@ Whatever is unusual (another header codec, an unknown topic, a retry, a delay, a
 hook, a wrong number) is declined here and takes the checked path, `broker.processors.send`.
 """
 
-import struct
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -16,7 +15,8 @@ from aerobee.broker.envelopes import SendFields
 from aerobee.broker.stored_message import broker_properties
 from aerobee.broker.topic_queues import TopicQueue
 from aerobee.remoting.command import FLAG_RESPONSE, VERSION, Codec, Language
-from aerobee.remoting.properties import PROPERTIES_BYTES_MAX, Property, format_properties
+from aerobee.remoting.message.layout import BATCH_FIELDS, PROPERTIES_LENGTH_BYTES
+from aerobee.remoting.message.properties import PROPERTIES_BYTES_MAX, Property, format_properties
 from aerobee.storage.delays.progress import DELIVERED_PROPERTY
 
 if TYPE_CHECKING:
@@ -32,9 +32,10 @@ UNUSUAL_PROPERTIES: Final = frozenset(
     }
 )  # fmt: skip
 """What the checked path refuses, or does not store as it is."""
-ENTRY: Final = struct.Struct(">iiiii")  # of a batch body: size, magic, crc, flag, body length
+BATCHED: Final = BATCH_FIELDS.run()
+BATCHED_BYTES_MIN: Final = BATCHED.size + PROPERTIES_LENGTH_BYTES
 
-unpack_entry = ENTRY.unpack_from
+unpack_entry = BATCHED.unpack_from
 encode_msgpack = msgspec.msgpack.Encoder().encode
 
 
@@ -172,9 +173,9 @@ class FastSends:
         """
         messages: list[Message] = []
         at, end = 0, len(body)
-        while at + 22 <= end:
+        while at + BATCHED_BYTES_MIN <= end:
             size, _, _, flag, body_bytes = unpack_entry(body, at)
-            body_end = at + 20 + body_bytes
+            body_end = at + BATCHED.size + body_bytes
             if body_bytes <= 0 or body_end + 2 > end:
                 return []
             properties_end = body_end + 2 + (body[body_end] << 8 | body[body_end + 1])
@@ -186,7 +187,9 @@ class FastSends:
             text = str(properties, "utf-8", "replace")
             if "DEL" in text or "TRAN_" in text or len(properties) > PROPERTIES_BYTES_MAX:
                 return []
-            messages.append((flag, body[at + 20 : body_end], properties, self._tags_code(text)))
+            messages.append(
+                (flag, body[at + BATCHED.size : body_end], properties, self._tags_code(text))
+            )
             at = properties_end
         return messages if at == end else []
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from aerobee.remoting.clocks import steady_clock_ms
 from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.errors import RequestError
-from aerobee.remoting.tags import java_string_hash
+from aerobee.remoting.message.tags import java_string_hash
 
 if TYPE_CHECKING:
     from aerobee.broker.sql92.expression import Expression

@@ -6,7 +6,7 @@ from aerobee.broker.appending import Message
 from aerobee.broker.context import Context
 from aerobee.broker.delay_levels import delay_level
 from aerobee.broker.topic_queues import TopicQueue
-from aerobee.remoting.properties import PROPERTIES_BYTES_MAX, join_properties
+from aerobee.remoting.message.properties import PROPERTIES_BYTES_MAX, join_properties
 from aerobee.storage.delays.progress import DELIVERED_BYTES_MAX, DELIVERED_PROPERTY
 from aerobee.storage.errors import MessageTooLarge
 

@@ -22,9 +22,9 @@ from aerobee.remoting.bodies import SubscriptionGroupConfig, TopicConfig
 from aerobee.remoting.codes import Perm, ResponseCode, TopicSysFlag
 from aerobee.remoting.errors import CorruptRecord, RequestError
 from aerobee.remoting.headers.send import SendBackRequest
-from aerobee.remoting.message_id import offset_message_id
-from aerobee.remoting.properties import Property, join_properties, parse_properties
-from aerobee.remoting.record import Record, decode_record
+from aerobee.remoting.message.message_id import offset_message_id
+from aerobee.remoting.message.properties import Property, join_properties, parse_properties
+from aerobee.remoting.message.record import Record, decode_record
 
 log = logging.getLogger(__name__)
 

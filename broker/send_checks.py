@@ -10,14 +10,14 @@ from aerobee.broker.placing import Placed, place
 from aerobee.broker.remarks import further_details, topic_text
 from aerobee.broker.stored_message import broker_properties
 from aerobee.broker.system_topics import SEND_FORBIDDEN
-from aerobee.remoting.batch import split_batch
 from aerobee.remoting.bodies import TopicConfig
 from aerobee.remoting.codes import Perm, ResponseCode, SysFlag, TopicSysFlag
 from aerobee.remoting.errors import RequestError
 from aerobee.remoting.headers.send import SendMessageRequest, SendMessageRequestV2
-from aerobee.remoting.message_id import UniqueIds
+from aerobee.remoting.message.batch import split_batch
+from aerobee.remoting.message.message_id import UniqueIds
+from aerobee.remoting.message.properties import PROPERTIES_BYTES_MAX, Property, parse_properties
 from aerobee.remoting.net.routes import Request
-from aerobee.remoting.properties import PROPERTIES_BYTES_MAX, Property, parse_properties
 from aerobee.storage.delays.progress import DELIVERED_PROPERTY
 from aerobee.storage.errors import MessageTooLarge
 

@@ -14,6 +14,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, field_validator
 
 from aerobee.broker.admin_networks import parse_networks
 from aerobee.broker.start.promises import PROMISES
+from aerobee.remoting.message.layout import ENTRY_FIELDS
 from aerobee.remoting.net.settings import CallingSettings
 from aerobee.remoting.settings import AtStart, GivenPath, Guarded
 from aerobee.storage.settings import StoreSettings
@@ -24,7 +25,6 @@ _RATIO_MIN: Final = 10
 _RATIO_MAX: Final = 95
 _NAME: Final = re.compile(r"(?!\.+$)[%|a-zA-Z0-9_.-]{1,127}")
 _REGION_CHARS_MAX: Final = 127
-QUEUE_ENTRY_BYTES: Final = 20
 
 
 def local_address() -> str:
@@ -316,7 +316,7 @@ class BrokerSettings(CallingSettings):
             root=self.store_path_root_dir,
             commit_log_dir=self.store_path_commit_log,
             segment_bytes=self.mapped_file_size_commit_log,
-            queue_file_entries=-(-self.mapped_file_size_consume_queue // QUEUE_ENTRY_BYTES),
+            queue_file_entries=-(-self.mapped_file_size_consume_queue // ENTRY_FIELDS.size),
             flush_mode=self.flush_disk_type,
             flush_interval_ms=self.flush_interval_commit_log,
             queue_flush_interval_ms=self.flush_interval_consume_queue,

@@ -4,8 +4,8 @@ import struct
 from typing import Final
 
 from aerobee.remoting.codes import SysFlag
-from aerobee.remoting.properties import parse_properties
-from aerobee.remoting.tags import java_string_hash
+from aerobee.remoting.message.properties import parse_properties
+from aerobee.remoting.message.tags import java_string_hash
 
 REMEMBERED_TAGS_MAX: Final = 10_000
 

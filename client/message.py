@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from aerobee.client.errors import InvalidMessage
-from aerobee.remoting.properties import (
+from aerobee.remoting.message.properties import (
     NAME_SEPARATOR,
     PROPERTIES_BYTES_MAX,
     PROPERTY_SEPARATOR,

@@ -9,11 +9,12 @@ from isal.isal_zlib import crc32
 from aerobee.client.message import MessageQueue, joined_keys
 from aerobee.client.numbering import put_in_order
 from aerobee.remoting.codes import SysFlag
-from aerobee.remoting.compression import decompress
 from aerobee.remoting.errors import CorruptRecord
-from aerobee.remoting.message_id import offset_message_id
-from aerobee.remoting.properties import Property, find_property, parse_properties
-from aerobee.remoting.record import HEAD, MAGIC_V1, MAGIC_V2, MIDDLES, host_address
+from aerobee.remoting.message.compression import decompress
+from aerobee.remoting.message.layout import MAGIC_V1, MAGIC_V2
+from aerobee.remoting.message.message_id import offset_message_id
+from aerobee.remoting.message.properties import Property, find_property, parse_properties
+from aerobee.remoting.message.record import HEAD, MIDDLES, host_address
 
 BODY_BYTES_MAX: Final = 64 * 1024 * 1024  # a compressed body may not grow beyond it
 UNPACKED_BYTES_MAX: Final = 32 * 1024 * 1024  # of one pull, and one more body

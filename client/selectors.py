@@ -4,7 +4,7 @@ import random
 from collections.abc import Callable, Sequence
 
 from aerobee.client.message import Message, MessageQueue
-from aerobee.remoting.tags import java_string_hash
+from aerobee.remoting.message.tags import java_string_hash
 
 QueueSelector = Callable[[Sequence[MessageQueue], Message], MessageQueue]
 """Picks one of a topic's queues for a message (MessageQueueSelector.java)."""

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from aerobee.client.received import BODY_BYTES_MAX, UNPACKED_BYTES_MAX
-from aerobee.remoting.compression import CODECS
+from aerobee.remoting.message.compression import CODECS
 from aerobee.remoting.net.tls import TlsClientSettings
 
 

@@ -7,7 +7,7 @@ from aerobee.client.errors import InvalidUse
 from aerobee.client.received import ReceivedMessage
 from aerobee.remoting.bodies import SubscriptionData
 from aerobee.remoting.clocks import wall_clock_ms
-from aerobee.remoting.tags import java_string_hash
+from aerobee.remoting.message.tags import java_string_hash
 
 ALL: Final = "*"
 TAG: Final = "TAG"

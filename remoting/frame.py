@@ -12,6 +12,7 @@ from typing import Final
 from aerobee.remoting import binary_header, json_header, msgpack_header
 from aerobee.remoting.command import Codec, Command
 from aerobee.remoting.errors import ProtocolError
+from aerobee.remoting.message.layout import FRAME_FIELDS
 
 FRAME_BYTES_MAX: Final = 16 * 1024 * 1024  # RocketMQ's com.rocketmq.remoting.frameMaxLength
 HEADER_BYTES_MAX: Final = 4 * 1024 * 1024  # decoding takes memory many times a header's length
@@ -21,7 +22,7 @@ _HEADER_LENGTH_MASK: Final = 0xFF_FFFF
 
 _INT32: Final = struct.Struct(">i")
 _UINT32: Final = struct.Struct(">I")
-_PREFIX: Final = struct.Struct(">II")
+_PREFIX: Final = FRAME_FIELDS.run()
 
 _ENCODERS: Final[dict[int, Callable[[Command], bytes]]] = {
     Codec.JSON: json_header.encode_header_bytes,

@@ -23,9 +23,9 @@ from aerobee.remoting.bodies import (
     encode_body,
 )
 from aerobee.remoting.codes import ResponseCode
-from aerobee.remoting.compression import inflate
 from aerobee.remoting.errors import AerobeeError, CorruptRecord, RequestError
 from aerobee.remoting.headers.registration import RegisterBrokerRequest
+from aerobee.remoting.message.compression import inflate
 
 VERSION_3_0_11: Final = 37  # since then the body is more than the table of topics
 VERSION_5_0_0: Final = 413  # since then the compressed form ends with static-topic mappings

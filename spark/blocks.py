@@ -9,20 +9,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from aerobee.remoting.errors import CorruptRecord
-from aerobee.remoting.record import BLANK
-from aerobee.spark import acceleration
-from aerobee.spark.boundaries import PREFIX_BYTES, Chain, Stop, Walk, find_chain
-from aerobee.spark.damage import FAILFAST, STRICT, Damage
-from aerobee.spark.layout import (
-    MAGIC_BLANK,
+from aerobee.remoting.message.layout import (
+    BLANK_MAGIC,
     MAGIC_V1,
     MAGIC_V2,
-    SLACK_BYTES,
-    Bytes,
-    Ints,
-    Records,
-    unaligned,
+    POSITION_AT,
+    PREFIX_BYTES,
 )
+from aerobee.remoting.message.record import BLANK
+from aerobee.spark import acceleration
+from aerobee.spark.boundaries import Chain, Stop, Walk, find_chain
+from aerobee.spark.damage import FAILFAST, STRICT, Damage
+from aerobee.spark.layout import SLACK_BYTES, Bytes, Ints, Records, unaligned
 from aerobee.spark.log_files import SegmentFile
 from aerobee.spark.queue_hints import hinted_starts
 
@@ -97,7 +95,7 @@ def _is_closed_at(file: SegmentFile, block: Block) -> bool:
         return False
     head = bytearray(BLANK.size)
     file.read_into(memoryview(head), block.end)
-    return BLANK.unpack(head) == (file.segment.end - block.end, MAGIC_BLANK)
+    return BLANK.unpack(head) == (file.segment.end - block.end, BLANK_MAGIC)
 
 
 def well_formed(block: Block, asked: int) -> int:
@@ -144,7 +142,9 @@ def find_record(file: SegmentFile, start: int, end: int) -> int:
         buffer = np.empty(length, np.uint8)
         file.read_into(memoryview(buffer)[:length], start)  # type: ignore[arg-type]
         count = length - PREFIX_BYTES + 1
-        own = unaligned(buffer, ">i8")[28 : 28 + count] == np.arange(start, start + count)
+        own = unaligned(buffer, ">i8")[POSITION_AT : POSITION_AT + count] == np.arange(
+            start, start + count
+        )
         magics = unaligned(buffer, ">u4")[4:]
         for at in np.flatnonzero(own).tolist():
             if magics[at] in (MAGIC_V1, MAGIC_V2):

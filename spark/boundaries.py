@@ -14,19 +14,19 @@ from enum import Enum
 
 import numpy as np
 
-from aerobee.spark import acceleration
-from aerobee.spark.layout import (
-    MAGIC_BLANK,
+from aerobee.remoting.message.layout import (
+    BLANK_MAGIC,
     MAGIC_V1,
     MAGIC_V2,
+    POSITION_AT,
+    PREFIX_BYTES,
     RECORD_BYTES_MIN,
-    Bytes,
-    Ints,
-    unaligned,
+    RECORD_FIELDS,
 )
+from aerobee.spark import acceleration
+from aerobee.spark.layout import Bytes, Ints, unaligned
 
-_PREFIX = struct.Struct(">iI20xq")  # total size, magic, ..., the record's own position
-PREFIX_BYTES = _PREFIX.size
+_PREFIX = RECORD_FIELDS.pick("total_size", "magic", "position")
 
 
 class Stop(Enum):
@@ -119,7 +119,7 @@ def _plausible(data: Bytes, length: int, base: int, starts: Ints) -> tuple[Ints,
     magics = unaligned(data, ">u4")[starts + 4]
     good = (magics == MAGIC_V1) | (magics == MAGIC_V2)
     good &= (sizes >= RECORD_BYTES_MIN) & (starts + sizes <= length)
-    good &= unaligned(data, ">i8")[starts + 28] == starts + base
+    good &= unaligned(data, ">i8")[starts + POSITION_AT] == starts + base
     return (starts, sizes) if good.all() else (starts[good], sizes[good])
 
 
@@ -169,7 +169,7 @@ def _stop(data: Bytes, at: int, length: int, base: int) -> Stop:
 
 
 def _why(size: int, magic: int) -> Stop:
-    if magic == MAGIC_BLANK:
+    if magic == BLANK_MAGIC:
         return Stop.BLANK
     return Stop.ZERO if size == 0 and magic == 0 else Stop.BAD
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from aerobee.remoting.errors import CorruptRecord
+from aerobee.remoting.message.layout import POSITION_AT
 from aerobee.spark.columns import CORRUPT
 
 if TYPE_CHECKING:  # options know the modes, and need nothing else of what reads
@@ -63,7 +64,7 @@ class Damage:
             records = Records(data, base, starts, sizes)
         except CorruptRecord as error:
             if len(starts) == 1 or self.mode == FAILFAST:
-                self.note(int(unaligned(data, ">i8")[starts[0] + 28]), str(error))
+                self.note(int(unaligned(data, ">i8")[starts[0] + POSITION_AT]), str(error))
                 return
         else:
             yield records

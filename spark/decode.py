@@ -10,7 +10,7 @@ import pyarrow as pa
 from isal.isal_zlib import crc32
 
 from aerobee.remoting.errors import CorruptRecord
-from aerobee.remoting.tags import java_string_hash
+from aerobee.remoting.message.tags import java_string_hash
 from aerobee.spark.cells import one_code, ragged, text
 from aerobee.spark.hosts import host_codes, host_column
 from aerobee.spark.layout import Records
@@ -29,7 +29,7 @@ _NUMBERS = {  # columns that are one header field: (field, numpy type)
     "flag": ("flag", np.int32),
     "body_crc": ("body_crc", np.int32),
     "body_bytes": ("body_bytes", np.int32),
-    "record_bytes": ("record_bytes", np.int32),
+    "record_bytes": ("total_size", np.int32),
     "prepared_transaction_offset": ("prepared_transaction_offset", np.int64),
 }
 

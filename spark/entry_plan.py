@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from aerobee.remoting.message.layout import BLANK_SIZE
 from aerobee.spark.log_files import Segment
 from aerobee.spark.offsets import QueueRange
-from aerobee.spark.queue_entries import BLANK_SIZE, NOWHERE, QueueEntries
+from aerobee.spark.queue_entries import NOWHERE, QueueEntries
 from aerobee.spark.queue_ranges import queue_dir
 from aerobee.spark.stores import Store
 

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from aerobee.remoting.message.layout import BLANK_SIZE
 from aerobee.spark.decode import repeated
 from aerobee.spark.entry_plan import EntryPiece
 from aerobee.spark.layout import Ints
 from aerobee.spark.offsets import QueueKey, QueueRange
-from aerobee.spark.queue_entries import BLANK_SIZE, QueueEntries
+from aerobee.spark.queue_entries import QueueEntries
 from aerobee.spark.queue_ranges import queue_dir, report_lost
 from aerobee.spark.selection import Limits, Mask, Selection
 from aerobee.spark.topics import DELAYED_TOPIC
@@ -96,7 +97,7 @@ def queue_slices(
                 np.arange(start, start + len(part), dtype=np.int64),
                 part["position"].astype(np.int64),
                 part["size"].astype(np.int64),
-                part["tag_hash"].astype(np.int64),
+                part["tags_code"].astype(np.int64),
             )
             start += len(part)
             report_lost(blank_ranges(found), fail=fail_on_data_loss)

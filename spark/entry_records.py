@@ -10,22 +10,19 @@ from typing import Any, Self
 
 import numpy as np
 
+from aerobee.remoting.message.layout import (
+    MAGIC_V1,
+    MAGIC_V2,
+    POSITION_AT,
+    PREFIX_BYTES,
+    RECORD_BYTES_MIN,
+)
 from aerobee.spark.blocks import BLOCK_BYTES
-from aerobee.spark.boundaries import PREFIX_BYTES
 from aerobee.spark.damage import STRICT, Damage
 from aerobee.spark.entry_plan import QUEUES_PER_WINDOW, EntryPiece
 from aerobee.spark.entry_reads import QueueSlice, queue_slices
 from aerobee.spark.errors import DataLost
-from aerobee.spark.layout import (
-    MAGIC_V1,
-    MAGIC_V2,
-    RECORD_BYTES_MIN,
-    SLACK_BYTES,
-    Bytes,
-    Ints,
-    Records,
-    unaligned,
-)
+from aerobee.spark.layout import SLACK_BYTES, Bytes, Ints, Records, unaligned
 from aerobee.spark.log_files import SegmentFile, list_segments
 from aerobee.spark.selection import Selection
 
@@ -193,7 +190,7 @@ class _Gathering:
         magics = unaligned(data, ">u4")[starts + 4]
         good = (magics == MAGIC_V1) | (magics == MAGIC_V2)
         good &= unaligned(data, ">i4")[starts] == sizes
-        good &= unaligned(data, ">i8")[starts + 28] == positions
+        good &= unaligned(data, ">i8")[starts + POSITION_AT] == positions
         self._tell(positions[~good], "points at bytes that are no such record")
         if good.any():
             base = int(positions[0] - starts[0])

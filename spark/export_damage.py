@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from aerobee.remoting.message.layout import BLANK_SIZE
 from aerobee.spark.blocks import find_record
 from aerobee.spark.damage import DROPMALFORMED, Damage
 from aerobee.spark.entry_plan import EntryPiece
@@ -15,7 +16,7 @@ from aerobee.spark.log_files import SegmentFile
 from aerobee.spark.manifest import Gap
 from aerobee.spark.offsets import QueueRange
 from aerobee.spark.plan import Piece
-from aerobee.spark.queue_entries import BLANK_SIZE, QueueEntries
+from aerobee.spark.queue_entries import QueueEntries
 from aerobee.spark.queue_ranges import queue_dir
 from aerobee.spark.selection import Mask
 

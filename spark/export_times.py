@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Sequence
 
+from aerobee.remoting.message.layout import (
+    HOST_BITS,
+    MAGIC_V1,
+    MAGIC_V2,
+    PREFIX_BYTES,
+    RECORD_FIELDS,
+    RECORD_SHAPES,
+)
 from aerobee.spark.blocks import find_record
-from aerobee.spark.boundaries import PREFIX_BYTES
-from aerobee.spark.layout import HEADERS, MAGIC_V1, MAGIC_V2
+from aerobee.spark.layout import HEADER_BYTES_MAX
 from aerobee.spark.log_files import Segment, SegmentFile
 from aerobee.spark.queue_ranges import StoreState
 
-_HEAD = struct.Struct(">4xI20xqi")
+_STORED = {bits: fields.pick("store_timestamp") for bits, fields in RECORD_SHAPES.items()}
+_HEAD = RECORD_FIELDS.pick("magic", "position", "sys_flag")
 
 
 def position_of(state: StoreState, moment_ms: int) -> int:
@@ -42,15 +49,15 @@ def position_of(state: StoreState, moment_ms: int) -> int:
 
 def store_time(file: SegmentFile, position: int) -> int | None:
     """The store timestamp (ms) of the record at a log position, None where none is."""
-    head = bytearray(min(HEADERS[3].itemsize, file.segment.end - position))
+    head = bytearray(min(HEADER_BYTES_MAX, file.segment.end - position))
     file.read_into(memoryview(head), position)
-    if len(head) < HEADERS[0].itemsize:
+    if len(head) < RECORD_FIELDS.size:
         return None
     magic, own, sys_flag = _HEAD.unpack_from(head)
     if magic not in (MAGIC_V1, MAGIC_V2) or own != position:
         return None
-    _, at = HEADERS[(sys_flag >> 4) & 3].fields["store_timestamp"][:2]
-    return int.from_bytes(head[at : at + 8], "big", signed=True)
+    stamp: int = _STORED[sys_flag & HOST_BITS].unpack_from(head)[0]
+    return stamp
 
 
 def _older(segments: Sequence[Segment], moment_ms: int) -> Segment | None:

@@ -18,45 +18,28 @@ import numpy as np
 import numpy.typing as npt
 
 from aerobee.remoting.errors import CorruptRecord
+from aerobee.remoting.message.layout import (
+    BORN_HOST_V6_BIT,
+    HOST_BITS,
+    MAGIC_V2,
+    POSITION_AT,
+    RECORD_FIELDS,
+    RECORD_SHAPES,
+)
 from aerobee.spark import acceleration
 
 Ints = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
 
-MAGIC_V1 = 0xDAA320A7  # the topic's length is one byte
-MAGIC_V2 = 0xDAA320AB  # ... two bytes
-MAGIC_BLANK = 0xCBD43194  # the rest of the file is unused
-BORN_HOST_V6 = 16  # bits of sysFlag
-STORE_HOST_V6 = 32
-COMPRESSED = 1
-RECORD_BYTES_MIN = 91  # IPv4 header 88, topic length 1, properties length 2
-HEADER_BYTES_MAX = 112  # both hosts IPv6
+COMPRESSED = 1  # a bit of the sys flag
+HEADER_BYTES_MAX = RECORD_SHAPES[HOST_BITS].size
+HOST_BITS_SHIFT = BORN_HOST_V6_BIT.bit_length() - 1
+SYS_FLAG_LAST_AT = RECORD_FIELDS.behind("sys_flag") - 1
 SLACK_BYTES = 128  # what a buffer must hold behind its last record, so that gathers may overshoot
 
 
-def _header_dtype(born_host_bytes: int, store_host_bytes: int) -> np.dtype[Any]:
-    fields = [
-        ("record_bytes", ">i4"),
-        ("magic", ">u4"),
-        ("body_crc", ">i4"),
-        ("queue_id", ">i4"),
-        ("flag", ">i4"),
-        ("queue_offset", ">i8"),
-        ("position", ">i8"),
-        ("sys_flag", ">i4"),
-        ("born_timestamp", ">i8"),
-        ("born_host", f"V{born_host_bytes}"),
-        ("store_timestamp", ">i8"),
-        ("store_host", f"V{store_host_bytes}"),
-        ("reconsume_times", ">i4"),
-        ("prepared_transaction_offset", ">i8"),
-        ("body_bytes", ">i4"),
-    ]
-    return np.dtype(fields)
-
-
 # by (sysFlag & 48) >> 4: bit 0 is the born host's IPv6 flag, bit 1 the store host's
-HEADERS = tuple(_header_dtype(*hosts) for hosts in ((8, 8), (20, 8), (8, 20), (20, 20)))
+HEADERS = tuple(np.dtype(RECORD_SHAPES[bits].columns()) for bits in sorted(RECORD_SHAPES))
 # where each field stands in them, one offset by kind of header
 FIELD_AT = {
     name: np.array([layout.fields[name][1] for layout in HEADERS if layout.fields], np.int64)
@@ -133,7 +116,7 @@ class Records:
 
     def position(self, row: int) -> int:
         """The log position that one record says it has."""
-        return int(unaligned(self.data, ">i8")[self.starts[row] + 28])
+        return int(unaligned(self.data, ">i8")[self.starts[row] + POSITION_AT])
 
     @property
     def all_ipv4(self) -> bool:
@@ -168,7 +151,7 @@ class Records:
         """The records by header layout."""
         cells = unaligned(self.data, f"V{HEADER_BYTES_MAX}")[self.starts]
         rows = cells.view(np.uint8).reshape(len(self.starts), HEADER_BYTES_MAX)
-        kinds = (rows[:, 39] & (BORN_HOST_V6 | STORE_HOST_V6)) >> 4  # sysFlag's lowest byte
+        kinds = (rows[:, SYS_FLAG_LAST_AT] & HOST_BITS) >> HOST_BITS_SHIFT
         if not kinds.any():
             return [HostShape(slice(None), _as_headers(rows, 0))]
         shapes = []

@@ -8,21 +8,29 @@ body's CRC, its timestamp, topic and properties are all there.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 from isal import isal_zlib
 
+from aerobee.remoting.message.layout import (
+    BLANK_FIELDS,
+    BLANK_MAGIC,
+    MAGIC_V1,
+    MAGIC_V2,
+    PREFIX_BYTES,
+    RECORD_BYTES_MIN,
+)
 from aerobee.spark.blocks import Block, scan_blocks, well_formed
-from aerobee.spark.boundaries import PREFIX_BYTES, Stop
+from aerobee.spark.boundaries import Stop
 from aerobee.spark.cells import ragged
-from aerobee.spark.layout import MAGIC_BLANK, MAGIC_V1, MAGIC_V2, RECORD_BYTES_MIN, Records
+from aerobee.spark.layout import Records
 from aerobee.spark.log_files import Segment, SegmentFile
 from aerobee.spark.queue_hints import last_starts, next_start
 
 GROWTH_BYTES = 64 << 10  # where a log is followed, new records are looked for in this much
+_BLANK = BLANK_FIELDS.run()
 TAIL_BYTES = 16 << 20  # how much before the end is checked; a write in progress is far smaller
 STEP_BYTES = 256 << 10  # how much is read at a time: the end is near
 _ANCHORS_MAX = 64
@@ -91,8 +99,9 @@ def _peek(file: SegmentFile, position: int) -> tuple[int, Stop]:
     """How long the record is that begins at a log position, and PART; 0 and why there is none."""
     head = bytearray(min(PREFIX_BYTES, max(0, file.segment.end - position)))
     file.read_into(memoryview(head), position)
-    size, magic = struct.unpack_from(">iI", head) if len(head) >= 8 else (0, MAGIC_BLANK)
-    if magic == MAGIC_BLANK and (len(head) < 8 or size == file.segment.end - position):
+    size, magic = _BLANK.unpack_from(head) if len(head) >= _BLANK.size else (0, BLANK_MAGIC)
+    closed = len(head) < _BLANK.size or size == file.segment.end - position
+    if magic == BLANK_MAGIC and closed:
         return 0, Stop.BLANK
     record = magic in (MAGIC_V1, MAGIC_V2) and len(head) == PREFIX_BYTES
     record = record and int.from_bytes(head[-8:], "big") == position

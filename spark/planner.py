@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -11,7 +10,7 @@ from itertools import pairwise
 
 from aerobee.spark.blocks import find_record, scan_blocks
 from aerobee.spark.errors import DataLost
-from aerobee.spark.layout import HEADERS, MAGIC_V1, MAGIC_V2
+from aerobee.spark.export_times import store_time
 from aerobee.spark.log_files import Segment, SegmentFile, StorePath
 from aerobee.spark.plan import Piece, cut, piece_bytes
 from aerobee.spark.queue_hints import next_start
@@ -123,16 +122,3 @@ def _last_store_time(segment: Segment, end: int) -> int | None:
             if low == segment.base:
                 return None
             size *= 8
-
-
-def store_time(file: SegmentFile, position: int) -> int | None:
-    """The store timestamp (ms) of the record at a log position, None where there is no record."""
-    head = bytearray(min(HEADERS[3].itemsize, file.segment.end - position))
-    file.read_into(memoryview(head), position)
-    if len(head) < HEADERS[0].itemsize:
-        return None
-    magic, sys_flag = struct.unpack_from(">I28xi", head, 4)
-    if magic not in (MAGIC_V1, MAGIC_V2):
-        return None
-    _, at = HEADERS[(sys_flag >> 4) & 3].fields["store_timestamp"][:2]
-    return int.from_bytes(head[at : at + 8], "big", signed=True)

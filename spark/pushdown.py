@@ -23,7 +23,7 @@ from pyspark.sql.datasource import (
     LessThanOrEqual,
 )
 
-from aerobee.remoting.tags import java_string_hash
+from aerobee.remoting.message.tags import java_string_hash
 from aerobee.spark.selection import Limits, Selection
 
 _NUMBERS: Final = {

@@ -11,23 +11,21 @@ from __future__ import annotations
 
 import os
 import re
-import struct
 from bisect import bisect_left, bisect_right
 from typing import Any, Self
 
 import numpy as np
 
+from aerobee.remoting.message.layout import BLANK_SIZE, ENTRY_FIELDS
 from aerobee.spark.layout import Ints
 from aerobee.spark.log_files import check_absent
 
-ENTRY_BYTES = 20
+ENTRY_BYTES = ENTRY_FIELDS.size
 NOWHERE = np.iinfo(np.int64).max
-ENTRY = np.dtype([("position", ">i8"), ("size", ">i4"), ("tag_hash", ">i8")])
+ENTRY = np.dtype(ENTRY_FIELDS.columns())
 Entries = np.ndarray[Any, np.dtype[np.void]]
 
-# fills the file before a queue's first entry, and stands for messages that the log has lost
-BLANK_SIZE = 0x7FFFFFFF
-_HEAD = struct.Struct(">qi")
+_HEAD = ENTRY_FIELDS.run("position", "size")
 _NAME = re.compile(r"\d{20}")
 _BLANKS_READ = 4096
 _FIRST_STEP = 64  # entries; most queues are short, or wanted from their beginning

@@ -14,15 +14,8 @@ from typing import Final
 import numpy as np
 
 from aerobee.remoting.errors import CorruptRecord
-from aerobee.spark.layout import (
-    MAGIC_V1,
-    MAGIC_V2,
-    RECORD_BYTES_MIN,
-    SLACK_BYTES,
-    Bytes,
-    Ints,
-    unaligned,
-)
+from aerobee.remoting.message.layout import MAGIC_V1, MAGIC_V2, RECORD_BYTES_MIN
+from aerobee.spark.layout import SLACK_BYTES, Bytes, Ints, unaligned
 
 RUNS_MIN: Final = 64  # a step over all replies costs as much as the search of some 20 KB
 _MAGIC_AT: Final = 4

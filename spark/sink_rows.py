@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from aerobee.client.errors import InvalidMessage
 from aerobee.client.message import TOPIC_CHARACTERS_MAX, Message, check_message, check_name
 from aerobee.client.settings import ProducerSettings
-from aerobee.remoting.properties import Property
+from aerobee.remoting.message.properties import Property
 from aerobee.spark.errors import OptionError
 from aerobee.spark.option_values import near
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from aerobee.remoting.properties import NAME_SEPARATOR, Property
+from aerobee.remoting.message.properties import NAME_SEPARATOR, Property
 from aerobee.spark.cells import payload, ragged
 from aerobee.spark.layout import Records
 from aerobee.spark.network_address import NetworkAddress

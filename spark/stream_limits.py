@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from aerobee.spark.layout import RECORD_BYTES_MIN, Ints
+from aerobee.remoting.message.layout import RECORD_BYTES_MIN
+from aerobee.spark.layout import Ints
 from aerobee.spark.offsets import QueueKey
 
 SIZES_READ = 1 << 16  # record sizes of one queue looked at together

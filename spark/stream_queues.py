@@ -8,12 +8,12 @@ more, or the file has ended, the queue's files are searched again.
 from __future__ import annotations
 
 import os
-import struct
 import time
 from dataclasses import dataclass
 
+from aerobee.remoting.message.layout import BLANK_SIZE, ENTRY_FIELDS
 from aerobee.spark.offsets import QueueKey, QueueRange
-from aerobee.spark.queue_entries import BLANK_SIZE, ENTRY_BYTES, NOWHERE, QueueEntries
+from aerobee.spark.queue_entries import ENTRY_BYTES, NOWHERE, QueueEntries
 from aerobee.spark.queue_ranges import StoreState, is_topic, queue_number
 from aerobee.spark.stream_tail import Folder
 from aerobee.spark.topics import TopicChoice
@@ -21,7 +21,7 @@ from aerobee.spark.topics import TopicChoice
 LAG_NS = 2_000_000_000  # by when a broker usually has dispatched what its log has
 IDLE_NS = 1_000_000_000  # how often queues are looked at whose log does not grow
 _ENTRIES_READ = 32  # at a look; where more are new, they are searched
-_HEAD = struct.Struct(">qi8x")
+_ENTRY = ENTRY_FIELDS.run()
 
 
 @dataclass(slots=True)
@@ -100,7 +100,7 @@ class QueueWatch:
         finally:
             os.close(fd)
         data = data[: len(data) // ENTRY_BYTES * ENTRY_BYTES]
-        for at, (stored, size) in enumerate(_HEAD.iter_unpack(data), first):
+        for at, (stored, size, _) in enumerate(_ENTRY.iter_unpack(data), first):
             position = -1 if size == BLANK_SIZE else stored
             if at < queue.end:
                 if position != queue.last:

@@ -9,8 +9,10 @@ from typing import Self
 
 import numpy as np
 
+from aerobee.remoting.message.layout import BLANK_SIZE
 from aerobee.spark.asked_names import check_assigned, check_topics
 from aerobee.spark.errors import DataLost, OptionError, StoreUnreadable
+from aerobee.spark.export_times import store_time
 from aerobee.spark.layout import Ints
 from aerobee.spark.log_files import SegmentFile
 from aerobee.spark.lost.marks import MarkedQueues
@@ -18,8 +20,7 @@ from aerobee.spark.lost.planned import Witness
 from aerobee.spark.offsets import Marks, Offsets, QueueKey, QueueRange
 from aerobee.spark.options import Options
 from aerobee.spark.partitions import LogPartition
-from aerobee.spark.planner import store_time
-from aerobee.spark.queue_entries import BLANK_SIZE, NOWHERE, QueueEntries
+from aerobee.spark.queue_entries import NOWHERE, QueueEntries
 from aerobee.spark.queue_ranges import StoreState, queue_dir
 from aerobee.spark.read_plan import plan_queues
 from aerobee.spark.stores import Store, find_stores, has_queues, is_pattern

@@ -13,8 +13,8 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from aerobee.remoting import compression
 from aerobee.remoting.errors import AerobeeError
+from aerobee.remoting.message import compression
 from aerobee.spark.layout import COMPRESSED, Records
 
 log = logging.getLogger(__name__)

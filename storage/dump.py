@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import Final
 
 from aerobee.remoting.errors import CorruptRecord
-from aerobee.remoting.record import BLANK, BLANK_MAGIC, Record, decode_record, parse_properties
+from aerobee.remoting.message.layout import BLANK_MAGIC, BLANK_SIZE
+from aerobee.remoting.message.properties import parse_properties
+from aerobee.remoting.message.record import BLANK, Record, decode_record
 from aerobee.storage.delays.notes import decode_page
 from aerobee.storage.disk.files import Files
 from aerobee.storage.layout import (
@@ -32,7 +34,7 @@ from aerobee.storage.log.damage import decode_damage
 from aerobee.storage.proofs.checkpoint import read_checkpoint
 from aerobee.storage.proofs.marker import Marker
 from aerobee.storage.proofs.progress import decode_progress
-from aerobee.storage.queues.files import BLANK_SIZE, ENTRY
+from aerobee.storage.queues.files import ENTRY
 
 BODY_SHOWN_BYTES: Final = 64
 CHUNK_BYTES: Final = 8 << 20

@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from aerobee.remoting.message.layout import ENTRY_FIELDS
+
 COMMIT_LOG: Final = "commitlog"
 CONSUME_QUEUE: Final = "consumequeue"
 CONFIG: Final = "config"
@@ -21,7 +23,7 @@ DELETED: Final = "aerobee.deleted"  # ours: where the log ended when topics were
 ABORT: Final = "abort"
 LOCK: Final = "lock"
 
-ENTRY_BYTES: Final = 20  # of a ConsumeQueue file
+ENTRY_BYTES: Final = ENTRY_FIELDS.size  # of a ConsumeQueue file
 
 _NAME: Final = re.compile(r"[0-9]{20}")
 

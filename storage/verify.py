@@ -18,7 +18,8 @@ from typing import Final
 
 import numpy as np
 
-from aerobee.remoting.record import java_string_hash
+from aerobee.remoting.message.layout import BLANK_SIZE, RECORD_BYTES_MIN
+from aerobee.remoting.message.tags import java_string_hash
 from aerobee.storage.disk.files import Files
 from aerobee.storage.errors import StoreError
 from aerobee.storage.layout import ABORT, log_files
@@ -36,7 +37,6 @@ from aerobee.storage.queues.bulk_check import (
 )
 from aerobee.storage.queues.consume_queue import ConsumeQueue
 from aerobee.storage.queues.consume_queues import ConsumeQueues
-from aerobee.storage.queues.files import BLANK_SIZE
 from aerobee.storage.recovery.keeping import describe
 from aerobee.storage.recovery.known import take_known
 from aerobee.storage.recovery.next_record import NextRecord
@@ -321,7 +321,10 @@ class Verifier:
             data = segment.read(at, count) if segment is not None else b""
             one = np.zeros(1, np.int64)
             entry = Entries(one + at, one + count, one, one + low + index, one)
-            if len(data) < max(91, count) or not columns(data, at, entry, [queue]).sound[0]:
+            if (
+                len(data) < max(RECORD_BYTES_MIN, count)
+                or not columns(data, at, entry, [queue]).sound[0]
+            ):
                 self.report.add(
                     f"{queue.topic}-{queue.queue_id} offset {low + index}: no record of that"
                     f" queue and offset with {count} bytes at {at}"

@@ -31,16 +31,12 @@ cdef extern from "Python.h":
     int resize_bytes "_PyBytes_Resize"(PyObject**, Py_ssize_t) except -1
 
 cdef enum:
-    LENGTH_BYTES = 4
-    WORDS_BYTES = 8  # frame length, then codec and header length
-    HEADER_BYTES_MAX = 4 << 20  # as in remoting/frame.py; so the codec is JSON, which is 0
-    FIXED_BYTES = 54  # of a record, as in log/commit_log.py
-    ENTRY_BYTES = 20  # of a queue
     NAME_SEPARATOR = 1
     PROPERTY_SEPARATOR = 2
     PROPERTIES_BYTES_MAX = 32_767
     SPARE_BYTES = 16_384  # what the records of a read may take more than their frames, at first
 
+include "layout.pxi"
 include "packing.pxi"
 include "send_header.pxi"
 include "properties.pxi"
@@ -117,7 +113,9 @@ cdef class Lane:
         self.ack_begin, rest = queue.ack.split(b"%016X")
         self.ack_offset, middle, self.ack_end = rest.split(b"%d")
         self.ack_key, self.ack_opaque = middle.split(b"%b")
-        self.ack_bytes_max = WORDS_BYTES + len(queue.ack) + POSITION_BYTES + 2 * NUMBER_BYTES_MAX
+        self.ack_bytes_max = (
+            FRAME_WORDS_BYTES + len(queue.ack) + POSITION_BYTES + 2 * NUMBER_BYTES_MAX
+        )
 
     cdef int load(self) except -1:
         """Look where the queue ends."""
@@ -179,10 +177,10 @@ cdef class PlainSends:
             raise ValueError("outside of what was read")
         self.stamp, self.stamp_flag = stamp, stamp_flag
         try:
-            while frames < frames_max and end - at >= WORDS_BYTES:
+            while frames < frames_max and end - at >= FRAME_WORDS_BYTES:
                 frame = begin + at
                 length = word_at(frame)
-                if length > end - at - LENGTH_BYTES or length > frame_bytes_max:
+                if length > end - at - FRAME_LENGTH_BYTES or length > frame_bytes_max:
                     break  # not complete, or refused
                 outcome = self.serve_frame(frame, length, end - at)
                 if outcome == FULL:
@@ -190,7 +188,7 @@ cdef class PlainSends:
                     continue
                 if outcome == DECLINED:
                     break
-                at += LENGTH_BYTES + length
+                at += FRAME_LENGTH_BYTES + length
                 frames += 1
             if self.used:
                 self.hand_over(acks)
@@ -205,12 +203,13 @@ cdef class PlainSends:
         """Pack one message; `left` bytes were read from `frame` on, `length` of them are its."""
         cdef SendHeader header
         cdef Lane lane
-        cdef uint32_t word = word_at(frame + LENGTH_BYTES)
-        cdef Py_ssize_t body_bytes = length - LENGTH_BYTES - <Py_ssize_t>word
+        cdef uint32_t word = word_at(frame + FRAME_LENGTH_BYTES)
+        cdef Py_ssize_t body_bytes = length - FRAME_LENGTH_BYTES - <Py_ssize_t>word
         cdef Py_ssize_t size_max, ack_bytes_max
-        if word >= HEADER_BYTES_MAX or not 0 < body_bytes <= self.body_bytes_max:
+        # the codec is in the same word; below the limit it is JSON, which is 0
+        if word >= FRAME_HEADER_BYTES_MAX or not 0 < body_bytes <= self.body_bytes_max:
             return DECLINED
-        frame += WORDS_BYTES
+        frame += FRAME_WORDS_BYTES
         if not read_header(&header, frame, frame + word):
             return DECLINED
         lane = self.lane(&header)
@@ -249,7 +248,7 @@ cdef class PlainSends:
     cdef inline Py_ssize_t head_bytes(self, Lane lane, Py_ssize_t body_bytes) noexcept:
         """Return the size of a record without its properties and their length."""
         return (
-            FIXED_BYTES - 2
+            RECORD_AROUND_BYTES - PROPERTIES_LENGTH_BYTES
             + PyBytes_GET_SIZE(self.stamp)
             + body_bytes
             + PyBytes_GET_SIZE(lane.prefix)
@@ -319,12 +318,12 @@ cdef class PlainSends:
     cdef Py_ssize_t put_ack(self, Lane lane, Properties* properties, int64_t opaque) noexcept:
         """Write the acknowledgement; return its size."""
         cdef unsigned char* begin = self.acks.end()
-        cdef unsigned char* to = put_text(begin + WORDS_BYTES, lane.ack_begin)
+        cdef unsigned char* to = put_text(begin + FRAME_WORDS_BYTES, lane.ack_begin)
         to = put_text(put_hex(to, self.position), lane.ack_offset)
         to = put_text(put_decimal(to, lane.offset), lane.ack_key)
         to = put_text(put_bytes(to, properties.key, properties.key_bytes), lane.ack_opaque)
         to = put_text(put_decimal(to, opaque), lane.ack_end)
-        put32(put32(begin, to - begin - LENGTH_BYTES), to - begin - WORDS_BYTES)
+        put32(put32(begin, to - begin - FRAME_LENGTH_BYTES), to - begin - FRAME_WORDS_BYTES)
         return to - begin
 
     cdef int hand_over(self, list acks) except -1:
@@ -371,26 +370,29 @@ def refuse_run(
     cdef Block answers = Block()
     if not 0 <= at <= end <= PyBytes_GET_SIZE(data):
         raise ValueError("outside of what was read")
-    while end - next_at >= WORDS_BYTES and word_at(begin + next_at) <= end - next_at - LENGTH_BYTES:
-        next_at += LENGTH_BYTES + word_at(begin + next_at)
+    while (
+        end - next_at >= FRAME_WORDS_BYTES
+        and word_at(begin + next_at) <= end - next_at - FRAME_LENGTH_BYTES
+    ):
+        next_at += FRAME_LENGTH_BYTES + word_at(begin + next_at)
         frames += 1
     if not frames:
         return at, b"", 0
-    each += WORDS_BYTES + NUMBER_BYTES_MAX
+    each += FRAME_WORDS_BYTES + NUMBER_BYTES_MAX
     answers.has_room(0, frames * each)
     for refused in range(frames):
         frame = begin + at
-        length, word = word_at(frame), word_at(frame + LENGTH_BYTES)
-        if word >= HEADER_BYTES_MAX or length < LENGTH_BYTES + <Py_ssize_t>word:
+        length, word = word_at(frame), word_at(frame + FRAME_LENGTH_BYTES)
+        if word >= FRAME_HEADER_BYTES_MAX or length < FRAME_LENGTH_BYTES + <Py_ssize_t>word:
             frames = refused
             break
-        if not read_header(&header, frame + WORDS_BYTES, frame + WORDS_BYTES + word):
+        if not read_header(&header, frame + FRAME_WORDS_BYTES, frame + FRAME_WORDS_BYTES + word):
             frames = refused
             break
         answer = answers.end()
-        to = put_text(answer + WORDS_BYTES, before)
+        to = put_text(answer + FRAME_WORDS_BYTES, before)
         to = put_text(put_decimal(to, header.opaque), after)
-        put32(put32(answer, to - answer - LENGTH_BYTES), to - answer - WORDS_BYTES)
+        put32(put32(answer, to - answer - FRAME_LENGTH_BYTES), to - answer - FRAME_WORDS_BYTES)
         answers.size += to - answer
-        at += LENGTH_BYTES + length
+        at += FRAME_LENGTH_BYTES + length
     return at, answers.take(), frames

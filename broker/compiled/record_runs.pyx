@@ -87,16 +87,11 @@ cdef uintptr_t PAGE_BYTES = sysconf(_SC_PAGESIZE)
 
 cdef enum:
     PAGES = 64  # asked for at once
-    ENTRY_BYTES = 20  # position, record size, tags code
     WANTED_MAX = 32  # tags codes that are compared one by one
     PARTS_MAX = 64  # copied at once
-    RECORD_BYTES_MIN = 91  # all fields of a record, nothing in them
     LONG_BYTES = 1 << 20  # longer records are looked at in Python before they are copied
 
-cdef enum:  # apart, for it makes all of them unsigned
-    MAGIC_V1 = 0xDAA320A7
-    MAGIC_V2 = 0xDAA320AB
-
+include "layout.pxi"
 include "packing.pxi"
 
 watch_bus()
@@ -127,7 +122,7 @@ cdef inline bint is_wanted(Run* run, Bytes entry) noexcept nogil:
     cdef int number
     if run.wanted_count < 0:
         return True
-    code = long_at(entry + 12)
+    code = long_at(entry + ENTRY_TAGS_CODE_AT)
     for number in range(run.wanted_count):
         if run.wanted[number] == code:
             return True
@@ -176,7 +171,7 @@ cdef bint measure(Run* run) noexcept nogil:
     cdef int32_t size
     while run.looked < run.count:
         if is_wanted(run, entry):
-            position, size = long_at(entry), <int32_t>word_at(entry + 8)
+            position, size = long_at(entry), <int32_t>word_at(entry + ENTRY_SIZE_AT)
             if run.taken and (
                 run.taken >= run.messages_max or run.taken_bytes + size > run.bytes_max
             ):
@@ -214,7 +209,7 @@ cdef int64_t copy(Run* run, Bytes file, unsigned char* to) noexcept nogil:
             if entry == end:
                 return to - start
         if is_wanted(run, entry):
-            record, size = file + (long_at(entry) - run.base), word_at(entry + 8)
+            record, size = file + (long_at(entry) - run.base), word_at(entry + ENTRY_SIZE_AT)
             if long_at(entry) >= run.hot:
                 begin = to = put_bytes(to, record, size)
             else:
@@ -235,9 +230,9 @@ cdef void cut(Run* run, int64_t copied) noexcept nogil:
     cdef Py_ssize_t looked = 0, taken = 0
     while looked < run.looked:
         if is_wanted(run, entry):
-            if whole + word_at(entry + 8) > copied:
+            if whole + word_at(entry + ENTRY_SIZE_AT) > copied:
                 break
-            whole += word_at(entry + 8)
+            whole += word_at(entry + ENTRY_SIZE_AT)
             taken += 1
         looked += 1
         entry += ENTRY_BYTES
@@ -251,8 +246,8 @@ cdef bint are_records(Run* run, Bytes record) noexcept nogil:
     cdef uint32_t size, magic
     while entry < end:
         if is_wanted(run, entry):
-            size, magic = word_at(entry + 8), word_at(record + 4)
-            if word_at(record) != size or long_at(record + 28) != long_at(entry):
+            size, magic = word_at(entry + ENTRY_SIZE_AT), word_at(record + MAGIC_AT)
+            if word_at(record) != size or long_at(record + POSITION_AT) != long_at(entry):
                 return False
             if magic != MAGIC_V1 and magic != MAGIC_V2:
                 return False

@@ -1,6 +1,5 @@
 """Takes sends out of what was read, and answers them with SYSTEM_BUSY."""
 
-import struct
 from functools import lru_cache
 from typing import Final
 
@@ -11,6 +10,7 @@ from aerobee.broker.envelopes import DECODE_ENVELOPE
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.command import FLAG_ONEWAY, FLAG_RESPONSE, Codec, Command
 from aerobee.remoting.frame import encode_frame
+from aerobee.remoting.message.layout import FRAME_FIELDS
 
 SENDS: Final = frozenset(
     {RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE}
@@ -19,7 +19,7 @@ _LENGTH_BYTES: Final = 4
 _WORDS_BYTES: Final = 8
 _OPAQUE: Final = 1_234_567_890  # stands where the opaque of a request goes
 
-_words = struct.Struct(">II").unpack_from
+_words = FRAME_FIELDS.run().unpack_from
 
 
 def without_sends(

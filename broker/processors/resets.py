@@ -26,7 +26,7 @@ from aerobee.remoting.errors import AerobeeError, CallTimedOut, RequestError
 from aerobee.remoting.headers._fields import encode_header
 from aerobee.remoting.headers.heartbeat import ConsumeDirectlyRequest, ConsumerRunningInfoRequest
 from aerobee.remoting.headers.offsets import ConsumerStatusRequest, ResetOffsetRequest
-from aerobee.remoting.message_id import parse_offset_message_id
+from aerobee.remoting.message.message_id import parse_offset_message_id
 from aerobee.remoting.net.routes import Outcome, Reply, Request, Routes
 
 log = logging.getLogger(__name__)

@@ -32,9 +32,9 @@ from aerobee.remoting.headers.send import (
     SendMessageRequest,
     SendMessageRequestV2,
 )
-from aerobee.remoting.message_id import offset_message_id
+from aerobee.remoting.message.message_id import offset_message_id
+from aerobee.remoting.message.properties import Property, find_property
 from aerobee.remoting.net.routes import Reply, Request, Routes
-from aerobee.remoting.properties import Property, find_property
 from aerobee.storage.errors import LogBusy, MessageTooLarge, StoreError
 
 routes: Routes[Context] = Routes("send")

@@ -15,8 +15,8 @@ from aerobee.broker.stored_message import Stamp
 from aerobee.remoting.codes import Perm, RequestCode, ResponseCode, SysFlag
 from aerobee.remoting.errors import RequestError
 from aerobee.remoting.headers.send import SendBackRequest
+from aerobee.remoting.message.record import host_bytes
 from aerobee.remoting.net.routes import NoHeader, Outcome, Reply, Request, Routes
-from aerobee.remoting.record import host_bytes
 from aerobee.storage.errors import LogBusy, MessageTooLarge, StoreError
 
 routes: Routes[Context] = Routes("send_back")

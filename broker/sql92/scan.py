@@ -6,17 +6,21 @@ from collections.abc import Callable
 from typing import Final
 
 from aerobee.broker.sql92.expression import Expression
-from aerobee.remoting.record import HEAD, MAGIC_V1, MIDDLES, SysFlag
+from aerobee.remoting.message.layout import (
+    HOST_BITS,
+    MAGIC_LAST_AT,
+    MAGIC_V1,
+    RECORD_FIELDS,
+    RECORD_SHAPES,
+)
 
 SCAN_NS_MAX: Final = 3_000_000
 """Of one walk, in nanoseconds: some hundred messages with an ordinary expression."""
 
-_V6_BITS: Final = SysFlag.BORN_HOST_V6 | SysFlag.STORE_HOST_V6
-_SYS_FLAG_AT: Final = 36
-_MAGIC_LAST_AT: Final = 7
+_SYS_FLAG_AT: Final = RECORD_FIELDS.at("sys_flag")
 _MAGIC_V1_LAST: Final = MAGIC_V1 & 0xFF
 _unpack_int32: Final = struct.Struct(">i").unpack_from
-_BODY_AT: Final = {bits: HEAD.size + middle.size for bits, middle in MIDDLES.items()}
+_BODY_AT: Final = {bits: fields.size for bits, fields in RECORD_SHAPES.items()}
 
 
 def scan(
@@ -44,11 +48,11 @@ def scan(
 def properties_of(record: memoryview) -> bytes:
     """Return the property bytes of one whole record, without decoding the rest."""
     (sys_flag,) = _unpack_int32(record, _SYS_FLAG_AT)
-    body_at = _BODY_AT[sys_flag & _V6_BITS]
+    body_at = _BODY_AT[sys_flag & HOST_BITS]
     (body_bytes,) = _unpack_int32(record, body_at - 4)
     topic_at = body_at + body_bytes + 1
     topic_bytes = record[topic_at - 1]
-    if record[_MAGIC_LAST_AT] != _MAGIC_V1_LAST:
+    if record[MAGIC_LAST_AT] != _MAGIC_V1_LAST:
         topic_bytes = topic_bytes << 8 | record[topic_at]
         topic_at += 1
     return bytes(record[topic_at + topic_bytes + 2 :])

@@ -1,6 +1,5 @@
 """A connection as a client has it: one that mostly gets acknowledgements."""
 
-import struct
 from typing import Final
 
 import msgspec
@@ -8,12 +7,13 @@ import msgspec
 from aerobee.remoting.acks import decode_ack
 from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.command import FLAG_RESPONSE
+from aerobee.remoting.message.layout import FRAME_FIELDS
 from aerobee.remoting.net.connection import STOP_UNSENT, Connection
 
 WORDS_BYTES: Final = 8
 HEADER_BYTES_MAX: Final = 4096  # of an acknowledgement that is not looked at in full
 
-unpack_words: Final = struct.Struct(">II").unpack_from
+unpack_words: Final = FRAME_FIELDS.run().unpack_from
 
 
 class Channel(Connection):

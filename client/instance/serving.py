@@ -28,8 +28,8 @@ from aerobee.remoting.headers.heartbeat import (
     NotifyConsumerIdsChangedRequest,
 )
 from aerobee.remoting.headers.offsets import ConsumerStatusRequest, ResetOffsetRequest
+from aerobee.remoting.message.record import decode_record
 from aerobee.remoting.net.routes import Outcome, Reply, Request, Routes
-from aerobee.remoting.record import decode_record
 
 if TYPE_CHECKING:
     from aerobee.client.instance.client_instance import ClientInstance

@@ -13,7 +13,7 @@ from aerobee.client.settings import ProducerSettings
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.errors import AerobeeError
 from aerobee.remoting.headers.send import SendBackRequest
-from aerobee.remoting.properties import Property
+from aerobee.remoting.message.properties import Property
 
 if TYPE_CHECKING:
     from aerobee.client.instance.client_instance import ClientInstance

@@ -1,6 +1,5 @@
 """Requests to send as bytes: headers made ready once for each queue, filled in for each message."""
 
-import struct
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -9,6 +8,7 @@ from aerobee.client.message import MessageQueue
 from aerobee.client.settings import ProducerSettings
 from aerobee.remoting.codes import RequestCode
 from aerobee.remoting.command import FLAG_ONEWAY, VERSION, Language, language_name
+from aerobee.remoting.message.layout import FRAME_FIELDS
 
 if TYPE_CHECKING:
     from aerobee.client.sending.outgoing import Outgoing
@@ -26,7 +26,7 @@ BATCH: Final = RequestCode.SEND_BATCH_MESSAGE
 TEMPLATES_KEPT: Final = 65_536  # one for each queue
 
 encode_json: Final = msgspec.json.Encoder().encode
-pack_words: Final = struct.Struct(">II").pack
+pack_words: Final = FRAME_FIELDS.run().pack
 
 
 class SendHeaders:

@@ -10,14 +10,14 @@ from aerobee.client.message import Message, MessageQueue, SendResult, SendStatus
 from aerobee.client.sending.frames import BATCH, SINGLE
 from aerobee.client.settings import ProducerSettings
 from aerobee.remoting.acks import Ack, AckFields
-from aerobee.remoting.batch import BatchedMessage, encode_batch
 from aerobee.remoting.clocks import wall_clock_ms
 from aerobee.remoting.codes import ResponseCode, SysFlag
 from aerobee.remoting.command import Command
-from aerobee.remoting.compression import CODECS, compress
 from aerobee.remoting.errors import ProtocolError
-from aerobee.remoting.message_id import UniqueIds
-from aerobee.remoting.properties import Property
+from aerobee.remoting.message.batch import BatchedMessage, encode_batch
+from aerobee.remoting.message.compression import CODECS, compress
+from aerobee.remoting.message.message_id import UniqueIds
+from aerobee.remoting.message.properties import Property
 
 _STATUS_BY_CODE: Final = {
     ResponseCode.SUCCESS: SendStatus.SEND_OK,

@@ -60,7 +60,7 @@ def bodies(
     cdef const uint8_t* record
     cdef Names unwanted = listed(left_out)
     cdef Py_ssize_t rows = offsets.shape[0] - 1
-    cdef Py_ssize_t limit = min(length, data.shape[0] - HEADER_BYTES_MAX)
+    cdef Py_ssize_t limit = min(length, data.shape[0] - RECORD_HEAD_BYTES_MAX)
     cdef int64_t filled, body_at, body, topic_at, topic, properties, end
     cdef int32_t size
     cdef uint32_t magic
@@ -69,21 +69,21 @@ def bodies(
     filled = offsets[row]
     assert 0 <= filled <= out.shape[0], "within what there is"
     while row < rows:
-        if at > limit - PREFIX_BYTES:
+        if at > limit - RECORD_PREFIX_BYTES:
             return at, row, MORE
         record = begin + at
         size = <int32_t>big32(record)
-        magic = big32(record + 4)
+        magic = big32(record + MAGIC_AT)
         if magic != MAGIC_V1 and magic != MAGIC_V2:
             return at, row, OTHER
-        if size < RECORD_BYTES_MIN or <int64_t>big64(record + 28) != base + at:
+        if size < RECORD_BYTES_MIN or <int64_t>big64(record + POSITION_AT) != base + at:
             return at, row, OTHER
         end = at + size
         if end > limit:
             return at, row, MORE
-        kind = (record[39] >> 4) & 3
-        body_at = at + 88 + 12 * ((kind & 1) + (kind >> 1))
-        body = <int32_t>big32(begin + body_at - 4)
+        kind = (record[SYS_FLAG_LAST_AT] >> HOST_BITS_SHIFT) & 3
+        body_at = at + RECORD_HEAD_BYTES + HOST_V6_MORE_BYTES * ((kind & 1) + (kind >> 1))
+        body = <int32_t>big32(begin + body_at - BODY_LENGTH_BYTES)
         prefix = 2 if magic == MAGIC_V2 else 1
         topic_at = body_at + body + prefix
         if body < 0 or topic_at + 2 > end:

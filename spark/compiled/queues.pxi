@@ -151,7 +151,7 @@ def number_queues(
         record = begin + starts[row]
         name = begin + topic_at[row]
         length = topic_bytes[row]
-        queue = <int32_t>big32(record + 12)
+        queue = <int32_t>big32(record + QUEUE_ID_AT)
         slot = queue_hash(name, length, queue, &first, &last) & mask
         while True:
             number = slots[slot]
@@ -170,7 +170,7 @@ def number_queues(
         if number < 0 and not closed:
             return row
         numbers[row] = -1
-        offset = <int64_t>big64(record + 20)
+        offset = <int64_t>big64(record + QUEUE_OFFSET_AT)
         if number >= 0 and seen[LOW, number] <= offset < seen[HIGH, number]:
             numbers[row] = number
             seen[ROWS, number] += 1

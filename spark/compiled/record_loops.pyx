@@ -25,10 +25,9 @@ cdef extern from *:
     uint32_t big32(const uint8_t*) noexcept nogil
     uint64_t big64(const uint8_t*) noexcept nogil
 
+include "layout.pxi"
+
 cdef enum:
-    PREFIX_BYTES = 36  # as in boundaries.py: size, magic, ..., the record's own position
-    RECORD_BYTES_MIN = 91
-    HEADER_BYTES_MAX = 112
     SHORT_BYTES = 16
     HOSTS_KEPT = 64  # texts of hosts that come again, by a hash of the host
     HOST_ROOM = 32
@@ -39,8 +38,6 @@ cpdef enum:  # why `bodies` took no more
     FULL = 1  # the next body has no room
     OTHER = 2  # what stands there is no whole record
 
-cdef uint32_t MAGIC_V1 = 0xDAA320A7
-cdef uint32_t MAGIC_V2 = 0xDAA320AB
 HOST_TEXT_BYTES_MAX = 32  # 255.255.255.255:-2147483648 takes 27; each is written as 32
 
 
@@ -61,15 +58,15 @@ def walk(
     """Note the records from `at` on whose heads stand before `until`; return count and end."""
     cdef const uint8_t* begin = &data[0] if data.shape[0] else NULL
     cdef Py_ssize_t count = 0, room = min(starts.shape[0], sizes.shape[0])
-    cdef Py_ssize_t limit = min(until, min(length, data.shape[0]) - PREFIX_BYTES + 1)
+    cdef Py_ssize_t limit = min(until, min(length, data.shape[0]) - RECORD_PREFIX_BYTES + 1)
     cdef int32_t size
     cdef uint32_t magic
     while 0 <= at < limit and count < room:
         size = <int32_t>big32(begin + at)
-        magic = big32(begin + at + 4)
+        magic = big32(begin + at + MAGIC_AT)
         if magic != MAGIC_V1 and magic != MAGIC_V2:
             break
-        if size < RECORD_BYTES_MIN or <int64_t>big64(begin + at + 28) != base + at:
+        if size < RECORD_BYTES_MIN or <int64_t>big64(begin + at + POSITION_AT) != base + at:
             break
         if at + size > length:
             break
@@ -100,18 +97,18 @@ def locate(
     assert places.shape[0] == 6 and places.shape[1] == count, "an array for each column"
     for row in range(count):
         start = starts[row]
-        if start < 0 or start > data.shape[0] - HEADER_BYTES_MAX:
+        if start < 0 or start > data.shape[0] - RECORD_HEAD_BYTES_MAX:
             return -1
         if not within(data, start, sizes[row]):
             return -1
         end = start + sizes[row]
         record = begin + start
-        kind = (record[39] >> 4) & 3
+        kind = (record[SYS_FLAG_LAST_AT] >> HOST_BITS_SHIFT) & 3
         seen |= kind
         kinds[row] = kind
-        body_at = start + 88 + 12 * ((kind & 1) + (kind >> 1))
-        body = <int32_t>big32(begin + body_at - 4)
-        prefix = 2 if big32(record + 4) == MAGIC_V2 else 1
+        body_at = start + RECORD_HEAD_BYTES + HOST_V6_MORE_BYTES * ((kind & 1) + (kind >> 1))
+        body = <int32_t>big32(begin + body_at - BODY_LENGTH_BYTES)
+        prefix = 2 if big32(record + MAGIC_AT) == MAGIC_V2 else 1
         topic_at = body_at + body + prefix
         if body < 0 or topic_at + 2 > end:
             return -1

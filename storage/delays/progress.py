@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from aerobee.remoting.record import Property, find_property
+from aerobee.remoting.message.properties import Property, find_property
 from aerobee.storage.delays.notes import (
     DURABLE_AT,
     LATEST_AT,

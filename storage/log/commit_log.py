@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Final
 
 from isal.isal_zlib import crc32
 
-from aerobee.remoting.record import BLANK, BLANK_MAGIC, PROPERTIES_BYTES_MAX
+from aerobee.remoting.message.layout import AROUND_BYTES, BLANK_MAGIC, ENTRY_FIELDS, HOSTS_BYTES
+from aerobee.remoting.message.properties import PROPERTIES_BYTES_MAX
+from aerobee.remoting.message.record import BLANK, HEAD
 from aerobee.storage.errors import LogBusy, LogFull, LogUnavailable, MessageTooLarge
 from aerobee.storage.log.allocator import Allocator
 from aerobee.storage.log.place import LogPlace
@@ -31,11 +33,11 @@ RESTART: Final = "check the disk, then restart the broker: the start finds out w
 """What to do after a failed write or sync: what is in memory is believed no more."""
 
 BLANK_BYTES: Final = BLANK.size
-FIXED_BYTES: Final = 54  # of a record: all but hosts, body, topic and properties
+ENTRY_BYTES: Final = ENTRY_FIELDS.size
 
 HEADS: Final = {
-    hosts_bytes: struct.Struct(f">iIIiiqqiq{hosts_bytes}si").pack
-    for hosts_bytes in (36, 48, 60)  # no, one or two IPv6 hosts
+    hosts_bytes: struct.Struct(f"{HEAD.format}{hosts_bytes}si").pack
+    for hosts_bytes in HOSTS_BYTES.values()
 }
 """Everything in front of the body, by the length of `hosts`."""
 
@@ -152,7 +154,7 @@ class CommitLog:
             queue.extend()
         body_bytes, hosts_bytes, properties_bytes = len(body), len(hosts), len(properties)
         prefix = queue.prefix
-        size = FIXED_BYTES + hosts_bytes + body_bytes + len(prefix) + properties_bytes
+        size = AROUND_BYTES + hosts_bytes + body_bytes + len(prefix) + properties_bytes
         position = self.position
         end = position + size
         if end > self._limit or body_bytes > self._body_bytes_max:
@@ -179,7 +181,9 @@ class CommitLog:
                 properties,
             )
         )
-        queue.pack_entry(queue.buffer, (offset - queue.base) * 20, position, size, tags_code)
+        queue.pack_entry(
+            queue.buffer, (offset - queue.base) * ENTRY_BYTES, position, size, tags_code
+        )
         queue.max_offset = offset + 1
         self.position = end
         return position

@@ -11,7 +11,13 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from aerobee.remoting.record import BLANK_MAGIC, MAGIC_V1, MAGIC_V2
+from aerobee.remoting.message.layout import (
+    BLANK_MAGIC,
+    MAGIC_V1,
+    MAGIC_V2,
+    POSITION_AT,
+    PREFIX_BYTES,
+)
 from aerobee.storage.disk.files import Files
 from aerobee.storage.errors import StoreDamaged, WrongFileSize
 from aerobee.storage.layout import FileSpan, file_name
@@ -25,8 +31,6 @@ LOST_FILES_MAX: Final = 100  # in a row; more are another log, not a loss
 REST_BYTES_MAX: Final = 256 << 20  # behind the size of a file, that are copied and cut off
 PAGE_BYTES: Final = 4096  # a setting is a multiple of it
 _MAGICS: Final = (MAGIC_V1, MAGIC_V2)
-_HEAD_BYTES: Final = 36  # size, magic, ... and position
-_OWN_AT: Final = 28
 
 
 def check_sizes(
@@ -135,29 +139,32 @@ def rename_misnamed(files: Files, spans: list[FileSpan], size: int) -> list[File
 
 def begins_with_its_own(segment: "Segment") -> bool:
     """Whether a file begins with a record that names this place, or has nothing but its end."""
-    head = segment.read(segment.base, _HEAD_BYTES)
+    head = segment.read(segment.base, PREFIX_BYTES)
     magic = int.from_bytes(head[4:8], "big")
     if magic in _MAGICS:
-        return int.from_bytes(head[_OWN_AT:_HEAD_BYTES], "big") == segment.base
+        return int.from_bytes(head[POSITION_AT:PREFIX_BYTES], "big") == segment.base
     return segment.is_closed_at(segment.base)
 
 
 def _own_begin(files: Files, span: FileSpan, size: int) -> int | None:
     """Return which file it is by its first two records, which a flipped bit cannot change both."""
     head = _head(files, span.path, 0)
-    own = int.from_bytes(head[_OWN_AT:_HEAD_BYTES], "big", signed=True)
-    if len(head) < _HEAD_BYTES or int.from_bytes(head[4:8], "big") not in _MAGICS:
+    own = int.from_bytes(head[POSITION_AT:PREFIX_BYTES], "big", signed=True)
+    if len(head) < PREFIX_BYTES or int.from_bytes(head[4:8], "big") not in _MAGICS:
         return None
     if own < 0 or (own - span.begin) % size:
         return None
     count = int.from_bytes(head[:4], "big", signed=True)
-    if not _HEAD_BYTES < count <= size - 8:
+    if not PREFIX_BYTES < count <= size - 8:
         return None
     following = _head(files, span.path, count)
     magic = int.from_bytes(following[4:8], "big")
     if magic == BLANK_MAGIC:
         return own if int.from_bytes(following[:4], "big") == size - count else None
-    if magic in _MAGICS and int.from_bytes(following[_OWN_AT:_HEAD_BYTES], "big") == own + count:
+    if (
+        magic in _MAGICS
+        and int.from_bytes(following[POSITION_AT:PREFIX_BYTES], "big") == own + count
+    ):
         return own
     return None
 
@@ -165,7 +172,7 @@ def _own_begin(files: Files, span: FileSpan, size: int) -> int | None:
 def _head(files: Files, path: Path, at: int) -> bytes:
     fd = files.open(path, write=False)
     try:
-        return files.read(fd, _HEAD_BYTES, at)
+        return files.read(fd, PREFIX_BYTES, at)
     except OSError as error:
         if error.errno != errno.EIO:
             raise

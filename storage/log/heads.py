@@ -5,17 +5,16 @@ lost, a bit that has flipped. Recovery does not see that behind a position that 
 has a checksum of its own, which clients compare.
 """
 
-import struct
 from collections.abc import Iterable
 from typing import Final
 
-from aerobee.remoting.record import MAGIC_V1, MAGIC_V2, Buffer
-from aerobee.storage.log.scan import RECORD_BYTES_MIN
+from aerobee.remoting.message.layout import MAGIC_V1, MAGIC_V2, RECORD_BYTES_MIN, RECORD_FIELDS
+from aerobee.remoting.message.record import Buffer
 
 LONG_BYTES: Final = 1 << 20
 """Records longer than this are looked at before they are touched as a whole (record_runs.pyx)."""
 
-_HEAD: Final = struct.Struct(">iI20xq")  # total size, magic, position
+_HEAD: Final = RECORD_FIELDS.pick("total_size", "magic", "position")
 HEAD_BYTES: Final = _HEAD.size
 _MAGICS: Final = (MAGIC_V1, MAGIC_V2)
 

@@ -6,15 +6,18 @@ from typing import Final, NamedTuple
 
 from isal.isal_zlib import crc32
 
-from aerobee.remoting.record import (
+from aerobee.remoting.message.layout import (
     BLANK_MAGIC,
+    BODY_BYTES_AT,
+    HOST_BITS,
     MAGIC_V1,
     MAGIC_V2,
-    Property,
-    SysFlag,
-    find_property,
-    java_string_hash,
+    RECORD_BYTES_MIN,
+    RECORD_FIELDS,
+    RECORD_SHAPES,
 )
+from aerobee.remoting.message.properties import Property, find_property
+from aerobee.remoting.message.tags import java_string_hash
 from aerobee.storage.log.segment import Segment
 from aerobee.storage.log.segments import Segments
 
@@ -22,24 +25,20 @@ CHUNK_BYTES: Final = 4 << 20
 FIRST_CHUNK_BYTES: Final = 16 << 10  # of a scan; the next ones grow, for many scans end at once
 SCHEDULE_TOPIC: Final = "SCHEDULE_TOPIC_XXXX"
 
-HEAD: Final = struct.Struct(">iIIiiqqi")
+HEAD: Final = RECORD_FIELDS.run("total_size", "sys_flag")
 """Total size, magic, body crc, queue id, flag, queue offset, position, sys flag."""
 _BODY_BYTES: Final = struct.Struct(">i")
 _LENGTH: Final = struct.Struct(">h")
 _TIMESTAMP: Final = struct.Struct(">q")
+_STORED_AT: Final = {bits: fields.at("store_timestamp") for bits, fields in RECORD_SHAPES.items()}
 
-HOSTS_AT: Final = 48
-RECORD_BYTES_MIN: Final = 91  # all fields, nothing in them
-_BODY_AT: Final = {0: 84, 16: 96, 32: 96, 48: 108}  # by the IPv6 bits of the sys flag
-_V6_BITS: Final = SysFlag.BORN_HOST_V6 | SysFlag.STORE_HOST_V6
 _TRANSACTION_BITS: Final = 0xC
 _COMMITTED: Final = 0x8
 
 
 def store_timestamp(buffer: bytes, at: int, sys_flag: int) -> int:
     """Return when the record at byte `at` was stored, in milliseconds; it stands behind a host."""
-    born_host_bytes = 20 if sys_flag & SysFlag.BORN_HOST_V6 else 8
-    stamp: int = _TIMESTAMP.unpack_from(buffer, at + HOSTS_AT + born_host_bytes)[0]
+    stamp: int = _TIMESTAMP.unpack_from(buffer, at + _STORED_AT[sys_flag & HOST_BITS])[0]
     return stamp
 
 
@@ -128,7 +127,7 @@ class LogScan:
                 if length < total:
                     return self._stop(position, "the file ends")
             end = at + total
-            body_at = at + _BODY_AT[sys_flag & _V6_BITS]
+            body_at = at + BODY_BYTES_AT[sys_flag & HOST_BITS]
             (body_bytes,) = _BODY_BYTES.unpack_from(buffer, body_at)
             body_at += 4
             topic_at = body_at + body_bytes

@@ -5,7 +5,8 @@ import mmap
 from collections.abc import Iterator
 from pathlib import Path
 
-from aerobee.remoting.record import BLANK, BLANK_MAGIC
+from aerobee.remoting.message.layout import BLANK_MAGIC
+from aerobee.remoting.message.record import BLANK
 from aerobee.storage.disk.files import Files
 from aerobee.storage.disk.open_files import OpenFiles
 from aerobee.storage.disk.sectors import BadSectors

@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 from isal.isal_zlib import crc32
 
-from aerobee.remoting.record import MAGIC_V1, MAGIC_V2
+from aerobee.remoting.message.layout import (
+    BODY_BYTES_AT,
+    ENTRY_FIELDS,
+    HOST_BITS,
+    MAGIC_V1,
+    MAGIC_V2,
+    RECORD_BYTES_MIN,
+    RECORD_FIELDS,
+)
 from aerobee.storage.layout import ENTRY_BYTES
 from aerobee.storage.log.segment import Segment
 from aerobee.storage.log.segments import Segments
@@ -27,13 +35,15 @@ if TYPE_CHECKING:
 
 RANGE_BYTES: Final = 32 << 20
 
-_ENTRY: Final = np.dtype([("position", ">i8"), ("size", ">i4"), ("tags", ">i8")])
+_ENTRY: Final = np.dtype(ENTRY_FIELDS.columns())
 _HEAD: Final = np.dtype(
-    [
-        ("size", ">i4"), ("magic", ">u4"), ("crc", ">u4"), ("queue_id", ">i4"), ("flag", ">i4"),
-        ("queue_offset", ">i8"), ("position", ">i8"), ("sys_flag", ">i4"),
-    ]
-)  # fmt: skip
+    RECORD_FIELDS.columns(
+        ("total_size", "magic", "body_crc", "queue_id", "queue_offset", "position", "sys_flag")
+    )
+)
+_BODY_BYTES_AT: Final = np.zeros(HOST_BITS + 1, np.int64)
+for bits, place in BODY_BYTES_AT.items():
+    _BODY_BYTES_AT[bits] = place
 
 
 class Entries(NamedTuple):
@@ -85,7 +95,7 @@ def entries_between(queues: list[ConsumeQueue], begin: int, end: int) -> Entries
     return Entries(
         position[order],
         table["size"].astype(np.int64)[order],
-        table["tags"].astype(np.int64)[order],
+        table["tags_code"].astype(np.int64)[order],
         np.concatenate(offsets)[order],
         np.concatenate(owners)[order],
     )
@@ -114,10 +124,10 @@ def columns(data: bytes, base: int, entries: Entries, queues: list[ConsumeQueue]
     size, sys_flag = entries.size, heads["sys_flag"]
     v1 = heads["magic"] == MAGIC_V1
     sound = v1 | (heads["magic"] == MAGIC_V2)
-    sound &= (heads["size"] == size) & (heads["position"] == entries.position)
+    sound &= (heads["total_size"] == size) & (heads["position"] == entries.position)
     sound &= heads["queue_offset"] == entries.offset
     end = at + size
-    body_at = at + 84 + 12 * ((sys_flag & 16) // 16 + (sys_flag & 32) // 32)
+    body_at = at + _BODY_BYTES_AT[sys_flag & HOST_BITS]
     words = np.ndarray((len(data) - 3,), ">i4", data, strides=(1,))
     sound &= body_at + 7 <= end
     body_bytes = words[np.where(sound, body_at, 0)].astype(np.int64)
@@ -137,7 +147,7 @@ def columns(data: bytes, base: int, entries: Entries, queues: list[ConsumeQueue]
     shorts = np.ndarray((len(data) - 1,), ">i2", data, strides=(1,))
     properties_at = np.where(sound, topic_end, 0)
     sound &= properties_at + 2 + shorts[properties_at] == end
-    crc = heads["crc"].astype(np.int64)
+    crc = heads["body_crc"].astype(np.int64)
     return Columns(sound, crc, body_at, body_bytes, properties_at + 2, end)
 
 
@@ -162,7 +172,7 @@ def wrong_bodies(data: bytes, found: Columns) -> Iterable[int]:
 def read_stretch(segment: Segment, begin: int, entries: Entries) -> tuple[bytes, Entries]:
     """Read the log's bytes that entries point at; entries that leave the file are dropped."""
     ends = entries.position + entries.size
-    inside = (ends <= segment.end) & (entries.size >= 91)
+    inside = (ends <= segment.end) & (entries.size >= RECORD_BYTES_MIN)
     if not inside.all():
         entries = take(entries, int(np.argmin(inside)))
         ends = ends[: len(entries.position)]

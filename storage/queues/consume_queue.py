@@ -12,14 +12,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from aerobee.remoting.record import MAGIC_V1, MAGIC_V2
+from aerobee.remoting.message.layout import BLANK_SIZE, MAGIC_V1, MAGIC_V2
 from aerobee.storage.disk.files import Files
 from aerobee.storage.errors import LogFull, LogUnavailable
 from aerobee.storage.layout import ENTRY_BYTES, FileSpan
 from aerobee.storage.queues.entries import QueueEntries
 from aerobee.storage.queues.files import (
     BLANK_ENTRY,
-    BLANK_SIZE,
     ENTRY,
     SCAN_ENTRIES,
     check_spans,

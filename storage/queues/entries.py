@@ -2,16 +2,16 @@
 
 import errno
 import mmap
-import struct
 from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
+from aerobee.remoting.message.layout import BLANK_SIZE, ENTRY_FIELDS
 from aerobee.storage.disk.files import Files
 from aerobee.storage.disk.residency import PAGE_BYTES, copied_bytes
 from aerobee.storage.layout import ENTRY_BYTES, FileSpan, file_name, file_spans
-from aerobee.storage.queues.files import BLANK_ENTRY, BLANK_SIZE, ENTRY
+from aerobee.storage.queues.files import BLANK_ENTRY, ENTRY
 from aerobee.storage.queues.map_pool import MapPool
 from aerobee.storage.queues.place import QueuePlace
 
@@ -20,7 +20,7 @@ OLD_MAPS_MAX: Final = 4  # files of one queue that stay mapped for readers far b
 BLANKS_AT_ONCE: Final = 1024
 ENTRIES_AT_ONCE: Final = 65_536
 NEIGHBOURS: Final = (1, 2, 33)  # the last one lies outside of a sector that is damaged
-_SIZE: Final = struct.Struct(">i")
+_SIZE: Final = ENTRY_FIELDS.pick("size")
 
 NO_BUFFER: Final = mmap.mmap(-1, ENTRY_BYTES)
 """The `buffer` of a queue that has no file open to be written."""
@@ -244,7 +244,7 @@ class QueueEntries:
         while offset < high:
             data = self.copied(offset, min(high - offset, BLANKS_AT_ONCE))
             count = len(data) // ENTRY_BYTES
-            if _SIZE.unpack_from(data, 8)[0] != BLANK_SIZE:
+            if _SIZE.unpack_from(data)[0] != BLANK_SIZE:
                 return offset
             if data != BLANK_ENTRY * count:
                 count = 1

@@ -1,18 +1,16 @@
 """The files of one ConsumeQueue as they lie on the disk: entries, sizes, and where they end."""
 
-import struct
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final
 
+from aerobee.remoting.message.layout import BLANK_SIZE, ENTRY_FIELDS
 from aerobee.storage.disk.files import Files
 from aerobee.storage.errors import StoreDamaged, WrongFileSize
 from aerobee.storage.layout import ENTRY_BYTES, FileSpan
 
-ENTRY: Final = struct.Struct(">qiq")
+ENTRY: Final = ENTRY_FIELDS.run()
 """Position, record size, tags code."""
-BLANK_SIZE: Final = 0x7FFF_FFFF
-"""The size in the entries that fill a queue's first file up to its first message."""
 BLANK_ENTRY: Final = ENTRY.pack(0, BLANK_SIZE, 0)
 
 SCAN_ENTRIES: Final = 4096

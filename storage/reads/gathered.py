@@ -2,10 +2,10 @@
 
 from typing import Final, TypeAlias
 
+from aerobee.remoting.message.layout import BLANK_SIZE
 from aerobee.storage.cold.fetching import Fetched, NotFetchedError
 from aerobee.storage.cold.warm_log import WarmLog
 from aerobee.storage.queues.consume_queue import ConsumeQueue
-from aerobee.storage.queues.files import BLANK_SIZE
 from aerobee.storage.reads.results import Accept, ReadResult, ReadStatus
 
 Log: TypeAlias = WarmLog | Fetched

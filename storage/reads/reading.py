@@ -7,6 +7,7 @@ from contextlib import suppress
 from operator import add
 from typing import Final, Protocol, TypeAlias
 
+from aerobee.remoting.message.layout import BLANK_SIZE, ENTRY_FIELDS
 from aerobee.storage.cold.fetching import Fetched, NotFetchedError
 from aerobee.storage.cold.warm_log import WarmLog
 from aerobee.storage.cold.wish import ColdRead, Wish
@@ -15,7 +16,6 @@ from aerobee.storage.layout import ENTRY_BYTES
 from aerobee.storage.log.commit_log import CommitLog
 from aerobee.storage.log.heads import are_records
 from aerobee.storage.queues.consume_queue import ConsumeQueue
-from aerobee.storage.queues.files import BLANK_SIZE
 from aerobee.storage.reads.gathered import Gathered, Log
 from aerobee.storage.reads.misreads import Misreads
 from aerobee.storage.reads.results import Accept, ReadResult, ReadStatus
@@ -309,10 +309,10 @@ def _outside(offset: int, low: int, high: int) -> ReadResult:
 
 
 _POSITION: Final = struct.Struct(">q")
-_PLACE: Final = struct.Struct(">qi")
+_PLACE: Final = ENTRY_FIELDS.run("position", "size")
 
 
 def _struct(count: int) -> struct.Struct:
     """Return the struct that unpacks `count` entries at once; at most a few hundred exist."""
-    found = _STRUCTS[count] = struct.Struct(">" + "qiq" * count)
+    found = _STRUCTS[count] = struct.Struct(">" + ENTRY_FIELDS.run().format[1:] * count)
     return found

@@ -7,25 +7,26 @@ from typing import Final, Literal, Protocol
 from isal.isal_zlib import crc32
 
 from aerobee.remoting.errors import CorruptRecord
-from aerobee.remoting.record import HEAD as WHOLE_HEAD
-from aerobee.remoting.record import (
+from aerobee.remoting.message.layout import (
+    BLANK_SIZE,
+    BODY_BYTES_AT,
+    HOST_BITS,
     MAGIC_V1,
     MAGIC_V2,
-    MIDDLES,
-    TOPIC_BYTES_MAX,
-    SysFlag,
-    decode_record,
+    RECORD_BYTES_MIN,
+    RECORD_SHAPES,
 )
+from aerobee.remoting.message.record import TOPIC_BYTES_MAX, decode_record
 from aerobee.storage.log.commit_log import CommitLog
-from aerobee.storage.log.scan import HEAD, RECORD_BYTES_MIN, store_timestamp
+from aerobee.storage.log.scan import HEAD, store_timestamp
 from aerobee.storage.queues.consume_queue import ConsumeQueue
-from aerobee.storage.queues.files import BLANK_SIZE
 
 Boundary = Literal["LOWER", "UPPER"]
 
-_HEAD_BYTES_MIN: Final = 84  # enough for the store timestamp behind any born host
-_HEAD_BYTES_MAX: Final = 112  # up to the body, behind any two hosts
-_V6_BITS: Final = SysFlag.BORN_HOST_V6 | SysFlag.STORE_HOST_V6
+_HEAD_BYTES_MIN: Final = min(
+    BODY_BYTES_AT.values()
+)  # enough for the store timestamp behind any born host
+_HEAD_BYTES_MAX: Final = RECORD_SHAPES[HOST_BITS].size  # up to the body, behind any two hosts
 
 
 class Places(Protocol):
@@ -99,7 +100,7 @@ def record_bytes_at(
     if head is None:
         return None
     total, magic, crc, queue_id, _, queue_offset, _, sys_flag = HEAD.unpack_from(head)
-    body_at = WHOLE_HEAD.size + MIDDLES[sys_flag & _V6_BITS].size - 4
+    body_at = BODY_BYTES_AT[sys_flag & HOST_BITS]
     topic = _topic(places, position, head, body_at, total, long=magic == MAGIC_V2)
     if topic is None:
         return None

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from aerobee.remoting.message.layout import BLANK_SIZE
 from aerobee.storage.disk.files import Files
 from aerobee.storage.disk.replacing import write_anew
 from aerobee.storage.layout import (
@@ -20,7 +21,7 @@ from aerobee.storage.proofs.doubt import Doubt
 from aerobee.storage.proofs.marker import Marker
 from aerobee.storage.proofs.progress import Progress, read_progress
 from aerobee.storage.proofs.syncs import Unheard
-from aerobee.storage.queues.files import BLANK_SIZE, ENTRY
+from aerobee.storage.queues.files import ENTRY
 from aerobee.storage.settings import StoreSettings
 
 log = logging.getLogger(__name__)

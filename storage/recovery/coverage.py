@@ -4,11 +4,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from aerobee.storage.log.scan import HEAD, RECORD_BYTES_MIN
+from aerobee.remoting.message.layout import BLANK_SIZE, RECORD_BYTES_MIN
+from aerobee.storage.log.scan import HEAD
 from aerobee.storage.log.segments import Segments
 from aerobee.storage.queues.bulk_check import entries_between
 from aerobee.storage.queues.consume_queue import ConsumeQueue
-from aerobee.storage.queues.files import BLANK_SIZE
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -7,15 +7,16 @@ far as it can be true: not more ahead than the log had room for messages, and no
 from collections.abc import Callable, Collection
 from typing import NamedTuple
 
+from aerobee.remoting.message.layout import BLANK_SIZE, RECORD_BYTES_MIN
 from aerobee.storage.disk.files import Files
 from aerobee.storage.layout import ENTRY_BYTES
 from aerobee.storage.log.damage import Damage, DamageTable
-from aerobee.storage.log.scan import RECORD_BYTES_MIN, Scanned, tags_code
+from aerobee.storage.log.scan import Scanned, tags_code
 from aerobee.storage.log.segments import Segments
 from aerobee.storage.proofs.progress import Progress
 from aerobee.storage.queues.consume_queue import ConsumeQueue
 from aerobee.storage.queues.consume_queues import ConsumeQueues
-from aerobee.storage.queues.files import BLANK_SIZE, SCAN_ENTRIES
+from aerobee.storage.queues.files import SCAN_ENTRIES
 from aerobee.storage.queues.patches import Entry, Patches
 from aerobee.storage.recovery.filling import is_filler
 from aerobee.storage.recovery.known import MISPLACED

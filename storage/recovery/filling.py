@@ -4,13 +4,19 @@ The rest of a file, or a whole one, becomes a blank. Within a file stand records
 back" (sysFlag 12): neither RocketMQ nor we give them a queue entry or an index entry.
 """
 
-import struct
 from collections.abc import Iterator
 from typing import Final
 from zlib import crc32
 
-from aerobee.remoting.record import BLANK, BLANK_MAGIC, MAGIC_V1
-from aerobee.storage.log.scan import HEAD, RECORD_BYTES_MIN, Scanned
+from aerobee.remoting.message.layout import (
+    BLANK_MAGIC,
+    HOST_V4_BYTES,
+    MAGIC_V1,
+    RECORD_BYTES_MIN,
+    RECORD_FIELDS,
+)
+from aerobee.remoting.message.record import BLANK
+from aerobee.storage.log.scan import HEAD, Scanned
 from aerobee.storage.log.segment import Segment
 from aerobee.storage.log.segments import Segments
 
@@ -18,8 +24,8 @@ FILLER_TOPIC: Final = b"TBW102"  # a system topic of every broker: producers and
 ROLLED_BACK: Final = 12
 FILLER_BYTES_MAX: Final = 64 * 1024
 
-_MIDDLE: Final = struct.Struct(">q8sq8siq")  # born time and host, store time and host, 0, 0
-_LENGTH: Final = struct.Struct(">i")
+_MIDDLE: Final = RECORD_FIELDS.run("born_timestamp")
+_NOBODY: Final = bytes(HOST_V4_BYTES)
 _FILLER_PREFIXES: Final = (bytes([len(FILLER_TOPIC)]) + FILLER_TOPIC, b"\0")
 
 
@@ -71,5 +77,5 @@ def filler(position: int, size: int, stamp_ms: int) -> bytes:
     body = bytes(size - RECORD_BYTES_MIN - len(topic))
     crc = crc32(body) & 0x7FFF_FFFF
     head = HEAD.pack(size, MAGIC_V1, crc, 0, 0, 0, position, ROLLED_BACK)
-    middle = _MIDDLE.pack(stamp_ms, bytes(8), stamp_ms, bytes(8), 0, 0)
-    return head + middle + _LENGTH.pack(len(body)) + body + bytes([len(topic)]) + topic + b"\0\0"
+    middle = _MIDDLE.pack(stamp_ms, _NOBODY, stamp_ms, _NOBODY, 0, 0, len(body))
+    return head + middle + body + bytes([len(topic)]) + topic + b"\0\0"

@@ -5,13 +5,13 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
-from aerobee.remoting.record import BLANK, BLANK_MAGIC
+from aerobee.remoting.message.layout import BLANK_MAGIC, BLANK_SIZE
+from aerobee.remoting.message.record import BLANK
 from aerobee.storage.disk.files import Files
 from aerobee.storage.log.aside import COPY_BYTES_MAX, TORN, UNREADABLE, Aside
 from aerobee.storage.log.damage import Damage, DamageTable, Lost, write_damage
 from aerobee.storage.log.segments import Segments
 from aerobee.storage.queues.consume_queues import ConsumeQueues
-from aerobee.storage.queues.files import BLANK_SIZE
 from aerobee.storage.recovery.dispatch import Hole
 from aerobee.storage.settings import StoreSettings
 

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Iterable
 from typing import Final
 
-from aerobee.remoting.record import BLANK
+from aerobee.remoting.message.record import BLANK
 from aerobee.storage.log.damage import Damage, DamageTable
 from aerobee.storage.log.file_names import LOST_FILES_MAX, begins_with_its_own
 from aerobee.storage.log.scan import LogScan

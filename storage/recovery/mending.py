@@ -8,13 +8,13 @@ import logging
 from collections.abc import Collection, Iterator
 from typing import Final
 
+from aerobee.remoting.message.layout import BLANK_SIZE, RECORD_BYTES_MIN
 from aerobee.storage.layout import ENTRY_BYTES
 from aerobee.storage.log.damage import DamageTable
-from aerobee.storage.log.scan import HEAD, RECORD_BYTES_MIN, Scanned
+from aerobee.storage.log.scan import HEAD, Scanned
 from aerobee.storage.log.segments import Segments
 from aerobee.storage.queues.consume_queue import ConsumeQueue
 from aerobee.storage.queues.consume_queues import ConsumeQueues
-from aerobee.storage.queues.files import BLANK_SIZE
 from aerobee.storage.recovery.dispatch import Dispatcher
 from aerobee.storage.recovery.next_record import NextRecord
 from aerobee.storage.recovery.walk import LogWalk

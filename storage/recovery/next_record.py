@@ -18,19 +18,18 @@ entry points at it; so is a true one that was stored after the clock had been se
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from aerobee.remoting.record import MAGIC_V1, MAGIC_V2
-from aerobee.storage.log.scan import (
-    CHUNK_BYTES,
-    FIRST_CHUNK_BYTES,
-    HEAD,
+from aerobee.remoting.message.layout import (
+    BLANK_SIZE,
+    MAGIC_V1,
+    MAGIC_V2,
+    POSITION_AT,
+    PREFIX_BYTES,
     RECORD_BYTES_MIN,
-    LogScan,
-    Scanned,
 )
+from aerobee.storage.log.scan import CHUNK_BYTES, FIRST_CHUNK_BYTES, HEAD, LogScan, Scanned
 from aerobee.storage.log.segment import Segment
 from aerobee.storage.log.segments import Segments
 from aerobee.storage.queues.consume_queues import ConsumeQueues
-from aerobee.storage.queues.files import BLANK_SIZE
 
 if TYPE_CHECKING:
     from aerobee.storage.recovery.coverage import Coverage
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
 _MAGIC_BEGIN: Final = b"\xda\xa3\x20"  # both versions begin so
 _MAGICS: Final = (MAGIC_V1, MAGIC_V2)
 _MAGIC_AT: Final = 4
-_OWN_AT: Final = 28
 TRIED_BYTES_MAX: Final = 1 << 30  # looked at in vain in one file, until entries alone count
 
 
@@ -100,7 +98,7 @@ class NextRecord:
     @staticmethod
     def _candidates(segment: Segment, position: int) -> Iterator[int]:
         """Yield the positions in one file whose bytes have a record's magic and that position."""
-        overlap = _OWN_AT + 8 - 1
+        overlap = PREFIX_BYTES - 1
         chunk_bytes = FIRST_CHUNK_BYTES
         while (position := segment.next_data(position)) < segment.end:
             chunk = segment.read(position, chunk_bytes)
@@ -110,7 +108,7 @@ class NextRecord:
             at = chunk.find(_MAGIC_BEGIN, _MAGIC_AT)
             while at >= 0:
                 begin = at - _MAGIC_AT
-                own = chunk[begin + _OWN_AT : begin + _OWN_AT + 8]
+                own = chunk[begin + POSITION_AT : begin + PREFIX_BYTES]
                 if own == (position + begin).to_bytes(8, "big"):
                     yield position + begin
                 at = chunk.find(_MAGIC_BEGIN, at + 1)

@@ -24,6 +24,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from aerobee.remoting.message.layout import BLANK_SIZE
 from aerobee.storage.disk.files import Files
 from aerobee.storage.log.damage import Damage, DamageTable
 from aerobee.storage.log.scan import HEAD, LogScan
@@ -33,7 +34,6 @@ from aerobee.storage.proofs.progress import Progress
 from aerobee.storage.proofs.syncs import Unheard
 from aerobee.storage.queues.consume_queue import ConsumeQueue
 from aerobee.storage.queues.consume_queues import ConsumeQueues
-from aerobee.storage.queues.files import BLANK_SIZE
 from aerobee.storage.queues.mending_note import MendingNote
 from aerobee.storage.recovery.bad_sectors import pass_bad_sectors
 from aerobee.storage.recovery.dispatch import Dispatcher

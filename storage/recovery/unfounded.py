@@ -6,11 +6,11 @@ back. By then the log has other messages where those entries lead to.
 
 from collections.abc import Iterable
 
+from aerobee.remoting.message.layout import BLANK_SIZE
 from aerobee.storage.log.damage import DamageTable
 from aerobee.storage.log.scan import Scanned
 from aerobee.storage.log.segments import Segments
 from aerobee.storage.queues.consume_queue import ConsumeQueue
-from aerobee.storage.queues.files import BLANK_SIZE
 from aerobee.storage.queues.patches import Entry, Patches
 from aerobee.storage.recovery.next_record import sound_record
 

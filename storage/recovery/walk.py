@@ -4,8 +4,9 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from aerobee.remoting.message.layout import RECORD_BYTES_MIN
 from aerobee.storage.log.damage import Damage, DamageTable
-from aerobee.storage.log.scan import RECORD_BYTES_MIN, LogScan, Scanned
+from aerobee.storage.log.scan import LogScan, Scanned
 from aerobee.storage.log.segments import Segments
 from aerobee.storage.recovery.next_record import NextRecord, sound_record
 

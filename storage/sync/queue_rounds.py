@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from aerobee.remoting.message.layout import BLANK_SIZE
 from aerobee.storage.disk.files import Files
 from aerobee.storage.queues.consume_queue import ConsumeQueue
-from aerobee.storage.queues.files import BLANK_SIZE
 from aerobee.storage.sync.backends import SyncBackend
 
 log = logging.getLogger(__name__)

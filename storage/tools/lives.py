@@ -7,10 +7,10 @@ has is told by what its queues have.
 
 from typing import Final
 
+from aerobee.remoting.message.layout import BLANK_SIZE
 from aerobee.storage.log.segments import Segments
 from aerobee.storage.queues.consume_queue import ConsumeQueue
 from aerobee.storage.queues.consume_queues import ConsumeQueues
-from aerobee.storage.queues.files import BLANK_SIZE
 from aerobee.storage.recovery.mending import record_of
 
 FIRST_ENTRIES: Final = 1000  # of a queue, looked at to learn where its life begins

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from aerobee.remoting.message.layout import BLANK_SIZE
 from aerobee.storage.disk.files import Files
 from aerobee.storage.disk.lock import StoreLock
 from aerobee.storage.errors import StoreDamaged
@@ -17,7 +18,7 @@ from aerobee.storage.proofs.marker import Marker
 from aerobee.storage.proofs.progress import Progress, read_progress, write_progress
 from aerobee.storage.queues.consume_queue import ConsumeQueue
 from aerobee.storage.queues.consume_queues import ConsumeQueues
-from aerobee.storage.queues.files import BLANK_ENTRY, BLANK_SIZE
+from aerobee.storage.queues.files import BLANK_ENTRY
 from aerobee.storage.queues.mending_note import MendingNote
 from aerobee.storage.recovery.believing import believe_disk
 from aerobee.storage.recovery.filling import fill

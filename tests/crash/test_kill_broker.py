@@ -22,7 +22,7 @@ from support.waiting import until
 from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.errors import AerobeeError
 from aerobee.remoting.frame import encode_frame
-from aerobee.remoting.record import iter_records
+from aerobee.remoting.message.record import iter_records
 
 ROUNDS = int(os.environ.get("KILL_ROUNDS", "3"))
 OUTSTANDING = 64

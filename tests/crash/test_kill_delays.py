@@ -16,7 +16,7 @@ from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.command import Command, next_opaque
 from aerobee.remoting.errors import AerobeeError
 from aerobee.remoting.frame import encode_frame
-from aerobee.remoting.record import iter_records
+from aerobee.remoting.message.record import iter_records
 
 ROUNDS = int(os.environ.get("KILL_ROUNDS", "3"))
 LEVELS = "1s 2s 1s"

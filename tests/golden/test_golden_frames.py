@@ -9,7 +9,6 @@ import pytest
 from support.golden.frames import GoldenFrame, decode_header, load_frame
 
 from aerobee.remoting import bodies
-from aerobee.remoting.batch import split_batch
 from aerobee.remoting.bodies import Body, decode_body, encode_body
 from aerobee.remoting.codes import RequestCode
 from aerobee.remoting.command import Codec, Command, language_name
@@ -28,7 +27,8 @@ from aerobee.remoting.headers import (
 )
 from aerobee.remoting.headers._fields import Header, encode_header
 from aerobee.remoting.headers._fields import decode_header as typed_header
-from aerobee.remoting.record import encode_record, iter_records
+from aerobee.remoting.message.batch import split_batch
+from aerobee.remoting.message.record import encode_record, iter_records
 from aerobee.remoting.registration_body import decode_register_body, encode_register_body
 
 FRAMES: Final = Path(__file__).parent / "frames"

@@ -12,12 +12,12 @@ from support.golden.stores import load_store
 from support.logs import opened, small
 
 from aerobee.remoting import fastjson
-from aerobee.remoting.compression import decompress
-from aerobee.remoting.record import (
+from aerobee.remoting.codes import SysFlag
+from aerobee.remoting.message.compression import decompress
+from aerobee.remoting.message.layout import BLANK_MAGIC
+from aerobee.remoting.message.record import (
     BLANK,
-    BLANK_MAGIC,
     Record,
-    SysFlag,
     decode_record,
     encode_record,
     iter_records,

@@ -19,7 +19,7 @@ from aerobee.broker.app import Broker
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.command import Command
 from aerobee.remoting.frame import encode_frame
-from aerobee.remoting.record import iter_records
+from aerobee.remoting.message.record import iter_records
 
 QUICK = settings(
     max_examples=examples(30),

@@ -10,9 +10,9 @@ from support.brokers import send_command
 from support.examples import examples
 from support.twin_brokers import TwinBrokers
 
-from aerobee.remoting.batch import BatchedMessage, encode_batch
 from aerobee.remoting.codes import RequestCode
 from aerobee.remoting.frame import FrameReader, encode_frame
+from aerobee.remoting.message.batch import BatchedMessage, encode_batch
 
 SETTINGS: Final = settings(
     max_examples=examples(60),

@@ -13,7 +13,7 @@ from support.examples import examples
 from support.logs import append, opened, settle, small
 
 from aerobee.broker.acceleration import is_compiled
-from aerobee.remoting.record import java_string_hash
+from aerobee.remoting.message.tags import java_string_hash
 from aerobee.storage.cold.fetching import fetch
 from aerobee.storage.cold.wish import ColdRead
 from aerobee.storage.disk.residency import PAGE_BYTES, Buffer, everything_is, resident_bytes

@@ -19,7 +19,9 @@ from support.wire import connect, feed
 from aerobee.broker.acceleration import is_compiled
 from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.frame import encode_frame
-from aerobee.remoting.record import HEAD, MAGIC_V1, MAGIC_V2, java_string_hash
+from aerobee.remoting.message.layout import MAGIC_V1, MAGIC_V2
+from aerobee.remoting.message.record import HEAD
+from aerobee.remoting.message.tags import java_string_hash
 from aerobee.storage.queues.consume_queue import ConsumeQueue
 from aerobee.storage.reads.misreads import Misreads
 from aerobee.storage.reads.reading import Gather, Reader

@@ -20,7 +20,7 @@ from property.test_store_repair import (
 from support.logs import opened
 from unit.storage.tools.test_repair import DyingFiles, Killed
 
-from aerobee.remoting.record import decode_record
+from aerobee.remoting.message.record import decode_record
 from aerobee.storage import repair
 from aerobee.storage.errors import StoreError
 from aerobee.storage.tools.repairing import Repairer

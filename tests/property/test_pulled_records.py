@@ -9,7 +9,7 @@ from aerobee.client.message import MessageQueue
 from aerobee.client.received import Decoded, ReceivedMessage, decode_messages, decode_pulled
 from aerobee.remoting.codes import SysFlag
 from aerobee.remoting.errors import CorruptRecord
-from aerobee.remoting.record import Record, encode_record
+from aerobee.remoting.message.record import Record, encode_record
 
 QUEUE = MessageQueue("t", "broker-a", 0)
 RECORDS = st.builds(

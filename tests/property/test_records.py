@@ -5,20 +5,20 @@ from contextlib import suppress
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aerobee.remoting.batch import BatchedMessage, encode_batch, split_batch
-from aerobee.remoting.compression import CODECS, compress, decompress
+from aerobee.remoting.codes import SysFlag
 from aerobee.remoting.errors import CorruptRecord, RequestError
-from aerobee.remoting.message_id import offset_message_id, parse_offset_message_id
-from aerobee.remoting.properties import find_property, format_properties, parse_properties
-from aerobee.remoting.record import (
+from aerobee.remoting.message.batch import BatchedMessage, encode_batch, split_batch
+from aerobee.remoting.message.compression import CODECS, compress, decompress
+from aerobee.remoting.message.message_id import offset_message_id, parse_offset_message_id
+from aerobee.remoting.message.properties import find_property, format_properties, parse_properties
+from aerobee.remoting.message.record import (
     Record,
-    SysFlag,
     decode_record,
     encode_record,
     iter_records,
     record_bytes,
 )
-from aerobee.remoting.tags import java_string_hash
+from aerobee.remoting.message.tags import java_string_hash
 
 INT32 = st.integers(-(2**31), 2**31 - 1)
 INT64 = st.integers(-(2**63), 2**63 - 1)

@@ -9,8 +9,8 @@ from support.golden.filters import WORDS
 from aerobee.broker.sql92.errors import EvaluationError, ExpressionError
 from aerobee.broker.sql92.expression import CHARS_MAX, Expression
 from aerobee.broker.sql92.scan import properties_of
-from aerobee.remoting.properties import parse_properties
-from aerobee.remoting.record import Record, encode_record
+from aerobee.remoting.message.properties import parse_properties
+from aerobee.remoting.message.record import Record, encode_record
 
 NAMES = st.sampled_from(["a", "b", "TAGS", "missing"])
 VALUES = st.text(st.characters(exclude_characters="\x01\x02", codec="utf-8"), max_size=12)

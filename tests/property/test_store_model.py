@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from support.logs import append, bodies, opened, settle, small
 
-from aerobee.remoting.record import iter_records
+from aerobee.remoting.message.record import iter_records
 from aerobee.storage.verify import verify
 
 QUEUES = st.tuples(st.sampled_from(["a", "b" * 130]), st.integers(0, 1))

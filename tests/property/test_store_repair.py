@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from support.examples import examples
 from support.logs import opened, send, small
 
-from aerobee.remoting.record import decode_record
+from aerobee.remoting.message.record import decode_record
 from aerobee.storage import repair
 from aerobee.storage.disk.files import Files
 from aerobee.storage.errors import StoreError

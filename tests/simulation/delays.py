@@ -2,7 +2,8 @@
 
 from typing import Final
 
-from aerobee.remoting.record import decode_record, find_property
+from aerobee.remoting.message.properties import find_property
+from aerobee.remoting.message.record import decode_record
 from aerobee.storage.delays.progress import DELIVERED_PROPERTY
 from simulation.disk.broker import DiskBrokerNode
 from simulation.ledger import Kind, Ledger, Place

@@ -10,8 +10,8 @@ from aerobee.broker.delay import DelayService
 from aerobee.broker.stored_message import Stamp
 from aerobee.broker.tick import Tick
 from aerobee.broker.topic_queues import AckStyle, TopicQueues
-from aerobee.remoting.properties import format_properties
-from aerobee.remoting.record import host_bytes
+from aerobee.remoting.message.properties import format_properties
+from aerobee.remoting.message.record import host_bytes
 from aerobee.storage.disk.files import Files
 from support.logs import NOW_MS, opened, small
 

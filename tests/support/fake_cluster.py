@@ -10,7 +10,6 @@ from collections import defaultdict, deque
 from collections.abc import Callable
 from typing import Any, Self
 
-from aerobee.remoting.batch import split_batch
 from aerobee.remoting.bodies import (
     BrokerData,
     ConsumerListReply,
@@ -24,14 +23,17 @@ from aerobee.remoting.codes import Perm, PullSysFlag, RequestCode, ResponseCode
 from aerobee.remoting.command import FLAG_ONEWAY, Command
 from aerobee.remoting.errors import RequestError
 from aerobee.remoting.headers import heartbeat, offsets, pull, route, send
-from aerobee.remoting.message_id import offset_message_id
+from aerobee.remoting.message.batch import split_batch
+from aerobee.remoting.message.message_id import offset_message_id
+from aerobee.remoting.message.properties import find_property
+from aerobee.remoting.message.record import Record, encode_record
+from aerobee.remoting.message.tags import java_string_hash
 from aerobee.remoting.msgpack_header import EXT_MSGPACK
 from aerobee.remoting.net.connection import Connection
 from aerobee.remoting.net.limits import NetLimits
 from aerobee.remoting.net.routes import Dispatcher, Outcome, Reply, Request, Routes
 from aerobee.remoting.net.server import Server
 from aerobee.remoting.net.tls import TlsSettings
-from aerobee.remoting.record import Record, encode_record, find_property, java_string_hash
 from support.fake_ownership import Owners
 from support.fake_ownership import routes as ownership_routes
 from support.fake_retries import routes as retry_routes

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.errors import RequestError
 from aerobee.remoting.headers import send
+from aerobee.remoting.message.properties import format_properties, parse_properties
 from aerobee.remoting.net.routes import Outcome, Reply, Request, Routes
-from aerobee.remoting.properties import format_properties, parse_properties
 
 if TYPE_CHECKING:
     from support.fake_cluster import FakeBroker

@@ -7,9 +7,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-from aerobee.remoting.record import Record, decode_record, host_bytes, java_string_hash
+from aerobee.remoting.message.layout import BLANK_SIZE
+from aerobee.remoting.message.record import Record, decode_record, host_bytes
+from aerobee.remoting.message.tags import java_string_hash
 from aerobee.storage.disk.files import Files
-from aerobee.storage.queues.files import BLANK_SIZE
 from aerobee.storage.settings import StoreSettings
 from aerobee.storage.store import MessageStore
 from aerobee.storage.verify import verify

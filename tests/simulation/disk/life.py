@@ -7,7 +7,7 @@ from random import Random
 from typing import Final
 
 from aerobee.remoting.errors import CorruptRecord
-from aerobee.remoting.record import decode_record, host_bytes
+from aerobee.remoting.message.record import decode_record, host_bytes
 from aerobee.storage.disk.lock import _held
 from aerobee.storage.errors import LogBusy, LogFull, LogUnavailable, StoreError, StoreReadOnly
 from aerobee.storage.settings import StoreSettings

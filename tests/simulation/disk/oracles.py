@@ -4,11 +4,12 @@ import re
 from enum import StrEnum
 from typing import Final
 
+from aerobee.remoting.message.layout import BLANK_SIZE
 from aerobee.storage.layout import ABORT, COMMIT_LOG, ENTRY_BYTES, MENDING, PROGRESS, WRITTEN
 from aerobee.storage.proofs.marker import MARKER_BYTES
 from aerobee.storage.proofs.progress import PROGRESS_BYTES_MAX, Progress, decode_progress
 from aerobee.storage.proofs.syncs import unheard
-from aerobee.storage.queues.files import BLANK_SIZE, ENTRY
+from aerobee.storage.queues.files import ENTRY
 from aerobee.storage.store import MessageStore
 from aerobee.storage.verify import verify
 from simulation.disk.book import Book, Key, Sent

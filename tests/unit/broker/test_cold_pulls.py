@@ -21,7 +21,7 @@ from aerobee.broker.settings import BrokerSettings
 from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.errors import RequestError
 from aerobee.remoting.frame import encode_frame
-from aerobee.remoting.record import iter_records
+from aerobee.remoting.message.record import iter_records
 
 COUNT = 300
 

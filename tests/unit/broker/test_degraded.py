@@ -8,7 +8,7 @@ from support.brokers import pull_command
 from support.live_broker import live_broker
 
 from aerobee.remoting.codes import RequestCode, ResponseCode
-from aerobee.remoting.record import iter_records
+from aerobee.remoting.message.record import iter_records
 
 SEND = {"a": "p", "b": "t", "c": "TBW102", "d": 4, "e": 0, "f": 0, "g": 1, "h": 0}
 

@@ -10,8 +10,8 @@ from support.delays import BORN, LEVELS_MS, Delays
 from support.logs import NOW_MS, bodies, read_all
 
 from aerobee.broker.delay import SLICE_MESSAGES
-from aerobee.remoting.properties import parse_properties
-from aerobee.remoting.record import java_string_hash
+from aerobee.remoting.message.properties import parse_properties
+from aerobee.remoting.message.tags import java_string_hash
 
 SCHEDULE = "SCHEDULE_TOPIC_XXXX"
 

@@ -13,10 +13,10 @@ from support.raw_peer import RawPeer
 from support.waiting import until
 
 from aerobee.broker.app import Broker
-from aerobee.remoting.batch import BatchedMessage, encode_batch
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.command import Command
-from aerobee.remoting.record import iter_records
+from aerobee.remoting.message.batch import BatchedMessage, encode_batch
+from aerobee.remoting.message.record import iter_records
 from aerobee.storage.log.segment import Segment
 
 BATCH = 5

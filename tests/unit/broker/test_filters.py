@@ -19,7 +19,7 @@ from aerobee.broker.filters import (
 )
 from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.errors import RequestError
-from aerobee.remoting.tags import java_string_hash
+from aerobee.remoting.message.tags import java_string_hash
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,8 @@ from aerobee.remoting.bodies import ConsumerData, SubscriptionData, Subscription
 from aerobee.remoting.codes import PullSysFlag, ResponseCode
 from aerobee.remoting.errors import RequestError
 from aerobee.remoting.headers.pull import PullMessageRequest
+from aerobee.remoting.message.tags import java_string_hash
 from aerobee.remoting.net.connection import Connection
-from aerobee.remoting.tags import java_string_hash
 
 GROUP = SubscriptionGroupConfig(group_name="g")
 

@@ -16,7 +16,7 @@ from aerobee.remoting.bodies import (
 )
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.java_properties import parse_java_properties
-from aerobee.remoting.record import decode_record
+from aerobee.remoting.message.record import decode_record
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from aerobee.remoting.bodies import ConsumerData, HeartbeatData, SubscriptionDat
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.command import Command, next_opaque
 from aerobee.remoting.frame import encode_frame
-from aerobee.remoting.record import iter_records
+from aerobee.remoting.message.record import iter_records
 from aerobee.storage.reads.reading import Reader
 
 

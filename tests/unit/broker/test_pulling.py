@@ -16,7 +16,7 @@ from aerobee.broker.hooks import PullEvent
 from aerobee.remoting.codes import Perm, PullSysFlag, ResponseCode
 from aerobee.remoting.command import Command
 from aerobee.remoting.frame import encode_frame
-from aerobee.remoting.record import iter_records
+from aerobee.remoting.message.record import iter_records
 
 
 @pytest.fixture

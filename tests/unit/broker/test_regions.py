@@ -7,10 +7,11 @@ from msgspec import structs
 from support.brokers import pull_command, running_broker, send_command
 from support.raw_peer import RawPeer
 
-from aerobee.remoting.batch import BatchedMessage, encode_batch
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.command import Codec
-from aerobee.remoting.record import iter_records, parse_properties
+from aerobee.remoting.message.batch import BatchedMessage, encode_batch
+from aerobee.remoting.message.properties import parse_properties
+from aerobee.remoting.message.record import iter_records
 
 
 @pytest.mark.parametrize("compiled", ["true", "false"])

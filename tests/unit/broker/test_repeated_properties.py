@@ -6,10 +6,10 @@ import pytest
 from support.brokers import running_broker, send_command
 from support.raw_peer import RawPeer
 
-from aerobee.remoting.batch import BatchedMessage, encode_batch
 from aerobee.remoting.codes import RequestCode, ResponseCode
-from aerobee.remoting.properties import parse_properties
-from aerobee.remoting.tags import java_string_hash
+from aerobee.remoting.message.batch import BatchedMessage, encode_batch
+from aerobee.remoting.message.properties import parse_properties
+from aerobee.remoting.message.tags import java_string_hash
 
 CASES = (
     "UNIQ_KEY\x01A1\x02TAGS\x01first\x02TAGS\x01last\x02",

@@ -14,9 +14,9 @@ from aerobee.broker.app import Broker
 from aerobee.broker.http import exposition
 from aerobee.remoting.codes import Perm, RequestCode, ResponseCode, TopicSysFlag
 from aerobee.remoting.command import Command, next_opaque
-from aerobee.remoting.message_id import offset_message_id
-from aerobee.remoting.properties import parse_properties
-from aerobee.remoting.record import Record, decode_record, iter_records
+from aerobee.remoting.message.message_id import offset_message_id
+from aerobee.remoting.message.properties import parse_properties
+from aerobee.remoting.message.record import Record, decode_record, iter_records
 
 SCHEDULE = "SCHEDULE_TOPIC_XXXX"
 

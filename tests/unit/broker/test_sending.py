@@ -10,11 +10,13 @@ from support.raw_peer import RawPeer
 
 from aerobee.broker.app import Broker
 from aerobee.broker.connection import BrokerConnection
-from aerobee.remoting.batch import BatchedMessage, encode_batch
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.command import FLAG_ONEWAY, Codec
 from aerobee.remoting.frame import encode_frame
-from aerobee.remoting.record import Record, iter_records, java_string_hash, parse_properties
+from aerobee.remoting.message.batch import BatchedMessage, encode_batch
+from aerobee.remoting.message.properties import parse_properties
+from aerobee.remoting.message.record import Record, iter_records
+from aerobee.remoting.message.tags import java_string_hash
 from aerobee.storage.log.segment import Segment
 
 

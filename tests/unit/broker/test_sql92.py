@@ -9,7 +9,7 @@ from aerobee.broker.sql92.expression import Expression
 from aerobee.broker.sql92.scan import SCAN_NS_MAX, scan
 from aerobee.broker.sql92.terms import DEPTH_MAX, LOOKUPS_MAX
 from aerobee.broker.sql92.values import order_doubles, read_double, read_int32, read_int64
-from aerobee.remoting.record import Record, encode_record
+from aerobee.remoting.message.record import Record, encode_record
 
 
 @pytest.mark.parametrize("text", ["a > 1", "A > 1 /* not this */", "a > 1 -- nor that\n"])

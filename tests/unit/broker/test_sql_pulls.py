@@ -21,7 +21,7 @@ from aerobee.remoting.bodies import (
 from aerobee.remoting.codes import PullSysFlag, RequestCode, ResponseCode
 from aerobee.remoting.command import Command, next_opaque
 from aerobee.remoting.frame import encode_frame
-from aerobee.remoting.record import iter_records
+from aerobee.remoting.message.record import iter_records
 
 SCAN_NS_MAX = scan.SCAN_NS_MAX
 ORDERS = [("red", 1), ("blue", 7), ("red", 12), ("green", 30), ("red", 99)]

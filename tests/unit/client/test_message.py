@@ -4,7 +4,7 @@ import pytest
 
 from aerobee.client.errors import InvalidMessage
 from aerobee.client.message import Message, MessageQueue, check_message, check_name, joined_keys
-from aerobee.remoting.properties import parse_properties
+from aerobee.remoting.message.properties import parse_properties
 
 
 def test_properties_travel_with_rocketmqs_own() -> None:

@@ -13,7 +13,7 @@ from support.waiting import until
 from aerobee.client import ConsumeFrom, MessageQueue, PushConsumer
 from aerobee.client.received import decode_pulled
 from aerobee.remoting.errors import CorruptRecord
-from aerobee.remoting.record import Record, encode_record
+from aerobee.remoting.message.record import Record, encode_record
 
 QUEUE = MessageQueue("t", "broker-a", 0)
 COUNT = 7

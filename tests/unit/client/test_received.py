@@ -5,9 +5,9 @@ import pytest
 from aerobee.client.message import MessageQueue
 from aerobee.client.received import decode_messages
 from aerobee.remoting.codes import SysFlag
-from aerobee.remoting.compression import CODECS, compress
 from aerobee.remoting.errors import CorruptRecord
-from aerobee.remoting.record import Record, encode_record
+from aerobee.remoting.message.compression import CODECS, compress
+from aerobee.remoting.message.record import Record, encode_record
 
 QUEUE = MessageQueue("t", "broker-a", 3)
 RECORD = Record(

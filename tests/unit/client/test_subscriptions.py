@@ -6,7 +6,8 @@ from aerobee.client.errors import InvalidUse
 from aerobee.client.message import MessageQueue
 from aerobee.client.received import decode_messages
 from aerobee.client.subscriptions import SQL92, parse_subscription
-from aerobee.remoting.record import Record, encode_record, java_string_hash
+from aerobee.remoting.message.record import Record, encode_record
+from aerobee.remoting.message.tags import java_string_hash
 
 
 def test_tags_are_read_as_rocketmq_reads_them() -> None:

@@ -7,11 +7,11 @@ from collections.abc import Callable
 import msgpack
 import pytest
 
-from aerobee.remoting.batch import split_batch
 from aerobee.remoting.bodies import HeartbeatData, decode_body
 from aerobee.remoting.errors import AerobeeError
 from aerobee.remoting.fastjson import loads
 from aerobee.remoting.frame import decode_payload
+from aerobee.remoting.message.batch import split_batch
 
 TIMES_MAX = 40  # with the limits of headers and frames: 160 MiB, 640 MiB where VALUES_MAX cuts in
 COUNT = 50_000

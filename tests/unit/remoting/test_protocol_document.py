@@ -12,9 +12,9 @@ from aerobee.namesrv.settings import NamesrvSettings
 from aerobee.remoting.codes import REQUEST_NAMES, RESPONSE_NAMES
 from aerobee.remoting.command import LANGUAGE_NAMES, Codec, Command
 from aerobee.remoting.frame import FrameReader, encode_frame
-from aerobee.remoting.message_id import parse_offset_message_id
+from aerobee.remoting.message.message_id import parse_offset_message_id
+from aerobee.remoting.message.tags import java_string_hash
 from aerobee.remoting.net.limits import NetLimits
-from aerobee.remoting.tags import java_string_hash
 
 TEXT = Path(__file__).parents[3].joinpath("remoting", "PROTOCOL.md").read_text("utf-8")
 

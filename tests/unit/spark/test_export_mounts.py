@@ -11,8 +11,8 @@ from support.exports import FIRST_MS, go_on, grown, message, stored, visible
 from support.fake_spark import Checkpoint, reader_of, run
 from support.stores import Stored, StoreWriter
 
+from aerobee.remoting.message.layout import BLANK_SIZE
 from aerobee.spark.errors import DataLost, StoreUnreadable
-from aerobee.spark.queue_entries import BLANK_SIZE
 
 pytestmark = pytest.mark.usefixtures("inline")
 

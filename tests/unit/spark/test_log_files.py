@@ -9,7 +9,7 @@ import pytest
 from support.stores import Stored, StoreWriter
 
 from aerobee.remoting.errors import CorruptRecord
-from aerobee.remoting.record import BLANK_MAGIC
+from aerobee.remoting.message.layout import BLANK_MAGIC
 from aerobee.spark.blocks import read_blocks
 from aerobee.spark.damage import DROPMALFORMED, Damage
 from aerobee.spark.errors import StoreUnreadable

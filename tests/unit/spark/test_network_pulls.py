@@ -15,8 +15,8 @@ from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.errors import CorruptRecord
 from aerobee.remoting.headers._fields import encode_header
 from aerobee.remoting.headers.pull import PullMessageReply
+from aerobee.remoting.message.record import encode_record
 from aerobee.remoting.net.routes import Reply
-from aerobee.remoting.record import encode_record
 from aerobee.spark import network_pulls
 from aerobee.spark.errors import ClusterUnreachable, DataLost
 from aerobee.spark.loop_thread import LoopThread

@@ -14,6 +14,7 @@ from support.fake_spark import Checkpoint, reader_of, run
 from support.logs import opened, send, small
 
 from aerobee.remoting.errors import AerobeeError, CorruptRecord
+from aerobee.remoting.message.layout import BLANK_SIZE
 from aerobee.spark.columns import arrow_schema
 from aerobee.spark.damage import Damage
 from aerobee.spark.decode import Decoder
@@ -21,7 +22,7 @@ from aerobee.spark.errors import DataLost
 from aerobee.spark.exporter import plan_to
 from aerobee.spark.options import parse_options
 from aerobee.spark.pieces import piece_batches
-from aerobee.spark.queue_entries import BLANK_SIZE, QueueEntries
+from aerobee.spark.queue_entries import QueueEntries
 from aerobee.spark.read_plan import plan_read
 
 pytestmark = pytest.mark.usefixtures("inline")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from aerobee.remoting.errors import CorruptRecord
-from aerobee.remoting.record import Record, encode_record
+from aerobee.remoting.message.record import Record, encode_record
 from aerobee.spark.layout import Ints
 from aerobee.spark.reply_records import RUNS_MIN, ReplyBuffer, find_records
 

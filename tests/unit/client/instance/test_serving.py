@@ -28,7 +28,7 @@ from aerobee.remoting.bodies import (
 )
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.command import Command
-from aerobee.remoting.record import encode_record
+from aerobee.remoting.message.record import encode_record
 
 A0 = MessageQueue("t", "broker-a", 0)
 

@@ -20,9 +20,9 @@ from aerobee.client import (
 )
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.command import Command
+from aerobee.remoting.message.properties import parse_properties
 from aerobee.remoting.net.connection import Connection
 from aerobee.remoting.net.routes import Outcome
-from aerobee.remoting.properties import parse_properties
 
 BACK = RequestCode.CONSUMER_SEND_MSG_BACK
 SEND = RequestCode.SEND_MESSAGE_V2

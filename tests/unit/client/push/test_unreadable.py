@@ -24,8 +24,8 @@ from aerobee.client import (
 )
 from aerobee.client.received import decode_pulled
 from aerobee.remoting.codes import RequestCode, SysFlag
-from aerobee.remoting.compression import CODECS, compress
-from aerobee.remoting.record import Record, encode_record
+from aerobee.remoting.message.compression import CODECS, compress
+from aerobee.remoting.message.record import Record, encode_record
 
 QUEUE = MessageQueue("t", "broker-a", 0)
 PULL = PullSettings(error_delay_ms=20, suspend_ms=200)

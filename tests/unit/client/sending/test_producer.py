@@ -27,8 +27,8 @@ from aerobee.client.received import decode_messages
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.command import Codec
 from aerobee.remoting.errors import NotConnected
+from aerobee.remoting.message.record import encode_record
 from aerobee.remoting.net.routes import Reply
-from aerobee.remoting.record import encode_record
 
 SEND = RequestCode.SEND_MESSAGE_V2
 

@@ -8,7 +8,8 @@ import pytest
 from support.logs import NOW_MS, append, bodies, hosts, opened, send, small
 from support.stores import Stored, pack_record
 
-from aerobee.remoting.record import Record, decode_record, encode_record, java_string_hash
+from aerobee.remoting.message.record import Record, decode_record, encode_record
+from aerobee.remoting.message.tags import java_string_hash
 from aerobee.storage.disk.files import Files
 from aerobee.storage.errors import LogBusy, LogFull, LogUnavailable, MessageTooLarge
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from support.logs import append, bodies, opened, send, settle, small
 
-from aerobee.remoting.record import BLANK_MAGIC
+from aerobee.remoting.message.layout import BLANK_MAGIC
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 3])

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from support.logs import ForgetfulFiles
 
+from aerobee.remoting.message.layout import BLANK_SIZE
 from aerobee.storage.disk.files import Files
 from aerobee.storage.disk.maps import WITHOUT_NUMBERS
 from aerobee.storage.errors import LogFull, LogUnavailable, StoreDamaged, WrongFileSize
 from aerobee.storage.queues.consume_queue import ConsumeQueue
-from aerobee.storage.queues.files import BLANK_SIZE
 from aerobee.storage.queues.map_pool import MapPool
 
 ENTRIES = 50

@@ -9,7 +9,8 @@ import pytest
 from support.logs import opened, send, settle, small
 
 from aerobee.broker.acceleration import is_compiled
-from aerobee.remoting.record import iter_records, java_string_hash
+from aerobee.remoting.message.record import iter_records
+from aerobee.remoting.message.tags import java_string_hash
 from aerobee.storage.cold.fetching import fetch
 from aerobee.storage.cold.wish import ColdRead
 from aerobee.storage.disk.files import Files

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 from support.logs import append, opened, send, small
 
-from aerobee.remoting.record import decode_record, iter_records, java_string_hash
+from aerobee.remoting.message.record import decode_record, iter_records
+from aerobee.remoting.message.tags import java_string_hash
 from aerobee.storage.reads.results import ReadResult, ReadStatus
 from aerobee.storage.store import MessageStore
 

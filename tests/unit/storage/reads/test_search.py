@@ -7,7 +7,8 @@ import pytest
 from support.logs import NOW_MS, append, opened, send, small
 
 from aerobee.remoting.errors import CorruptRecord
-from aerobee.remoting.record import HEAD, MAGIC_V1, MIDDLES, Record, encode_record
+from aerobee.remoting.message.layout import MAGIC_V1
+from aerobee.remoting.message.record import HEAD, MIDDLES, Record, encode_record
 from aerobee.storage.store import MessageStore
 
 BODY_AT: Final = 88  # of a record with IPv4 hosts

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from support.logs import append, bodies, lost, opened, other_problems, read_all, send, settle, small
 
-from aerobee.remoting.record import BLANK
+from aerobee.remoting.message.record import BLANK
 from aerobee.storage.disk.files import Files
 from aerobee.storage.dump import dump
 from aerobee.storage.log.scan import HEAD

@@ -7,7 +7,7 @@ from pathlib import Path
 from support.logs import append, opened, read_all, send, small
 from unit.storage.tools.test_repair import DyingFiles, Killed
 
-from aerobee.remoting.record import decode_record, iter_records
+from aerobee.remoting.message.record import decode_record, iter_records
 from aerobee.storage.disk.files import Files
 from aerobee.storage.queues.bulk_check import sound_until
 from aerobee.storage.queues.consume_queue import ConsumeQueue

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from support.logs import bodies, lost, opened, read_all, send, small
 
-from aerobee.remoting.record import BLANK, BLANK_MAGIC
+from aerobee.remoting.message.layout import BLANK_MAGIC
+from aerobee.remoting.message.record import BLANK
 from aerobee.storage import repair, verify
 from aerobee.storage.errors import WrongFileSize
 from aerobee.storage.recovery import keeping

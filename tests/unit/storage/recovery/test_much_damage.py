@@ -5,7 +5,7 @@ from pathlib import Path
 
 from support.logs import append, opened, read_all, send, small
 
-from aerobee.remoting.record import MAGIC_V1
+from aerobee.remoting.message.layout import MAGIC_V1
 from aerobee.storage.disk.files import Files
 from aerobee.storage.settings import StoreSettings
 from aerobee.storage.store import MessageStore

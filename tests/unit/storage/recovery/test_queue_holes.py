@@ -5,9 +5,10 @@ from pathlib import Path
 import pytest
 from support.logs import append, bodies, opened, send, settle, small
 
-from aerobee.remoting.record import BLANK, BLANK_MAGIC
+from aerobee.remoting.message.layout import BLANK_MAGIC, BLANK_SIZE
+from aerobee.remoting.message.record import BLANK
 from aerobee.storage.layout import DELETED, ENTRY_BYTES, PROGRESS, WRITTEN, file_name
-from aerobee.storage.queues.files import BLANK_SIZE, ENTRY
+from aerobee.storage.queues.files import ENTRY
 from aerobee.storage.verify import verify
 
 FILE_ENTRIES = 10

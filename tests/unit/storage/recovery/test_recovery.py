@@ -11,7 +11,7 @@ import pytest
 from support.logs import NOW_MS, append, bodies, hosts, opened, other_problems, send, settle, small
 from support.stores import Stored, StoreWriter, properties
 
-from aerobee.remoting.record import java_string_hash
+from aerobee.remoting.message.tags import java_string_hash
 from aerobee.storage.errors import StoreDamaged, WrongFileSize
 from aerobee.storage.store import MessageStore
 from aerobee.storage.verify import verify

@@ -106,7 +106,7 @@ def test_a_broken_store_is_mended(root: Path, capsys: pytest.CaptureFixture[str]
 
 def read_all_but_blanks(store: Any) -> list[Any]:
     """The records of topic t, as a consumer gets them."""
-    from aerobee.remoting.record import decode_record
+    from aerobee.remoting.message.record import decode_record
 
     queue, found, offset = store.queue("t", 0), [], 0
     while offset < queue.max_offset:

@@ -7,7 +7,7 @@ import time
 import pytest
 from support.golden.java import java_text
 
-from aerobee.remoting.message_id import (
+from aerobee.remoting.message.message_id import (
     UniqueIds,
     offset_message_id,
     parse_offset_message_id,

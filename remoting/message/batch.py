@@ -15,9 +15,10 @@ import msgspec
 
 from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.errors import RequestError
-from aerobee.remoting.properties import PROPERTIES_BYTES_MAX
+from aerobee.remoting.message.layout import BATCH_FIELDS
+from aerobee.remoting.message.properties import PROPERTIES_BYTES_MAX
 
-_HEAD: Final = struct.Struct(">iiiii")  # total, magic, crc, flag, body length
+_HEAD: Final = BATCH_FIELDS.run()
 _INT16: Final = struct.Struct(">h")
 _OVERHEAD_BYTES: Final = _HEAD.size + _INT16.size
 

@@ -3,7 +3,7 @@
 import pytest
 from support.golden.java import java_rows
 
-from aerobee.remoting.tags import java_string_hash
+from aerobee.remoting.message.tags import java_string_hash
 
 
 @pytest.mark.parametrize(("text", "value"), java_rows("hash"))

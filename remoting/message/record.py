@@ -6,9 +6,6 @@ A record is, big-endian (CommitLog and MessageDecoder.java; PROTOCOL.md has the 
     · position i64 · sys flag i32 · born timestamp i64 · born host 8|20 · store timestamp i64
     · store host 8|20 · reconsume times i32 · prepared transaction offset i64
     · body length i32 + body · topic length u8|i16 + topic · properties length i16 + properties
-
-This module is all that `storage` may use of `remoting`, so it passes on the few helpers for tags
-and properties that a store needs.
 """
 
 import ipaddress
@@ -21,67 +18,42 @@ from typing import Final, TypeAlias
 import msgspec
 from isal.isal_zlib import crc32
 
-from aerobee.remoting.codes import SysFlag
 from aerobee.remoting.errors import CorruptRecord
-from aerobee.remoting.properties import (
-    PROPERTIES_BYTES_MAX,
-    Property,
-    find_property,
-    format_properties,
-    parse_properties,
+from aerobee.remoting.message.layout import (
+    BLANK_FIELDS,
+    BORN_HOST_V6_BIT,
+    HOST_BITS,
+    HOST_V4_BYTES,
+    HOST_V6_BYTES,
+    MAGIC_LAST_AT,
+    MAGIC_V1,
+    MAGIC_V2,
+    PROPERTIES_LENGTH_BYTES,
+    RECORD_BYTES_MIN,
+    RECORD_FIELDS,
+    RECORD_SHAPES,
+    STORE_HOST_V6_BIT,
 )
-from aerobee.remoting.tags import java_string_hash
-
-__all__ = [
-    "BLANK",
-    "BLANK_MAGIC",
-    "HEAD",
-    "MAGIC_V1",
-    "MAGIC_V2",
-    "MIDDLES",
-    "PROPERTIES_BYTES_MAX",
-    "Buffer",
-    "Property",
-    "Record",
-    "SysFlag",
-    "body_crc",
-    "decode_record",
-    "encode_record",
-    "find_property",
-    "format_properties",
-    "host_address",
-    "host_bytes",
-    "iter_records",
-    "java_string_hash",
-    "parse_properties",
-    "record_bytes",
-]
+from aerobee.remoting.message.properties import PROPERTIES_BYTES_MAX
 
 Buffer: TypeAlias = bytes | bytearray | memoryview | mmap
 Host: TypeAlias = tuple[str, int]
 
-MAGIC_V1: Final = 0xDAA320A7  # one byte for the topic's length
-MAGIC_V2: Final = 0xDAA320AB  # two bytes, used where the topic is longer than 127 bytes
-BLANK_MAGIC: Final = 0xCBD43194  # fills the end of a log file that is too short for the next record
 TOPIC_BYTES_V1_MAX: Final = 127
 TOPIC_BYTES_MAX: Final = 32_767
 
-HEAD: Final = struct.Struct(">iIIiiqqiq")
+HEAD: Final = RECORD_FIELDS.run("total_size", "born_timestamp")
 """Total size, magic, body crc, queue id, flag, queue offset, position, sys flag, born timestamp."""
 
-MIDDLES: Final = {  # by the two IPv6 bits of sysFlag
-    0: struct.Struct(">8sq8siqi"),
-    SysFlag.BORN_HOST_V6: struct.Struct(">20sq8siqi"),
-    SysFlag.STORE_HOST_V6: struct.Struct(">8sq20siqi"),
-    SysFlag.BORN_HOST_V6 | SysFlag.STORE_HOST_V6: struct.Struct(">20sq20siqi"),
+MIDDLES: Final = {
+    bits: fields.run("born_host", "body_bytes") for bits, fields in RECORD_SHAPES.items()
 }
-"""Born host, store timestamp, store host, reconsume times, prepared offset, body length."""
+"""Born host, store timestamp, store host, reconsume times, prepared offset, body length; by the two
+IPv6 bits of the sys flag."""
 
-BLANK: Final = struct.Struct(">iI")  # bytes to the end of the file, BLANK_MAGIC
+BLANK: Final = BLANK_FIELDS.run()
 
-_V6_BITS: Final = SysFlag.BORN_HOST_V6 | SysFlag.STORE_HOST_V6
 _HEAD_BYTES: Final = HEAD.size
-_RECORD_BYTES_MIN: Final = HEAD.size + MIDDLES[0].size + 1 + 2
 _UINT16: Final = struct.Struct(">H")
 _INT16: Final = struct.Struct(">h")
 _V4_MAPPED: Final = bytes(10) + b"\xff\xff"
@@ -133,7 +105,7 @@ def host_bytes(ip: str, port: int) -> bytes:
 @lru_cache(maxsize=1024)  # a reply's records share a few hosts
 def host_address(packed: bytes) -> Host:
     """Read an address of 8 or 20 bytes, the inverse of `host_bytes`."""
-    if len(packed) == 8:
+    if len(packed) == HOST_V4_BYTES:
         ip = f"{packed[0]}.{packed[1]}.{packed[2]}.{packed[3]}"
     else:
         ip = str(ipaddress.IPv6Address(packed[:-4]))
@@ -145,8 +117,8 @@ def record_bytes(
 ) -> int:
     """Return how many bytes a record takes in the log, from the lengths of its parts."""
     topic_length_bytes = 1 if topic_bytes <= TOPIC_BYTES_V1_MAX else 2
-    fixed = _HEAD_BYTES + MIDDLES[sys_flag & _V6_BITS].size + topic_length_bytes + 2
-    return fixed + body_bytes + topic_bytes + properties_bytes
+    fixed = RECORD_SHAPES[sys_flag & HOST_BITS].size + PROPERTIES_LENGTH_BYTES
+    return fixed + topic_length_bytes + body_bytes + topic_bytes + properties_bytes
 
 
 def encode_record(record: Record) -> bytes:
@@ -162,11 +134,11 @@ def encode_record(record: Record) -> bytes:
             f"properties of {len(record.properties)} bytes, limit {PROPERTIES_BYTES_MAX}"
         )
     born_host, store_host = host_bytes(*record.born_host), host_bytes(*record.store_host)
-    sys_flag = record.sys_flag & ~_V6_BITS
-    if len(born_host) == 20:
-        sys_flag |= SysFlag.BORN_HOST_V6
-    if len(store_host) == 20:
-        sys_flag |= SysFlag.STORE_HOST_V6
+    sys_flag = record.sys_flag & ~HOST_BITS
+    if len(born_host) == HOST_V6_BYTES:
+        sys_flag |= BORN_HOST_V6_BIT
+    if len(store_host) == HOST_V6_BYTES:
+        sys_flag |= STORE_HOST_V6_BIT
     version2 = len(topic) > TOPIC_BYTES_V1_MAX
     return b"".join(
         (
@@ -183,7 +155,7 @@ def encode_record(record: Record) -> bytes:
                 sys_flag,
                 record.born_timestamp,
             ),
-            MIDDLES[sys_flag & _V6_BITS].pack(
+            MIDDLES[sys_flag & HOST_BITS].pack(
                 born_host,
                 record.store_timestamp,
                 store_host,
@@ -210,17 +182,17 @@ def decode_record(
     body that does not match its checksum.
     """
     room = len(buffer) - at
-    if room < _RECORD_BYTES_MIN:
-        raise _corrupt(at, f"{room} bytes left, a record has at least {_RECORD_BYTES_MIN}")
+    if room < RECORD_BYTES_MIN:
+        raise _corrupt(at, f"{room} bytes left, a record has at least {RECORD_BYTES_MIN}")
     (
         total, magic, crc, queue_id, flag, queue_offset, position, sys_flag, born_timestamp,
     ) = HEAD.unpack_from(buffer, at)  # fmt: skip
     if magic != MAGIC_V1 and magic != MAGIC_V2:
         raise _corrupt(at, f"magic {magic:#010x}, expected {MAGIC_V1:#010x} or {MAGIC_V2:#010x}")
-    if not _RECORD_BYTES_MIN <= total <= room:
-        raise _corrupt(at, f"size {total}, expected {_RECORD_BYTES_MIN}..{room}")
+    if not RECORD_BYTES_MIN <= total <= room:
+        raise _corrupt(at, f"size {total}, expected {RECORD_BYTES_MIN}..{room}")
     end = at + total
-    middle = MIDDLES[sys_flag & _V6_BITS]
+    middle = MIDDLES[sys_flag & HOST_BITS]
     body_at = at + _HEAD_BYTES + middle.size
     if body_at > end:
         raise _corrupt(at, f"size {total} is too small for IPv6 hosts")
@@ -261,7 +233,7 @@ def _locate_tail(
     buffer: Buffer, at: int, body_at: int, body_bytes: int, end: int
 ) -> tuple[int, int]:
     """Return where topic and properties begin; the lengths before them lead exactly to `end`."""
-    length_bytes = 1 if buffer[at + 7] == MAGIC_V1 & 0xFF else 2
+    length_bytes = 1 if buffer[at + MAGIC_LAST_AT] == MAGIC_V1 & 0xFF else 2
     topic_at = body_at + body_bytes + length_bytes
     if body_bytes < 0 or topic_at + 2 > end:
         raise _corrupt(at, f"body of {body_bytes} bytes in a record of {end - at}")

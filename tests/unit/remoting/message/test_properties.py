@@ -3,7 +3,7 @@
 import pytest
 from support.golden.java import java_bytes, java_rows
 
-from aerobee.remoting.properties import find_property, format_properties, parse_properties
+from aerobee.remoting.message.properties import find_property, format_properties, parse_properties
 
 
 @pytest.mark.parametrize(("text", "expected"), java_rows("parse"))

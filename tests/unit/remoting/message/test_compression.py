@@ -8,8 +8,8 @@ import pytest
 from support.golden.java import java_bytes
 
 from aerobee.remoting.codes import SysFlag
-from aerobee.remoting.compression import CODECS, compress, decompress
 from aerobee.remoting.errors import CorruptRecord
+from aerobee.remoting.message.compression import CODECS, compress, decompress
 
 TEXT = b"aerobee aerobee aerobee aerobee"
 

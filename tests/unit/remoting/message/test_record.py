@@ -5,15 +5,13 @@ import struct
 import pytest
 from support.golden.java import java_bytes
 
+from aerobee.remoting.codes import SysFlag
 from aerobee.remoting.errors import CorruptRecord
-from aerobee.remoting.record import (
+from aerobee.remoting.message.layout import BLANK_MAGIC, MAGIC_V1, MAGIC_V2
+from aerobee.remoting.message.record import (
     BLANK,
-    BLANK_MAGIC,
     HEAD,
-    MAGIC_V1,
-    MAGIC_V2,
     Record,
-    SysFlag,
     body_crc,
     decode_record,
     encode_record,

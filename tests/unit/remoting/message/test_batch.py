@@ -5,9 +5,9 @@ import struct
 import pytest
 from support.golden.java import java_bytes
 
-from aerobee.remoting.batch import BatchedMessage, encode_batch, split_batch
 from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.errors import RequestError
+from aerobee.remoting.message.batch import BatchedMessage, encode_batch, split_batch
 
 JAVA = [
     BatchedMessage(number, b"body%d" % number, b"WAIT\x01true\x02n\x01%d\x02" % number)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Final
 
 from aerobee.remoting.clocks import wall_clock_ms
-from aerobee.remoting.record import host_address, host_bytes
+from aerobee.remoting.message.record import host_address, host_bytes
 
 _TAIL_V4_CHARS: Final = 32
 _TAIL_V6_CHARS: Final = 56

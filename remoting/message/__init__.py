@@ -1,0 +1,1 @@
+"""Messages as bytes, wherever they lie: records, batches, properties, bodies, ids, layouts."""
