@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 HOLDINGS_TIMEOUT_S: Final = 2.0
+HOLDINGS_BYTES_MAX: Final = 1 << 20  # some 3,000 queues, 25 ms of the loop's time
 
 
 class BrokerSurroundings(Surroundings):
@@ -107,27 +108,34 @@ class BrokerSurroundings(Surroundings):
     def ask_holdings(
         self, connection: Connection, group: str, answered: Callable[[Holdings | None], None]
     ) -> None:
-        """Ask a member what it holds (307); `answered` gets None where it does not say."""
+        """Ask a member what it holds (307); `answered` gets None where it does not say.
+
+        So does who says it in more than HOLDINGS_BYTES_MAX: reading that would hold up others.
+        """
         self._start(self._ask_holdings(connection, group, answered))
 
     async def _ask_holdings(
         self, connection: Connection, group_name: str, answered: Callable[[Holdings | None], None]
     ) -> None:
-        holdings = None
         group = self._members.group(group_name)
         member = group.members.get(connection) if group is not None else None
-        if member is not None:
-            header = ConsumerRunningInfoRequest(
-                consumer_group=group_name, client_id=member.client.client_id
-            )
-            code = RequestCode.GET_CONSUMER_RUNNING_INFO
-            client_id = member.client.client_id
-            try:
-                command = Command(code=code, ext=encode_header(header))
-                reply = await connection.call(command, HOLDINGS_TIMEOUT_S)
-                if reply.code == ResponseCode.SUCCESS:
-                    info = decode_body(ConsumerRunningInfo, reply.body)
-                    holdings = Holdings.of(info, self._broker_name)
-            except AerobeeError as error:
-                log.warning("no_holdings group=%s client=%s error=%s", group_name, client_id, error)
+        client_id = member.client.client_id if member is not None else ""
+        holdings = None
+        try:
+            if member is not None:
+                holdings = await self._holdings(connection, group_name, client_id)
+        except AerobeeError as error:
+            log.warning("no_holdings group=%s client=%s error=%s", group_name, client_id, error)
+        except Exception:  # or who asked would wait for ever, and never ask this member again
+            log.exception("no_holdings group=%s client=%s", group_name, client_id)
         answered(holdings)
+
+    async def _holdings(
+        self, connection: Connection, group_name: str, client_id: str
+    ) -> Holdings | None:
+        header = ConsumerRunningInfoRequest(consumer_group=group_name, client_id=client_id)
+        command = Command(code=RequestCode.GET_CONSUMER_RUNNING_INFO, ext=encode_header(header))
+        reply = await connection.call(command, HOLDINGS_TIMEOUT_S)
+        if reply.code != ResponseCode.SUCCESS or len(reply.body) > HOLDINGS_BYTES_MAX:
+            return None
+        return Holdings.of(decode_body(ConsumerRunningInfo, reply.body), self._broker_name)
