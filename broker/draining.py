@@ -15,7 +15,7 @@ a minute, who asks for the members finishes before it is answered, alone.
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Sized
+from collections.abc import Callable, Iterable, Sized
 from typing import Final
 
 from aerobee.broker.at_work.looking import AtWork
@@ -79,7 +79,7 @@ class Draining:
         self._of: dict[OwnedQueue, Drain] = {}
         self._rests: dict[str, Timer] = {}  # groups that were drained a short time ago
         self._late: set[str] = set()  # groups that have changed since they were told
-        self._told: dict[str, list[str]] = {}  # the clients of each group when it was told
+        self._told: dict[str, dict[str, None]] = {}  # each group's clients when it was told
         self._missed = Counter[str]()  # how often in a row a group did not finish in time
         self._slow: dict[str, int] = {}  # groups that did not twice: until when
         self._news: dict[str, Timer] = {}  # groups whose members may yet learn of a queue count
@@ -158,16 +158,20 @@ class Draining:
         group = self._members.group(group_name)
         if group is None:
             return None
-        owners = {
-            member.client.client_id
-            for other, member in group.members.items()
-            if self._owners.owned_by(other, group_name)
-        }
-        told = self._told.get(group_name, [])
-        if owners and owners.issubset(told):
-            return told
-        asker = group.members[connection].client.client_id if connection in group.members else ""
-        return None if asker in owners else [each for each in group.client_ids() if each != asker]
+        told = self._told.get(group_name, {})
+        others = (each for each, it in group.members.items() if it.client.client_id not in told)
+        if not self._has_owner(group_name, others) and self._has_owner(group_name, group.members):
+            return list(told)
+        asking = group.members.get(connection)
+        asker = "" if asking is None else asking.client.client_id
+        same = (each for each, it in group.members.items() if it.client.client_id == asker)
+        if self._has_owner(group_name, same):
+            return None
+        return [each for each in group.client_ids() if each != asker]
+
+    def _has_owner(self, group: str, connections: Iterable[Connection]) -> bool:
+        """Whether some of the members have queues: all of a group ask that, each for itself."""
+        return any(self._owners.owned_by(each, group) for each in connections)
 
     def _is_sharing(self, connection: Connection, group: str) -> bool:
         """Whether a member that has finished asks on, topic by topic: its queues rest already."""
@@ -318,7 +322,7 @@ class Draining:
         self._held.answer_all(drain.key)
 
     def _announce(self, group: str, connections: list[Connection]) -> None:
-        self._told[group] = self._members.client_ids(group)
+        self._told[group] = dict.fromkeys(self._members.client_ids(group))
         self._notify(group, connections)
 
     def _note_slowness(self, drain: Drain) -> None:

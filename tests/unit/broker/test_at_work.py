@@ -13,8 +13,10 @@ from aerobee.broker.consumer_group import Client
 from aerobee.broker.draining import MISSES_MAX, QUICK_MS, QUICK_TIMES
 from aerobee.broker.handed_out import Holdings
 from aerobee.broker.handover import Handovers
+from aerobee.broker.held_questions import HELD_MS
 from aerobee.broker.members import Members
-from aerobee.broker.owned_queue import QueueKey, Verdict
+from aerobee.broker.owned_queue import OwnedQueue, QueueKey, Verdict
+from aerobee.broker.queue_owners import QueueOwners
 from aerobee.remoting.bodies import (
     ConsumerData,
     ConsumerRunningInfo,
@@ -302,6 +304,36 @@ def test_few_members_are_asked_at_a_time_and_all_have_their_turn(changing: bool)
         assert world.around.asked - asked <= 2 * ASKS_MAX  # the parts of two rounds at most
     assert world.around.asked <= (3 * len(members) // ASKS_MAX + 1) * ASKS_MAX
     assert world.around.heard.issuperset(members)
+
+
+def test_late_answers_to_all_members_cost_no_square(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thousand members that ask while their group finishes are answered in one go."""
+    world = World()
+    members = [world.join() for _ in range(50)]
+    world.time.advance((QUICK_TIMES + 1) * LIMIT_MS)
+    for number, member in enumerate(members):
+        key = QueueKey("g", "t", 2 + number)
+        assert world.handovers.ask(member, key, lambda verdict: None) is Verdict.OFFSET
+        world.around.fetched_before[key] = world.around.done_before[key] = 1
+        world.pull(member, key)
+    world.around.fetched_before[KEY] = 10
+    before = world.members.client_ids("g")
+    world.join()
+    answers: list[list[str] | None] = []
+    for member in members:
+        assert not world.handovers.ask_members(member, "g", answers.append)
+    world.time.advance(HELD_MS - 1)
+    real, looks = QueueOwners.owned_by, 0
+
+    def owned_by(owners: QueueOwners, connection: Connection, group: str) -> list[OwnedQueue]:
+        nonlocal looks
+        looks += 1
+        return real(owners, connection, group)
+
+    monkeypatch.setattr(QueueOwners, "owned_by", owned_by)
+    world.time.advance(1)
+    assert answers == [before] * len(members)
+    assert looks <= 6 * len(members)
 
 
 def test_a_group_that_has_gone_is_not_looked_at() -> None:
