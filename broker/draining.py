@@ -369,7 +369,8 @@ class Draining:
             if self._of.get(queue) is drain:
                 del self._of[queue]
         if drain.alone is None and self._members.group(drain.group) is not None:
-            rest_s = drain.rested_ms(self._clock_ms()) / 1000
+            longest_ms = QUICK_TIMES * self._limit_ms() + SETTLE_MS_MAX  # or it stood still
+            rest_s = min(drain.rested_ms(self._clock_ms()), longest_ms) / 1000
             self._rests[drain.group] = self._later(rest_s, lambda: self._rested(drain.group))
         self._resume(rested)
 

@@ -306,6 +306,20 @@ def test_few_members_are_asked_at_a_time_and_all_have_their_turn(changing: bool)
     assert world.around.heard.issuperset(members)
 
 
+def test_a_process_that_stood_still_tells_of_changes_soon_after() -> None:
+    """A group that seems to have rested for ten minutes need not wait as long for its next news."""
+    world = World()
+    world.around.fetched_before[KEY] = 10
+    world.join()
+    world.time.advance(100)
+    world.time.now_ms += 600_000
+    world.time.advance(100)
+    told = len(world.told_ms)
+    world.join()
+    world.time.advance(2 * QUICK_TIMES * LIMIT_MS)
+    assert len(world.told_ms) > told
+
+
 def test_late_answers_to_all_members_cost_no_square(monkeypatch: pytest.MonkeyPatch) -> None:
     """A thousand members that ask while their group finishes are answered in one go."""
     world = World()
