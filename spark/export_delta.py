@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from aerobee.spark.errors import ExportFailed
-from aerobee.spark.export_reading import exported_schema
+from aerobee.spark.export_schema import exported_schema
 from aerobee.spark.manifest import ExportedFile, Manifest
 
 APPLICATION = "aerobee-export"

@@ -8,17 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from aerobee.spark.columns import arrow_schema
 from aerobee.spark.errors import ExportFailed, ExportRefused
 from aerobee.spark.export_folders import cut_topic
 from aerobee.spark.export_lake import DELTA, Lake
-from aerobee.spark.export_task import EXPORTED
+from aerobee.spark.export_schema import exported_schema
 from aerobee.spark.manifest import ExportedFile, Manifest
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-_PARTITIONS = (("topic", pa.string()), ("date", pa.date32()))
 
 
 def exported_files(out_dir: str | Path, version: int | None = None) -> list[ExportedFile]:
@@ -55,15 +52,6 @@ def _check_kept(lake: Lake, asked: int, last: int) -> None:
                 f"version {asked} of the export in {lake.root} was replaced by version"
                 f" {later.version}: its files are gone"
             )
-
-
-def exported_schema(properties: str) -> pa.Schema:
-    """The columns of an exported table, those of the folders' names among them.
-
-    `properties` is what that column is, `map` or `binary`.
-    """
-    folders = [pa.field(name, kind, nullable=False) for name, kind in _PARTITIONS]
-    return pa.schema([*arrow_schema(EXPORTED, properties), *folders])
 
 
 def read_export(spark: SparkSession, out_dir: str | Path) -> DataFrame:

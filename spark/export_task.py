@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from aerobee.remoting.errors import AerobeeError, CorruptRecord
 from aerobee.spark.cells import coded
-from aerobee.spark.columns import USUAL, arrow_schema
+from aerobee.spark.columns import arrow_schema
 from aerobee.spark.damage import STRICT
 from aerobee.spark.decode import Decoder
 from aerobee.spark.entry_plan import QUEUES_PER_WINDOW, EntryPiece
@@ -25,6 +25,7 @@ from aerobee.spark.export_disk import sync
 from aerobee.spark.export_files import PartitionedFiles
 from aerobee.spark.export_formats import Format
 from aerobee.spark.export_partitions import Partition, group
+from aerobee.spark.export_schema import EXPORTED
 from aerobee.spark.export_walk import find_walk
 from aerobee.spark.layout import Records
 from aerobee.spark.manifest import ExportedFile, Gap
@@ -38,7 +39,6 @@ from aerobee.spark.worker_heap import settle_heap
 log = logging.getLogger(__name__)
 
 # the topic is in the folder's name
-EXPORTED = ("broker", *(name for name in USUAL if name != "topic"))
 CODED = ("broker", "born_host", "store_host")  # which repeat, and need not be compared to know
 _COPY_BELOW = 16  # a slice smaller than this part of its batch is copied, not to keep it whole
 

@@ -73,7 +73,7 @@ def session(
     Raises JavaMissing where no Java 17 or later is found, OptionError for the master of a cluster,
     whose machines have neither this one's Python nor its files.
     """
-    from aerobee.spark import register
+    from aerobee.spark.source import RocketMQSource
 
     if not master.startswith("local"):
         raise OptionError(
@@ -103,7 +103,7 @@ def session(
     for key, value in settings.items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
-    register(spark)
+    spark.dataSource.register(RocketMQSource)
     return spark
 
 

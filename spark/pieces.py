@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -11,7 +11,6 @@ import pyarrow as pa
 
 from aerobee.spark.blocks import read_blocks
 from aerobee.spark.bodies import bodies_suffice, body_batches
-from aerobee.spark.columns import FROM_QUEUES
 from aerobee.spark.damage import STRICT, Damage
 from aerobee.spark.decode import Decoder
 from aerobee.spark.entry_plan import EntryPiece
@@ -22,7 +21,7 @@ from aerobee.spark.known_topics import NO_TOPICS, KnownTopics
 from aerobee.spark.layout import Records
 from aerobee.spark.log_files import SegmentFile, check_reachable
 from aerobee.spark.plan import Piece
-from aerobee.spark.selection import Selection
+from aerobee.spark.selection import Selection, queues_suffice
 
 log = logging.getLogger(__name__)
 
@@ -144,10 +143,3 @@ def _decoded(
             yield from decoder.batches(good)
         yield from damage.rows(decoder.schema)
     yield from damage.rows(decoder.schema)
-
-
-def queues_suffice(
-    names: Collection[str], selection: Selection, *, verify_crc: bool = False
-) -> bool:
-    """Whether the ConsumeQueues alone tell these columns of the wanted records."""
-    return FROM_QUEUES.issuperset(names) and not selection.timed and not verify_crc

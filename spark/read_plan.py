@@ -25,11 +25,10 @@ from aerobee.spark.errors import OptionError
 from aerobee.spark.lost.planned import Planned
 from aerobee.spark.offsets import EARLIEST, LATEST, Marks, Offsets, QueueRange
 from aerobee.spark.options import Options
-from aerobee.spark.pieces import queues_suffice
 from aerobee.spark.plan import Piece, piece_bytes
 from aerobee.spark.planner import log_pieces, within_time
 from aerobee.spark.queue_ranges import StoreState, queue_bounds, resolve_ranges
-from aerobee.spark.selection import EVERYTHING, Selection
+from aerobee.spark.selection import EVERYTHING, Selection, queues_suffice
 from aerobee.spark.stores import Store, find_stores, has_queues
 
 SMALL_SHARE = 0.25  # of the log; below it, jumping to records beats reading past the others

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from aerobee.spark.columns import FROM_QUEUES
 from aerobee.spark.topics import ALL_TOPICS, SUSPECTS, TopicChoice
 
 if TYPE_CHECKING:  # planners only hand selections on
@@ -153,3 +155,10 @@ def _py(cells: Any) -> list[bytes]:
 
 
 EVERYTHING = Selection()
+
+
+def queues_suffice(
+    names: Collection[str], selection: Selection, *, verify_crc: bool = False
+) -> bool:
+    """Whether the ConsumeQueues alone tell these columns of the wanted records."""
+    return FROM_QUEUES.issuperset(names) and not selection.timed and not verify_crc
