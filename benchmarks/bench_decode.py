@@ -16,10 +16,10 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from aerobee.spark import acceleration
 from aerobee.spark.columns import USUAL, arrow_schema
-from aerobee.spark.planner import plan_store
-from aerobee.spark.selection import EVERYTHING
+from aerobee.spark.planning.planner import plan_store
+from aerobee.spark.records import acceleration
+from aerobee.spark.records.selection import EVERYTHING
 from benchmarks.spark_decoding import TWELVE, copy_rate, cpu_seconds, decode
 from benchmarks.spark_stores import write_store
 

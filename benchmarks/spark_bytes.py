@@ -23,10 +23,10 @@ def bytes_read(store: Stored, columns: str) -> int:
 def main(words: Sequence[str]) -> None:
     """Print the number of bytes."""
     from aerobee.spark.columns import arrow_schema
-    from aerobee.spark.decode import Decoder
-    from aerobee.spark.options import parse_options
-    from aerobee.spark.pieces import piece_batches
-    from aerobee.spark.read_plan import plan_read
+    from aerobee.spark.options.query import parse_options
+    from aerobee.spark.planning.stores import plan_read
+    from aerobee.spark.reading.pieces import piece_batches
+    from aerobee.spark.records.decode import Decoder
 
     root, columns = words
     options = parse_options({"path": root, "columns": columns})

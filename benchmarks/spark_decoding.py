@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 
 from aerobee.spark.columns import USUAL
-from aerobee.spark.decode import Decoder
-from aerobee.spark.pieces import piece_batches
-from aerobee.spark.planner import Plan
-from aerobee.spark.selection import EVERYTHING
+from aerobee.spark.planning.planner import Plan
+from aerobee.spark.reading.pieces import piece_batches
+from aerobee.spark.records.decode import Decoder
+from aerobee.spark.records.selection import EVERYTHING
 
 TWELVE: Final = [name for name in USUAL if name not in ("tags", "keys")]
 COPY_BYTES: Final = 64 << 20

@@ -131,8 +131,8 @@ def decoding(bench: Bench) -> Iterator[Row]:
     import pyarrow as pa
 
     from aerobee.spark.columns import arrow_schema
-    from aerobee.spark.planner import plan_store
-    from aerobee.spark.selection import EVERYTHING
+    from aerobee.spark.planning.planner import plan_store
+    from aerobee.spark.records.selection import EVERYTHING
     from benchmarks.spark_decoding import TWELVE, copy_rate, cpu_seconds, decode
 
     pa.set_cpu_count(1)

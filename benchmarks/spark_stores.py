@@ -92,10 +92,10 @@ def write_parquet(made: Stored) -> None:
     import pyarrow.parquet
 
     from aerobee.spark.columns import arrow_schema
-    from aerobee.spark.decode import Decoder
-    from aerobee.spark.pieces import piece_batches
-    from aerobee.spark.planner import plan_store
-    from aerobee.spark.selection import EVERYTHING
+    from aerobee.spark.planning.planner import plan_store
+    from aerobee.spark.reading.pieces import piece_batches
+    from aerobee.spark.records.decode import Decoder
+    from aerobee.spark.records.selection import EVERYTHING
     from benchmarks.spark_decoding import TWELVE
 
     decoder = Decoder(arrow_schema(TWELVE, "binary"))

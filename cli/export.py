@@ -13,7 +13,7 @@ from aerobee.cli.program import Failure, WrongSettings, examples
 from aerobee.cli.progress import progress_bar
 
 if TYPE_CHECKING:
-    from aerobee.spark.exporter import Wanted
+    from aerobee.spark.exports.exporter import Wanted
 
 EXIT_LOST: Final = 3
 BAR_AFTER_S: Final = 2.0
@@ -38,7 +38,7 @@ class Moment(click.ParamType[int]):
             return value
         if str(value).isdecimal() and len(value) > 8:
             return int(value)
-        from aerobee.spark.export_moments import milliseconds
+        from aerobee.spark.exports.moments import milliseconds
 
         try:
             moment_ms = milliseconds(datetime.fromisoformat(value))
@@ -149,8 +149,8 @@ def export(
         raise Failure("Spark is not installed: pip install 'aerobee[spark,jdk]'")
     from aerobee.cli import export_report
     from aerobee.spark.errors import DataLost, ExportRefused, OptionError
-    from aerobee.spark.exporter import export as run_export
-    from aerobee.spark.exporter import plan_to
+    from aerobee.spark.exports.exporter import export as run_export
+    from aerobee.spark.exports.exporter import plan_to
 
     # one alone may list several with commas
     named = stores if len(stores) > 1 else stores[0]

@@ -12,9 +12,9 @@ import click
 if TYPE_CHECKING:
     from rich.console import JustifyMethod
 
-    from aerobee.spark.export_plan import ExportPlan
-    from aerobee.spark.export_summary import ExportSummary
-    from aerobee.spark.manifest import Gap
+    from aerobee.spark.exports.plan import ExportPlan
+    from aerobee.spark.exports.summary import ExportSummary
+    from aerobee.spark.lake.manifest import Gap
 
 TOPIC_WIDTH_LEAST: Final = 10
 GAP_WIDTH: Final = 2  # between columns

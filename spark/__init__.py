@@ -23,10 +23,10 @@ if TYPE_CHECKING:
         OptionError,
         StoreUnreadable,
     )
-    from aerobee.spark.export_reading import exported_files, read_export
-    from aerobee.spark.export_summary import ExportSummary
-    from aerobee.spark.exporter import export
-    from aerobee.spark.local_session import session
+    from aerobee.spark.exports.exporter import export
+    from aerobee.spark.exports.reading import exported_files, read_export
+    from aerobee.spark.exports.summary import ExportSummary
+    from aerobee.spark.sessions.local import session
 
 __all__ = [
     "DataLost",
@@ -47,14 +47,14 @@ _HOMES = {
     "DataLost": "aerobee.spark.errors",
     "ExportFailed": "aerobee.spark.errors",
     "ExportRefused": "aerobee.spark.errors",
-    "ExportSummary": "aerobee.spark.export_summary",
+    "ExportSummary": "aerobee.spark.exports.summary",
     "JavaMissing": "aerobee.spark.errors",
     "OptionError": "aerobee.spark.errors",
     "StoreUnreadable": "aerobee.spark.errors",
-    "export": "aerobee.spark.exporter",
-    "exported_files": "aerobee.spark.export_reading",
-    "read_export": "aerobee.spark.export_reading",
-    "session": "aerobee.spark.local_session",
+    "export": "aerobee.spark.exports.exporter",
+    "exported_files": "aerobee.spark.exports.reading",
+    "read_export": "aerobee.spark.exports.reading",
+    "session": "aerobee.spark.sessions.local",
 }
 
 

@@ -28,13 +28,13 @@ from pyspark.sql.types import (
 )
 
 from aerobee.spark.columns import BY_NAME
-from aerobee.spark.damage import PERMISSIVE
 from aerobee.spark.errors import OptionError
-from aerobee.spark.network_reader import NetworkReader, PushingNetworkReader
-from aerobee.spark.option_values import unknown_column
-from aerobee.spark.options import Options, Use, check_mode, option_texts, parse_options
-from aerobee.spark.partitions import LogPartition, read_share
-from aerobee.spark.table_options import is_table, keep_options, kept_options
+from aerobee.spark.network.reader import NetworkReader, PushingNetworkReader
+from aerobee.spark.options.query import Options, Use, check_mode, option_texts, parse_options
+from aerobee.spark.options.table import is_table, keep_options, kept_options
+from aerobee.spark.options.values import unknown_column
+from aerobee.spark.reading.partitions import LogPartition, read_share
+from aerobee.spark.records.damage import PERMISSIVE
 from aerobee.spark.versions import FromDriver
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ class RocketMQSource(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """The reader of the given columns for `readStream`. Raises OptionError likewise."""
-        from aerobee.spark.stream_reader import QueueStreamReader
+        from aerobee.spark.streams.reader import QueueStreamReader
 
         options = parse_options(self._texts(schema), Use.STREAM)
         return QueueStreamReader(options, _readable(schema, options.mode))
@@ -108,13 +108,13 @@ class RocketMQSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """The writer of `df.write`. Raises OptionError, ClusterUnreachable."""
-        from aerobee.spark.sink import sink_writer
+        from aerobee.spark.sinks.writer import sink_writer
 
         return sink_writer(self.options, schema, overwrite=overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         """The writer of `df.writeStream`. Raises likewise."""
-        from aerobee.spark.sink import stream_sink_writer
+        from aerobee.spark.sinks.writer import stream_sink_writer
 
         return stream_sink_writer(self.options, schema, overwrite=overwrite)
 
@@ -129,7 +129,7 @@ class LogReader(FromDriver, DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         """One partition per task. Raises OptionError, StoreUnreadable, DataLost."""
-        from aerobee.spark.read_plan import plan_read
+        from aerobee.spark.planning.stores import plan_read
 
         shares = plan_read(self._options, self._schema.names, self._selection)
         return [LogPartition(share) for share in shares]
@@ -149,7 +149,7 @@ class PushingLogReader(LogReader):
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
         """Narrow what is read; return what Spark has to filter itself."""
-        from aerobee.spark.pushdown import push
+        from aerobee.spark.planning.pushdown import push
 
         self._selection, left = push(self._selection, filters)
         # rows that tell of damage have no values; Spark has to judge them

@@ -11,8 +11,8 @@ def export_and_count(
 
     Raises AerobeeError if there is no Java, if the log cannot be read or `target` not written.
     """
-    from aerobee.spark.exporter import export
-    from aerobee.spark.local_session import session
+    from aerobee.spark.exports.exporter import export
+    from aerobee.spark.sessions.local import session
 
     spark = session(app_name="aerobee demo", brief=True)
     try:

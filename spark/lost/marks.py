@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
-from aerobee.spark.export_times import position_of
+from aerobee.spark.at_rest.queue_entries import NOWHERE, QueueEntries
+from aerobee.spark.at_rest.queue_ranges import StoreState, queue_dir
+from aerobee.spark.at_rest.times import position_of
 from aerobee.spark.lost.stamps import UNKNOWN, LogStamps
 from aerobee.spark.offsets import Marks, Offsets, QueueKey
-from aerobee.spark.queue_entries import NOWHERE, QueueEntries
-from aerobee.spark.queue_ranges import StoreState, queue_dir
 
 States = Mapping[str, StoreState]
 LastPosition = Callable[[QueueKey, int], int | None]

@@ -12,15 +12,15 @@ import logging
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from aerobee.spark.at_rest.log_files import Segment, SegmentFile
+from aerobee.spark.at_rest.queue_entries import QueueEntries
+from aerobee.spark.at_rest.queue_ranges import queue_dir
+from aerobee.spark.at_rest.stores import Store
+from aerobee.spark.at_rest.times import store_time
 from aerobee.spark.errors import DataLost, StoreUnreadable
-from aerobee.spark.export_times import store_time
-from aerobee.spark.log_files import Segment, SegmentFile
 from aerobee.spark.lost.marks import Mark
 from aerobee.spark.lost.stamps import UNKNOWN
 from aerobee.spark.offsets import Marks, QueueKey, QueueRange
-from aerobee.spark.queue_entries import QueueEntries
-from aerobee.spark.queue_ranges import queue_dir
-from aerobee.spark.stores import Store
 
 log = logging.getLogger(__name__)
 

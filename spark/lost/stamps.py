@@ -10,11 +10,11 @@ from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from typing import Self
 
+from aerobee.spark.at_rest.log_files import SegmentFile
+from aerobee.spark.at_rest.queue_ranges import StoreState
+from aerobee.spark.at_rest.times import store_time
 from aerobee.spark.errors import StoreUnreadable
-from aerobee.spark.export_times import store_time
-from aerobee.spark.log_files import SegmentFile
 from aerobee.spark.offsets import QueueKey
-from aerobee.spark.queue_ranges import StoreState
 
 UNKNOWN = -1
 ELSEWHERE = 1 << 62  # the position of what is not in this log, but stood in another one

@@ -18,11 +18,11 @@ from aerobee.client.received import ReceivedMessage
 from aerobee.namesrv.app import NameServer
 from aerobee.namesrv.settings import NamesrvSettings
 from aerobee.remoting.net.tls import TlsError
-from aerobee.spark.loop_thread import LoopThread
-from aerobee.spark.network import Network
-from aerobee.spark.network_reads import NetworkPiece, network_records
-from aerobee.spark.options import parse_options
-from aerobee.spark.selection import EVERYTHING
+from aerobee.spark.network.brokers import Network
+from aerobee.spark.network.loop_thread import LoopThread
+from aerobee.spark.network.reads import NetworkPiece, network_records
+from aerobee.spark.options.query import parse_options
+from aerobee.spark.records.selection import EVERYTHING
 from aerobee.spark.topics import TopicChoice
 
 SERVER: dict[str, Any] = {

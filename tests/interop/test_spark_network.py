@@ -15,18 +15,18 @@ from support.interop.raw_messages import create_topic, wait_for_route
 from support.interop.rocketmq_server import RocketMQ
 
 from aerobee.spark.columns import COLUMNS, arrow_schema
-from aerobee.spark.decode import Decoder
-from aerobee.spark.network import Network
-from aerobee.spark.network_address import TOOLS_GROUP, NetworkAddress
-from aerobee.spark.network_plan import plan_network
-from aerobee.spark.network_reads import network_batches
-from aerobee.spark.options import parse_options
-from aerobee.spark.pieces import piece_batches
-from aerobee.spark.read_plan import plan_read
-from aerobee.spark.sink_ids import Attempted
-from aerobee.spark.sink_options import parse_sink_options
-from aerobee.spark.sink_plan import SinkPlan, note_batch, plan_batch
-from aerobee.spark.sink_task import SinkReport, write_rows
+from aerobee.spark.network.brokers import Network
+from aerobee.spark.network.plan import plan_network
+from aerobee.spark.network.reads import network_batches
+from aerobee.spark.options.address import TOOLS_GROUP, NetworkAddress
+from aerobee.spark.options.query import parse_options
+from aerobee.spark.planning.stores import plan_read
+from aerobee.spark.reading.pieces import piece_batches
+from aerobee.spark.records.decode import Decoder
+from aerobee.spark.sinks.ids import Attempted
+from aerobee.spark.sinks.options import parse_sink_options
+from aerobee.spark.sinks.plan import SinkPlan, note_batch, plan_batch
+from aerobee.spark.sinks.task import SinkReport, write_rows
 
 pytestmark = [pytest.mark.interop, pytest.mark.needs("java"), pytest.mark.timeout(300)]
 

@@ -11,10 +11,10 @@ from support.interop.rocketmq_server import RocketMQ
 from support.stores import read_log
 
 from aerobee.spark.columns import COLUMNS, arrow_schema
-from aerobee.spark.decode import Decoder
-from aerobee.spark.pieces import piece_batches
-from aerobee.spark.planner import plan_store
-from aerobee.spark.selection import EVERYTHING
+from aerobee.spark.planning.planner import plan_store
+from aerobee.spark.reading.pieces import piece_batches
+from aerobee.spark.records.decode import Decoder
+from aerobee.spark.records.selection import EVERYTHING
 
 pytestmark = [pytest.mark.interop, pytest.mark.needs("java"), pytest.mark.timeout(300)]
 

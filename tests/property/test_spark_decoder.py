@@ -16,13 +16,15 @@ from support.stores import Stored, StoreWriter, properties, read_log, tag_hash
 
 pytest.importorskip("pyarrow")
 
-from aerobee.spark import acceleration, blocks, pieces
+from aerobee.spark.at_rest import blocks
 from aerobee.spark.columns import COLUMNS, arrow_schema
-from aerobee.spark.decode import Decoder
-from aerobee.spark.options import parse_options
-from aerobee.spark.planner import plan_store
-from aerobee.spark.read_plan import plan_read
-from aerobee.spark.selection import Selection
+from aerobee.spark.options.query import parse_options
+from aerobee.spark.planning.planner import plan_store
+from aerobee.spark.planning.stores import plan_read
+from aerobee.spark.reading import pieces
+from aerobee.spark.records import acceleration
+from aerobee.spark.records.decode import Decoder
+from aerobee.spark.records.selection import Selection
 
 LOOPS = [acceleration.loops, None] if acceleration.loops else [None]
 ALL = [column.name for column in COLUMNS]
@@ -138,7 +140,7 @@ def test_random_stores_led_by_their_queues_read_the_same(
     """Every queue assigned by name; with the columns of the queues alone, too."""
     alone = ["topic", "queue_id", "commit_log_offset", "record_bytes"]
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr("aerobee.spark.entry_records.GAP_BYTES", gap_bytes)
+        patch.setattr("aerobee.spark.reading.queue_records.GAP_BYTES", gap_bytes)
         writer = StoreWriter(Path(folder) / "s", segment_bytes)
         for message in [*messages, Stored()]:
             writer.append(message)

@@ -17,16 +17,18 @@ from support.stores import Stored, StoreWriter, pack_record
 
 pytest.importorskip("pyarrow")
 
-from aerobee.spark import acceleration, blocks, bodies
-from aerobee.spark.boundaries import find_chain
+from aerobee.spark.at_rest import blocks
+from aerobee.spark.at_rest.boundaries import find_chain
+from aerobee.spark.at_rest.log_files import list_segments
 from aerobee.spark.columns import arrow_schema
-from aerobee.spark.damage import DROPMALFORMED, PERMISSIVE, Damage
-from aerobee.spark.decode import Decoder
-from aerobee.spark.layout import SLACK_BYTES, Ints, Records
-from aerobee.spark.log_files import list_segments
-from aerobee.spark.pieces import piece_batches
-from aerobee.spark.plan import Piece
-from aerobee.spark.selection import EVERYTHING, Selection
+from aerobee.spark.planning.log_pieces import Piece
+from aerobee.spark.reading import bodies
+from aerobee.spark.reading.pieces import piece_batches
+from aerobee.spark.records import acceleration
+from aerobee.spark.records.damage import DROPMALFORMED, PERMISSIVE, Damage
+from aerobee.spark.records.decode import Decoder
+from aerobee.spark.records.headers import SLACK_BYTES, Ints, Records
+from aerobee.spark.records.selection import EVERYTHING, Selection
 from aerobee.spark.topics import SYSTEM_TOPICS, TopicChoice
 
 pytestmark = pytest.mark.skipif(acceleration.loops is None, reason="built without a C compiler")

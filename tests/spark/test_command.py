@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from support.exports import grown
 
 from aerobee.cli import main
-from aerobee.spark.export_lake import Lake
+from aerobee.spark.lake.lake import Lake
 from aerobee.spark.offsets import QueueKey
 
 pytestmark = pytest.mark.spark

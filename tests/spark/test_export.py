@@ -11,7 +11,7 @@ from support.exports import grown
 from support.stores import Stored, StoreWriter, read_log
 
 from aerobee.spark import ExportRefused, export, exported_files, read_export
-from aerobee.spark.export_folders import cut_topic
+from aerobee.spark.lake.folders import cut_topic
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -19,12 +19,12 @@ import pytest
 from support.sinking_child import stream
 
 from aerobee.spark.columns import arrow_schema
-from aerobee.spark.decode import Decoder
-from aerobee.spark.network import Network
-from aerobee.spark.network_address import NetworkAddress
-from aerobee.spark.network_plan import plan_network
-from aerobee.spark.network_reads import network_batches
-from aerobee.spark.options import parse_options
+from aerobee.spark.network.brokers import Network
+from aerobee.spark.network.plan import plan_network
+from aerobee.spark.network.reads import network_batches
+from aerobee.spark.options.address import NetworkAddress
+from aerobee.spark.options.query import parse_options
+from aerobee.spark.records.decode import Decoder
 from aerobee.spark.topics import TopicChoice
 from aerobee.testing import ClusterThread
 
@@ -36,7 +36,7 @@ pytestmark = pytest.mark.spark
 TESTS = Path(__file__).parents[1]
 TOPIC = "killed"
 MARK = "SINKING_CHILD_FOLDER"
-DAEMON = "aerobee.spark.python_daemon"
+DAEMON = "aerobee.spark.sessions.python_daemon"
 ROWS = 30_000  # of a micro-batch: enough to be killed in its middle
 ROUNDS = int(os.environ.get("KILL_ROUNDS", "2"))
 SECONDS_MAX = 240.0  # of a round, on a machine that does much else

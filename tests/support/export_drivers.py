@@ -22,9 +22,11 @@ from typing import Self
 import psutil
 import pytest
 
-from aerobee.spark import export_run, export_task, plan
-from aerobee.spark.export_task import ExportTask, TaskResult
-from aerobee.spark.exporter import Wanted
+from aerobee.spark.exports import run as export_run
+from aerobee.spark.exports import task as export_task
+from aerobee.spark.exports.exporter import Wanted
+from aerobee.spark.exports.task import ExportTask, TaskResult
+from aerobee.spark.planning import log_pieces as plan
 
 TESTS = Path(__file__).parents[1]
 DONE_WITHIN_S = 90.0

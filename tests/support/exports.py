@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 
-from aerobee.spark import export, exporter
-from aerobee.spark.export_owner import Owner
-from aerobee.spark.export_summary import ExportSummary
-from aerobee.spark.export_task import ExportTask, TaskResult, run_task
-from aerobee.spark.exporter import Stores
+from aerobee.spark import export
+from aerobee.spark.exports import exporter
+from aerobee.spark.exports.exporter import Stores
+from aerobee.spark.exports.summary import ExportSummary
+from aerobee.spark.exports.task import ExportTask, TaskResult, run_task
+from aerobee.spark.lake.owner import Owner
 from support.stores import Stored, StoreWriter, properties, read_log
 
 DAY_MS = 86_400_000

@@ -15,7 +15,7 @@ from typing import Any
 from pyspark.sql.datasource import DataSourceStreamReader
 
 from aerobee.spark.source import RocketMQSource
-from aerobee.spark.stream_reader import QueueStreamReader
+from aerobee.spark.streams.reader import QueueStreamReader
 
 Row = dict[str, Any]
 CRASHES = ("started", "planned", "written", "committed")

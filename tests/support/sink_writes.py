@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from aerobee.spark.sink_ids import Attempted
-from aerobee.spark.sink_plan import SinkPlan
-from aerobee.spark.sink_task import SinkReport, write_rows
+from aerobee.spark.sinks.ids import Attempted
+from aerobee.spark.sinks.plan import SinkPlan
+from aerobee.spark.sinks.task import SinkReport, write_rows
 
 QUERY = "query"
 

@@ -17,8 +17,8 @@ from typing import Final, Self
 
 import pyspark
 
-from aerobee.spark.java_home import find_java_home, wrap_java
-from aerobee.spark.local_session import python_script
+from aerobee.spark.sessions.java_home import find_java_home, wrap_java
+from aerobee.spark.sessions.local import python_script
 from support.interop.processes import Process
 from support.spark_java import LEAN, quick
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from pyspark.sql.datasource import Filter, InputPartition
 
-from aerobee.spark.options import parse_options
+from aerobee.spark.options.query import parse_options
 from aerobee.spark.source import PushingLogReader, RocketMQSource
 
 

@@ -6,8 +6,8 @@ import sys
 import pytest
 
 from aerobee.cli.export_report import show_summary
-from aerobee.spark.export_summary import ExportSummary, TopicSummary
-from aerobee.spark.manifest import Gap
+from aerobee.spark.exports.summary import ExportSummary, TopicSummary
+from aerobee.spark.lake.manifest import Gap
 from aerobee.spark.offsets import QueueKey, QueueRange
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from support.exports import Inline
 
-from aerobee.spark import acceleration
+from aerobee.spark.records import acceleration
 
 
 @pytest.fixture

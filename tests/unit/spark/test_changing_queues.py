@@ -10,14 +10,14 @@ import pytest
 from support.stores import Stored, StoreWriter, read_log
 
 from aerobee.remoting.errors import CorruptRecord
-from aerobee.spark import read_plan
+from aerobee.spark.at_rest.queue_ranges import queue_bounds
 from aerobee.spark.columns import arrow_schema
-from aerobee.spark.damage import Damage
-from aerobee.spark.decode import Decoder
 from aerobee.spark.offsets import QueueKey, QueueRange
-from aerobee.spark.options import parse_options
-from aerobee.spark.pieces import piece_batches
-from aerobee.spark.queue_ranges import queue_bounds
+from aerobee.spark.options.query import parse_options
+from aerobee.spark.planning import stores as read_plan
+from aerobee.spark.reading.pieces import piece_batches
+from aerobee.spark.records.damage import Damage
+from aerobee.spark.records.decode import Decoder
 
 RECORDS = ["topic", "queue_offset", "commit_log_offset", "body"]
 ALONE = ["topic", "queue_offset", "commit_log_offset"]

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from support.stores import Stored, pack_record
 
-from aerobee.spark.options import parse_options
-from aerobee.spark.read_plan import plan_read
+from aerobee.spark.options.query import parse_options
+from aerobee.spark.planning.stores import plan_read
 
 FILES, QUEUES, FILE_BYTES, QUEUE_FILE_BYTES = 500, 5000, 1 << 30, 6_000_000
 # the twentieth part of 10,000 files and 100,000 queues, for which there are 10 seconds

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from support.stores import properties, read_log
 
-from aerobee.spark import queue_hints
+from aerobee.spark.at_rest import queue_hints
 from aerobee.spark.columns import COLUMNS, arrow_schema
-from aerobee.spark.decode import Decoder
-from aerobee.spark.pieces import piece_batches
-from aerobee.spark.planner import plan_store
-from aerobee.spark.selection import EVERYTHING
+from aerobee.spark.planning.planner import plan_store
+from aerobee.spark.reading.pieces import piece_batches
+from aerobee.spark.records.decode import Decoder
+from aerobee.spark.records.selection import EVERYTHING
 from aerobee.storage.settings import StoreSettings
 from aerobee.storage.store import MessageStore
 

@@ -15,15 +15,15 @@ from support.logs import opened, send, small
 
 from aerobee.remoting.errors import AerobeeError, CorruptRecord
 from aerobee.remoting.message.layout import BLANK_SIZE
+from aerobee.spark.at_rest.queue_entries import QueueEntries
 from aerobee.spark.columns import arrow_schema
-from aerobee.spark.damage import Damage
-from aerobee.spark.decode import Decoder
 from aerobee.spark.errors import DataLost
-from aerobee.spark.exporter import plan_to
-from aerobee.spark.options import parse_options
-from aerobee.spark.pieces import piece_batches
-from aerobee.spark.queue_entries import QueueEntries
-from aerobee.spark.read_plan import plan_read
+from aerobee.spark.exports.exporter import plan_to
+from aerobee.spark.options.query import parse_options
+from aerobee.spark.planning.stores import plan_read
+from aerobee.spark.reading.pieces import piece_batches
+from aerobee.spark.records.damage import Damage
+from aerobee.spark.records.decode import Decoder
 
 pytestmark = pytest.mark.usefixtures("inline")
 

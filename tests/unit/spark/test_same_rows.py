@@ -13,7 +13,7 @@ from support.spark_rows import rows
 from support.stores import Stored, StoreWriter, properties
 
 from aerobee.remoting.errors import CorruptRecord
-from aerobee.spark import queue_hints
+from aerobee.spark.at_rest import queue_hints
 from aerobee.spark.errors import OptionError
 
 QUEUES_ALONE = {"columns": "topic,queue_id,queue_offset,commit_log_offset"}

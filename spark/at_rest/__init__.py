@@ -1,0 +1,1 @@
+"""Stores as they lie on a disk that a broker may write at the same time: files, queues, ends."""

@@ -1,0 +1,67 @@
+"""How far a broker has filled the ConsumeQueues: what the log holds from there on is in none."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from aerobee.remoting.errors import CorruptRecord
+from aerobee.spark.at_rest.blocks import find_record, scan_blocks
+from aerobee.spark.at_rest.log_files import SegmentFile
+from aerobee.spark.at_rest.queue_entries import QueueEntries
+from aerobee.spark.at_rest.queue_hints import farthest_end
+from aerobee.spark.at_rest.queue_ranges import StoreState, each_queue, queue_dir
+from aerobee.spark.offsets import QueueKey
+from aerobee.spark.records.headers import Records
+
+TAIL_BYTES = 1 << 20  # of the log, in which a record is looked for that has its entry
+
+
+def dispatched_end(state: StoreState) -> int:
+    """A log position before which all records have their entries; at most the log's end.
+
+    Brokers write entries in the log's order, so what stands before one that is there has its own.
+    It is the end of the farthest, or somewhat before that where there are very many queues.
+    """
+    found = farthest_end(state.store.queues_dir, state.end)
+    if found is None:  # too many queues to look at each of them, if the log's end tells as well
+        found = _by_last_records(state)
+    if found is None:
+        found = max(each_queue(state, _end_in), default=0)
+    return min(found, state.end)
+
+
+def _by_last_records(state: StoreState) -> int | None:
+    """The end of one of the log's last records that has its entry, None where none is found.
+
+    The last one is tried, the one before it, and ever larger steps back from there.
+    """
+    segment = next((each for each in reversed(state.segments) if each.base < state.end), None)
+    if segment is None:
+        return None
+    with SegmentFile(segment) as file:
+        low = max(segment.base, state.end - TAIL_BYTES)
+        low = find_record(file, low, state.end)
+        if low >= state.end:
+            return None
+        block = next(scan_blocks(file, low, state.end, block_bytes=2 * TAIL_BYTES))
+    try:
+        records = Records(block.data, block.base, block.starts, block.sizes)
+    except CorruptRecord:
+        return None
+    queue_ids = records.field("queue_id", np.int64)
+    offsets = records.field("queue_offset", np.int64)
+    row, step = len(records) - 1, 1
+    while row >= 0:
+        at, length = int(records.topic_at[row]), int(records.topic_bytes[row])
+        topic = block.data[at : at + length].tobytes().decode(errors="replace").replace("\0", "?")
+        key = QueueKey(state.store.label, topic, int(queue_ids[row]))
+        start = block.base + int(records.starts[row])
+        with QueueEntries(queue_dir(state.store, key)) as entries:
+            if entries.position(int(offsets[row])) == start:
+                return start + int(records.sizes[row])
+        row, step = row - step, step * 2
+    return None
+
+
+def _end_in(_: QueueKey, entries: QueueEntries, state: StoreState) -> int:
+    return entries.end_before(state.end)

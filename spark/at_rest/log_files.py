@@ -1,0 +1,166 @@
+"""The CommitLog's files as a reader sees them: where they are, and bytes out of them.
+
+Everything is read with `pread` into memory of our own, never through a map: a file that the
+broker deletes or truncates meanwhile is then a short read with a clear error, where a mapped
+page would end the process (SIGBUS). It costs one copy out of the page cache.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import socket
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from aerobee.spark.errors import DataLost, StoreUnreadable
+from aerobee.spark.options.places import store_path
+
+_NAME = re.compile(r"\d{20}")
+
+
+# what says that a file or folder is not there; no other error does
+_ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG})
+
+
+def check_absent(error: OSError, path: str) -> None:
+    """Whether a file is not there, and not merely out of reach. Raises StoreUnreadable.
+
+    A disk that fails, rights that are missing and a process out of descriptors would else look
+    as if retention, or somebody who deletes topics, had been there.
+    """
+    if error.errno not in _ABSENT:
+        raise StoreUnreadable(f"cannot open {path}: {error.strerror}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """One CommitLog file: `base` is the log position of its first byte."""
+
+    path: str
+    base: int
+    bytes: int
+
+    @property
+    def end(self) -> int:
+        """The log position behind its last byte."""
+        return self.base + self.bytes
+
+
+@dataclass(frozen=True, slots=True)
+class StorePath:
+    """A store's folders: the log, and the queues beside it if there are any."""
+
+    log_dir: str
+    queues_dir: str | None
+
+    @classmethod
+    def find(cls, path: str) -> StorePath:
+        """The folders of the store at `path`: its root (`storePathRootDir`) or its log folder.
+
+        Raises StoreUnreadable where neither is there.
+        """
+        root = Path(store_path(path))
+        log_dir = root / "commitlog"
+        if not log_dir.is_dir():
+            if not root.is_dir():
+                raise StoreUnreadable(f"option path: there is no folder {root}")
+            if not any(_NAME.fullmatch(path.name) for path in root.iterdir()):
+                raise StoreUnreadable(
+                    f"option path: {root} is no RocketMQ store: it has neither a folder commitlog"
+                    " nor log files (named by 20 digits) in it; name the broker's storePathRootDir"
+                )
+            log_dir, root = root, root.parent
+        queues_dir = root / "consumequeue"
+        return cls(str(log_dir), str(queues_dir) if queues_dir.is_dir() else None)
+
+
+def list_segments(log_dir: str) -> list[Segment]:
+    """The log's files in order; empty files at the end do not count.
+
+    Raises StoreUnreadable where a file is missing between others or has not the length that
+    the next one's name asks for.
+    """
+    segments = []
+    for entry in sorted(os.scandir(log_dir), key=lambda found: found.name):
+        if _NAME.fullmatch(entry.name):
+            try:
+                size = entry.stat().st_size
+            except FileNotFoundError:
+                continue  # deleted by the broker's retention while we listed
+            segments.append(Segment(entry.path, int(entry.name), size))
+    while segments and segments[-1].bytes == 0:
+        segments.pop()
+    for earlier, later in pairwise(segments):
+        if earlier.end != later.base:
+            raise StoreUnreadable(
+                f"the log is not whole: {earlier.path} ends at position {earlier.end}, but the"
+                f" next file {later.path} starts at {later.base}"
+            )
+    return segments
+
+
+def check_reachable(log_dir: str) -> None:
+    """Refuse to read on a machine that does not have the driver's store. Raises StoreUnreadable.
+
+    To a task everything would look as if retention had deleted it.
+    """
+    if not Path(log_dir).is_dir():
+        raise StoreUnreadable(
+            f"there is no folder {log_dir} on {socket.gethostname()}: every machine that runs tasks"
+            " must reach the store under the same path as the driver (or read over the network,"
+            " by the option namesrv)"
+        )
+
+
+class SegmentFile:
+    """One CommitLog file held open: reads go on even if the broker deletes it meanwhile."""
+
+    def __init__(self, segment: Segment) -> None:
+        self.segment = segment
+        try:
+            self._fd = os.open(segment.path, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            raise DataLost(
+                f"{segment.path} (log positions {segment.base} to {segment.end}) is gone: the"
+                " broker's retention deleted it after the query was planned; run it again"
+            ) from None
+        except OSError as error:
+            raise StoreUnreadable(f"cannot open {segment.path}: {error.strerror}") from error
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        os.close(self._fd)
+
+    def read_into(self, target: memoryview, position: int) -> None:
+        """Fill `target` with the bytes from log position `position` on.
+
+        Raises StoreUnreadable where the file ends earlier.
+        """
+        done = 0
+        while done < len(target):
+            try:
+                got = os.preadv(self._fd, [target[done:]], position - self.segment.base + done)
+            except OSError as error:
+                raise StoreUnreadable(
+                    f"cannot read {self.segment.path} at log position {position + done}:"
+                    f" {error.strerror}"
+                ) from error
+            if not got:
+                raise DataLost(
+                    f"{self.segment.path} ends at log position {position + done}, bytes up to"
+                    f" {position + len(target)} were planned: it was cut after the query was"
+                    " planned (a broker that recovered, a copy in progress?); run it again"
+                )
+            done += got

@@ -1,0 +1,92 @@
+"""Where records start, from the ConsumeQueues: a head start that the log itself confirms.
+
+Entries of one queue ascend, so a range of the log is a slice of each queue. The queues are
+derived data that may lack records or run ahead of the log; `boundaries.py` uses an entry only
+where the log's own chain of sizes agrees.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import numpy as np
+
+from aerobee.spark.at_rest.queue_entries import NOWHERE, QueueEntries
+from aerobee.spark.records.headers import Ints
+
+QUEUES_MAX = 512  # with more queues than this, opening them costs more than walking the log
+
+
+def hinted_starts(queues_dir: str | None, low: int, high: int) -> Ints:
+    """Positions in [low, high) where records start according to the queues, ascending.
+
+    Empty where there are no queues, or too many to be worth it.
+    """
+    found = []
+    for queue_dir in _queue_dirs(queues_dir):
+        with QueueEntries(queue_dir) as queue:
+            found.append(queue.between(low, high))
+    if not found:
+        return np.empty(0, np.int64)
+    positions = np.sort(np.concatenate(found), kind="stable")
+    return positions[np.diff(positions, prepend=-1) > 0]
+
+
+def last_starts(queues_dir: str | None, high: int) -> list[int]:
+    """The last entry before position `high` of each queue, farthest in the log first."""
+    found = set()
+    for queue_dir in _queue_dirs(queues_dir):
+        with QueueEntries(queue_dir) as queue:
+            at = queue.first_from(high) - 1
+            if at >= queue.first and 0 <= (position := queue.position(at)) < high:
+                found.add(position)
+    return sorted(found, reverse=True)
+
+
+def farthest_end(queues_dir: str | None, high: int) -> int | None:
+    """The end of the farthest record before position `high` that has an entry, 0 without any.
+
+    None where there are too many queues to look at all of them.
+    """
+    folders = _queue_dirs(queues_dir)
+    if not folders and not _few(queues_dir):
+        return None
+    end = 0
+    for queue_dir in folders:
+        with QueueEntries(queue_dir) as queue:
+            end = max(end, queue.end_before(high))
+    return end
+
+
+def next_start(queues_dir: str | None, low: int) -> int | None:
+    """The first position from `low` on where a record starts, None where no queue tells."""
+    nearest = NOWHERE
+    for queue_dir in _queue_dirs(queues_dir):
+        with QueueEntries(queue_dir) as queue:
+            at = queue.first_from(low)
+            if at < queue.end:
+                nearest = min(nearest, queue.position(at))
+    return None if nearest == NOWHERE else nearest
+
+
+def _queue_dirs(queues_dir: str | None) -> list[str]:
+    found: list[str] = []
+    for topic_dir in _folders(queues_dir) if queues_dir else ():
+        found.extend(_folders(topic_dir))
+        if len(found) > QUEUES_MAX:
+            return []
+    return found
+
+
+def _few(queues_dir: str | None) -> bool:
+    """Whether there are no queues at all, rather than too many."""
+    return not queues_dir or not any(any(_folders(topic)) for topic in _folders(queues_dir))
+
+
+def _folders(path: str) -> Iterator[str]:
+    try:
+        with os.scandir(path) as entries:
+            yield from (entry.path for entry in entries if entry.is_dir())
+    except OSError:
+        return  # a topic deleted meanwhile: its queues only were a hint

@@ -1,0 +1,210 @@
+"""Which messages there are of each queue of a store, and which of them a read takes.
+
+The ConsumeQueues are looked at up to the confirmed end of the log: an entry whose record may
+still be in the making does not count. Ranges are fixed here once, on the driver; streams,
+incremental exports and single reads take theirs from here.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TypeVar
+
+from aerobee.spark.at_rest.log_end import find_end
+from aerobee.spark.at_rest.log_files import Segment, check_absent, list_segments
+from aerobee.spark.at_rest.queue_entries import QueueEntries
+from aerobee.spark.at_rest.stores import Store
+from aerobee.spark.errors import DataLost
+from aerobee.spark.offsets import (
+    EARLIEST,
+    LATEST,
+    QUEUE_ID_MAX,
+    Offsets,
+    QueueKey,
+    QueueRange,
+)
+from aerobee.spark.topics import ALL_TOPICS, LIGHT_QUEUE_PREFIX, TopicChoice
+
+log = logging.getLogger(__name__)
+
+Found = TypeVar("Found")
+THREADS = 32  # that look at queues, and wait for the disk more than for each other
+QUEUES_AT_ONCE = 500  # of one thread
+LOST_NAMED_MAX = 10  # ranges that an error or a warning names one by one
+
+
+@dataclass(frozen=True, slots=True)
+class StoreState:
+    """A store at one moment: its log's files and confirmed end."""
+
+    store: Store
+    segments: list[Segment]
+    end: int
+
+    @classmethod
+    def look(cls, store: Store, tail_bytes: int | None = None) -> StoreState:
+        """The state at this moment; see `find_end`. Raises StoreUnreadable."""
+        segments = list_segments(store.log_dir)
+        return cls(store, segments, find_end(segments, store.queues_dir, tail_bytes))
+
+    @property
+    def start(self) -> int:
+        """The first position of the log that is still there."""
+        return self.segments[0].base if self.segments else 0
+
+
+def queue_bounds(state: StoreState, choice: TopicChoice = ALL_TOPICS) -> dict[QueueKey, QueueRange]:
+    """Each wanted queue's messages: from its earliest offset up to its latest, the next to come."""
+    return {each.key: each for each in each_queue(state, _bounds, choice)}
+
+
+def each_queue(
+    state: StoreState,
+    look: Callable[[QueueKey, QueueEntries, StoreState], Found],
+    choice: TopicChoice = ALL_TOPICS,
+) -> Iterator[Found]:
+    """What a look at each wanted queue's entries finds; several at once where there are many."""
+
+    def at_some(queues: Sequence[tuple[QueueKey, str]]) -> list[Found]:
+        found = []
+        for key, queue_dir in queues:
+            with QueueEntries(queue_dir) as entries:
+                found.append(look(key, entries, state))
+        return found
+
+    queues = list(queue_dirs(state.store, choice))
+    parts = [queues[at : at + QUEUES_AT_ONCE] for at in range(0, len(queues), QUEUES_AT_ONCE)]
+    if len(parts) < 2:
+        for part in parts:
+            yield from at_some(part)
+        return
+    with ThreadPoolExecutor(THREADS) as pool:  # that wait for the disk at the same time
+        for found in pool.map(at_some, parts):
+            yield from found
+
+
+def _bounds(key: QueueKey, entries: QueueEntries, state: StoreState) -> QueueRange:
+    return QueueRange(key, *entries.bounds(state.start, state.end))
+
+
+def queue_dirs(store: Store, choice: TopicChoice = ALL_TOPICS) -> Iterator[tuple[QueueKey, str]]:
+    """The wanted queues and their folders."""
+    for topic in topic_folders(store):
+        if not choice.wants(topic):
+            continue
+        topic_dir = f"{store.queues_dir}/{topic}"
+        for name in _folders(topic_dir):
+            if (number := queue_number(name)) is None:
+                continue
+            key = QueueKey(store.label, topic, number)
+            if choice.wants_queue(key):
+                yield key, f"{topic_dir}/{name}"
+
+
+def topic_folders(store: Store) -> list[str]:
+    """The topics that have queues, or had some."""
+    return [name for name in _folders(store.queues_dir) if is_topic(name)]
+
+
+def is_topic(folder: str) -> bool:
+    """Whether a folder of that name holds a topic's queues: no light ones, and it is UTF-8."""
+    if folder.startswith(LIGHT_QUEUE_PREFIX):
+        return False
+    try:
+        folder.encode()
+    except UnicodeEncodeError:  # no name that a record can have
+        return False
+    return True
+
+
+def queue_number(folder: str) -> int | None:
+    """The queue whose folder has that name; None where a broker calls no queue's so."""
+    if not folder.isascii() or not folder.isdigit() or len(folder) > 10:
+        return None
+    number = int(folder)
+    return number if number <= QUEUE_ID_MAX and str(number) == folder else None
+
+
+def queue_dir(store: Store, key: QueueKey) -> str:
+    """The folder of one queue's files."""
+    return f"{store.queues_dir}/{key.topic}/{key.queue_id}"
+
+
+def resolve_ranges(
+    bounds: Mapping[QueueKey, QueueRange],
+    starting: Mapping[QueueKey, int] | int = EARLIEST,
+    ending: Mapping[QueueKey, int] | int = LATEST,
+    *,
+    fail_on_data_loss: bool = True,
+) -> list[QueueRange]:
+    """The ranges to read, in order of their queues, none of them empty.
+
+    `starting` and `ending` are EARLIEST, LATEST, or an offset (or one of these) per queue; a
+    queue that they do not name is read from its earliest, up to its latest offset. What they ask
+    for and is not there any more, or not yet, raises DataLost, or is left out with a warning.
+    """
+    lost: list[QueueRange] = []
+    asked = set(starting if isinstance(starting, Mapping) else ())
+    asked.update(ending if isinstance(ending, Mapping) else ())
+    ranges = []
+    for key in sorted({*bounds, *asked}):
+        there = bounds.get(key) or QueueRange(key, 0, 0)
+        start = _offset(starting, there, EARLIEST)
+        end = _offset(ending, there, LATEST)
+        if start < end:
+            kept = QueueRange(key, max(start, there.start), min(end, there.end))
+            if kept.start >= kept.end:
+                lost.append(QueueRange(key, start, end))
+                continue
+            if start < kept.start:
+                lost.append(QueueRange(key, start, kept.start))
+            if end > kept.end:
+                lost.append(QueueRange(key, kept.end, end))
+            ranges.append(kept)
+        elif start > there.end:
+            lost.append(QueueRange(key, there.end, start))
+    report_lost(lost, fail=fail_on_data_loss)
+    return ranges
+
+
+def offsets_of(ranges: Iterable[QueueRange], of: Callable[[QueueRange], int]) -> Offsets:
+    """One offset per queue: `of` takes it out of the queue's range."""
+    return {each.key: of(each) for each in ranges}
+
+
+def report_lost(lost: list[QueueRange], *, fail: bool) -> None:
+    """Raise DataLost with the ranges of messages that are gone, or warn of them."""
+    if not lost:
+        return
+    named = ", ".join(map(str, lost[:LOST_NAMED_MAX]))
+    more = f" and {len(lost) - LOST_NAMED_MAX} more" if len(lost) > LOST_NAMED_MAX else ""
+    count = sum(each.end - each.start for each in lost)
+    text = (
+        f"{count} messages that were asked for are not in the store: {named}{more}; the broker's"
+        " retention has deleted them, its log was damaged there, or the store was made anew"
+    )
+    if fail:
+        raise DataLost(f"{text} (failOnDataLoss=false reads what is left)")
+    log.warning("%s; they are left out", text)
+
+
+def _offset(asked: Mapping[QueueKey, int] | int, there: QueueRange, usual: int) -> int:
+    offset = asked.get(there.key, usual) if isinstance(asked, Mapping) else asked
+    if offset == EARLIEST:
+        return there.start
+    return there.end if offset == LATEST else offset
+
+
+def _folders(path: str | None) -> list[str]:
+    if path is None:
+        return []
+    try:
+        with os.scandir(path) as entries:
+            return sorted(entry.name for entry in entries if entry.is_dir())
+    except OSError as error:
+        check_absent(error, path)
+        return []  # deleted meanwhile, with all its queues

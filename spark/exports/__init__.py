@@ -1,0 +1,1 @@
+"""One run of an export: what is new, who reads it, what is committed, what is told."""

@@ -1,0 +1,1 @@
+"""The folder that an export fills: files, names, formats, manifests, one owner."""

@@ -1,0 +1,80 @@
+"""The formats of an export: their compressions, and how a file of each is opened."""
+
+from __future__ import annotations
+
+import difflib
+import importlib.util
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from aerobee.spark.columns import PROPERTIES
+from aerobee.spark.errors import OptionError
+from aerobee.spark.lake.files import Sink
+
+FORMATS = ("parquet", "delta", "json")
+_COMPRESSIONS = {  # the first is the usual one
+    "parquet": ("snappy", "zstd", "none"),
+    "delta": ("snappy", "zstd", "none"),
+    "json": ("gzip", "zstd", "none"),
+}
+_JSON_ENDINGS = {"gzip": ".jsonl.gz", "zstd": ".jsonl.zst", "none": ".jsonl"}
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A format, its compression and what its properties are, checked; travels to the tasks."""
+
+    name: str
+    compression: str
+    properties: str = PROPERTIES[0]
+
+    @classmethod
+    def choose(cls, name: str, compression: str | None, properties: str = PROPERTIES[0]) -> Format:
+        """The format of that name, with its usual compression if none is given.
+
+        Raises OptionError.
+        """
+        if name not in FORMATS:
+            raise OptionError(f"format {name!r} is not one of {', '.join(FORMATS)}{_near(name)}")
+        if properties not in PROPERTIES:
+            raise OptionError(f"properties {properties!r} is not one of {', '.join(PROPERTIES)}")
+        if name == "json" and properties != PROPERTIES[0]:
+            raise OptionError(
+                "format json has properties as an object: properties='binary' is for parquet, delta"
+            )
+        allowed = _COMPRESSIONS[name]
+        chosen = compression or allowed[0]
+        if chosen not in allowed:
+            raise OptionError(
+                f"compression {chosen!r} is not one of {', '.join(allowed)} (format {name})"
+            )
+        if name == "delta" and importlib.util.find_spec("deltalake") is None:
+            raise OptionError(
+                "format delta needs the package deltalake: pip install 'aerobee[spark,delta]'"
+            )
+        return cls(name, chosen, properties)
+
+    @property
+    def ending(self) -> str:
+        """What ends the names of its files."""
+        if self.name == "json":
+            return _JSON_ENDINGS[self.compression]
+        return ".parquet" if self.compression == "none" else f".{self.compression}.parquet"
+
+    def opener(self, schema: pa.Schema, *, ordered: bool) -> Callable[[Path], Sink]:
+        """How its files are opened; `ordered` if rows come in the log's order."""
+        if self.name == "json":
+            from aerobee.spark.lake.json_files import JsonSink
+
+            return lambda path: JsonSink(path, self.compression)
+        from aerobee.spark.lake.parquet_files import ParquetSink
+
+        return lambda path: ParquetSink(path, schema, self.compression, ordered=ordered)
+
+
+def _near(name: str) -> str:
+    found = difflib.get_close_matches(name.lower(), FORMATS, n=1)
+    return f"; did you mean {found[0]}?" if found else ""

@@ -1,0 +1,120 @@
+"""The folder `_aerobee` of a lake: numbered manifests, each made once and never changed.
+
+The number is the lock: a version comes into being by link(2), which of several runs, on one
+machine or on several, only one can do. Spark, Hive and pyarrow do not look into folders whose
+names begin with an underscore.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from aerobee.spark.errors import ExportFailed, ExportRefused
+from aerobee.spark.lake.disk import sync
+from aerobee.spark.lake.manifest import ExportedFile, Manifest
+
+FOLDER = "_aerobee"
+_NAME = re.compile(r"manifest-(\d{10})\.json")
+_NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
+
+
+def manifest_name(version: int) -> str:
+    """The file name of a version."""
+    return f"manifest-{version:010d}.json"
+
+
+def version_of(name: str) -> int | None:
+    """The version that a file name stands for, None if for none."""
+    found = _NAME.fullmatch(name)
+    return int(found[1]) if found else None
+
+
+class ManifestLog:
+    """The versions of one lake, `root` being the lake's folder."""
+
+    def __init__(self, root: Path) -> None:
+        self.folder = root / FOLDER
+
+    def versions(self) -> list[int]:
+        """The numbers that there are, ascending."""
+        try:
+            found = [version_of(path.name) for path in self.folder.iterdir()]
+        except FileNotFoundError:
+            return []
+        return sorted(version for version in found if version is not None)
+
+    def read(self, version: int) -> Manifest:
+        """One version. Raises ExportRefused where it is damaged, or missing."""
+        path = self.folder / manifest_name(version)
+        try:
+            manifest = Manifest.decode(path.read_bytes(), str(path))
+        except FileNotFoundError:
+            raise ExportRefused(
+                f"{path} is missing, and later ones are there: restore it"
+            ) from None
+        if manifest.version != version:
+            raise ExportRefused(f"{path} says that it is version {manifest.version}: not ours")
+        return manifest
+
+    def last(self) -> Manifest | None:
+        """The last version, None where nothing has been exported yet."""
+        version = max(self.versions(), default=0)
+        # over a network a folder's listing may be older than what an open tells
+        while (self.folder / manifest_name(version + 1)).exists():
+            version += 1
+        return self.read(version) if version else None
+
+    def backwards(self, version: int) -> Iterator[Manifest]:
+        """The versions whose files count with `version`, from it back to one that replaced all."""
+        while version > 0:
+            manifest = self.read(version)
+            yield manifest
+            if manifest.replaces:
+                return
+            version -= 1
+
+    def files(self, version: int) -> list[ExportedFile]:
+        """The files that count with a version, the oldest first."""
+        found = [file for each in self.backwards(version) for file in reversed(each.files)]
+        return found[::-1]
+
+    def is_committed(self, staged: Path) -> bool:
+        """Whether a manifest that a run has prepared has become a version."""
+        try:
+            return self._same(staged)
+        except FileNotFoundError:
+            return False
+
+    def commit(self, staged: Path) -> bool:
+        """Make a prepared and synced manifest the version of its name; whether nobody else has.
+
+        Raises ExportFailed where the file system cannot do it.
+        """
+        target = self.folder / staged.name
+        try:
+            os.link(staged, target)
+        except FileExistsError:
+            # over a network the first answer may get lost, and the second try meet itself
+            return self._same(staged)
+        except FileNotFoundError:
+            raise ExportFailed(
+                f"{staged} is gone: another run took this one for dead, and removed what it had"
+                " written; nothing was exported, run it again"
+            ) from None
+        except OSError as error:
+            if error.errno not in _NO_LINKS:
+                raise
+            raise ExportFailed(
+                f"{self.folder}: this file system has no hard links ({error.strerror}), by which"
+                " runs commit; export to a local, NFS, CephFS or Lustre folder and copy it from"
+                " there"
+            ) from error
+        sync(self.folder)
+        return True
+
+    def _same(self, staged: Path) -> bool:
+        return (self.folder / staged.name).read_bytes() == staged.read_bytes()

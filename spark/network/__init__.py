@@ -1,0 +1,1 @@
+"""Queues of running brokers, read by pulls instead of files."""

@@ -1,0 +1,322 @@
+"""The brokers of a cluster, asked what queues there are, and where these begin and end.
+
+What a store at rest tells by its files, running brokers tell over the network: the nameservers
+name topics and brokers (206, 105, 106), the brokers their queues' offsets (30, 31, 29). Aerobee's
+and RocketMQ's answer alike. Nobody joins a group, and nothing is stored at a broker.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from functools import partial
+from typing import Any, Final, Self, TypeVar
+
+import numpy as np
+
+from aerobee.client.cluster.connections import Connections
+from aerobee.client.cluster.directory import Cluster
+from aerobee.client.cluster.routes import RouteCache, TopicRoute
+from aerobee.client.errors import BrokerRefused, RouteMissing
+from aerobee.client.group.offsets import QueueOffsets
+from aerobee.client.message import MessageQueue
+from aerobee.client.pulls.raw import RawPull, RawPuller
+from aerobee.client.settings import ProducerSettings
+from aerobee.remoting.bodies import TopicList
+from aerobee.remoting.codes import RequestCode, ResponseCode
+from aerobee.remoting.command import Command
+from aerobee.remoting.errors import CorruptRecord, Unavailable
+from aerobee.remoting.headers._fields import Header
+from aerobee.remoting.net.client import refuse_requests
+from aerobee.spark.errors import ClusterUnreachable, OptionError
+from aerobee.spark.network.loop_thread import LoopThread
+from aerobee.spark.offsets import Offsets, QueueKey, QueueRange
+from aerobee.spark.options.address import NetworkAddress
+from aerobee.spark.options.values import near
+from aerobee.spark.records.headers import Ints, Records
+from aerobee.spark.records.replies import ReplyBuffer, find_records
+from aerobee.spark.topics import ALL_TOPICS, LIGHT_QUEUE_PREFIX, TopicChoice
+
+log = logging.getLogger(__name__)
+
+AT_ONCE: Final = 256  # questions that wait for their answers at a time
+MESSAGES_AT_ONCE: Final = 32  # of those that a whole message answers, which may have 4 MiB
+SAMPLES: Final = 4  # queues whose messages are looked at for their size
+SAMPLE_MESSAGES: Final = 32
+TRIES: Final = 3  # of a question; a broker that restarts is back in between
+RETRY_DELAY_S: Final = 0.3  # doubled each time
+BUSY_CODES: Final = {  # another answer may come a moment later
+    ResponseCode.SYSTEM_ERROR,
+    ResponseCode.SYSTEM_BUSY,
+    ResponseCode.SERVICE_NOT_AVAILABLE,
+    ResponseCode.FLOW_CONTROL,
+}
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class Network:
+    """A cluster as the driver sees it; connections stay open until `close`.
+
+        with Network(NetworkAddress(("127.0.0.1:9876",))) as network:
+            bounds = network.bounds(TopicChoice(names=frozenset({"orders"})))
+
+    Every method may be called from any thread, a running event loop or not. Each raises
+    ClusterUnreachable where a nameserver or broker that is needed does not answer.
+    """
+
+    def __init__(self, address: NetworkAddress) -> None:
+        self.address = address
+        settings = address.client()
+        self._cluster = Cluster(address.namesrv, settings=settings)
+        self._connections = Connections(settings, refuse_requests)
+        self._routes = RouteCache(self._connections, address.namesrv)
+        self._puller = RawPuller(self._connections, self._routes, address.group)
+        self._offsets = QueueOffsets(self, settings.offset_timeout_ms)
+        self._loop = LoopThread("aerobee-network")
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._loop.run(self._close())
+        self._loop.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # --- what there is ---
+
+    def brokers(self) -> list[str]:
+        """The names of the brokers that have registered, sorted."""
+        entries = self._loop.run(self._patient(self._cluster.brokers, "its brokers"))
+        return sorted({entry.name for entry in entries})
+
+    def bounds(
+        self, choice: TopicChoice = ALL_TOPICS, *, missing_fails: bool = True
+    ) -> dict[QueueKey, QueueRange]:
+        """Each wanted queue's messages, from its earliest up to its latest offset.
+
+        Queues that may not be read are left out. Raises OptionError for topics and queues that
+        are named and that there are not; `missing_fails=False` leaves them out.
+        """
+        return self._loop.run(self._bounds(choice, missing_fails))
+
+    def offsets_at(self, keys: Iterable[QueueKey], timestamp_ms: int) -> Offsets:
+        """The first offset of each queue with a store timestamp of `timestamp_ms` or later.
+
+        It is never too high, too low by the messages of one millisecond at most, and the latest
+        offset where there is none.
+        """
+        # brokers before 5.0 answer with any message of the wanted millisecond: ask for the last one
+        return self._loop.run(
+            self._ask_all(keys, lambda q: self._offsets.at_time(q, timestamp_ms - 1))
+        )
+
+    def earliest(self, keys: Iterable[QueueKey]) -> Offsets:
+        """The earliest offset of each queue."""
+        return self._loop.run(self._ask_all(keys, self._offsets.oldest))
+
+    def latest(self, keys: Iterable[QueueKey]) -> Offsets:
+        """The latest offset of each queue: that of the next message to come."""
+        return self._loop.run(self._ask_all(keys, self._offsets.newest))
+
+    def record_bytes(self, ranges: Sequence[QueueRange]) -> int:
+        """About how long a record of the ranges is, by a few of the largest ones; at least 1."""
+        return self._loop.run(self._sample(ranges))
+
+    def record_sizes(self, key: QueueKey, start: int) -> Ints:
+        """The sizes of a queue's next records from an offset on, as many as one pull brings."""
+        reply = self._loop.run(self._peek(key, start))
+        data, bounds = ReplyBuffer().join([reply.body])
+        sizes: Ints = find_records(data, bounds)[1].astype(np.int64)
+        return sizes
+
+    def messages_at(self, offsets: Offsets) -> dict[QueueKey, tuple[int, int]]:
+        """Log position and store timestamp (ms) of the message at an offset of each queue.
+
+        Left out where no broker tells: it is away, or has no message there.
+        """
+        found = self._loop.run(_each(self._message_at, list(offsets.items()), MESSAGES_AT_ONCE))
+        return {key: each for key, each in zip(offsets, found, strict=True) if each is not None}
+
+    def check_writable(self, topic: str) -> None:
+        """Raise OptionError unless messages can be sent to the topic, or would create it."""
+        usual = ProducerSettings()
+        key, queues = usual.create_topic_key, usual.default_topic_queues
+        ask = self._patient(
+            lambda: self._routes.for_sending(topic, key, queues), f"topic {topic}", RouteMissing
+        )
+        try:
+            self._loop.run(ask)
+        except RouteMissing as error:
+            raise OptionError(f"option topic: {error}") from error
+
+    def run(self, work: Callable[[Connections], Coroutine[Any, Any, T]]) -> T:
+        """What `work` returns that asks nameservers or brokers over these connections."""
+        return self._loop.run(work(self._connections))
+
+    # --- within ---
+
+    async def call_broker(
+        self, queue: MessageQueue, code: int, header: Header, timeout_ms: int
+    ) -> Command:
+        """Call the master of the queue's broker (BrokerCalls)."""
+        address = await self._routes.broker_address(queue)
+        return await self._connections.request(address, code, header, timeout_ms=timeout_ms)
+
+    async def _bounds(self, choice: TopicChoice, missing_fails: bool) -> dict[QueueKey, QueueRange]:
+        topics = await self._topics(choice)
+        routes = await _each(self._route, topics)
+        unreadable = [
+            topic
+            for topic, route in zip(topics, routes, strict=True)
+            if route is None or not route.read_queues
+        ]
+        if missing_fails and choice.named and unreadable:
+            await self._refuse_topic(unreadable[0], choice)
+        keys = [
+            QueueKey(queue.broker_name, queue.topic, queue.queue_id)
+            for route in routes
+            if route is not None
+            for queue in route.read_queues
+        ]
+        if missing_fails and choice.queues is not None and (gone := choice.queues - set(keys)):
+            raise OptionError(
+                f"option assign: there is no queue {min(gone)} to read at {self.address}"
+            )
+        keys = sorted(key for key in keys if choice.wants_queue(key))
+        low = await self._ask_all(keys, self._offsets.oldest)
+        high = await self._ask_all(keys, self._offsets.newest)
+        # a queue without messages has -1 as its earliest offset (ConsumeQueueStore.java)
+        return {key: QueueRange(key, max(0, min(low[key], high[key])), high[key]) for key in keys}
+
+    async def _topics(self, choice: TopicChoice) -> list[str]:
+        if choice.names is not None:
+            return sorted(choice.names)
+        if choice.queues is not None:
+            return sorted({key.topic for key in choice.queues})
+        listed = await self._listed()
+        return sorted(
+            topic
+            for topic in listed
+            if choice.wants(topic) and not topic.startswith(LIGHT_QUEUE_PREFIX)
+        )
+
+    async def _listed(self) -> list[str]:
+        code = RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER
+        reply = await self._patient(lambda: self._cluster.ask(code, TopicList), "its topics")
+        return list(reply.topic_list)
+
+    async def _route(self, topic: str) -> TopicRoute | None:
+        route = await self._patient(lambda: self._routes.refresh(topic), f"topic {topic}")
+        return route
+
+    async def _refuse_topic(self, topic: str, choice: TopicChoice) -> None:
+        option = "subscribe" if choice.names is not None else "assign"
+        listed = await self._listed()
+        if topic in listed:
+            raise OptionError(
+                f"option {option}: no queue of topic {topic!r} may be read at {self.address}: see"
+                " its permissions (mqadmin topicRoute)"
+            )
+        named = near(
+            topic,
+            sorted(name for name in listed if TopicChoice(system=False, retry=False).wants(name)),
+        )
+        raise OptionError(f"option {option}: {self.address} knows no topic {named}")
+
+    async def _ask_all(
+        self, keys: Iterable[QueueKey], ask: Callable[[MessageQueue], Awaitable[int]]
+    ) -> Offsets:
+        ordered = list(keys)
+
+        async def one(key: QueueKey) -> int:
+            queue = MessageQueue(key.topic, key.broker, key.queue_id)
+            return await self._patient(lambda: ask(queue), f"queue {key}")
+
+        return dict(zip(ordered, await _each(one, ordered), strict=True))
+
+    async def _sample(self, ranges: Sequence[QueueRange]) -> int:
+        count = size = 0
+        for each in sorted(ranges, key=lambda each: each.start - each.end)[:SAMPLES]:
+            middle = (each.start + each.end) // 2
+            reply = await self._peek(each.key, middle)
+            if reply.next_offset > middle:
+                count += reply.next_offset - middle
+                size += len(reply.body)
+        return max(1, size // count) if count else 1
+
+    async def _peek(self, key: QueueKey, offset: int) -> RawPull:
+        queue = MessageQueue(key.topic, key.broker, key.queue_id)
+        pull = partial(self._puller.pull, queue, offset, SAMPLE_MESSAGES)
+        return await self._patient(pull, f"queue {key}")
+
+    async def _message_at(self, asked: tuple[QueueKey, int]) -> tuple[int, int] | None:
+        key, offset = asked
+        queue = MessageQueue(key.topic, key.broker, key.queue_id)
+        pull = partial(self._puller.pull, queue, offset, 1)
+        try:
+            reply = await self._patient(pull, f"queue {key}")
+            data, bounds = ReplyBuffer().join([reply.body])
+            records = Records(data, 0, *find_records(data, bounds))
+        except (ClusterUnreachable, CorruptRecord) as error:
+            log.warning("the message before offset %d is not known: %s", offset + 1, error)
+            return None
+        if not len(records) or records.field("queue_offset", np.int64)[0] != offset:
+            return None
+        names = ("position", "store_timestamp")
+        position, stamp = (int(records.field(name, np.int64)[0]) for name in names)
+        return position, stamp
+
+    async def _patient(
+        self, ask: Callable[[], Awaitable[T]], what: str, let: type[Exception] | tuple[()] = ()
+    ) -> T:
+        """Ask, and again where somebody is away or busy; ClusterUnreachable in the end."""
+        for turn in range(TRIES):
+            try:
+                return await ask()
+            except let:
+                raise
+            except (Unavailable, BrokerRefused, RouteMissing) as error:
+                final = isinstance(error, RouteMissing) or (
+                    isinstance(error, BrokerRefused) and error.code not in BUSY_CODES
+                )
+                if final or turn + 1 == TRIES:
+                    raise ClusterUnreachable(
+                        f"option namesrv: the cluster of {self.address} was asked about {what}, and"
+                        f" did not tell: {error}; see that the address is right, that nameserver"
+                        " and brokers run, with TLS where the option tls says so and only there,"
+                        " and that this machine reaches the addresses which the brokers have"
+                        " registered (brokerIP1)"
+                    ) from error
+            await asyncio.sleep(RETRY_DELAY_S * 2**turn)
+        raise AssertionError("the last turn returns or raises")
+
+    async def _close(self) -> None:
+        await self._cluster.close()
+        await self._connections.close()
+
+
+async def _each(
+    ask: Callable[[T], Awaitable[R]], items: Sequence[T], at_once: int = AT_ONCE
+) -> list[R]:
+    """What `ask` says of each item, some of them at a time; the first error ends all."""
+    found: dict[int, R] = {}
+    waiting = iter(enumerate(items))
+
+    async def work() -> None:
+        for at, item in waiting:
+            found[at] = await ask(item)
+
+    workers = [asyncio.ensure_future(work()) for _ in range(min(at_once, len(items)))]
+    try:
+        await asyncio.gather(*workers)
+    finally:
+        for worker in workers:
+            worker.cancel()
+        await asyncio.gather(*workers, return_exceptions=True)
+    return [found[at] for at in range(len(items))]

@@ -1,0 +1,206 @@
+"""The pulls of one task: several at a time, in the order of the queues' offsets.
+
+A broker answers with as many messages as its own limits allow (RocketMQ: 32, and 256 KiB), so
+that one pull after the other would wait most of the time. The ranges are cut into spans of half
+a MiB; each span is read pull by pull, and several spans at the same time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from time import monotonic
+from typing import Final, NamedTuple
+
+from aerobee.client.cluster.connections import Connections
+from aerobee.client.cluster.routes import MASTER_ID, RouteCache
+from aerobee.client.errors import BrokerRefused
+from aerobee.client.message import MessageQueue
+from aerobee.client.pulls.puller import PullStatus
+from aerobee.client.pulls.raw import RawPull, RawPuller
+from aerobee.remoting.codes import ResponseCode
+from aerobee.remoting.errors import ProtocolError, RequestError, Unavailable
+from aerobee.remoting.net.client import refuse_requests
+from aerobee.spark.at_rest.queue_ranges import report_lost
+from aerobee.spark.network.brokers import BUSY_CODES
+from aerobee.spark.network.patience import Patience
+from aerobee.spark.offsets import QueueKey, QueueRange
+from aerobee.spark.options.address import NetworkAddress
+
+log = logging.getLogger(__name__)
+
+SPANS_AHEAD: Final = 16
+SPAN_BYTES: Final = 512 << 10  # with SPANS_AHEAD the memory that a task reads ahead into
+FIRST_MESSAGES: Final = 32  # of a span while nothing is known of sizes
+PULL_MESSAGES_MAX: Final = 1024  # brokers lower it to their own limit
+SHORTER_PATIENCE_S: Final = 10.0  # for a queue to get back the messages that it had
+
+
+class Pulled(NamedTuple):
+    """A reply's records: those of a queue from `offset` on, up to but without `end`."""
+
+    key: QueueKey
+    offset: int
+    end: int
+    body: bytes | memoryview
+
+
+class _Span(NamedTuple):
+    """Offsets that one task of the event loop reads, of a range that ends at `last`."""
+
+    key: QueueKey
+    start: int
+    end: int
+    last: int
+
+
+_Read = tuple[list[Pulled], _Span | None]
+
+
+class Pulls:
+    """Reads queue ranges of a cluster within one event loop.
+
+    `fail_on_data_loss` decides whether messages that are gone raise DataLost or are left out with
+    a warning. Nothing is committed, no group joined.
+    """
+
+    def __init__(
+        self, address: NetworkAddress, ranges: Sequence[QueueRange], *, fail_on_data_loss: bool
+    ) -> None:
+        settings = address.client()
+        self._connections = Connections(settings, refuse_requests)
+        self._routes = RouteCache(self._connections, address.namesrv)
+        self._puller = RawPuller(self._connections, self._routes, address.group)
+        self._address = address
+        self._ranges = ranges
+        self._fail = fail_on_data_loss
+        self._replicas: dict[str, int] = {}  # by broker: where it advised to pull from next
+        self._record_bytes = 0  # the usual size; 0 before the first reply
+        self._ahead: deque[asyncio.Task[_Read]] = deque()
+        self._gone: dict[QueueKey, QueueRange] = {}  # what was told last as lost
+
+    async def replies(self) -> AsyncGenerator[list[Pulled], None]:
+        """The replies in the order of the ranges and of their offsets, some at a time.
+
+        What lies between the end of one and the offset of the next is lost, and was told. Raises
+        DataLost, ClusterUnreachable.
+        """
+        spans = self._spans()
+        try:
+            while True:
+                limit = SPANS_AHEAD if self._record_bytes else 1
+                while len(self._ahead) < limit and (span := next(spans, None)) is not None:
+                    self._ahead.append(self._begin(span))
+                if not self._ahead:
+                    return
+                replies, rest = await self._ahead[0]
+                self._ahead.popleft()
+                if rest is not None:
+                    self._ahead.appendleft(self._begin(rest))
+                yield replies
+        finally:
+            await self._close()
+
+    def _spans(self) -> Iterator[_Span]:
+        """The ranges in parts of about SPAN_BYTES, as far as sizes are known."""
+        for each in self._ranges:
+            start = each.start
+            while start < each.end:
+                size = self._record_bytes
+                count = max(1, SPAN_BYTES // size) if size else FIRST_MESSAGES
+                yield _Span(each.key, start, min(start + count, each.end), each.end)
+                start += count
+
+    def _begin(self, span: _Span) -> asyncio.Task[_Read]:
+        return asyncio.create_task(self._read(span))
+
+    async def _read(self, span: _Span) -> _Read:
+        """The replies of one span, and what is left of it where messages are larger than usual."""
+        replies: list[Pulled] = []
+        size, at = 0, span.start
+        while at < span.end and size < SPAN_BYTES:
+            reply = await self._pull(span._replace(start=at))
+            at = reply.end
+            size += len(reply.body)
+            if reply.body:
+                replies.append(reply)
+        if size:
+            self._record_bytes = max(1, size // (at - span.start))
+        return replies, span._replace(start=at) if at < span.end else None
+
+    async def _pull(self, wanted: _Span) -> Pulled:
+        """One reply from the beginning of a span; without a body where messages are gone."""
+        key, start, end = wanted.key, wanted.start, wanted.end
+        queue = MessageQueue(key.topic, key.broker, key.queue_id)
+        count = min(end - start, PULL_MESSAGES_MAX)
+        gone = self._gone.get(key)
+        if gone is not None and gone.start <= start < gone.end:
+            return Pulled(key, start, min(gone.end, end), b"")
+        what = f"messages of queue {key} from offset {start} on cannot be read from its broker"
+        patience = Patience(self._address, what)
+        shorter_s: float | None = None  # since when the queue ends before the wanted messages
+        while True:
+            replica = self._replicas.get(key.broker, MASTER_ID)
+            try:
+                reply = await self._puller.pull(queue, start, count, replica)
+            except Unavailable as error:
+                self._replicas.pop(key.broker, None)
+                await patience.wait(str(error))
+                await self._look_again(key.topic)
+                continue
+            except (RequestError, ProtocolError) as error:  # a reply that cannot be understood
+                raise patience.failure(str(error)) from error
+            except BrokerRefused as error:
+                if error.code == ResponseCode.TOPIC_NOT_EXIST:
+                    return self._lost(wanted, wanted.last)
+                if error.code not in BUSY_CODES:
+                    raise patience.failure(str(error)) from error
+                await patience.wait(str(error))
+                continue
+            if reply.status is PullStatus.FOUND and reply.body and reply.next_offset > start:
+                self._replicas[key.broker] = reply.advised
+                return Pulled(key, start, min(reply.next_offset, end), reply.body)
+            self._replicas.pop(key.broker, None)  # the master knows best what there is
+            if reply.asked == MASTER_ID:
+                if (there := _next_there(reply, start)) > start:
+                    return self._lost(wanted, there)
+                if reply.max_offset < end:
+                    shorter_s = monotonic() if shorter_s is None else shorter_s
+                    if monotonic() - shorter_s > SHORTER_PATIENCE_S:
+                        return self._lost(wanted, wanted.last)
+            await patience.wait(
+                f"broker {reply.asked} answers {reply.status.value} with offsets"
+                f" {reply.min_offset} to {reply.max_offset}"
+            )
+
+    def _lost(self, wanted: _Span, there: int) -> Pulled:
+        """Go on at offset `there`, after saying what lies before it; raises DataLost if that fails.
+
+        Later spans that are lost with this one pass it over without a word, and without a pull.
+        """
+        lost = QueueRange(wanted.key, wanted.start, min(there, wanted.last))
+        report_lost([lost], fail=self._fail)
+        self._gone[wanted.key] = lost
+        return Pulled(wanted.key, wanted.start, min(there, wanted.end), b"")
+
+    async def _look_again(self, topic: str) -> None:
+        """Ask whether the broker has another address now."""
+        try:
+            await self._routes.refresh(topic)
+        except (Unavailable, BrokerRefused) as error:
+            log.warning("%s", error)
+
+    async def _close(self) -> None:
+        for task in self._ahead:
+            task.cancel()
+        await asyncio.gather(*self._ahead, return_exceptions=True)
+        await self._connections.close()
+
+
+def _next_there(reply: RawPull, start: int) -> int:
+    """The first offset from `start` on that the broker still has, as far as the reply tells."""
+    if reply.status is PullStatus.NO_MATCHED_MSG:  # everything matches: these are being removed
+        return max(start, reply.next_offset, reply.min_offset)
+    return max(start, reply.min_offset) if reply.status is PullStatus.OFFSET_ILLEGAL else start

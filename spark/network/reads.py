@@ -1,0 +1,145 @@
+"""Queue ranges of a cluster to Arrow batches: what a task does that reads over the network.
+
+A pull's reply holds records as the log has them, so that the same decoder reads them; replies
+are joined to blocks of some thousand records first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from aerobee.remoting.errors import CorruptRecord
+from aerobee.spark.at_rest.queue_ranges import report_lost
+from aerobee.spark.network.loop_thread import LoopThread
+from aerobee.spark.network.pulls import Pulled, Pulls
+from aerobee.spark.offsets import QueueRange
+from aerobee.spark.options.address import NetworkAddress
+from aerobee.spark.records.decode import Decoder
+from aerobee.spark.records.headers import Ints, Records
+from aerobee.spark.records.replies import ReplyBuffer, find_records
+from aerobee.spark.records.selection import Selection
+
+BLOCK_RECORDS: Final = 8192  # as many per batch are fastest to decode
+BLOCK_BYTES: Final = 8 << 20
+INNER_BATCH: Final = 128  # bit of sysFlag: one record stands for several offsets
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkPiece:
+    """What one task reads: ranges of queues, sorted, from the brokers of a cluster."""
+
+    address: NetworkAddress
+    ranges: tuple[QueueRange, ...]
+
+
+class BrokerRecords(NamedTuple):
+    """Records of one broker, valid until the next ones are asked for."""
+
+    broker: str
+    records: Records
+
+
+def network_batches(
+    piece: NetworkPiece,
+    selection: Selection,
+    decoder_of: Callable[[str], Decoder],
+    *,
+    fail_on_data_loss: bool = True,
+) -> Generator[pa.RecordBatch, None, None]:
+    """The wanted messages of a piece, in the order of its ranges and their offsets.
+
+    `decoder_of` gives the decoder for a broker's name. Raises DataLost (or warns) for messages
+    that are gone, ClusterUnreachable, CorruptRecord.
+    """
+    found = network_records(piece, selection, fail_on_data_loss=fail_on_data_loss)
+    decoders: dict[str, Decoder] = {}
+    for broker, records in found:
+        if broker not in decoders:
+            decoders[broker] = decoder_of(broker)
+        yield from decoders[broker].batches(decoders[broker].checked(records))
+
+
+def network_records(
+    piece: NetworkPiece, selection: Selection, *, fail_on_data_loss: bool = True
+) -> Generator[BrokerRecords, None, None]:
+    """The same before they are decoded."""
+    buffer = ReplyBuffer()
+    pulls = Pulls(piece.address, piece.ranges, fail_on_data_loss=fail_on_data_loss)
+    with LoopThread("aerobee-pulls") as loop:
+        blocks = _blocks(pulls.replies())
+
+        async def more() -> list[Pulled] | None:
+            return await anext(blocks, None)
+
+        try:
+            while (block := loop.run(more())) is not None:
+                try:
+                    records = _records(block, buffer, fail=fail_on_data_loss)
+                except CorruptRecord as error:
+                    first, last = block[0], block[-1]
+                    raise CorruptRecord(
+                        f"messages from queue {first.key} offset {first.offset} to queue {last.key}"
+                        f" offset {last.end}, as their broker sent them: {error}"
+                    ) from error
+                wanted = selection.pick(records)
+                if len(wanted):
+                    yield BrokerRecords(block[0].key.broker, wanted)
+        finally:
+            loop.run(blocks.aclose())
+
+
+async def _blocks(
+    replies: AsyncGenerator[list[Pulled], None],
+) -> AsyncGenerator[list[Pulled], None]:
+    """Replies of one broker, some thousand records together: threads change once for so many."""
+    block: list[Pulled] = []
+    records = size = 0
+    async with aclosing(replies):
+        async for found in replies:
+            for each in found:
+                full = records >= BLOCK_RECORDS or size >= BLOCK_BYTES
+                if block and (full or each.key.broker != block[0].key.broker):
+                    yield block
+                    block, records, size = [], 0, 0
+                block.append(each)
+                records += each.end - each.offset
+                size += len(each.body)
+        if block:
+            yield block
+
+
+def _records(block: list[Pulled], buffer: ReplyBuffer, *, fail: bool) -> Records:
+    """The records of some replies, each offset that was asked for once."""
+    data, bounds = buffer.join([each.body for each in block])
+    starts, sizes = find_records(data, bounds)
+    records = Records(data, 0, starts, sizes)
+    first_rows = np.searchsorted(starts, bounds)
+    counts = np.diff(first_rows)
+    firsts = np.array([each.offset for each in block], np.int64)
+    ends = np.array([each.end for each in block], np.int64)
+    offsets: Ints = records.field("queue_offset", np.int64)
+    expected = np.repeat(firsts - first_rows[:-1], counts) + np.arange(len(offsets))
+    if np.array_equal(counts, ends - firsts) and np.array_equal(offsets, expected):
+        return records
+    wanted = offsets >= np.repeat(firsts, counts)
+    wanted &= offsets < np.repeat(ends, counts)
+    if not (records.field("sys_flag", np.int32) & INNER_BATCH).any():
+        _report_gaps(block, np.split(offsets, first_rows[1:-1]), fail=fail)
+    return records if wanted.all() else records.take(np.flatnonzero(wanted))
+
+
+def _report_gaps(block: list[Pulled], offsets: list[Ints], *, fail: bool) -> None:
+    """Tell the offsets that a broker passed over: their files were being deleted."""
+    lost = []
+    for each, found in zip(block, offsets, strict=True):
+        found = found[(found >= each.offset) & (found < each.end)]
+        edges = np.concatenate([[each.offset - 1], found, [each.end]])
+        for at in np.flatnonzero(np.diff(edges) > 1).tolist():
+            lost.append(QueueRange(each.key, int(edges[at]) + 1, int(edges[at + 1])))
+    report_lost(lost, fail=fail)

@@ -1,0 +1,1 @@
+"""What a query or a sink was asked for: options by their names, checked, with what to do."""

@@ -1,0 +1,1 @@
+"""A piece of work to Arrow batches: what a task does."""

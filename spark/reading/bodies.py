@@ -1,0 +1,122 @@
+"""Bodies alone, in one pass: what a query of nothing else reads of the log.
+
+A part of a file is read, and its bodies are copied behind each other while it is in the
+processor's cache. Whatever is not a whole record, one behind the other, is left to the readers of
+blocks (blocks.py), which define what is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+
+from aerobee.spark.at_rest.log_files import SegmentFile
+from aerobee.spark.errors import DataLost
+from aerobee.spark.reading.known_topics import NO_TOPICS, KnownTopics
+from aerobee.spark.records import acceleration
+from aerobee.spark.records.decode import Decoder
+from aerobee.spark.records.headers import SLACK_BYTES
+from aerobee.spark.records.selection import Selection
+from aerobee.spark.topics import ALL_TOPICS, RETRY_PREFIX, SYSTEM_PREFIX, SYSTEM_TOPICS, TopicChoice
+
+READ_BYTES = 512 << 10  # at a time: a part of the cache nearest to the processor
+RECORD_BYTES_MAX = 8 << 20  # longer ones are left to the readers of blocks
+BATCH_RECORDS = 16384  # Spark's Java has a cost for each batch
+BATCH_BYTES = 2 << 20
+
+LeftOut = tuple[tuple[bytes, bool], ...]
+"""Topics with True, and with False how topics begin, whose records are not wanted."""
+
+
+def bodies_suffice(decoder: Decoder, selection: Selection) -> bool:
+    """Whether nothing but bodies is asked for, of all records or of all users' messages."""
+    return (
+        acceleration.loops is not None
+        and decoder.stored_bodies_alone
+        and not selection.choice.limited
+        and replace(selection, choice=ALL_TOPICS).everything
+    )
+
+
+def body_batches(
+    file: SegmentFile,
+    start: int,
+    end: int,
+    schema: pa.Schema,
+    choice: TopicChoice,
+    known: KnownTopics = NO_TOPICS,
+) -> Generator[pa.RecordBatch, None, int]:
+    """The bodies of the records in the log positions [start, end), in batches.
+
+    Returns the position up to which it was done: `end`, or where no whole record stands. Raises
+    DataLost where the file has become shorter.
+    """
+    loops = acceleration.loops
+    assert loops is not None
+    left_out = _left_out(choice)
+    data = np.empty(RECORD_BYTES_MAX + SLACK_BYTES, np.uint8)  # memory is taken where it is used
+    view = memoryview(data)  # type: ignore[arg-type]
+    batch = _Batch(BATCH_BYTES)
+    position, kept, wanted = start, 0, READ_BYTES
+    while position + kept < end:
+        length = min(max(wanted, kept), end - position)
+        try:
+            file.read_into(view[kept:length], position + kept)
+        except DataLost:
+            if batch.rows:
+                yield batch.made(schema)
+            raise
+        at, why = 0, loops.FULL
+        while True:
+            at, batch.rows, why = loops.bodies(
+                *(data, at, length, position, left_out),
+                *(batch.offsets, batch.data, batch.rows),
+                *known.table,
+            )
+            if why != loops.FULL:
+                break
+            if batch.rows:
+                yield batch.made(schema)
+                batch = _Batch(BATCH_BYTES)
+            else:
+                batch = _Batch(length)
+        position, kept = position + at, length - at
+        if why == loops.OTHER:
+            break
+        data[:kept] = data[at:length]
+        wanted = READ_BYTES
+        if at == 0 and kept >= 4:
+            wanted = int.from_bytes(view[:4])
+            if not kept < wanted <= RECORD_BYTES_MAX:
+                break
+    if batch.rows:
+        yield batch.made(schema)
+    return position
+
+
+class _Batch:
+    """Bodies one behind the other, and where each starts."""
+
+    def __init__(self, room: int) -> None:
+        self.data = np.empty(room, np.uint8)
+        self.offsets = np.empty(BATCH_RECORDS + 1, np.int32)
+        self.offsets[0] = 0
+        self.rows = 0
+
+    def made(self, schema: pa.Schema) -> pa.RecordBatch:
+        """The batch for Arrow."""
+        offsets = self.offsets[: self.rows + 1]
+        buffers = [None, pa.py_buffer(offsets), pa.py_buffer(self.data[: offsets[-1]])]
+        column = pa.Array.from_buffers(pa.binary(), self.rows, buffers)
+        return pa.RecordBatch.from_arrays([column], schema=schema)
+
+
+def _left_out(choice: TopicChoice) -> LeftOut:
+    """The topics that the choice leaves out, if it leaves out none but those of RocketMQ."""
+    found = [] if choice.retry else [(RETRY_PREFIX, False)]
+    if not choice.system:
+        found += [(SYSTEM_PREFIX, False), *((name, True) for name in sorted(SYSTEM_TOPICS))]
+    return tuple((name.encode(), exact) for name, exact in found)

@@ -1,0 +1,58 @@
+"""What one of Spark's tasks reads of a store, and how it does: the same for batches and streams."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import InputPartition
+from pyspark.sql.types import StructType
+
+from aerobee.spark.options.query import Options
+from aerobee.spark.records.selection import Selection
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from aerobee.spark.planning.stores import Share
+
+
+@dataclass
+class LogPartition(InputPartition):
+    """What one task reads."""
+
+    share: Share
+
+
+def read_share(
+    share: Share, options: Options, schema: StructType, selection: Selection
+) -> Iterator[pa.RecordBatch]:
+    """The wanted records of a share as batches of the schema's columns."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    from aerobee.spark.reading.pieces import piece_batches
+    from aerobee.spark.reading.worker_heap import settle_heap
+    from aerobee.spark.records.damage import Damage
+    from aerobee.spark.records.decode import Decoder
+
+    decoder = Decoder(
+        to_arrow_schema(schema, timezone="UTC"),
+        decompress=options.decompress,
+        verify_crc=options.verify_crc,
+        broker=share.broker,
+    )
+    fail = options.fail_on_data_loss
+    planned = share.planned
+    for batch in piece_batches(
+        share.piece,
+        share.queues_dir,
+        selection,
+        decoder,
+        Damage(options.mode),
+        fail_on_data_loss=fail,
+    ):
+        if planned is not None and planned.log_lost(share.piece.log_dir, fail=fail):
+            break
+        yield batch
+    settle_heap()

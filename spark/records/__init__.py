@@ -1,0 +1,1 @@
+"""Records as columns: headers, properties, hosts, bodies, and which rows are wanted."""

@@ -1,0 +1,231 @@
+"""Records of a log block to Arrow columns: only what the schema asks for is touched."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+from isal.isal_zlib import crc32
+
+from aerobee.remoting.errors import CorruptRecord
+from aerobee.remoting.message.tags import java_string_hash
+from aerobee.spark.records.cells import one_code, ragged, text
+from aerobee.spark.records.headers import Records
+from aerobee.spark.records.hosts import host_codes, host_column
+from aerobee.spark.records.properties import Properties
+from aerobee.spark.records.property_loops import Marked, find_marked, take_apart
+from aerobee.spark.records.unpacking import unpacked_parts
+
+_TIMESTAMP_MS_MAX = (2**63 - 1) // 1000
+
+_NUMBERS = {  # columns that are one header field: (field, numpy type)
+    "queue_id": ("queue_id", np.int32),
+    "queue_offset": ("queue_offset", np.int64),
+    "sys_flag": ("sys_flag", np.int32),
+    "reconsume_times": ("reconsume_times", np.int32),
+    "commit_log_offset": ("position", np.int64),
+    "flag": ("flag", np.int32),
+    "body_crc": ("body_crc", np.int32),
+    "body_bytes": ("body_bytes", np.int32),
+    "record_bytes": ("total_size", np.int32),
+    "prepared_transaction_offset": ("prepared_transaction_offset", np.int64),
+}
+
+
+class Decoder:
+    """Turns chunks of records into RecordBatches of one schema.
+
+    `decompress` asks for compressed bodies to be unpacked where they can be; else they stay as
+    stored. `verify_crc` asks for the bodies' checksums to be compared. `broker` is what the column
+    of that name says. That and the hosts may be dictionaries in the schema (`cells.coded`).
+    """
+
+    def __init__(
+        self,
+        schema: pa.Schema,
+        *,
+        decompress: bool = False,
+        verify_crc: bool = False,
+        broker: str = "",
+    ) -> None:
+        self.schema = schema
+        self.broker = broker
+        self._decompress = decompress
+        self._verify_crc = verify_crc
+        self._columns = [(field, _reader(self, field.name)) for field in schema]
+        self._mapped = any(pa.types.is_map(kind) for kind in schema.types)
+
+    @property
+    def stored_bodies_alone(self) -> bool:
+        """Whether nothing but the bodies is asked for, just as they are stored."""
+        plain = not self._decompress and not self._verify_crc
+        return plain and self.schema.names == ["body"] and self.schema.types == [pa.binary()]
+
+    @property
+    def verifies(self) -> bool:
+        """Whether each body is compared with its checksum, whatever columns are asked for."""
+        return self._verify_crc
+
+    def checked(self, records: Records) -> Records:
+        """The records, if their bodies have the right checksums, or nobody asked: CorruptRecord."""
+        if self._verify_crc:
+            _check_bodies(records)
+        return records
+
+    def batches(self, records: Records) -> Iterator[pa.RecordBatch]:
+        """Rows of the records, one each, in their order; cut where unpacked bodies grow large."""
+        if not self._decompress or "body" not in self.schema.names:
+            yield self.decode(records)
+            return
+        for part, bodies in unpacked_parts(records):
+            yield self.decode(part, bodies)
+
+    def decode(self, records: Records, bodies: pa.Array | None = None) -> pa.RecordBatch:
+        """One RecordBatch with a row per record, in their order, the bodies as stored or given."""
+        chunk = Chunk(records, mapped=self._mapped, bodies=bodies)
+        arrays = [read(chunk, field) for field, read in self._columns]
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+
+class Chunk:
+    """The records being decoded and what several of their columns share.
+
+    `mapped` says that all properties are wanted, each by itself; `bodies` are theirs, if they are
+    not to be those that are stored.
+    """
+
+    def __init__(
+        self, records: Records, *, mapped: bool = False, bodies: pa.Array | None = None
+    ) -> None:
+        self.records = records
+        self.bodies = bodies
+        self._apart = take_apart(records) if mapped else None
+        self._cells: pa.BinaryArray | None = None
+        self._properties: Properties | None = None
+
+    def property_cells(self) -> pa.BinaryArray:
+        """The raw properties of each record."""
+        if self._cells is None:
+            records = self.records
+            self._cells = ragged(records.data, records.properties_at, records.properties_bytes)
+        return self._cells
+
+    def find(self, name: bytes) -> pa.StringArray:
+        """The value of TAGS or of KEYS per record, null without it."""
+        marked = self._marked
+        return self._taken_apart().find(name) if marked is None else marked.find(name)
+
+    def as_map(self, kind: pa.MapType) -> pa.MapArray:
+        """All properties as one map per record."""
+        found = self._apart.as_map(kind) if self._apart else None
+        return self._taken_apart().as_map(kind) if found is None else found
+
+    @cached_property
+    def _marked(self) -> Marked | None:
+        """Where TAGS and KEYS are, where compiled code can tell."""
+        return self._apart.marked if self._apart else find_marked(self.records)
+
+    def _taken_apart(self) -> Properties:
+        """The properties taken apart, once for all columns that need them."""
+        if self._properties is None:
+            self._properties = Properties(self.property_cells())
+        return self._properties
+
+
+Reader = Callable[[Chunk, pa.Field], pa.Array]
+
+
+def _reader(decoder: Decoder, name: str) -> Reader:
+    if name in _NUMBERS:
+        return _number
+    readers: dict[str, Reader] = {
+        "topic": _topic,
+        "store_timestamp": _timestamp,
+        "born_timestamp": _timestamp,
+        "tags": lambda chunk, field: chunk.find(b"TAGS"),
+        "keys": lambda chunk, field: chunk.find(b"KEYS"),
+        "properties": _properties,
+        "body": _body,
+        "born_host": _host,
+        "store_host": _host,
+        "tags_code": _tags_code,
+        "broker": lambda chunk, field: _broker(decoder.broker, chunk, field),
+        "_corrupt": lambda chunk, field: pa.nulls(len(chunk.records), field.type),
+    }
+    return readers[name]
+
+
+def _number(chunk: Chunk, field: pa.Field) -> pa.Array:
+    name, kind = _NUMBERS[field.name]
+    return pa.array(chunk.records.field(name, kind))
+
+
+def _timestamp(chunk: Chunk, field: pa.Field) -> pa.Array:
+    milliseconds = chunk.records.field(field.name, np.int64)
+    if field.type == pa.int64():
+        return pa.array(milliseconds)
+    # a wild timestamp becomes the farthest one that fits rather than a wrapped, plausible one
+    if len(milliseconds):
+        low, high = int(milliseconds.min()), int(milliseconds.max())
+        if max(-low, high) > _TIMESTAMP_MS_MAX:
+            np.clip(milliseconds, -_TIMESTAMP_MS_MAX, _TIMESTAMP_MS_MAX, out=milliseconds)
+    milliseconds *= 1000
+    return pa.array(milliseconds).view(field.type)
+
+
+def _topic(chunk: Chunk, field: pa.Field) -> pa.Array:
+    records = chunk.records
+    return text(ragged(records.data, records.topic_at, records.topic_bytes))
+
+
+def _body(chunk: Chunk, field: pa.Field) -> pa.Array:
+    if chunk.bodies is not None:
+        return chunk.bodies
+    records = chunk.records
+    return ragged(records.data, records.body_at, records.body_bytes)
+
+
+def _properties(chunk: Chunk, field: pa.Field) -> pa.Array:
+    if field.type == pa.binary():
+        return chunk.property_cells()
+    return chunk.as_map(field.type)
+
+
+def _host(chunk: Chunk, field: pa.Field) -> pa.Array:
+    if pa.types.is_dictionary(field.type):
+        return host_codes(chunk.records, field.name)
+    return host_column(chunk.records, field.name)
+
+
+def _broker(name: str, chunk: Chunk, field: pa.Field) -> pa.Array:
+    repeat = one_code if pa.types.is_dictionary(field.type) else repeated
+    return repeat(name, len(chunk.records))
+
+
+def _tags_code(chunk: Chunk, field: pa.Field) -> pa.Array:
+    tags = chunk.find(b"TAGS").dictionary_encode()
+    hashes = pa.array([java_string_hash(tag) for tag in tags.dictionary.to_pylist()], field.type)
+    return hashes.take(tags.indices).fill_null(0)
+
+
+def repeated(word: str, count: int) -> pa.StringArray:
+    """One text in every row."""
+    return pa.repeat(pa.scalar(word), count)
+
+
+def _check_bodies(records: Records) -> None:
+    """Compare each body with its checksum; Python's loop is a small part of what that costs."""
+    data = memoryview(records.data)  # type: ignore[arg-type]
+    places = zip(records.body_at.tolist(), records.body_bytes.tolist(), strict=True)
+    found = np.fromiter(
+        (crc32(data[at : at + size]) for at, size in places), np.uint32, len(records)
+    )
+    stored = records.field("body_crc", np.int32).view(np.uint32)
+    wrong = np.flatnonzero((found ^ stored) & np.uint32(0x7FFFFFFF))
+    if len(wrong):
+        raise CorruptRecord(
+            f"record at log position {records.position(int(wrong[0]))}: its body has another"
+            " checksum than the producer's broker noted"
+        )

@@ -1,0 +1,1 @@
+"""A local Spark session that needs no set-up: Java, Python, scripts."""

@@ -1,0 +1,1 @@
+"""Rows written to topics: once, also where tasks and queries are tried again."""

@@ -1,0 +1,1 @@
+"""Structured streaming: how far a micro-batch goes, and what is new."""

@@ -1,0 +1,145 @@
+"""A stream's messages out of a cluster's brokers, over the network."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Collection, Iterable, Sequence
+
+import numpy as np
+
+from aerobee.spark.errors import ClusterUnreachable
+from aerobee.spark.lost.network_marks import NetworkMarks
+from aerobee.spark.network.brokers import Network
+from aerobee.spark.network.plan import share_out
+from aerobee.spark.network.reader import NetworkPartition
+from aerobee.spark.offsets import Marks, Offsets, QueueKey, QueueRange
+from aerobee.spark.options.address import NetworkAddress
+from aerobee.spark.options.query import Options
+from aerobee.spark.records.headers import Ints
+from aerobee.spark.streams.limits import Counts
+from aerobee.spark.streams.steps import Missing
+from aerobee.spark.topics import TopicChoice
+
+log = logging.getLogger(__name__)
+
+ROUTES_S = 5.0  # how often topics, routes and earliest offsets are asked for; latest ones always
+UNKNOWN_BYTES = 1 << 40  # of a record of a broker that is away: a limit leaves it for later
+IDLE_PAUSE_S = 0.1  # between two looks that find nothing: Spark asks again at once
+
+
+class NetworkFeed:
+    """The wanted queues of a cluster, asked of its brokers (Feed).
+
+    A broker that is away, for a restart, keeps its queues: what they held last counts, for as long
+    as `networkTimeout` says.
+    """
+
+    def __init__(self, options: Options, address: NetworkAddress) -> None:
+        self._options = options
+        self._network = Network(address)
+        self._patience_s = address.patience_ms / 1000
+        self._brokers: list[str] = []
+        self._choice: TopicChoice | None = None
+        self._bounds: dict[QueueKey, QueueRange] = {}
+        self._asked_s = self._looked_s = float("-inf")
+        self._silent_s: float | None = None  # since when somebody does not answer
+        self._idle = False
+        self._marked = NetworkMarks(self._network.messages_at)
+        self._peeked: dict[QueueKey, tuple[int, Ints]] = {}  # sizes from an offset on, of this look
+        self._usual: Counts = {}  # the mean of the sizes that were seen last
+
+    def look(self) -> dict[QueueKey, QueueRange]:
+        """Each wanted queue's messages at this moment. Raises ClusterUnreachable."""
+        if self._idle:
+            time.sleep(max(0.0, self._looked_s + IDLE_PAUSE_S - time.monotonic()))
+        try:
+            found = self._ask()
+        except ClusterUnreachable as error:
+            now = time.monotonic()
+            if self._silent_s is None:
+                self._silent_s = now
+                log.warning("%s; asked again for %g s", error, self._patience_s)
+            if not self._bounds or now - self._silent_s >= self._patience_s:
+                raise
+            found = self._bounds
+        else:
+            self._silent_s = None
+        self._idle, self._looked_s = found == self._bounds, time.monotonic()
+        self._bounds = found
+        self._peeked.clear()
+        return found
+
+    def brokers(self) -> Collection[str]:
+        """The brokers' names."""
+        return self._brokers
+
+    def check(self) -> None:
+        """Refuse topics and queues that there are not. Raises OptionError."""
+        self._network.bounds(self._options.choice(self._brokers))
+
+    def missing(self, keys: Collection[QueueKey]) -> Missing:
+        """A queue without a route is away: nothing tells a deleted one from a broker's restart."""
+        wanted = (key for key in keys if self._choice is None or self._choice.wants_queue(key))
+        return Missing(away=frozenset(key for key in wanted if key not in self._bounds))
+
+    def changed(self, offsets: Offsets, marks: Marks) -> Offsets:
+        """Queues that were made anew since they were marked, and where to go on in each."""
+        return self._marked.changed(self._bounds, offsets, marks)
+
+    def marks(self, offsets: Offsets, known: Marks) -> Marks:
+        """The marks of offsets; `known` are kept of queues that are away."""
+        return self._marked.marks(self._bounds, offsets, known)
+
+    def offsets_at(self, keys: Iterable[QueueKey], timestamp_ms: int) -> Offsets:
+        """The first offset of each queue with a store timestamp of `timestamp_ms` or later."""
+        return self._network.offsets_at(keys, timestamp_ms)
+
+    def sizes(self, key: QueueKey, start: int, count: int) -> Ints:
+        """About the sizes of a queue's records: of the next ones exactly, of others their mean.
+
+        Brokers do not tell sizes: for each queue and look, one pull brings the next records.
+        """
+        if key not in self._peeked or start < self._peeked[key][0]:
+            self._peeked[key] = start, self._peek(key, start)
+        first, known = self._peeked[key]
+        found: Ints = np.full(count, self._usual.get(key, UNKNOWN_BYTES), np.int64)
+        exact = known[start - first : start - first + count]
+        found[: len(exact)] = exact
+        return found
+
+    def partitions(
+        self, ranges: Sequence[QueueRange], _names: Sequence[str], _marks: Marks
+    ) -> list[NetworkPartition]:
+        """What Spark's tasks pull that take these ranges."""
+        return [NetworkPartition(each) for each in share_out(self._network, ranges, self._options)]
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._network.close()
+
+    def _peek(self, key: QueueKey, start: int) -> Ints:
+        try:
+            sizes = self._network.record_sizes(key, start)
+        except ClusterUnreachable as error:  # the look says so, if it lasts
+            log.warning("%s", error)
+            return np.empty(0, np.int64)
+        if len(sizes):
+            self._usual[key] = max(1, int(sizes.mean()))
+        return sizes
+
+    def _ask(self) -> dict[QueueKey, QueueRange]:
+        if time.monotonic() - self._asked_s < ROUTES_S:
+            ends = self._network.latest(self._bounds)
+            if all(ends[key] >= each.end for key, each in self._bounds.items()):
+                return {
+                    key: QueueRange(key, each.start, ends[key])
+                    for key, each in self._bounds.items()
+                }
+        self._brokers = self._network.brokers()
+        if self._choice is None:
+            known = self._brokers if len(self._brokers) == 1 else ()
+            self._choice = self._options.choice(known)
+        found = self._network.bounds(self._choice, missing_fails=False)
+        self._asked_s = time.monotonic()
+        return found

@@ -1,0 +1,88 @@
+"""The growing end of a log that is followed: a look costs what is new, not what is there."""
+
+from __future__ import annotations
+
+import os
+import time
+from bisect import bisect_right
+from pathlib import Path
+
+from aerobee.spark.at_rest.log_end import find_end, grown_end
+from aerobee.spark.at_rest.log_files import Segment, check_absent, list_segments
+from aerobee.spark.at_rest.queue_ranges import StoreState
+from aerobee.spark.at_rest.stores import Store
+
+SETTLED_NS = 2_000_000_000  # a folder changed so long ago shows its last change in its time
+
+
+class Folder:
+    """The entries of a folder, read again only when the folder's time says that they changed."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.names: list[str] = []
+        self._seen: tuple[int, int] | None = None
+
+    def changed(self) -> bool:
+        """Read the names if they may have changed; whether they were read."""
+        try:
+            stat = Path(self.path).stat()
+        except OSError as error:
+            check_absent(error, self.path)
+            self.names, self._seen = [], None
+            return True
+        seen = (stat.st_ino, stat.st_mtime_ns)
+        if seen == self._seen:
+            return False
+        # times are coarse: what is still warm may change once more without another time
+        self._seen = seen if time.time_ns() - stat.st_mtime_ns > SETTLED_NS else None
+        try:
+            with os.scandir(self.path) as entries:
+                self.names = sorted(entry.name for entry in entries)
+        except OSError as error:
+            check_absent(error, self.path)
+            self.names, self._seen = [], None
+        return True
+
+
+class LogTail:
+    """One store's log, looked at again and again."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self._folder = Folder(store.log_dir)
+        self._segments: list[Segment] = []
+        self._end: int | None = None
+
+    def look(self) -> StoreState:
+        """The log's files and confirmed end at this moment. Raises StoreUnreadable."""
+        if self._folder.changed() or self._end is None:
+            self._segments = list_segments(self.store.log_dir)
+        else:
+            self._measure(self._end)
+        queues_dir = self.store.queues_dir
+        if self._end is None:
+            self._end = find_end(self._segments, queues_dir)
+        elif self._segments:
+            self._end = grown_end(self._segments, queues_dir, self._end)
+        return StoreState(self.store, self._segments, self._end)
+
+    def forget(self) -> None:
+        """Start anew: the log is not the one that was looked at."""
+        self._end = None
+
+    def _measure(self, end: int) -> None:
+        """See how long the files have become that may still grow."""
+        names = [name for name in self._folder.names if name.isdigit() and len(name) == 20]
+        at = max(0, bisect_right(names, f"{end:020d}") - 1)
+        segments = self._segments[:at]
+        for name in names[at:]:
+            path = f"{self.store.log_dir}/{name}"
+            try:
+                size = Path(path).stat().st_size
+            except FileNotFoundError:
+                self._segments = list_segments(self.store.log_dir)
+                return
+            if size:
+                segments.append(Segment(path, int(name), size))
+        self._segments = segments

@@ -1,0 +1,184 @@
+"""What there is of each queue, and what a read takes of it."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import struct
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.stores import Stored, StoreWriter
+
+from aerobee.spark.at_rest.queue_entries import QueueEntries
+from aerobee.spark.at_rest.queue_ranges import (
+    StoreState,
+    offsets_of,
+    queue_bounds,
+    queue_dir,
+    resolve_ranges,
+)
+from aerobee.spark.at_rest.stores import find_stores
+from aerobee.spark.errors import DataLost
+from aerobee.spark.offsets import EARLIEST, LATEST, QueueKey, QueueRange
+from aerobee.spark.streams.queues import QueueWatch
+from aerobee.spark.topics import ALL_TOPICS, TopicChoice
+
+A = QueueKey("s", "orders", 0)
+THERE = {A: QueueRange(A, 10, 20)}
+
+
+def write_queue(folder: Path, entries: list[tuple[int, int, int]], per_file: int) -> None:
+    """A queue's files of `per_file` entries, the last one filled up with zeros."""
+    folder.mkdir(parents=True)
+    for first in range(0, len(entries), per_file):
+        data = b"".join(struct.pack(">qiq", *each) for each in entries[first : first + per_file])
+        (folder / f"{first * 20:020d}").write_bytes(data.ljust(per_file * 20, b"\0"))
+
+
+def state_of(root: Path) -> StoreState:
+    """The one store at `root`, as a reader sees it."""
+    return StoreState.look(find_stores(str(root))[0])
+
+
+def test_bounds_end_with_the_log(tmp_path: Path) -> None:
+    """Entries of records that are not there, before the log's first file or behind its end."""
+    writer = StoreWriter(tmp_path / "s", 4096)
+    for number in range(60):
+        writer.append(Stored(queue_id=number % 2, body=b"x" * 300))
+    queue = writer.entries["orders", 0]
+    queue.append((writer.position, 397, 0))  # the record is not written yet
+    root = writer.close()
+    assert queue_bounds(state_of(root))[A] == QueueRange(A, 0, 30)
+    (root / "commitlog" / f"{0:020d}").unlink()  # retention
+    gone = sum(position < 4096 for position, _, _ in queue)
+    assert queue_bounds(state_of(root))[A] == QueueRange(A, gone, 30)
+
+
+def test_topics_and_queues_are_chosen(tmp_path: Path) -> None:
+    """Light queues never, they would count others' messages once more."""
+    writer = StoreWriter(tmp_path / "s", 4096)
+    for topic in ("orders", "%RETRY%g", "rmq_sys_x", "%LMQ%l"):
+        for queue_id in range(2):
+            writer.append(Stored(topic=topic, queue_id=queue_id))
+    state = state_of(writer.close())
+
+    def topics(choice: TopicChoice) -> list[tuple[str, int]]:
+        return [(key.topic, key.queue_id) for key in queue_bounds(state, choice)]
+
+    assert {topic for topic, _ in topics(TopicChoice())} == {"orders", "%RETRY%g", "rmq_sys_x"}
+    assert topics(TopicChoice(system=False, retry=False)) == [("orders", 0), ("orders", 1)]
+    assert topics(TopicChoice(pattern="rmq.*", system=False)) == []
+    assert topics(TopicChoice(pattern="order")) == []
+    assert topics(TopicChoice(pattern="o.*s")) == [("orders", 0), ("orders", 1)]
+    assert topics(TopicChoice(queues=frozenset({A._replace(queue_id=1)}))) == [("orders", 1)]
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    gaps=st.lists(st.integers(100, 5000), max_size=300),
+    padding=st.integers(0, 70),
+    per_file=st.integers(1, 90),
+    low=st.integers(0, 500_000),
+    high=st.integers(0, 500_000),
+    gone=st.integers(0, 3),
+)
+def test_bounds_are_what_a_search_through_all_entries_finds(
+    tmp_path_factory: pytest.TempPathFactory,
+    gaps: list[int],
+    padding: int,
+    per_file: int,
+    low: int,
+    high: int,
+    gone: int,
+) -> None:
+    """Padding before the first, zeros behind the last entry, first files deleted."""
+    folder = tmp_path_factory.mktemp("queue") / "0"
+    positions = [sum(gaps[:at]) for at in range(len(gaps))]
+    entries = [(0, 0x7FFFFFFF, 0)] * padding + [(each, 100, 7) for each in positions]
+    write_queue(folder, entries, per_file)
+    for path in sorted(folder.iterdir())[:gone]:
+        path.unlink()
+    left = [
+        (at, entry[0])
+        for at, entry in enumerate(entries)
+        if entry[1] == 100 and at >= gone * per_file
+    ]
+    low, high = min(low, high), max(low, high)
+    expected = [at for at, position in left if low <= position < high]
+    with QueueEntries(str(folder)) as queue:
+        start, end = queue.bounds(low, high)
+        assert list(range(start, end)) == expected
+        assert queue.read(start, end)["position"].tolist() == [
+            position for _, position in left if low <= position < high
+        ]
+
+
+def test_ranges_default_to_everything_and_take_what_is_asked() -> None:
+    """Numbers, earliest, latest, for all queues or each."""
+    assert resolve_ranges(THERE) == [QueueRange(A, 10, 20)]
+    assert resolve_ranges(THERE, {A: 12}, {A: 15}) == [QueueRange(A, 12, 15)]
+    assert resolve_ranges(THERE, {A: EARLIEST}, {A: LATEST}) == [QueueRange(A, 10, 20)]
+    assert resolve_ranges(THERE, LATEST) == []
+    assert resolve_ranges(THERE, {A: 20}) == []
+    assert offsets_of(THERE.values(), lambda each: each.end) == {A: 20}
+
+
+@pytest.mark.parametrize(
+    ("starting", "ending", "lost", "kept"),
+    [
+        (5, LATEST, "5 messages .* orders s:0 .5, 10.", [QueueRange(A, 10, 20)]),
+        (EARLIEST, 23, "3 messages .* orders s:0 .20, 23.", [QueueRange(A, 10, 20)]),
+        (2, 8, "6 messages .* orders s:0 .2, 8.", []),
+        (25, LATEST, "5 messages .* orders s:0 .20, 25.", []),
+    ],
+)
+def test_lost_messages_fail_or_are_warned_of(
+    starting: int,
+    ending: int,
+    lost: str,
+    kept: list[QueueRange],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Both name the ranges."""
+    with pytest.raises(DataLost, match=lost):
+        resolve_ranges(THERE, {A: starting}, {A: ending})
+    with caplog.at_level(logging.WARNING):
+        found = resolve_ranges(THERE, {A: starting}, {A: ending}, fail_on_data_loss=False)
+    assert found == kept
+    assert "messages that were asked for are not in the store" in caplog.text
+
+
+def test_queue_that_is_gone_is_lost() -> None:
+    """A deleted topic's checkpointed offsets do not vanish without a word."""
+    other = QueueKey("s", "deleted", 1)
+    with pytest.raises(DataLost, match=r"deleted s:1 \[0, 7\)"):
+        resolve_ranges(THERE, {other: 7})
+
+
+def test_queue_folder_is_found_by_its_key(tmp_path: Path) -> None:
+    """Tasks open it by themselves."""
+    writer = StoreWriter(tmp_path / "s", 4096)
+    writer.append(Stored())
+    store = find_stores(str(writer.close()))[0]
+    assert Path(queue_dir(store, A)).is_dir()
+
+
+def test_folders_that_no_broker_makes_are_passed_over(tmp_path: Path) -> None:
+    """Numbers that are written otherwise, or too large, and topics that are no UTF-8."""
+    writer = StoreWriter(tmp_path / "s", 1 << 16)
+    for queue_id in (0, 2**31 - 1):
+        writer.append(Stored(queue_id=queue_id))
+    root = writer.close()
+    queues = root / "consumequeue" / "orders"
+    for name in ("00", str(2**31), "x", "\u0663"):
+        shutil.copytree(queues / "0", queues / name)
+    strange = os.fsdecode(os.fsencode(root) + b"/consumequeue/b\xff")
+    shutil.copytree(queues / "0", f"{strange}/0")
+    found = queue_bounds(state_of(root))
+    assert [(key.topic, key.queue_id) for key in found] == [("orders", 0), ("orders", 2**31 - 1)]
+    watched = QueueWatch(ALL_TOPICS).look(state_of(root))
+    assert sorted(watched) == sorted(found)
