@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 import socket
 from dataclasses import dataclass
 from itertools import pairwise
@@ -19,9 +18,7 @@ from typing import Self
 
 from aerobee.spark.errors import DataLost, StoreUnreadable
 from aerobee.spark.options.places import store_path
-
-_NAME = re.compile(r"\d{20}")
-
+from aerobee.storage.layout import COMMIT_LOG, CONSUME_QUEUE, is_file_name
 
 # what says that a file or folder is not there; no other error does
 _ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG})
@@ -65,17 +62,17 @@ class StorePath:
         Raises StoreUnreadable where neither is there.
         """
         root = Path(store_path(path))
-        log_dir = root / "commitlog"
+        log_dir = root / COMMIT_LOG
         if not log_dir.is_dir():
             if not root.is_dir():
                 raise StoreUnreadable(f"option path: there is no folder {root}")
-            if not any(_NAME.fullmatch(path.name) for path in root.iterdir()):
+            if not any(is_file_name(path.name) for path in root.iterdir()):
                 raise StoreUnreadable(
                     f"option path: {root} is no RocketMQ store: it has neither a folder commitlog"
                     " nor log files (named by 20 digits) in it; name the broker's storePathRootDir"
                 )
             log_dir, root = root, root.parent
-        queues_dir = root / "consumequeue"
+        queues_dir = root / CONSUME_QUEUE
         return cls(str(log_dir), str(queues_dir) if queues_dir.is_dir() else None)
 
 
@@ -87,7 +84,7 @@ def list_segments(log_dir: str) -> list[Segment]:
     """
     segments = []
     for entry in sorted(os.scandir(log_dir), key=lambda found: found.name):
-        if _NAME.fullmatch(entry.name):
+        if is_file_name(entry.name):
             try:
                 size = entry.stat().st_size
             except FileNotFoundError:

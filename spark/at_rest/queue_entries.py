@@ -10,7 +10,6 @@ ConsumeQueue of RocketMQ 5.5.
 from __future__ import annotations
 
 import os
-import re
 from bisect import bisect_left, bisect_right
 from typing import Any, Self
 
@@ -19,6 +18,7 @@ import numpy as np
 from aerobee.remoting.message.layout import BLANK_SIZE, ENTRY_FIELDS
 from aerobee.spark.at_rest.log_files import check_absent
 from aerobee.spark.records.headers import Ints
+from aerobee.storage.layout import is_file_name
 
 ENTRY_BYTES = ENTRY_FIELDS.size
 NOWHERE = np.iinfo(np.int64).max
@@ -26,7 +26,6 @@ ENTRY = np.dtype(ENTRY_FIELDS.columns())
 Entries = np.ndarray[Any, np.dtype[np.void]]
 
 _HEAD = ENTRY_FIELDS.run("position", "size")
-_NAME = re.compile(r"\d{20}")
 _BLANKS_READ = 4096
 _FIRST_STEP = 64  # entries; most queues are short, or wanted from their beginning
 _PAGE_ENTRIES = 204  # of a file that are read together: most queues have no more
@@ -43,7 +42,7 @@ class QueueEntries:
 
     def __init__(self, queue_dir: str) -> None:
         try:
-            names = sorted(filter(_NAME.fullmatch, os.listdir(queue_dir)))  # noqa: PTH208 - many
+            names = sorted(filter(is_file_name, os.listdir(queue_dir)))  # noqa: PTH208 - many
         except OSError as error:
             check_absent(error, queue_dir)
             names = []

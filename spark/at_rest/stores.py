@@ -16,6 +16,7 @@ from typing import TypeAlias
 from aerobee.spark.at_rest.log_files import StorePath
 from aerobee.spark.errors import OptionError, StoreUnreadable
 from aerobee.spark.options.places import store_path
+from aerobee.storage.layout import COMMIT_LOG
 
 Paths: TypeAlias = str | Sequence[str]
 _LABELLED = re.compile(r"([^=/*?\[\]]+)=(.+)", re.DOTALL)
@@ -126,6 +127,6 @@ def _named(part: str) -> Iterator[Store]:
 def _store(path: str, label: str) -> Store:
     folders = StorePath.find(path)
     log_dir = Path(folders.log_dir).absolute()
-    name = log_dir.parent.name if log_dir.name == "commitlog" else log_dir.name
+    name = log_dir.parent.name if log_dir.name == COMMIT_LOG else log_dir.name
     queues_dir = str(Path(folders.queues_dir).absolute()) if folders.queues_dir else None
     return Store(label or name or "store", str(log_dir), queues_dir)

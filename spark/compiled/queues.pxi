@@ -1,4 +1,4 @@
-"""Records told apart by their queues, and what each queue has had: queue_tally.py's loop."""
+"""Records told apart by their queues, and what each queue has had: records/tally.py's loop."""
 
 cdef enum:  # the rows of `seen`
     LOW = 0  # offsets from here on are wanted

@@ -18,6 +18,7 @@ from aerobee.spark.errors import OptionError
 from aerobee.spark.offsets import Offsets, QueueKey, QueueRange
 from aerobee.spark.options.values import near
 from aerobee.spark.topics import TopicChoice
+from aerobee.storage.layout import TOPICS
 
 log = logging.getLogger(__name__)
 
@@ -97,7 +98,7 @@ def configured_queues(store: Store) -> dict[str, int]:
     Source: TopicConfigManager of RocketMQ, `config/topics.json`.
     """
     try:
-        path = Path(store.log_dir).parent / "config" / "topics.json"
+        path = Path(store.log_dir).parent / TOPICS
         table = json.loads(path.read_bytes())["topicConfigTable"]
         return {
             topic: max(int(config[f"{kind}QueueNums"]) for kind in ("read", "write"))

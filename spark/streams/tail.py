@@ -11,6 +11,7 @@ from aerobee.spark.at_rest.log_end import find_end, grown_end
 from aerobee.spark.at_rest.log_files import Segment, check_absent, list_segments
 from aerobee.spark.at_rest.queue_ranges import StoreState
 from aerobee.spark.at_rest.stores import Store
+from aerobee.storage.layout import file_name
 
 SETTLED_NS = 2_000_000_000  # a folder changed so long ago shows its last change in its time
 
@@ -74,7 +75,7 @@ class LogTail:
     def _measure(self, end: int) -> None:
         """See how long the files have become that may still grow."""
         names = [name for name in self._folder.names if name.isdigit() and len(name) == 20]
-        at = max(0, bisect_right(names, f"{end:020d}") - 1)
+        at = max(0, bisect_right(names, file_name(end)) - 1)
         segments = self._segments[:at]
         for name in names[at:]:
             path = f"{self.store.log_dir}/{name}"

@@ -1,5 +1,6 @@
 """The list of top-level folders stands in several places; all of them agree."""
 
+import runpy
 from pathlib import Path
 
 import pytest
@@ -33,3 +34,9 @@ def test_an_editable_install_links_every_folder() -> None:
     assert {link.name for link in links.iterdir() if link.is_symlink()} == set(packages())
     for name in packages():
         assert (links / name).resolve() == ROOT / name
+
+
+def test_the_drawing_shows_the_rooms_that_there_are() -> None:
+    """`python deploy/rooms_drawing.py` draws it anew."""
+    made = runpy.run_path(str(ROOT / "deploy/rooms_drawing.py"))
+    assert (ROOT / made["DRAWING"]).read_text() == made["draw"](ROOT)

@@ -29,6 +29,12 @@ HOSTS = re.compile(
     r"(localhost|127\.0\.0\.1|\[::1\]|broker|namesrv|(www|rocketmq|maven|spark)\.apache\.org"
     r"|www\.w3\.org|github\.com|docs\.docker\.com|prometheus\.io)(:\d+)?"
 )
+# ... and files that are others', or a reader's own.
+ELSEWHERE = {
+    "hello.py", "pyspark/daemon.py", "runbroker.sh", "SPARK_HOME/sbin/start-master.sh",
+    "SPARK_HOME/sbin/start-worker.sh", "start-master.sh",
+}  # fmt: skip
+NAMED = re.compile(r"(?<![\w./*{<%-])((?:\w[\w-]*/)*\w[\w-]*\.(?:py|md|pyx|pxi|sh))(?![\w/])")
 URL = re.compile(r"\bhttps?://[^\s\"'`<>)\\]+")
 
 
@@ -105,3 +111,22 @@ def _is_run(module_name: str) -> bool:
             if path.suffix in (".py", ".md") and "tests" not in path.relative_to(ROOT).parts
         )
     )
+
+
+def test_every_file_that_is_named_exists() -> None:
+    """A name in a text that leads nowhere was a file once; tests have names to invent."""
+    files = {name(path) for path in committed_files()}
+    last = {each.rpartition("/")[2] for each in files}
+    found = []
+    for path in committed_files():
+        where = name(path)
+        if path.suffix not in (".md", ".py", ".pyx", ".pxi") or where.startswith("tests/"):
+            continue
+        for number, line in enumerate(text(path).splitlines(), 1):
+            for named in NAMED.findall(line):
+                folders = [path.parent, *path.parent.parents]
+                above = folders[: folders.index(ROOT) + 1]
+                known = named in last or any(name(folder / named) in files for folder in above)
+                if not known and named not in ELSEWHERE:
+                    found.append(f"{where}:{number}: {named}")
+    assert not found
