@@ -138,6 +138,9 @@ class Dispatcher:
         if self._known_otherwise(queue, record):
             self._refuse(record, "its queue knows it by another offset")
             return
+        if (other := self._owner(record)) is not None:
+            self._refuse(record, f"{other.topic}-{other.queue_id} has it")
+            return
         if offset > queue.max_offset and record.position >= queue.end_position():
             self._mend(queue)
         if _begins(queue, offset):
@@ -154,8 +157,6 @@ class Dispatcher:
         offset = record.queue_offset
         if not 0 <= offset <= record.position // RECORD_BYTES_MIN:
             self._refuse(record, "more than the log ever had room for")
-        elif (other := self._owner(record)) is not None:
-            self._refuse(record, f"{other.topic}-{other.queue_id} has it")
         elif self._jumps(queue, record):
             self._doubtful[queue] = record
         else:
@@ -198,7 +199,7 @@ class Dispatcher:
         self._put(queue, record)
 
     def _owner(self, record: Scanned) -> ConsumeQueue | None:
-        """Return the queue whose entry at the record's offset leads to it: its topic is damaged."""
+        """Return the queue whose entry at its offset leads to it: what it names is damaged."""
         if not self._is_named(record.position):
             return None
         place, offset = (record.position, record.size), record.queue_offset

@@ -150,6 +150,37 @@ def test_a_flipped_topic_or_queue_makes_no_queue(
         store.close()
 
 
+@pytest.mark.parametrize("hit", [0, 1, 20, 21, 38, 39])
+@pytest.mark.parametrize("mended_by", ["a start", "the tool"])
+def test_a_flipped_queue_that_has_such_a_message_itself(
+    tmp_path: Path, hit: int, mended_by: str
+) -> None:
+    """Queues of one topic have the same offsets: whose the message was its queue's entry says."""
+    store = opened(settings_of(tmp_path))
+    places = [send(store, "t", queue_id=at % 2, body=b"%04d" % at + bytes(500)) for at in range(40)]
+    store.close()
+    edit(tmp_path, places[hit] + 12, (1 - hit % 2).to_bytes(4, "big"))
+    if mended_by == "the tool":
+        assert verify(settings_of(tmp_path)).problem_count
+        repair(settings_of(tmp_path))
+        assert not verify(settings_of(tmp_path)).problems
+    else:
+        forget(tmp_path)
+    store = opened(settings_of(tmp_path))
+    if mended_by == "a start":
+        (span,) = store.damage
+        assert (span.begin, span.queues) == (places[hit], (("t", hit % 2, hit // 2, hit // 2),))
+    for queue_id in (0, 1):
+        assert store.queue("t", queue_id).max_offset == 20
+        found = {
+            record.queue_offset: int(record.body[:4])
+            for record in read_all(store, "t", queue_id)
+            if record.position != places[hit]
+        }
+        assert found == {at // 2: at for at in range(queue_id, 40, 2) if at != hit}
+    store.close()
+
+
 @pytest.mark.parametrize("flipped", ["topic", "queue"])
 def test_a_flipped_name_costs_the_last_message_of_its_queue_nothing(
     tmp_path: Path, flipped: str
