@@ -22,7 +22,7 @@ ifeq ($(wildcard .dev/aerobee/remoting/py.typed),)
 .PHONY: $(READY)
 endif
 
-.PHONY: help setup demo test quick lint types bench bench-peer bench-cold bench-overload bench-handover bench-spark interop soak lock clean
+.PHONY: help setup demo test quick lint types bench bench-peer bench-cold bench-overload bench-handover bench-spark interop soak release-check lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -92,6 +92,9 @@ soak: $(READY) ## the long runs: ROUNDS kills, EXAMPLES_FACTOR times the example
 		tests/property $(ARGS)
 	SIMULATION_SEEDS=$(SEEDS) $(BIN)/python -m pytest -n $(WORKERS) tests/simulation $(ARGS)
 	PYTHONPATH=tests $(BIN)/python -m simulation.disk -j $(WORKERS) 0-$$(($(DISK_SEEDS) - 1))
+
+release-check: $(READY) ## what a release still lacks: version, changes, wheel, licences, vulnerabilities
+	@$(BIN)/python deploy/release_check.py
 
 lock: ## choose newer versions and write them down
 	@bash deploy/make_venv.sh build/lock $(PYTHON)
