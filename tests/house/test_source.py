@@ -31,8 +31,9 @@ HOSTS = re.compile(
 )
 # ... and files that are others', or a reader's own.
 ELSEWHERE = {
-    "hello.py", "pyspark/daemon.py", "runbroker.sh", "SPARK_HOME/sbin/start-master.sh",
-    "SPARK_HOME/sbin/start-worker.sh", "start-master.sh",
+    "aerobee/cli/main.py", "hello.py", "pyspark/daemon.py", "runbroker.sh",
+    "SPARK_HOME/sbin/start-master.sh", "SPARK_HOME/sbin/start-worker.sh", "start-master.sh",
+    "test_count_messages.py",
 }  # fmt: skip
 NAMED = re.compile(r"(?<![\w./*{<%-])((?:\w[\w-]*/)*\w[\w-]*\.(?:py|md|pyx|pxi|sh))(?![\w/])")
 URL = re.compile(r"\bhttps?://[^\s\"'`<>)\\]+")
