@@ -118,7 +118,15 @@ class QueueOwners:
         return ask
 
     def give(self, queue: OwnedQueue, holder: Holder, why: str) -> None:
-        """Make somebody the owner; answer what it asked, and let others wait for it."""
+        """Make somebody the owner; answer what it asked, and let others wait for it.
+
+        What it pulled as a former owner, and still waits, would not hear of the change: that ends
+        with nothing, as long as it is not the owner, and it pulls again.
+        """
+        self._around.end_pulls(holder.connection, queue.key)
+        self._change_owner(queue, holder, why)
+
+    def _change_owner(self, queue: OwnedQueue, holder: Holder, why: str) -> None:
         before, connection = queue.owner, holder.connection
         queue.stop_timers()
         queue.forget_signs()
@@ -200,7 +208,7 @@ class QueueOwners:
 
     def resume(self, queue: OwnedQueue, holder: Holder, why: str) -> None:
         """Give a queue to somebody who goes on with it: what is committed must not go back."""
-        self.give(queue, holder, why)
+        self._change_owner(queue, holder, why)
         queue.unseen = False
         queue.floor = self._around.committed(queue.key) or 0
         self.link(queue, holder.connection)

@@ -1,5 +1,6 @@
 """Whoever asks for a queue is answered, whatever becomes of the others."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,27 @@ def test_an_answer_that_raises_strands_nobody() -> None:
     assert heard == [Verdict.OFFSET]
     assert queue.is_owned_by(asker.connection)
     assert faults.counts == {"handover answer": 1}
+
+
+async def test_a_former_owner_that_gets_its_queue_back_does_not_wait_for_its_old_pull(
+    tmp_path: Path,
+) -> None:
+    """What it pulled while the queue was another's ends with nothing, and it reads at once."""
+    header = {"a": "p", "b": "T", "c": "TBW102", "d": 4, "e": 0, "f": 0, "g": 1, "h": 0}
+    async with live_broker(tmp_path, handover_wait_millis=300) as live:
+        await live.ask(RequestCode.SEND_MESSAGE_V2, header, b"hello")
+        old, new = RawMember(live.broker.port, "c1"), RawMember(live.broker.port, "c2")
+        async with old, new:
+            await old.beat()
+            await new.beat()
+            await old.start_of()
+            await new.start_of()
+            held = asyncio.create_task(old.pull(0, suspend_ms=15_000))
+            await until(lambda: live.broker.context.holds.count == 1)
+            await old.start_of()
+            reply = await asyncio.wait_for(held, 2)
+            assert reply.code == ResponseCode.PULL_NOT_FOUND
+            assert (await old.pull(0)).code == ResponseCode.SUCCESS
 
 
 async def test_who_waited_is_answered_whatever_the_disk_says(
