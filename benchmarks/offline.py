@@ -55,8 +55,8 @@ class OfflineConnection:
         self.transport = DeafTransport()
         self._connection = BrokerConnection(broker._traffic)
         self._connection.connection_made(self.transport)
-        self._commit = broker.context.tick.commit
-        self._queues = broker.context.queues
+        self._commit = broker.context.writing.tick.commit
+        self._queues = broker.context.writing.queues
 
     def read(self, data: bytes) -> None:
         """Handle what one socket read would bring, and commit as the loop does after its turn."""

@@ -3,7 +3,7 @@
 `aerobee.broker.compiled` has modules after a build with a C compiler. `plain_sends` does what
 `FastSends.send` does, for all frames of a socket read at once; `record_runs` copies the records of
 a pull as `storage/reads/reading.py` would. The Python remains the definition of what is done, and
-serves what the compiled code declines.
+serves what the compiled code declines. `wanted` is the setting `compiledFastPath`.
 """
 
 from typing import TYPE_CHECKING, Protocol
@@ -21,7 +21,7 @@ except ImportError:  # no compiler where this was installed, or another Python
     PlainSends = _refuse_run = _copied = _gather = _resident = None  # type: ignore[assignment,misc]
 
 if TYPE_CHECKING:
-    from aerobee.broker.context import Context
+    from aerobee.broker.written import Writing
 
 
 class ServeRun(Protocol):
@@ -46,19 +46,20 @@ class ServeRun(Protocol):
         """Serve; see the class."""
 
 
-def serve_run(context: "Context", suffix: bytes) -> ServeRun | None:
+def serve_run(writing: "Writing", suffix: bytes, message_bytes_max: int) -> ServeRun | None:
     """Return the compiled way to serve plain sends, None where there is none.
 
     `suffix` is what the broker adds to the properties of each message.
     """
-    if PlainSends is None or not context.settings.compiled_fast_path:
+    if PlainSends is None:
         return None
+    store = writing.store
     sends = PlainSends(
-        context.queues.fast,
-        context.store.commit_log,
-        context.tick,
+        writing.queues.fast,
+        store.commit_log,
+        writing.tick,
         suffix,
-        min(context.settings.max_message_size, context.store.settings.message_bytes_max),
+        min(message_bytes_max, store.settings.message_bytes_max),
     )
     return sends.serve
 
@@ -67,21 +68,21 @@ refuse_run = _refuse_run
 """The compiled way to refuse plain sends, None where there is none."""
 
 
-def gather(context: "Context") -> Gather | None:
+def gather(*, wanted: bool) -> Gather | None:
     """Return the compiled way to copy records for pulls, None where there is none."""
-    return _gather if context.settings.compiled_fast_path else None
+    return _gather if wanted else None
 
 
-def resident(context: "Context") -> Resident:
+def resident(*, wanted: bool) -> Resident:
     """Return what tells whether mapped memory can be touched without waiting for the disk."""
-    if _resident is None or not context.settings.compiled_fast_path:
+    if _resident is None or not wanted:
         return resident_bytes
     return _resident
 
 
-def copied(context: "Context") -> Copied:
+def copied(*, wanted: bool) -> Copied:
     """Return what copies mapped memory, and survives where the disk does not give it."""
-    if _copied is None or not context.settings.compiled_fast_path:
+    if _copied is None or not wanted:
         return copied_bytes
     return _copied
 

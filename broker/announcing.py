@@ -2,37 +2,51 @@
 
 import asyncio
 
-from aerobee.broker.context import Context
+from aerobee.broker.registration import Registration
 from aerobee.remoting.bodies import TopicConfig
 from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.errors import RequestError
 
 
-def announce(ctx: Context, *topics: TopicConfig) -> asyncio.Future[None]:
-    """Have topics that were made or changed kept and announced; `until_known` waits for that.
+class Announcements:
+    """The topics on their way to the disk and to the nameservers."""
 
-    From this call on they are among `ctx.announcing`, each with its newest announcement, which
-    covers those before it; one that failed stays there.
-    """
-    announcement = asyncio.ensure_future(ctx.registration.announce(*topics))
-    names = [topic.topic_name for topic in topics]
-    ctx.announcing.update(dict.fromkeys(names, announcement))
+    def __init__(self, registration: Registration) -> None:
+        self._registration = registration
+        self._under_way: dict[str, asyncio.Future[None]] = {}
 
-    def forget(done: asyncio.Future[None]) -> None:
-        if done.cancelled() or done.exception() is not None:
-            return
-        for name in names:
-            if ctx.announcing.get(name) is done:
-                del ctx.announcing[name]
+    def announce(self, *topics: TopicConfig) -> asyncio.Future[None]:
+        """Have topics that were made or changed kept and announced; `until_known` waits for that.
 
-    announcement.add_done_callback(forget)
-    return announcement
+        From this call on they are under way, each with its newest announcement, which covers those
+        before it; one that failed stays there.
+        """
+        announcement = asyncio.ensure_future(self._registration.announce(*topics))
+        names = [topic.topic_name for topic in topics]
+        under_way = self._under_way
+        under_way.update(dict.fromkeys(names, announcement))
 
+        def forget(done: asyncio.Future[None]) -> None:
+            if done.cancelled() or done.exception() is not None:
+                return
+            for name in names:
+                if under_way.get(name) is done:
+                    del under_way[name]
 
-def announcement_of(ctx: Context, topic: TopicConfig) -> asyncio.Future[None] | None:
-    """Return what a message of the topic has to wait for, if anything; what failed begins anew."""
-    last = ctx.announcing.get(topic.topic_name)
-    return announce(ctx, topic) if last is not None and last.done() else last
+        announcement.add_done_callback(forget)
+        return announcement
+
+    def of(self, topic: TopicConfig) -> asyncio.Future[None] | None:
+        """Return what a message of the topic has to wait for; what failed begins anew."""
+        last = self._under_way.get(topic.topic_name)
+        return self.announce(topic) if last is not None and last.done() else last
+
+    def drop(self, topic: str) -> None:
+        """Let nobody wait for a topic that was deleted."""
+        self._under_way.pop(topic, None)
+
+    def __len__(self) -> int:
+        return len(self._under_way)
 
 
 async def until_known(announcement: asyncio.Future[None]) -> None:

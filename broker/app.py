@@ -11,8 +11,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from aerobee.broker.announcing import Announcements
 from aerobee.broker.appending import Appender
 from aerobee.broker.broadcast_offsets import BroadcastOffsets
+from aerobee.broker.cold.lookups import Lookups
 from aerobee.broker.cold.reads import ColdReads
 from aerobee.broker.connection import BrokerConnection
 from aerobee.broker.context import Context
@@ -26,10 +28,14 @@ from aerobee.broker.live import Live
 from aerobee.broker.member_parts import follow_members
 from aerobee.broker.metrics import SAMPLE_INTERVAL_S, Metrics
 from aerobee.broker.overload.lateness import BEAT_S, Lateness
+from aerobee.broker.placing import Placing
+from aerobee.broker.ports import Ports
+from aerobee.broker.pull_parts import PullParts
 from aerobee.broker.pulling import NoPulls, Pull, Pulls
 from aerobee.broker.registration import Registration
-from aerobee.broker.request_modes import RequestModeTable
 from aerobee.broker.routes import FAMILIES
+from aerobee.broker.send_back import Retries
+from aerobee.broker.send_checks import SendChecks
 from aerobee.broker.settings import BrokerSettings
 from aerobee.broker.settings_changes import SettingsChanges
 from aerobee.broker.start import told
@@ -42,14 +48,13 @@ from aerobee.broker.tick import Tick
 from aerobee.broker.topic_queues import AckStyle, TopicQueues
 from aerobee.broker.topic_routes import TopicRoutes
 from aerobee.broker.traffic import Stalls, Traffic
+from aerobee.broker.written import Writing
 from aerobee.remoting.clocks import steady_clock_ms, wall_clock_ms
 from aerobee.remoting.message.record import host_bytes
-from aerobee.remoting.net.certificates.sides import ServerTls
 from aerobee.remoting.net.client import ConnectionPool
 from aerobee.remoting.net.connection import Connection
 from aerobee.remoting.net.routes import Dispatcher
 from aerobee.remoting.net.said import tell_start
-from aerobee.remoting.net.server import Server
 from aerobee.remoting.net.tasks import Tasks
 from aerobee.storage.store import MessageStore
 
@@ -60,8 +65,6 @@ log = logging.getLogger(__name__)
 
 EXPIRY_INTERVAL_S: Final = 10.0  # ClientHousekeepingService
 EARLY: Final = 0.9  # of a flush interval: no flush is later than promised
-FAST_PORT_STEP: Final = 2  # RocketMQ's "vip channel": everything but pulls, on listenPort - 2
-PORT_ATTEMPTS: Final = 20
 GEN0_THRESHOLD: Final = 50_000  # messages leave nothing for the collector; state is frozen
 
 
@@ -83,15 +86,15 @@ class Broker:
         self._metrics = Metrics()
         self._troubles = Troubles(self.store, time.monotonic)
         self._tasks = Tasks(self.failed)
-        self._servers: list[Server] = []
         self._pool: ConnectionPool | None = None
-        self._tls: ServerTls
+        self._ports: Ports
         self._http: HttpServer | None = None
         self._closing: list[Callable[[], object]] = []
         self._traffic: Traffic
         self._fast_traffic: Traffic
         self._pulls: Pulls
         self._tables: Tables
+        self._pull_parts: PullParts
 
     @property
     def settings(self) -> BrokerSettings:
@@ -116,10 +119,15 @@ class Broker:
             await load_parser()
         with told_while_slow(self.store):
             self.store.open()
+        self._ports = Ports(self.settings)
         try:
-            await self._listen(loop)
+            self.port = await self._ports.open(
+                lambda: self._connection(self._traffic),
+                lambda: self._connection(self._fast_traffic),
+            )
+            self._build(loop, self.port)  # before the first client gets its turn
         except BaseException:
-            await self._close_servers()
+            await self._ports.close()
             self.store.close()
             raise
         try:
@@ -143,7 +151,7 @@ class Broker:
         flush_interval_s = self.store.settings.flush_interval_ms / 1000
         self._tasks.every(LOOK_INTERVAL_MS, self.context.twins.look, "twins")
         for interval_s, work, name in (
-            (BEAT_S, self._lateness.beat, "lateness"),
+            (BEAT_S, self.context.lateness.beat, "lateness"),
             (SWEEP_INTERVAL_MS / 1000, self.context.holds.sweep, "held pulls"),
             (EXPIRY_INTERVAL_S, self._expire, "expiry"),
             (SAMPLE_INTERVAL_S, self._sample, "samples"),
@@ -153,7 +161,8 @@ class Broker:
             keep(partial(self._every, interval_s, work), name)
         keep(self.context.registration.run, "registration")
         keep(partial(tables.save, self.live), "tables")
-        keep(partial(tables.save_delay_offsets, self.live, self.context.delays), "delay offsets")
+        delays = self.context.delays
+        keep(partial(tables.save_delay_offsets, self.live, delays.settled), "delay offsets")
         self._tasks.start(self._start_http(), "http")
         self.context.delays.start()
         told.serves(self.context, self.port)
@@ -167,20 +176,20 @@ class Broker:
         if self._http is not None:
             await self._http.stop()
         await self._tasks.close()
-        self._lateness.rest()
+        self.context.lateness.rest()
         self.context.delays.stop()
         self.context.cold_reads.close()
         await self.context.registration.stop()
         await self._answer_all()
-        await self._close_servers()
-        self.context.tick.commit()
+        await self._ports.close()
+        self.context.writing.tick.commit()
         if self._pool is not None:
             await self._pool.close()
         for undo in self._closing:
             undo()
         unsaved = self._tables.save_now()  # a full disk is no reason to leave the log open
         self.store.close()
-        unsaved = self._tables.save_delay_offsets_now(self.context.delays) or unsaved
+        unsaved = self._tables.save_delay_offsets_now(self.context.delays.close()) or unsaved
         told.stopped(self.context, began_s, unsaved)
         if unsaved is not None:
             raise unsaved
@@ -192,8 +201,8 @@ class Broker:
         of a synchronous flush; whoever sends meanwhile takes his chance.
         """
         answered = asyncio.Event()
-        self.context.tick.commit()
-        self.context.tick.when_durable(lambda flushed: answered.set())
+        self.context.writing.tick.commit()
+        self.context.writing.tick.when_durable(lambda flushed: answered.set())
         with suppress(TimeoutError):
             await asyncio.wait_for(
                 answered.wait(), self.store.settings.sync_flush_timeout_ms / 1000
@@ -205,56 +214,26 @@ class Broker:
         if settings.enable_property_filter:
             self._tasks.start(load_parser(), "parser of filters")
         for traffic in (self._traffic, self._fast_traffic):
-            traffic.sends = FastSends(context)
-        self._traffic.pulls = self._pulls = Pulls(context)
+            traffic.sends = FastSends(settings, context.writing, context.store_host)
+        self._traffic.pulls = self._pulls = Pulls(settings, self._pull_parts)
 
-    async def _listen(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Bind both ports and build what serves them, before the first client gets its turn."""
-        settings = self.settings
-        self._tls = ServerTls(settings.tls)
-        for attempt in range(PORT_ATTEMPTS):
-            main = await self._bind(settings.listen_port, lambda: self._traffic)
-            self._servers.append(main)
-            try:
-                fast = await self._bind(main.port - FAST_PORT_STEP, lambda: self._fast_traffic)
-            except OSError:
-                if settings.listen_port or attempt == PORT_ATTEMPTS - 1:
-                    raise
-                await self._close_servers()  # a free port was asked for: take another pair
-            else:
-                self._servers.append(fast)
-                break
-        self.port = main.port
-        self._build(loop, main.port)
-
-    async def _bind(self, port: int, traffic: Callable[[], Traffic]) -> Server:
-        def connection() -> Connection:
-            made = BrokerConnection(traffic())
-            context = self.context
-            made.on_closed += (
-                context.members.closed,
-                context.handovers.closed,
-                context.holds.closed,
-                context.cold_reads.closed,
-            )
-            return made
-
-        settings = self.settings
-        return await Server.start(
-            connection,
-            settings.bind_address,
-            port,
-            tls=self._tls,
-            limits=settings.net_limits,
+    def _connection(self, traffic: Traffic) -> Connection:
+        made, context = BrokerConnection(traffic), self.context
+        made.on_closed += (
+            context.consumers.members.closed,
+            context.consumers.handovers.closed,
+            context.holds.closed,
+            context.cold_reads.closed,
         )
+        return made
 
     def _build(self, loop: asyncio.AbstractEventLoop, port: int) -> None:
         """Make every part of the broker and connect them."""
         settings, store, live = self.settings, self.store, self.live
         live.on_change(lambda changed: store.apply(changed.store))
         self._tables = tables = Tables.load(live)
-        topics, groups, offsets = tables.topics, tables.groups, tables.offsets
-        lower_offsets(offsets, store)
+        topics = tables.topics
+        lower_offsets(tables.offsets, store)
         self._pool = ConnectionPool(tls=settings.calls_tls)
         host = (settings.broker_ip1, port)
         address = f"{host[0]}:{host[1]}"
@@ -263,34 +242,49 @@ class Broker:
         style = AckStyle(settings.region_id, settings.trace_on, store_host.hex().upper())
         queues = TopicQueues(store, style)
         live.on_change(queues.apply)
-        appender = Appender(store, tick)
         cold_reads = ColdReads(loop, live)
+        flusher, waits = store.flusher, tick.sync
+        lateness = Lateness(
+            live, loop.call_soon, sync_s=lambda: flusher.log_sync_s if waits else 0.0
+        )
+        writing = Writing(store, queues, tick, Appender(store, tick))
         delays = DelayService(
-            store, queues, appender, tick, wall_clock_ms, loop.call_later,
-            settings.delay_levels_ms, cold_reads,
-        )  # fmt: skip
+            writing, wall_clock_ms, loop.call_later, settings.delay_levels_ms, cold_reads
+        )
         delays.progress.recover(tables.delay_offsets.load())
         holds = self._make_holds(loop)
         faults = self._metrics.faults
-        parts = follow_members(loop, live, tables, queues, holds, self._tasks.start, faults)
+        consumers = follow_members(loop, live, tables, queues, holds, self._tasks.start, faults)
+        hooks, placing = Hooks(queues.forget_checks), Placing(writing, delays)
+        registration = Registration(live, topics, self._pool, address, self.failed)
+        broadcasts = BroadcastOffsets(consumers.members, tables.offsets, store, wall_clock_ms)
+        self._pull_parts = PullParts(
+            writing, tables, consumers.members, consumers.handovers, holds, broadcasts, cold_reads,
+            hooks, self._metrics,
+        )  # fmt: skip
         self.context = Context(
             live=live,
             store=store,
-            topics=topics,
-            groups=groups,
-            offsets=offsets,
-            members=parts.members,
-            locks=parts.locks,
-            handovers=parts.handovers,
+            tables=tables,
+            writing=writing,
+            consumers=consumers,
             routes=TopicRoutes(live, topics, self._pool, steady_clock_ms),
-            request_modes=RequestModeTable(settings.config_dir),
-            broadcasts=BroadcastOffsets(parts.members, offsets, store, wall_clock_ms),
-            queues=queues,
-            tick=tick,
-            appender=appender,
+            broadcasts=broadcasts,
             holds=holds,
-            hooks=Hooks(queues.forget_checks),
-            registration=Registration(live, topics, self._pool, address, self.failed),
+            hooks=hooks,
+            placing=placing,
+            sends=SendChecks(live, topics, placing, wall_clock_ms),
+            retries=Retries(
+                topics,
+                tables.groups,
+                settings.delay_levels_ms,
+                consumers.locks.is_ordered,
+                self._metrics.dead_letter,
+            ),
+            registration=registration,
+            announcements=Announcements(registration),
+            lookups=Lookups(store, tick.commit_log, cold_reads),
+            lateness=lateness,
             metrics=self._metrics,
             troubles=self._troubles,
             twins=Twins(live, self._pool, address),
@@ -298,12 +292,10 @@ class Broker:
             now_ms=wall_clock_ms,
             changes=SettingsChanges(live, self._config_file, wall_clock_ms),
             delays=delays,
-            delay_offsets=tables.delay_offsets,
-            announcing={},
             host=host,
             store_host=store_host,
         )
-        tick.holds = self.context.holds
+        tick.wake, tick.slow_write = holds.wake, lateness.wrote
         topics.on_changed.append(lambda config: queues.forget_checks())
         self._build_traffic(loop)
 
@@ -320,25 +312,20 @@ class Broker:
     def _build_traffic(self, loop: asyncio.AbstractEventLoop) -> None:
         """Make what connections need, from the context."""
         settings, store, context = self.settings, self.store, self.context
-        self._pulls = Pulls(context)
-        flusher, waits = store.flusher, context.tick.sync
-        self._lateness = context.tick.lateness = Lateness(
-            self.live, loop.call_soon, sync_s=lambda: flusher.log_sync_s if waits else 0.0
-        )
+        self._pulls = Pulls(settings, self._pull_parts)
         self._traffic = Traffic(
-            lateness=self._lateness,
+            lateness=context.lateness,
             limits=settings.net_limits,
             dispatcher=Dispatcher(context, FAMILIES, self._tasks.start, self.failed),
-            sends=FastSends(context),
+            sends=FastSends(settings, context.writing, context.store_host),
             pulls=self._pulls,
-            tick=context.tick,
+            tick=context.writing.tick,
             stalls=Stalls(loop, store.allocator.when_progress, self.live, context.metrics.faults),
             store_host=context.store_host,
             now_ms=wall_clock_ms,
         )
         self._fast_traffic = replace(self._traffic, pulls=NoPulls())
-        self._tables.files.append(context.request_modes.file)
-        self._troubles.files += (*self._tables.files, context.delay_offsets.file)
+        self._troubles.files += (*self._tables.files, context.tables.delay_offsets.file)
         context.delays.on_refused = self._troubles.met
         self.live.on_change(self._apply)
 
@@ -355,7 +342,9 @@ class Broker:
 
     def _expire(self) -> None:
         expired_ms = self.settings.channel_expired_timeout
-        for connection in self.context.members.expire(expired_ms, int(EXPIRY_INTERVAL_S * 1000)):
+        for connection in self.context.consumers.members.expire(
+            expired_ms, int(EXPIRY_INTERVAL_S * 1000)
+        ):
             connection.close("no heartbeat")
 
     def failed(self, what: str, error: BaseException) -> None:
@@ -363,7 +352,7 @@ class Broker:
         self._metrics.faults.caught(what, error)
 
     def _sample(self) -> None:
-        self.context.metrics.sample(self.context.queues.used())
+        self.context.metrics.sample(self.context.writing.queues.used())
 
     async def _every(self, interval_s: float, work: Callable[[], None]) -> None:
         """Call `work` again and again; what it raises is logged and does not end it."""
@@ -386,8 +375,3 @@ class Broker:
             self._http = await HttpServer.start(self.context, self.settings.http_host, port)
         except OSError as error:
             log.error("http not served error=%s", error)
-
-    async def _close_servers(self) -> None:
-        servers, self._servers = self._servers, []
-        for server in servers:
-            await server.close()

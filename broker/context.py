@@ -5,32 +5,28 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    import asyncio
-
-    from aerobee.broker.appending import Appender
+    from aerobee.broker.announcing import Announcements
     from aerobee.broker.broadcast_offsets import BroadcastOffsets
+    from aerobee.broker.cold.lookups import Lookups
     from aerobee.broker.cold.reads import ColdReads
     from aerobee.broker.delay import DelayService
-    from aerobee.broker.delay_offsets import DelayOffsetTable
-    from aerobee.broker.groups import GroupTable
-    from aerobee.broker.handover import Handovers
     from aerobee.broker.health.troubles import Troubles
     from aerobee.broker.hold import Holds
     from aerobee.broker.hooks import Hooks
     from aerobee.broker.live import Live
-    from aerobee.broker.members import Members
+    from aerobee.broker.member_parts import MemberParts
     from aerobee.broker.metrics import Metrics
-    from aerobee.broker.offsets import OffsetTable
-    from aerobee.broker.queue_locks import QueueLocks
+    from aerobee.broker.overload.lateness import Lateness
+    from aerobee.broker.placing import Placing
     from aerobee.broker.registration import Registration
-    from aerobee.broker.request_modes import RequestModeTable
+    from aerobee.broker.send_back import Retries
+    from aerobee.broker.send_checks import SendChecks
     from aerobee.broker.settings import BrokerSettings
     from aerobee.broker.settings_changes import SettingsChanges
     from aerobee.broker.start.twins import Twins
-    from aerobee.broker.tick import Tick
-    from aerobee.broker.topic_queues import TopicQueues
+    from aerobee.broker.tables import Tables
     from aerobee.broker.topic_routes import TopicRoutes
-    from aerobee.broker.topics import TopicTable
+    from aerobee.broker.written import Writing
     from aerobee.storage.store import MessageStore
 
 
@@ -40,30 +36,27 @@ class Context:
 
     live: "Live"
     store: "MessageStore"
-    topics: "TopicTable"
-    groups: "GroupTable"
-    offsets: "OffsetTable"
-    members: "Members"
-    locks: "QueueLocks"
-    handovers: "Handovers"
-    routes: "TopicRoutes"
-    request_modes: "RequestModeTable"
-    broadcasts: "BroadcastOffsets"
-    queues: "TopicQueues"
-    tick: "Tick"
-    appender: "Appender"
-    holds: "Holds"
-    hooks: "Hooks"
+    tables: "Tables"
+    writing: "Writing"
+    consumers: "MemberParts"
     registration: "Registration"
+    announcements: "Announcements"
+    routes: "TopicRoutes"
+    twins: "Twins"
+    placing: "Placing"
+    sends: "SendChecks"
+    retries: "Retries"
+    delays: "DelayService"
+    holds: "Holds"
+    broadcasts: "BroadcastOffsets"
+    cold_reads: "ColdReads"
+    lookups: "Lookups"
+    lateness: "Lateness"
+    hooks: "Hooks"
     metrics: "Metrics"
     troubles: "Troubles"
-    twins: "Twins"
-    cold_reads: "ColdReads"
-    now_ms: Callable[[], int]
     changes: "SettingsChanges"
-    delays: "DelayService"
-    delay_offsets: "DelayOffsetTable"
-    announcing: "dict[str, asyncio.Future[None]]"  # topics on their way to disk and nameservers
+    now_ms: Callable[[], int]
     host: tuple[str, int]  # under which clients reach this broker
     store_host: bytes  # ip and port as records carry it: 8 or 20 bytes
 

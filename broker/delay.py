@@ -12,14 +12,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, Protocol
 
-from aerobee.broker.appending import Appender
 from aerobee.broker.cold.reads import ColdReads
 from aerobee.broker.delay_levels import arrived_properties, due_ms, postpone
 from aerobee.broker.names import topic_problem
 from aerobee.broker.stored_message import Stamp
 from aerobee.broker.system_topics import HALF_TOPIC, SCHEDULE_TOPIC
-from aerobee.broker.tick import Tick
-from aerobee.broker.topic_queues import TopicQueue, TopicQueues
+from aerobee.broker.topic_queues import TopicQueue
+from aerobee.broker.written import Writing
 from aerobee.remoting.errors import CorruptRecord, RequestError
 from aerobee.remoting.message.layout import BLANK_SIZE
 from aerobee.remoting.message.properties import PROPERTIES_BYTES_MAX, Property, parse_properties
@@ -29,7 +28,6 @@ from aerobee.storage.cold.wish import Wish
 from aerobee.storage.delays.progress import DelayProgress
 from aerobee.storage.errors import LogBusy, MessageTooLarge, StoreError
 from aerobee.storage.queues.consume_queue import ConsumeQueue
-from aerobee.storage.store import MessageStore
 
 log = logging.getLogger(__name__)
 
@@ -62,10 +60,7 @@ class DelayService:
 
     def __init__(
         self,
-        store: MessageStore,
-        queues: TopicQueues,
-        appender: Appender,
-        tick: Tick,
+        writing: Writing,
         now_ms: Callable[[], int],
         call_later: CallLater,
         levels_ms: tuple[int, ...],
@@ -73,14 +68,14 @@ class DelayService:
     ) -> None:
         self._cold_reads = cold_reads
         self._fetching: set[Path] = set()  # queues of which something is being read
-        self._store = store
-        self._queues = queues
-        self._appender = appender
-        self._tick = tick
+        self._store = writing.store
+        self._queues = writing.queues
+        self._appender = writing.appender
+        self._tick = writing.tick
         self._now_ms = now_ms
         self._call_later = call_later
         self.levels_ms = levels_ms
-        self.progress = DelayProgress(store)
+        self.progress = DelayProgress(writing.store)
         self._first = 0  # the level that the last slice began with
         self._timer: Timer | None = None
         self._wake_ms = 0  # when the timer fires, by the wall clock

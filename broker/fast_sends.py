@@ -4,7 +4,7 @@ Whatever is unusual (another header codec, an unknown topic, a retry, a delay, a
 hook, a wrong number) is declined here and takes the checked path, `broker.processors.send`.
 """
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 
@@ -12,15 +12,14 @@ from aerobee.broker.acceleration import serve_run
 from aerobee.broker.appending import Message
 from aerobee.broker.delay_levels import TIMER_PROPERTIES
 from aerobee.broker.envelopes import SendFields
+from aerobee.broker.settings import BrokerSettings
 from aerobee.broker.stored_message import broker_properties
 from aerobee.broker.topic_queues import TopicQueue
+from aerobee.broker.written import Writing
 from aerobee.remoting.command import FLAG_RESPONSE, VERSION, Codec, Language
 from aerobee.remoting.message.layout import BATCH_FIELDS, PROPERTIES_LENGTH_BYTES
 from aerobee.remoting.message.properties import PROPERTIES_BYTES_MAX, Property, format_properties
 from aerobee.storage.delays.progress import DELIVERED_PROPERTY
-
-if TYPE_CHECKING:
-    from aerobee.broker.context import Context
 
 # all but compressed, multi-tags and codec: transactions, hosts, inner batches
 UNUSUAL_SYS_FLAGS: Final = ~(0x1 | 0x2 | 0x700)
@@ -54,17 +53,16 @@ class FastSends:
     False and has done nothing. They raise the errors of CommitLog.append when there is no room.
     """
 
-    def __init__(self, context: "Context") -> None:
-        settings = context.settings
-        self._log = context.store.commit_log
-        self._fast = context.queues.fast
-        self._tick = context.tick
+    def __init__(self, settings: BrokerSettings, writing: Writing, store_host: bytes) -> None:
+        self._log = writing.store.commit_log
+        self._fast = writing.queues.fast
+        self._tick = writing.tick
         self._body_bytes_max = settings.max_message_size
-        self._appender = context.appender
-        self._tag_hashes = context.appender.tag_hashes
-        self._tags_code = context.appender.tag_hashes.of
+        self._appender = writing.appender
+        self._tag_hashes = writing.appender.tag_hashes
+        self._tags_code = writing.appender.tag_hashes.of
         self._prefixes = Prefixes()
-        self._host_hex = context.store_host.hex().upper().encode()
+        self._host_hex = store_host.hex().upper().encode()
         self._batch_id = self._host_hex + b"%016X,"
         self._reply_fields = {
             "MSG_REGION": settings.region_id,
@@ -73,7 +71,9 @@ class FastSends:
         self._suffix = format_properties(
             broker_properties(settings.region_id, settings.trace_on, settings.broker_cluster_name)
         ).encode()
-        self.serve_run = serve_run(context, self._suffix)  # many at once, where that is compiled
+        self.serve_run = None  # many at once, where that is compiled
+        if settings.compiled_fast_path:
+            self.serve_run = serve_run(writing, self._suffix, settings.max_message_size)
 
     def send(
         self,

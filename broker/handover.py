@@ -11,8 +11,9 @@ from aerobee.broker.draining import QUICK_MS, Draining
 from aerobee.broker.faults import Faults
 from aerobee.broker.members import Members
 from aerobee.broker.newcomers import Newcomers, holder_of
-from aerobee.broker.owned_queue import Ask, Holder, OwnedQueue, QueueKey, Verdict
+from aerobee.broker.owned_queue import Ask, Holder, OwnedQueue, Verdict
 from aerobee.broker.owner_pulls import OwnerPulls
+from aerobee.broker.queue_key import QueueKey
 from aerobee.broker.queue_owners import STALLED_MS, Later, QueueOwners, Surroundings
 from aerobee.broker.release_signs import ReleaseSigns
 from aerobee.remoting.net.connection import Connection

@@ -115,6 +115,15 @@ class Holds:
             del queue.holds[held]
         self._serve_some(over)
 
+    def offset_of(self, queue: TopicQueue, connection: Connection, group: str) -> int | None:
+        """Return the offset at which a pull of a connection and group waits, None if none does."""
+        held: HeldPull
+        for held in queue.holds:
+            pull = held.pull
+            if pull.connection is connection and pull.header.consumer_group == group:
+                return pull.header.queue_offset
+        return None
+
     def closed(self, connection: Connection) -> None:
         """Forget the pulls of a connection that is gone, or they take others' room."""
         for held in self._of.pop(connection, ()):

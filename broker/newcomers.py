@@ -4,7 +4,8 @@ from collections.abc import Callable
 from typing import Final
 
 from aerobee.broker.members import Members
-from aerobee.broker.owned_queue import Holder, OwnedQueue, QueueKey, Timer
+from aerobee.broker.owned_queue import Holder, OwnedQueue, Timer
+from aerobee.broker.queue_key import QueueKey
 from aerobee.broker.queue_owners import Later, QueueOwners, Surroundings
 from aerobee.remoting.net.connection import Connection
 

@@ -3,17 +3,10 @@
 import enum
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
+from aerobee.broker.queue_key import QueueKey
 from aerobee.remoting.net.connection import Connection
-
-
-class QueueKey(NamedTuple):
-    """A queue of this broker as one group consumes it."""
-
-    group: str
-    topic: str
-    queue_id: int
 
 
 class Verdict(enum.Enum):

@@ -1,19 +1,18 @@
 """The checks that every pull passes, in RocketMQ's order (PullMessageProcessor.processRequest)."""
 
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from aerobee.broker.filters import MessageFilter, SqlFilter, check_property_filter
 from aerobee.broker.names import SYSTEM_GROUP_PREFIX
+from aerobee.broker.pull_parts import PullParts
 from aerobee.broker.remarks import Forbidden, further_details
+from aerobee.broker.settings import BrokerSettings
 from aerobee.broker.topic_queues import TopicQueue
 from aerobee.remoting.bodies import SubscriptionGroupConfig, TopicConfig
 from aerobee.remoting.codes import Perm, PullSysFlag, RequestCode, ResponseCode
 from aerobee.remoting.errors import RequestError
 from aerobee.remoting.headers.pull import PullMessageRequest
 from aerobee.remoting.net.connection import Connection
-
-if TYPE_CHECKING:
-    from aerobee.broker.context import Context
 
 ACTIVELY: Final = "CONSUME_ACTIVELY"
 NEVER_REJECTED: Final = frozenset(
@@ -31,14 +30,14 @@ Allowed: TypeAlias = tuple[TopicQueue, MessageFilter | None, TopicConfig, Subscr
 class PullChecks:
     """Says what a pull may read, or why it may not; made anew when a setting has changed."""
 
-    def __init__(self, context: "Context") -> None:
-        self._context = context
-        self._settings = settings = context.settings
-        self._topic = context.topics.get
-        self._group = context.groups.find
-        self._queue = context.queues.get
-        self._filter = context.members.filter_for_pull
-        self._problem = context.members.sql_filters.problem
+    def __init__(self, settings: BrokerSettings, parts: PullParts) -> None:
+        self._settings = settings
+        self._members = parts.members
+        self._topic = parts.tables.topics.get
+        self._group = parts.tables.groups.find
+        self._queue = parts.writing.queues.get
+        self._filter = parts.members.filter_for_pull
+        self._problem = parts.members.sql_filters.problem
         self._readable = bool(settings.broker_permission & Perm.READ)
         self._members_only = settings.reject_pull_consumer_enable
 
@@ -121,7 +120,7 @@ class PullChecks:
 
     def _check_member(self, connection: Connection, name: str) -> None:
         """Refuse those who pull on their own account where only push consumers may."""
-        group = self._context.members.group(name)
+        group = self._members.group(name)
         if group is not None and group.consume_type != ACTIVELY:
             return
         system = name in NEVER_REJECTED or name.startswith(SYSTEM_GROUP_PREFIX)

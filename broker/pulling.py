@@ -7,8 +7,8 @@ from aerobee.broker.broadcast_offsets import FROM_PROXY, BroadcastOffsets
 from aerobee.broker.faults import as_refusal
 from aerobee.broker.filters import MessageFilter, SqlFilter
 from aerobee.broker.hooks import PullEvent
-from aerobee.broker.owned_queue import QueueKey
 from aerobee.broker.pull_checks import PullChecks
+from aerobee.broker.pull_parts import PullParts
 from aerobee.broker.pull_replies import (
     FOUND,
     HEADER,
@@ -18,6 +18,8 @@ from aerobee.broker.pull_replies import (
     refusal,
     reply_code,
 )
+from aerobee.broker.queue_key import QueueKey
+from aerobee.broker.settings import BrokerSettings
 from aerobee.broker.topic_queues import TopicQueue
 from aerobee.remoting.bodies import SubscriptionGroupConfig, TopicConfig
 from aerobee.remoting.codes import PullSysFlag, ResponseCode
@@ -30,7 +32,6 @@ from aerobee.storage.cold.wish import ColdRead
 from aerobee.storage.reads.results import ReadResult, ReadStatus
 
 if TYPE_CHECKING:
-    from aerobee.broker.context import Context
     from aerobee.broker.offsets import OffsetTable
     from aerobee.storage.queues.consume_queue import ConsumeQueue
 
@@ -87,25 +88,31 @@ class NoPulls:
 
 
 class Pulls:
-    """Serves pulls, first when they come and again when a message or the deadline wakes them."""
+    """Serves pulls, first when they come and again when a message or the deadline wakes them.
 
-    def __init__(self, context: "Context") -> None:
-        self._context = context
-        self._offsets = context.offsets
-        self._handovers = context.handovers
-        self._commit_log = context.tick.commit_log
-        self._read_store = context.store.read
-        context.store.reader.use(resident(context), copied(context))
-        self._gather = gather(context)  # the records of a reply, where that is compiled
-        self._count_pull = context.metrics.pulled
-        self._faults = context.metrics.faults
-        self._hooks = context.hooks
-        settings = context.settings
-        self._check = PullChecks(context).check
+    Made anew when a setting has changed.
+    """
+
+    def __init__(self, settings: BrokerSettings, parts: PullParts) -> None:
+        self._settings = settings
+        self._holds = parts.holds
+        self._cold_reads = parts.cold_reads
+        self._store = store = parts.writing.store
+        self._offsets = parts.tables.offsets
+        self._handovers = parts.owners
+        self._commit_log = parts.writing.tick.commit_log
+        self._read_store = store.read
+        compiled = settings.compiled_fast_path
+        store.reader.use(resident(wanted=compiled), copied(wanted=compiled))
+        self._gather = gather(wanted=compiled)  # the records of a reply, where that is compiled
+        self._count_pull = parts.metrics.pulled
+        self._faults = parts.metrics.faults
+        self._hooks = parts.hooks
+        self._check = PullChecks(settings, parts).check
         self._count_max = settings.max_transfer_count_on_message_in_memory
         self._bytes_max = settings.max_transfer_bytes_on_message_in_memory
         self._slave_read = settings.slave_read_enable
-        self._broadcasts = context.broadcasts if settings.enable_broadcast_offset_store else None
+        self._broadcasts = parts.broadcasts if settings.enable_broadcast_offset_store else None
 
     def serve(self, pull: Pull) -> list[bytes | memoryview] | None:
         """Answer a pull that has just arrived; None when it is held.
@@ -144,10 +151,10 @@ class Pulls:
                 result = nothing(queue, pull.offset)
         code = self._outcome(pull, result, broadcasts)
         if code == ResponseCode.PULL_NOT_FOUND and header.sys_flag & PullSysFlag.SUSPEND:
-            timeout_ms, context = header.suspend_timeout_millis, self._context
-            if not context.settings.long_polling_enable:
-                timeout_ms = context.settings.short_polling_time_mills
-            if not context.holds.hold(pull, queue, min(max(timeout_ms, 0), HELD_MS_MAX)):
+            timeout_ms, settings = header.suspend_timeout_millis, self._settings
+            if not settings.long_polling_enable:
+                timeout_ms = settings.short_polling_time_mills
+            if not self._holds.hold(pull, queue, min(max(timeout_ms, 0), HELD_MS_MAX)):
                 raise RequestError(ResponseCode.SYSTEM_BUSY, "too many pulls wait in this broker")
             return None
         return self._reply(pull, code, queue, result, topic, group)
@@ -211,11 +218,11 @@ class Pulls:
         pull.fetches += 1
         if pull.fetches > FETCHES_MAX:
             raise RequestError(ResponseCode.SYSTEM_BUSY, "the queue changes faster than it is read")
-        connection, stored, files = pull.connection, queue.stored, self._context.store.files
-        self._context.cold_reads.begin(
+        connection, stored, files = pull.connection, queue.stored, self._store.files
+        self._cold_reads.begin(
             pull.header.consumer_group,
             lambda: fetch(files, cold.wish),
-            cold.wish.memory_bytes + self._context.store.settings.message_bytes_max,
+            cold.wish.memory_bytes + self._store.settings.message_bytes_max,
             lambda fetched, error: self._fetched(pull, stored, fetched, error),
             connection,
             lambda: not connection.closed,
@@ -371,7 +378,7 @@ class Pulls:
         last = result.next_offset - 1
         looked = result.status in (ReadStatus.FOUND, ReadStatus.NO_MATCHED_MESSAGE)
         if looked and queue.stored.min_offset <= last < queue.stored.max_offset:
-            store = self._context.store
+            store = self._store
             position = store.reader.position_of(queue.stored, last)
             if position is None or not store.in_memory(position):
                 return group.which_broker_when_consume_slowly

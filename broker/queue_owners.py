@@ -10,7 +10,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, Protocol
 
 from aerobee.broker.faults import Faults
-from aerobee.broker.owned_queue import Ask, Holder, OwnedQueue, QueueKey, Timer, Verdict
+from aerobee.broker.owned_queue import Ask, Holder, OwnedQueue, Timer, Verdict
+from aerobee.broker.queue_key import QueueKey
 from aerobee.remoting.net.connection import Connection
 
 if TYPE_CHECKING:

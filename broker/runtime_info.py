@@ -37,7 +37,7 @@ def _times(ctx: Context) -> dict[str, str]:
 
 def _messages(ctx: Context) -> dict[str, str]:
     metrics = ctx.metrics
-    counts = metrics.counts(ctx.queues.used())
+    counts = metrics.counts(ctx.writing.queues.used())
     rates = metrics.rates(counts)
     total = [found + missed for found, missed in zip(rates["found"], rates["missed"], strict=True)]
     return {

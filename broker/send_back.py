@@ -8,16 +8,19 @@ to the retry topic (AbstractSendMessageProcessor, SendMessageProcessor.handleRet
 
 import logging
 import random
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
 import msgspec
 
-from aerobee.broker.context import Context
+from aerobee.broker.groups import GroupTable
 from aerobee.broker.names import DLQ_PREFIX, RETRY_PREFIX, retry_topic
 from aerobee.broker.remarks import further_details
 from aerobee.broker.retry_policy import retry_level
 from aerobee.broker.send_checks import AnySend
+from aerobee.broker.topics import TopicTable
+from aerobee.broker.written import Writing
 from aerobee.remoting.bodies import SubscriptionGroupConfig, TopicConfig
 from aerobee.remoting.codes import Perm, ResponseCode, TopicSysFlag
 from aerobee.remoting.errors import CorruptRecord, RequestError
@@ -45,17 +48,6 @@ class Destination:
     reconsume_times: int
 
 
-def group_config(ctx: Context, group: str) -> SubscriptionGroupConfig:
-    """Return a group's configuration, made if that is allowed; RequestError (26) without one."""
-    config = ctx.groups.find(group)
-    if config is None:
-        raise RequestError(
-            ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
-            further_details(f"subscription group not exist, {group} "),
-        )
-    return config
-
-
 def tries_max(config: SubscriptionGroupConfig, asked: int | None, version: int) -> int:
     """Return how often a message is tried again: the group's number, or the client's own."""
     if asked is not None and version >= V3_4_9:
@@ -63,15 +55,15 @@ def tries_max(config: SubscriptionGroupConfig, asked: int | None, version: int) 
     return config.retry_max_times
 
 
-def failed_record(ctx: Context, position: int, *, body: bool = True) -> Record:
+def failed_record(writing: Writing, position: int, *, body: bool = True) -> Record:
     """Return the record that a client names by its position, whatever position that is.
 
     Raises RequestError where none starts there. Who waits for something takes it without its body:
     requests that wait must not fill the memory.
     """
-    ctx.tick.commit_log()
+    writing.tick.commit_log()
     try:
-        found = ctx.store.record_at(position)
+        found = writing.store.record_at(position)
         if found is not None:
             return decode_record(found, body=body)
     except CorruptRecord as error:
@@ -79,97 +71,124 @@ def failed_record(ctx: Context, position: int, *, body: bool = True) -> Record:
     raise RequestError(ResponseCode.SYSTEM_ERROR, f"look message by offset failed, {position}")
 
 
-def destination(
-    ctx: Context,
-    header: SendBackRequest,
-    config: SubscriptionGroupConfig,
-    record: Record,
-    version: int,
-) -> Destination:
-    """Decide where a failed message goes; makes the topic where it has to."""
-    group, times = header.group, record.reconsume_times
-    topic, is_new = retry_topic_of(ctx, config, unit_mode=header.unit_mode)
-    queue_id = random.randrange(config.retry_queue_nums)
-    properties = parse_properties(record.properties)
-    properties.setdefault(Property.RETRY_TOPIC, record.topic)
-    origin_id = offset_message_id(*record.store_host, record.position)
-    properties.setdefault(Property.ORIGIN_MESSAGE_ID, origin_id)
-    properties[Property.WAIT] = "false"
-    level = header.delay_level
-    if level < 0 or times >= tries_max(config, header.max_reconsume_times, version):
-        topic, is_new = dead_letter_topic(ctx, group)
-        queue_id = 0
-        properties[Property.DELAY] = "0"
-        properties[Property.DLQ_ORIGIN_TOPIC] = properties[Property.RETRY_TOPIC]
-        properties[Property.DLQ_ORIGIN_MESSAGE_ID] = properties[Property.ORIGIN_MESSAGE_ID]
-        origin = header.origin_topic or ""
-        buried(ctx, group, origin if ctx.topics.get(origin) else record.topic, properties)
-    else:
-        levels_ms = ctx.delays.levels_ms
-        level = level or retry_level(config, times, levels_ms)
-        properties[Property.DELAY] = str(min(level, len(levels_ms)))
-    return Destination(topic, queue_id, is_new, properties, min(times + 1, INT32_MAX))
+class Retries:
+    """Says where failed messages go, and makes the topics for that.
 
-
-def retry_topic_of(
-    ctx: Context, config: SubscriptionGroupConfig, *, unit_mode: bool
-) -> tuple[TopicConfig, bool]:
-    """Return a group's retry topic, and whether it was made just now.
-
-    Raises RequestError (16) where it may not be written.
+    `is_ordered` says whether a group consumes in order, `count_dead_letter` counts by topic and
+    group, `levels_ms` are the delays of the levels.
     """
-    name = retry_topic(config.group_name)
-    is_new = ctx.topics.get(name) is None
-    topic, _ = ctx.topics.create_for_group(
-        name, config.retry_queue_nums, topic_sys_flag=TopicSysFlag.UNIT_SUB if unit_mode else 0
-    )
-    if not topic.perm & Perm.WRITE:
-        raise RequestError(
-            ResponseCode.NO_PERMISSION, f"the topic[{name}] sending message is forbidden"
+
+    def __init__(
+        self,
+        topics: TopicTable,
+        groups: GroupTable,
+        levels_ms: tuple[int, ...],
+        is_ordered: Callable[[str], bool],
+        count_dead_letter: Callable[[str, str], None],
+    ) -> None:
+        self._topics = topics
+        self._groups = groups
+        self._levels_ms = levels_ms
+        self._is_ordered = is_ordered
+        self._count_dead_letter = count_dead_letter
+
+    def group_config(self, group: str) -> SubscriptionGroupConfig:
+        """Return a group's configuration, made if that is allowed; RequestError (26) if not."""
+        config = self._groups.find(group)
+        if config is None:
+            raise RequestError(
+                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
+                further_details(f"subscription group not exist, {group} "),
+            )
+        return config
+
+    def destination(
+        self,
+        header: SendBackRequest,
+        config: SubscriptionGroupConfig,
+        record: Record,
+        version: int,
+    ) -> Destination:
+        """Decide where a failed message goes; makes the topic where it has to."""
+        group, times = header.group, record.reconsume_times
+        topic, is_new = self._retry_topic(config, unit_mode=header.unit_mode)
+        queue_id = random.randrange(config.retry_queue_nums)
+        properties = parse_properties(record.properties)
+        properties.setdefault(Property.RETRY_TOPIC, record.topic)
+        origin_id = offset_message_id(*record.store_host, record.position)
+        properties.setdefault(Property.ORIGIN_MESSAGE_ID, origin_id)
+        properties[Property.WAIT] = "false"
+        level = header.delay_level
+        if level < 0 or times >= tries_max(config, header.max_reconsume_times, version):
+            topic, is_new = self._dead_letter_topic(group)
+            queue_id = 0
+            properties[Property.DELAY] = "0"
+            properties[Property.DLQ_ORIGIN_TOPIC] = properties[Property.RETRY_TOPIC]
+            properties[Property.DLQ_ORIGIN_MESSAGE_ID] = properties[Property.ORIGIN_MESSAGE_ID]
+            origin = header.origin_topic or ""
+            self._buried(group, origin if self._topics.get(origin) else record.topic, properties)
+        else:
+            levels_ms = self._levels_ms
+            level = level or retry_level(config, times, levels_ms)
+            properties[Property.DELAY] = str(min(level, len(levels_ms)))
+        return Destination(topic, queue_id, is_new, properties, min(times + 1, INT32_MAX))
+
+    def instead_of_retry(
+        self, header: AnySend, version: int
+    ) -> tuple[AnySend, TopicConfig, bool] | None:
+        """Return where a message to a retry topic goes that was tried often enough, None otherwise.
+
+        That is the header of a send to the dead letters, their topic, and whether it is new. A
+        group that consumes in order sends only what it has given up. Raises RequestError (26) for a
+        group that is not allowed.
+        """
+        group = header.topic.removeprefix(RETRY_PREFIX)
+        config = self.group_config(group)
+        times = header.reconsume_times or 0
+        allowed = tries_max(config, header.max_reconsume_times, version)
+        if times <= allowed and not self._is_ordered(group):
+            return None
+        topic, is_new = self._dead_letter_topic(group)
+        properties = parse_properties(header.properties or "") | {Property.DELAY: AT_ONCE}
+        for name, origin in (
+            (Property.DLQ_ORIGIN_TOPIC, Property.RETRY_TOPIC),
+            (Property.DLQ_ORIGIN_MESSAGE_ID, Property.ORIGIN_MESSAGE_ID),
+        ):
+            if origin in properties:
+                properties[name] = properties[origin]
+        self._buried(group, header.topic, properties)
+        changed = msgspec.structs.replace(
+            header, topic=topic.topic_name, queue_id=0, properties=join_properties(properties)
         )
-    return topic, is_new
+        return changed, topic, is_new
 
+    def _retry_topic(
+        self, config: SubscriptionGroupConfig, *, unit_mode: bool
+    ) -> tuple[TopicConfig, bool]:
+        """Return a group's retry topic, and whether it was made just now.
 
-def dead_letter_topic(ctx: Context, group: str) -> tuple[TopicConfig, bool]:
-    """Return a group's topic of dead letters, and whether it was made just now."""
-    name = DLQ_PREFIX + group
-    is_new = ctx.topics.get(name) is None
-    topic, _ = ctx.topics.create_for_group(name, DLQ_QUEUES)
-    return topic, is_new
+        Raises RequestError (16) where it may not be written.
+        """
+        name = retry_topic(config.group_name)
+        is_new = self._topics.get(name) is None
+        topic, _ = self._topics.create_for_group(
+            name, config.retry_queue_nums, topic_sys_flag=TopicSysFlag.UNIT_SUB if unit_mode else 0
+        )
+        if not topic.perm & Perm.WRITE:
+            raise RequestError(
+                ResponseCode.NO_PERMISSION, f"the topic[{name}] sending message is forbidden"
+            )
+        return topic, is_new
 
+    def _dead_letter_topic(self, group: str) -> tuple[TopicConfig, bool]:
+        """Return a group's topic of dead letters, and whether it was made just now."""
+        name = DLQ_PREFIX + group
+        is_new = self._topics.get(name) is None
+        topic, _ = self._topics.create_for_group(name, DLQ_QUEUES)
+        return topic, is_new
 
-def buried(ctx: Context, group: str, topic: str, properties: dict[str, str]) -> None:
-    """Count and log a message that goes to the dead letters."""
-    ctx.metrics.dead_letter(topic, group)
-    log.info("dead_letter group=%s topic=%s key=%s", group, topic,
-             properties.get(Property.UNIQ_KEY, ""))  # fmt: skip
-
-
-def instead_of_retry(
-    ctx: Context, header: AnySend, version: int
-) -> tuple[AnySend, TopicConfig, bool] | None:
-    """Return where a message to a retry topic goes that was tried often enough, None otherwise.
-
-    That is the header of a send to the dead letters, their topic, and whether it is new. A group
-    that consumes in order sends only what it has given up. Raises RequestError (26) for a group
-    that is not allowed.
-    """
-    group = header.topic.removeprefix(RETRY_PREFIX)
-    config = group_config(ctx, group)
-    times = header.reconsume_times or 0
-    allowed = tries_max(config, header.max_reconsume_times, version)
-    if times <= allowed and not ctx.locks.is_ordered(group):
-        return None
-    topic, is_new = dead_letter_topic(ctx, group)
-    properties = parse_properties(header.properties or "") | {Property.DELAY: AT_ONCE}
-    for name, origin in (
-        (Property.DLQ_ORIGIN_TOPIC, Property.RETRY_TOPIC),
-        (Property.DLQ_ORIGIN_MESSAGE_ID, Property.ORIGIN_MESSAGE_ID),
-    ):
-        if origin in properties:
-            properties[name] = properties[origin]
-    buried(ctx, group, header.topic, properties)
-    changed = msgspec.structs.replace(
-        header, topic=topic.topic_name, queue_id=0, properties=join_properties(properties)
-    )
-    return changed, topic, is_new
+    def _buried(self, group: str, topic: str, properties: dict[str, str]) -> None:
+        """Count and log a message that goes to the dead letters."""
+        self._count_dead_letter(topic, group)
+        log.info("dead_letter group=%s topic=%s key=%s", group, topic,
+                 properties.get(Property.UNIQ_KEY, ""))  # fmt: skip

@@ -5,7 +5,7 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Final
 
 from aerobee.broker.handed_out import Holdings
-from aerobee.broker.owned_queue import QueueKey
+from aerobee.broker.queue_key import QueueKey
 from aerobee.broker.queue_owners import Surroundings
 from aerobee.remoting.bodies import ConsumerRunningInfo, MessageQueue, decode_body
 from aerobee.remoting.codes import RequestCode, ResponseCode
@@ -86,20 +86,12 @@ class BrokerSurroundings(Surroundings):
 
     def holds_pull(self, connection: Connection, key: QueueKey) -> bool:
         """Whether a pull of this connection waits on the queue."""
-        queue = self._queues.find(key.topic, key.queue_id)
-        return queue is not None and any(
-            held.pull.connection is connection and held.pull.header.consumer_group == key.group
-            for held in queue.holds
-        )
+        return self.pulls_at(connection, key) is not None
 
     def pulls_at(self, connection: Connection, key: QueueKey) -> int | None:
         """Return the offset at which a pull of this connection waits, None if none does."""
         queue = self._queues.find(key.topic, key.queue_id)
-        for held in queue.holds if queue is not None else ():
-            pull = held.pull
-            if pull.connection is connection and pull.header.consumer_group == key.group:
-                return pull.header.queue_offset
-        return None
+        return None if queue is None else self._holds.offset_of(queue, connection, key.group)
 
     def commit(self, key: QueueKey, offset: int) -> None:
         """Commit for a group what a member has done that does not say so itself."""

@@ -2,18 +2,18 @@
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Self
 
 from aerobee.broker.delay_offsets import DelayOffsetTable
 from aerobee.broker.groups import GroupTable
 from aerobee.broker.offsets import OffsetTable
+from aerobee.broker.request_modes import RequestModeTable
 from aerobee.broker.system_topics import system_topics
 from aerobee.broker.topics import TopicTable
 from aerobee.remoting.clocks import wall_clock_ms
 
 if TYPE_CHECKING:
-    from aerobee.broker.delay import DelayService
     from aerobee.broker.json_files import TableFile
     from aerobee.broker.live import Live
 
@@ -21,9 +21,9 @@ log = logging.getLogger(__name__)
 
 
 class Tables:
-    """Topics, groups, committed offsets, and how far delayed messages were delivered.
+    """Topics, groups, offsets, how groups share queues, and how far delays were delivered.
 
-    What is written of the last is what the disk has of the log: it is saved apart from the others.
+    What is written of delays is what the disk has of the log: it is saved apart from the others.
     """
 
     def __init__(
@@ -32,12 +32,16 @@ class Tables:
         groups: GroupTable,
         offsets: OffsetTable,
         delay_offsets: DelayOffsetTable,
+        request_modes: RequestModeTable,
     ) -> None:
         self.topics = topics
         self.groups = groups
         self.offsets = offsets
         self.delay_offsets = delay_offsets
-        self.files = [topics.file, groups.file, offsets.file]  # saved every few seconds
+        self.request_modes = request_modes
+        self.files = [  # saved every few seconds
+            topics.file, groups.file, offsets.file, request_modes.file,
+        ]  # fmt: skip
 
     @classmethod
     def load(cls, live: "Live") -> Self:
@@ -69,7 +73,8 @@ class Tables:
         offsets.load()
         for table in (topics, groups, offsets):
             live.on_change(table.apply)
-        return cls(topics, groups, offsets, DelayOffsetTable(wall_clock_ms, folder))
+        delay_offsets = DelayOffsetTable(wall_clock_ms, folder)
+        return cls(topics, groups, offsets, delay_offsets, RequestModeTable(folder))
 
     async def save(self, live: "Live") -> None:
         """Write what has changed, every `flushConsumerOffsetInterval`."""
@@ -84,12 +89,14 @@ class Tables:
                 except Exception:  # and none of them is given up
                     log.exception("table_not_saved")
 
-    async def save_delay_offsets(self, live: "Live", delays: "DelayService") -> None:
+    async def save_delay_offsets(
+        self, live: "Live", settled: Callable[[], Mapping[int, int]]
+    ) -> None:
         """Write how far delayed messages were delivered, as far as the disk has them."""
         while True:
             await asyncio.sleep(live.current.flush_delay_offset_interval / 1000)
             try:
-                self.delay_offsets.update(delays.settled())
+                self.delay_offsets.update(settled())
                 await self.delay_offsets.file.flush()
             except OSError:  # see TableFile.error
                 pass
@@ -100,9 +107,9 @@ class Tables:
         """Write all but the delay offsets; what could not be written is no reason to stop."""
         return _written(self.files)
 
-    def save_delay_offsets_now(self, delays: "DelayService") -> OSError | None:
+    def save_delay_offsets_now(self, settled: Mapping[int, int]) -> OSError | None:
         """Write the delay offsets when the log is closed: what they say is on the disk."""
-        self.delay_offsets.update(delays.close())
+        self.delay_offsets.update(settled)
         return _written((self.delay_offsets.file,))
 
 

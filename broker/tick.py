@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from time import monotonic
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 
@@ -15,10 +15,6 @@ from aerobee.remoting.frame import FrameReader, encode_frame
 from aerobee.remoting.net.connection import Connection
 from aerobee.storage.errors import StoreError
 from aerobee.storage.store import MessageStore
-
-if TYPE_CHECKING:
-    from aerobee.broker.hold import Holds
-    from aerobee.broker.overload.lateness import Lateness
 
 log = logging.getLogger(__name__)
 
@@ -48,8 +44,8 @@ class Tick:
         self._log = store.commit_log
         self.sync = store.settings.flush_mode == "SYNC_FLUSH"
         self.woken: list[TopicQueue] = []  # queues with waiters that got a message; may repeat
-        self.holds: Holds | None = None
-        self.lateness: Lateness | None = None
+        self.wake: Callable[[list[TopicQueue]], None] = lambda queues: None  # those who wait
+        self.slow_write: Callable[[float], None] = lambda took_s: None  # is told of it
         self._answers: list[tuple[Connection, Frames]] = []
         self._acks: list[tuple[Connection, Acks]] = []
         self._acks_since_s = 0.0
@@ -97,8 +93,8 @@ class Tick:
         except Exception as error:  # noqa: BLE001  no memory, say: the next commit tries again
             self._faults.caught("commit", error)
             return False
-        if (took_s := monotonic() - began_s) > SLOW_WRITE_S and self.lateness is not None:
-            self.lateness.wrote(took_s)
+        if (took_s := monotonic() - began_s) > SLOW_WRITE_S:
+            self.slow_write(took_s)
         return True
 
     def commit(self) -> None:
@@ -115,9 +111,9 @@ class Tick:
         else:
             self._write(acks)
         self._write(answers)
-        if self.woken and self.holds is not None:
+        if self.woken:
             woken, self.woken = self.woken, []
-            self.holds.wake(woken)
+            self.wake(woken)
 
     def when_durable(self, done: Callable[[bool], None]) -> None:
         """Call `done(flushed)` when what was appended is as durable as the store promises.

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final
 
 import msgspec
 
@@ -11,9 +11,6 @@ from aerobee.remoting.codes import Perm
 from aerobee.remoting.command import VERSION
 from aerobee.storage.queues.consume_queue import ConsumeQueue
 from aerobee.storage.store import MessageStore
-
-if TYPE_CHECKING:
-    from aerobee.broker.hold import HeldPull
 
 ACK: Final = (
     '{"code":0,"extFields":{"MSG_REGION":"%s","TRACE_ON":"%s","msgId":"%s%%016X",'
@@ -59,7 +56,7 @@ class TopicQueue:
         self.start_offset = stored.max_offset  # what was there before this process: not "in"
         self.arrived_bytes = 0
         self.lane: object = None  # what compiled code keeps of this queue
-        self.holds: dict[HeldPull, None] = {}  # in the order they came
+        self.holds: dict[Any, None] = {}  # held pulls in the order they came: `Holds` knows them
         self.ack = self.batch_ack = b""
         self.answer_in(style)
 

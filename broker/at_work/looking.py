@@ -7,7 +7,8 @@ from aerobee.broker.at_work.history import History, Seen
 from aerobee.broker.filters import ALL, is_tag_type
 from aerobee.broker.handed_out import Holdings
 from aerobee.broker.members import Members
-from aerobee.broker.owned_queue import Holder, OwnedQueue, QueueKey, Timer
+from aerobee.broker.owned_queue import Holder, OwnedQueue, Timer
+from aerobee.broker.queue_key import QueueKey
 from aerobee.broker.queue_owners import Later, QueueOwners, Surroundings
 from aerobee.remoting.command import Language
 from aerobee.remoting.net.connection import Connection

@@ -1,15 +1,16 @@
 """Looking at old messages without waiting for the disk on the loop: by position, and by time."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 
-from aerobee.broker.context import Context
+from aerobee.broker.cold.reads import ColdReads
 from aerobee.remoting.errors import CorruptRecord
 from aerobee.storage.cold.places import FilePlaces
 from aerobee.storage.queues.consume_queue import ConsumeQueue
 from aerobee.storage.queues.place import QueuePlace
 from aerobee.storage.reads.search import Boundary, offset_by_time, record_bytes_at, stamp_of
+from aerobee.storage.store import MessageStore
 
 LOOKUPS = "look-ups of the broker"
 """Whose turn it is among the groups that wait for the disk."""
@@ -18,54 +19,77 @@ STATISTICS = "statistics of the broker"
 """The same for what looks at many queues: single look-ups do not wait behind it."""
 
 
-def places_of(ctx: Context) -> FilePlaces:
-    """Return what is committed by now as another thread finds it in the files."""
-    ctx.tick.commit_log()
-    store = ctx.store
-    return FilePlaces(
-        store.files,
-        store.commit_log.place_of_files(),
-        store.queues.root,
-        store.settings.queue_file_entries,
-    )
+class Lookups:
+    """Looks for a broker; `commit` writes what is pending, so that it is there to be found."""
 
+    def __init__(
+        self, store: MessageStore, commit: Callable[[], object], cold_reads: ColdReads
+    ) -> None:
+        self._store = store
+        self._commit = commit
+        self._cold_reads = cold_reads
 
-async def warm_record(ctx: Context, position: int) -> None:
-    """Return when the record at a position, if there is one, is in memory.
+    async def warm_record(self, position: int) -> None:
+        """Return when the record at a position, if there is one, is in memory.
 
-    Who asks the store for it next waits for nothing. Raises OSError where the disk refuses.
-    """
-    if not ctx.store.reader.is_warm(position):
-        await ctx.cold_reads.run(LOOKUPS, partial(_look, places_of(ctx), position))
+        Who asks the store for it next waits for nothing. Raises OSError where the disk refuses.
+        """
+        if not self._store.reader.is_warm(position):
+            await self._cold_reads.run(LOOKUPS, partial(_look, self._places(), position))
+
+    async def offset_of_time(
+        self, queue: ConsumeQueue, timestamp_ms: int, boundary: Boundary = "LOWER"
+    ) -> int:
+        """Return the offset that a time stands for, see search.offset_by_time; some forty reads."""
+        places = self._places()
+        entries = places.entries(queue.place_of_files())
+        return await self._cold_reads.run(
+            LOOKUPS, lambda: offset_by_time(places, entries, timestamp_ms, boundary)
+        )
+
+    async def earliest_times(
+        self, asked: dict[tuple[str, str], list[tuple[QueuePlace, int]]]
+    ) -> dict[tuple[str, str], int | None]:
+        """Return by topic and group when the earliest of some messages was stored (ms).
+
+        0 where there is none, None where the disk refuses.
+        """
+        places = self._places()
+        return await self._cold_reads.run(
+            STATISTICS, lambda: {key: _earliest(places, where) for key, where in asked.items()}
+        )
+
+    async def store_times(self, asked: Sequence[tuple[ConsumeQueue | None, int]]) -> list[int]:
+        """Return when messages were stored (ms), by their queue and offset; -1 where none is.
+
+        Raises OSError where the disk refuses.
+        """
+        places = self._places()
+        where = [
+            (queue.place_of_files(), offset)
+            if queue is not None and queue.min_offset <= offset < queue.max_offset
+            else None
+            for queue, offset in asked
+        ]
+        return await self._cold_reads.run(
+            STATISTICS, lambda: [_store_time(places, at) for at in where]
+        )
+
+    def _places(self) -> FilePlaces:
+        """Return what is committed by now as another thread finds it in the files."""
+        self._commit()
+        store = self._store
+        return FilePlaces(
+            store.files,
+            store.commit_log.place_of_files(),
+            store.queues.root,
+            store.settings.queue_file_entries,
+        )
 
 
 def _look(places: FilePlaces, position: int) -> None:
     with suppress(CorruptRecord):  # which is told to who looks next
         record_bytes_at(places, position)
-
-
-async def offset_of_time(
-    ctx: Context, queue: ConsumeQueue, timestamp_ms: int, boundary: Boundary = "LOWER"
-) -> int:
-    """Return the offset that a time stands for, see search.offset_by_time; some forty reads."""
-    places = places_of(ctx)
-    entries = places.entries(queue.place_of_files())
-    return await ctx.cold_reads.run(
-        LOOKUPS, lambda: offset_by_time(places, entries, timestamp_ms, boundary)
-    )
-
-
-async def earliest_times(
-    ctx: Context, asked: dict[tuple[str, str], list[tuple[QueuePlace, int]]]
-) -> dict[tuple[str, str], int | None]:
-    """Return by topic and group when the earliest of some messages was stored (ms).
-
-    0 where there is none, None where the disk refuses.
-    """
-    places = places_of(ctx)
-    return await ctx.cold_reads.run(
-        STATISTICS, lambda: {key: _earliest(places, where) for key, where in asked.items()}
-    )
 
 
 def _earliest(places: FilePlaces, where: Iterable[tuple[QueuePlace, int]]) -> int | None:
@@ -74,21 +98,6 @@ def _earliest(places: FilePlaces, where: Iterable[tuple[QueuePlace, int]]) -> in
     except OSError:  # others are told of
         return None
     return min((time for time in times if time is not None), default=0)
-
-
-async def store_times(ctx: Context, asked: Sequence[tuple[ConsumeQueue | None, int]]) -> list[int]:
-    """Return when messages were stored (ms), by their queue and offset; -1 where there is none.
-
-    Raises OSError where the disk refuses.
-    """
-    places = places_of(ctx)
-    where = [
-        (queue.place_of_files(), offset)
-        if queue is not None and queue.min_offset <= offset < queue.max_offset
-        else None
-        for queue, offset in asked
-    ]
-    return await ctx.cold_reads.run(STATISTICS, lambda: [_store_time(places, at) for at in where])
 
 
 def _store_time(places: FilePlaces, where: tuple[QueuePlace, int] | None) -> int:

@@ -11,7 +11,6 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.registry import Collector
 
-from aerobee.broker.cold.lookups import earliest_times
 from aerobee.broker.context import Context
 from aerobee.broker.health.degraded import lost_messages, lost_offsets, passed_over
 from aerobee.broker.http.overview import is_writable
@@ -83,7 +82,7 @@ async def _times(ctx: Context) -> dict[tuple[str, str], int | None]:
     """Return how old what is not consumed is; nothing where the disk does not answer in time."""
     try:
         async with asyncio.timeout(DISK_WAIT_S):
-            return await earliest_times(ctx, _unread(ctx))
+            return await ctx.lookups.earliest_times(_unread(ctx))
     except (TimeoutError, RequestError):
         return {}
 
@@ -99,8 +98,8 @@ def _broker(ctx: Context, snapshot: Snapshot) -> None:
     statistics: StoreStatistics = ctx.store.statistics()
     add = snapshot.add
     add("rocketmq_broker_permission", ctx.settings.broker_permission)
-    add("rocketmq_topic_number", len(ctx.topics))
-    add("rocketmq_consumer_group_number", len(ctx.groups))
+    add("rocketmq_topic_number", len(ctx.tables.topics))
+    add("rocketmq_consumer_group_number", len(ctx.tables.groups))
     store = {"storage_type": "local", "storage_medium": "disk"}
     add("rocketmq_storage_size", statistics.position - statistics.log_begin, **store)
     add("rocketmq_storage_flush_behind_bytes", statistics.unflushed_bytes, **store)
@@ -118,7 +117,7 @@ def _broker(ctx: Context, snapshot: Snapshot) -> None:
     add("aerobee_store_lost_messages", lost_messages(damage))
     add("aerobee_store_passed_over_messages", lost_offsets(passed_over(ctx)))
     add("aerobee_name_in_use", int(bool(ctx.twins.at)))
-    handovers, mismatches = ctx.handovers, ctx.members.mismatches
+    handovers, mismatches = ctx.consumers.handovers, ctx.consumers.members.mismatches
     add("aerobee_owned_queues", handovers.owned)
     add("aerobee_held_offset_requests", handovers.waiting)
     for why, count in handovers.given.items():
@@ -131,7 +130,7 @@ def _broker(ctx: Context, snapshot: Snapshot) -> None:
     add("aerobee_cold_reads_total", ctx.cold_reads.begun)
     add("aerobee_cold_reads_waiting", ctx.cold_reads.waiting)
     add("aerobee_cold_read_errors_total", ctx.cold_reads.failed)
-    add("aerobee_late_sends_refused_total", ctx.tick.lateness.refused if ctx.tick.lateness else 0)
+    add("aerobee_late_sends_refused_total", ctx.lateness.refused)
     for where, count in ctx.metrics.faults.counts.items():
         add("aerobee_faults_total", count, where=where.replace(" ", "_"))
 
@@ -147,7 +146,7 @@ def _many(
 
     arrived: Counter[str] = Counter()
     arrived_bytes: Counter[str] = Counter()
-    for queue in ctx.queues.used():
+    for queue in ctx.writing.queues.used():
         arrived[queue.name] += queue.stored.max_offset - queue.start_offset
         arrived_bytes[queue.name] += queue.arrived_bytes
         yield
@@ -169,8 +168,8 @@ def _many(
         snapshot.add("aerobee_delayed_messages", max(0, end - offset), level=str(level))
         yield
     yield from _connections(ctx, snapshot)
-    for topic, group, queues in ctx.offsets.entries():
-        if group not in ctx.groups:
+    for topic, group, queues in ctx.tables.offsets.entries():
+        if group not in ctx.tables.groups:
             continue
         since_ms = times.get((topic, group))
         labels = _group_labels(topic, group, is_system(topic))
@@ -183,7 +182,7 @@ def _many(
 
 def _connections(ctx: Context, snapshot: Snapshot) -> Iterator[None]:
     consumers: Counter[tuple[str, int, int, str]] = Counter()
-    for group in ctx.members.groups():
+    for group in ctx.consumers.members.groups():
         for member in group.members.values():
             client = member.client
             mode = "pull" if group.consume_type == "CONSUME_ACTIVELY" else "push"
@@ -200,7 +199,7 @@ def _connections(ctx: Context, snapshot: Snapshot) -> Iterator[None]:
             protocol_type="remoting",
         )
     producers: Counter[tuple[int, int]] = Counter()
-    for members in ctx.members.producers().values():
+    for members in ctx.consumers.members.producers().values():
         producers.update((member.client.language, member.client.version) for member in members)
         yield
     for (language, version), count in producers.items():
@@ -233,8 +232,8 @@ def _unread(ctx: Context) -> dict[tuple[str, str], list[tuple[QueuePlace, int]]]
             (queue.place_of_files(), max(committed, queue.min_offset))
             for queue, committed in _behind(ctx, topic, queues)
         ]
-        for topic, group, queues in ctx.offsets.entries()
-        if group in ctx.groups
+        for topic, group, queues in ctx.tables.offsets.entries()
+        if group in ctx.tables.groups
     }
 
 

@@ -14,7 +14,7 @@ from aerobee.broker.health.degraded import (
     recovery_shown,
 )
 from aerobee.broker.mismatches import Differences, differences
-from aerobee.broker.owned_queue import QueueKey
+from aerobee.broker.queue_key import QueueKey
 from aerobee.remoting.bodies import TopicConfig
 from aerobee.remoting.codes import Perm
 from aerobee.remoting.command import language_name
@@ -51,8 +51,8 @@ def broker(ctx: Context) -> dict[str, Any]:
         "ready": not (reasons := missing(ctx)),
         "reasons": reasons,
         "degraded": degraded(ctx),
-        "topics": len(ctx.topics),
-        "groups": len(ctx.groups),
+        "topics": len(ctx.tables.topics),
+        "groups": len(ctx.tables.groups),
         "heldPulls": ctx.holds.count,
         "nameservers": [
             {"address": server.address, "registered": server.knows_us, "answers": server.answers}
@@ -72,19 +72,21 @@ def broker(ctx: Context) -> dict[str, Any]:
 
 def topics(ctx: Context, start: int, limit: int) -> list[dict[str, Any]]:
     """List the configurations of some topics, in the order they were made."""
-    return [_topic(config) for config in islice(ctx.topics, start, start + limit)]
+    return [_topic(config) for config in islice(ctx.tables.topics, start, start + limit)]
 
 
 def topic(ctx: Context, name: str) -> dict[str, Any] | None:
     """Describe one topic with the offsets of its queues; None for an unknown one."""
-    config = ctx.topics.get(name)
+    config = ctx.tables.topics.get(name)
     if config is None:
         return None
     queues = []
     for queue_id in range(max(config.read_queue_nums, config.write_queue_nums)):
         queue = ctx.store.find_queue(name, queue_id)
         queues.append({"queueId": queue_id, **_offsets(queue)})
-    consumers = sorted({*ctx.offsets.groups_of(name), *ctx.members.groups_of_topic(name)})
+    consumers = sorted(
+        {*ctx.tables.offsets.groups_of(name), *ctx.consumers.members.groups_of_topic(name)}
+    )
     return {**_topic(config), "queues": queues, "groups": consumers}
 
 
@@ -94,26 +96,28 @@ def groups(ctx: Context, start: int, limit: int) -> list[dict[str, Any]]:
         {
             "name": config.group_name,
             "consumeEnable": config.consume_enable,
-            "members": len(ctx.members.client_ids(config.group_name)),
-            "subscriptionsDiffer": config.group_name in ctx.members.mismatches,
+            "members": len(ctx.consumers.members.client_ids(config.group_name)),
+            "subscriptionsDiffer": config.group_name in ctx.consumers.members.mismatches,
         }
-        for config in islice(ctx.groups, start, start + limit)
+        for config in islice(ctx.tables.groups, start, start + limit)
     ]
 
 
 def group(ctx: Context, name: str) -> dict[str, Any] | None:
     """Describe one group: configuration, members, subscriptions, lag by topic and queue."""
-    config = ctx.groups.get(name)
+    config = ctx.tables.groups.get(name)
     if config is None:
         return None
-    online = ctx.members.group(name)
+    online = ctx.consumers.members.group(name)
     described: dict[str, Any] = {
         "name": name,
         "config": msgspec.to_builtins(config),
         "members": [],
         "subscriptions": {},
         "differences": _differences(ctx, name),
-        "topics": [group_topic(ctx, name, topic) for topic in sorted(ctx.offsets.topics_of(name))],
+        "topics": [
+            group_topic(ctx, name, topic) for topic in sorted(ctx.tables.offsets.topics_of(name))
+        ],
     }
     if online is not None:
         described["messageModel"] = online.message_model
@@ -124,7 +128,7 @@ def group(ctx: Context, name: str) -> dict[str, Any] | None:
                 "address": connection.remote,
                 "language": language_name(member.client.language),
                 "version": member.client.version,
-                "heardMs": ctx.now_ms() - ctx.members.silent_ms(member),
+                "heardMs": ctx.now_ms() - ctx.consumers.members.silent_ms(member),
             }
             for connection, member in online.members.items()
         ]
@@ -142,10 +146,10 @@ def group(ctx: Context, name: str) -> dict[str, Any] | None:
 def group_topic(ctx: Context, group: str, topic: str) -> dict[str, Any]:
     """Tell how far one group is behind in one topic: messages stored and not yet consumed."""
     queues = []
-    for queue_id, committed in sorted(ctx.offsets.of_group(group, topic).items()):
+    for queue_id, committed in sorted(ctx.tables.offsets.of_group(group, topic).items()):
         queue = ctx.store.find_queue(topic, queue_id)
         max_offset = 0 if queue is None else queue.max_offset
-        owner = ctx.handovers.owner(QueueKey(group, topic, queue_id))
+        owner = ctx.consumers.handovers.owner(QueueKey(group, topic, queue_id))
         queues.append(
             {
                 "queueId": queue_id,
@@ -160,7 +164,7 @@ def group_topic(ctx: Context, group: str, topic: str) -> dict[str, Any]:
 
 def _differences(ctx: Context, name: str) -> Differences:
     """Return the topics on which a group's members differ, with who wants what."""
-    online = ctx.members.group(name)
+    online = ctx.consumers.members.group(name)
     return differences(online) if online is not None else {}
 
 

@@ -77,7 +77,7 @@ async def broker(request: web.Request) -> web.Response:
 async def topics(request: web.Request) -> web.Response:
     """List the topics, a page at a time."""
     context = request.app[CONTEXT]
-    return _json(overview.topics(context, *_page(request)), total=len(context.topics))
+    return _json(overview.topics(context, *_page(request)), total=len(context.tables.topics))
 
 
 async def topic(request: web.Request) -> web.Response:
@@ -88,7 +88,7 @@ async def topic(request: web.Request) -> web.Response:
 async def groups(request: web.Request) -> web.Response:
     """List the groups, a page at a time."""
     context = request.app[CONTEXT]
-    return _json(overview.groups(context, *_page(request)), total=len(context.groups))
+    return _json(overview.groups(context, *_page(request)), total=len(context.tables.groups))
 
 
 async def group(request: web.Request) -> web.Response:

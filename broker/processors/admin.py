@@ -25,7 +25,7 @@ async def update_broker_config(ctx: Context, request: Request[NoHeader]) -> Outc
     trusted = is_trusted(connection, ctx.settings.admin_allowed_networks)
     remark = await ctx.changes.update(properties, "" if trusted else connection.remote)
     if ctx.settings.broker_permission != permission:
-        ctx.topics.next_version()
+        ctx.tables.topics.next_version()
         await ctx.registration.announce_all()
     return Reply(remark=remark)
 

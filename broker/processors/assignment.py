@@ -47,7 +47,7 @@ def _share(
     group = asked.consumer_group
     if asked.message_model == "BROADCASTING" or not ctx.settings.server_load_balancer_enable:
         return queues
-    members = ctx.members.client_ids(group)
+    members = ctx.consumers.members.client_ids(group)
     if not members:
         log.warning("no assignment group=%s topic=%s: it has no members", group, asked.topic)
         return None
@@ -70,9 +70,9 @@ async def set_request_mode(ctx: Context, request: Request[NoHeader]) -> Outcome:
     wanted = decode_body(RequestModeBody, request.command.body)
     if wanted.topic.startswith(RETRY_PREFIX):
         raise RequestError(ResponseCode.NO_PERMISSION, "retry topic is not allowed to set mode")
-    if ctx.topics.get(wanted.topic) is None:
+    if ctx.tables.topics.get(wanted.topic) is None:
         raise RequestError(ResponseCode.TOPIC_NOT_EXIST, f"topic[{wanted.topic}] not exist")
-    if ctx.groups.find(wanted.consumer_group) is None:
+    if ctx.tables.groups.find(wanted.consumer_group) is None:
         raise RequestError(
             ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, "subscription group does not exist"
         )
@@ -83,12 +83,12 @@ async def set_request_mode(ctx: Context, request: Request[NoHeader]) -> Outcome:
             if wanted.mode in MODES
             else f"no such mode: {wanted.mode:.20}, allowed: {PULL}",
         )
-    ctx.request_modes.set(wanted)
-    await ctx.request_modes.file.flush()
+    ctx.tables.request_modes.set(wanted)
+    await ctx.tables.request_modes.file.flush()
     return Reply()
 
 
 @routes.on(RequestCode.GET_ALL_MESSAGE_REQUEST_MODE)
 def all_request_modes(ctx: Context, request: Request[NoHeader]) -> Outcome:
     """Return what was set by 401, as messageRequestMode.json has it."""
-    return Reply(body=ctx.request_modes.encode())
+    return Reply(body=ctx.tables.request_modes.encode())

@@ -27,8 +27,8 @@ async def update_and_create_group(ctx: Context, request: Request[NoHeader]) -> O
             ResponseCode.INVALID_PARAMETER,
             f"retryQueueNums is {config.retry_queue_nums}, allowed: 0 to {RETRY_QUEUES_MAX}",
         )
-    ctx.groups.update(config)
-    await ctx.groups.file.flush()
+    ctx.tables.groups.update(config)
+    await ctx.tables.groups.file.flush()
     return Reply()
 
 
@@ -36,19 +36,19 @@ async def update_and_create_group(ctx: Context, request: Request[NoHeader]) -> O
 async def delete_group(ctx: Context, request: Request[DeleteGroupRequest]) -> Outcome:
     """Remove a group and, if asked, the offsets it committed; no error where there is none."""
     name = request.header.group_name
-    ctx.groups.delete(name)
+    ctx.tables.groups.delete(name)
     ctx.metrics.forget(group=name)
     if request.header.clean_offset:
-        ctx.offsets.delete_group(name)
-    await ctx.groups.file.flush()
+        ctx.tables.offsets.delete_group(name)
+    await ctx.tables.groups.file.flush()
     return Reply()
 
 
 @routes.on(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, GroupRequest)
 async def get_group_config(ctx: Context, request: Request[GroupRequest]) -> Outcome:
     """Return one group's configuration as JSON; an unknown group is made, as RocketMQ does."""
-    config = ctx.groups.find(request.header.group)
+    config = ctx.tables.groups.find(request.header.group)
     if config is None:
         raise RequestError(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, "No group in this broker")
-    await ctx.groups.file.flush()
+    await ctx.tables.groups.file.flush()
     return Reply(body=encode_body(config))

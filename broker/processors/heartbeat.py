@@ -5,7 +5,6 @@ from collections.abc import Coroutine
 from functools import partial
 from typing import Any, Final
 
-from aerobee.broker.announcing import announce
 from aerobee.broker.consumer_group import Client
 from aerobee.broker.context import Context
 from aerobee.broker.filters import check_property_filter, is_tag_type
@@ -57,12 +56,12 @@ def heart_beat(ctx: Context, request: Request[NoHeader]) -> Outcome | Coroutine[
     data = decode_body(HeartbeatData, request.command.body)
     _check_size(ctx, data)
     made = _make_groups(ctx, data)
-    if made or ctx.groups.file.dirty:
-        join = ctx.members.waiting.begin(request.connection, data)
-        announcement = announce(ctx, *made) if made else None
+    if made or ctx.tables.groups.file.dirty:
+        join = ctx.consumers.members.waiting.begin(request.connection, data)
+        announcement = ctx.announcements.announce(*made) if made else None
         return _join_when_kept(ctx, request, data, announcement, join)
     newer = WaitingJoin(data)
-    ctx.members.waiting.overtaken(request.connection, newer.consumers, newer.producers)
+    ctx.consumers.members.waiting.overtaken(request.connection, newer.consumers, newer.producers)
     return _join(ctx, request, data, newer)
 
 
@@ -70,7 +69,7 @@ def _make_groups(ctx: Context, data: HeartbeatData) -> list[TopicConfig]:
     """Make what the heartbeat's consumers lack; return the retry topics that are new."""
     made = []
     for consumer in _accepted(ctx, data):
-        config = ctx.groups.find(consumer.group_name)
+        config = ctx.tables.groups.find(consumer.group_name)
         if config is not None:
             topic, new = _retry_topic(ctx, consumer, config)
             if new:
@@ -99,12 +98,12 @@ def _join(
     for consumer in _accepted(ctx, data):
         if consumer.group_name not in groups.consumers:
             continue
-        changed |= ctx.members.note_fingerprint(
+        changed |= ctx.consumers.members.note_fingerprint(
             consumer.group_name, data.heartbeat_fingerprint, without_sub=without_sub
         )
-        config = ctx.groups.find(consumer.group_name)
+        config = ctx.tables.groups.find(consumer.group_name)
         if config is not None:
-            ctx.members.register_consumer(
+            ctx.consumers.members.register_consumer(
                 client,
                 consumer,
                 notified=config.notify_consumer_ids_changed_enable,
@@ -112,7 +111,7 @@ def _join(
             )
     for producer in data.producer_data_set:
         if producer.group_name in groups.producers:
-            ctx.members.register_producer(client, producer.group_name)
+            ctx.consumers.members.register_producer(client, producer.group_name)
     reply = HeartbeatReply(is_sub_change=changed, handover=_holds_queues(ctx, data) or None)
     return Reply(reply, ext=_offer(request))
 
@@ -121,15 +120,15 @@ def _join(
 def unregister_client(ctx: Context, request: Request[UnregisterClientRequest]) -> Outcome:
     """Take a client out of a producer group, a consumer group or both."""
     header = request.header
-    ctx.members.waiting.overtaken(
+    ctx.consumers.members.waiting.overtaken(
         request.connection,
         [] if header.consumer_group is None else [header.consumer_group],
         [] if header.producer_group is None else [header.producer_group],
     )
     if header.producer_group is not None:
-        ctx.members.unregister_producer(request.connection, header.producer_group)
+        ctx.consumers.members.unregister_producer(request.connection, header.producer_group)
     if header.consumer_group is not None:
-        ctx.members.unregister_consumer(request.connection, header.consumer_group)
+        ctx.consumers.members.unregister_consumer(request.connection, header.consumer_group)
     return Reply()
 
 
@@ -137,9 +136,11 @@ def unregister_client(ctx: Context, request: Request[UnregisterClientRequest]) -
 def consumer_list(ctx: Context, request: Request[ConsumerListRequest]) -> Outcome:
     """List the clients among which a group's queues are to be shared, when it can be done."""
     group = request.header.consumer_group
-    if not ctx.handovers.ask_members(request.connection, group, partial(_list_later, ctx, request)):
+    if not ctx.consumers.handovers.ask_members(
+        request.connection, group, partial(_list_later, ctx, request)
+    ):
         return None
-    return _listed(ctx, group, ctx.members.client_ids(group))
+    return _listed(ctx, group, ctx.consumers.members.client_ids(group))
 
 
 def _list_later(
@@ -160,7 +161,7 @@ def _list_later(
 def _listed(ctx: Context, group: str, client_ids: list[str]) -> Outcome:
     if not client_ids:
         raise RequestError(ResponseCode.SYSTEM_ERROR, f"no consumer for this group, {group}")
-    return Reply(body=ctx.members.lists.body(group, client_ids))
+    return Reply(body=ctx.consumers.members.lists.body(group, client_ids))
 
 
 @routes.on(RequestCode.CHECK_CLIENT_CONFIG)
@@ -178,7 +179,7 @@ def _check_expression(ctx: Context, subscription: SubscriptionData) -> None:
     if is_tag_type(expression_type):
         return
     check_property_filter(expression_type, enabled=ctx.settings.enable_property_filter)
-    filters = ctx.members.sql_filters
+    filters = ctx.consumers.members.sql_filters
     problem = filters.problem(filters.get(subscription.sub_string, expression_type))
     if problem is not None:
         raise RequestError(ResponseCode.SUBSCRIPTION_PARSE_FAILED, problem)
@@ -213,10 +214,10 @@ def _retry_topic(
 ) -> tuple[TopicConfig, bool]:
     """Return the group's retry topic and whether it is new or has changed."""
     ordered = any(
-        ctx.topics.is_order_topic(subscription.topic)
+        ctx.tables.topics.is_order_topic(subscription.topic)
         for subscription in consumer.subscription_data_set
     )
-    return ctx.topics.create_for_group(
+    return ctx.tables.topics.create_for_group(
         retry_topic(consumer.group_name),
         config.retry_queue_nums,
         order=ordered,
@@ -234,11 +235,11 @@ async def _join_when_kept(
     """Join and answer when what the heartbeat made will survive and can be found."""
     try:
         announced = [] if announcement is None else [asyncio.shield(announcement)]
-        await asyncio.gather(ctx.groups.file.flush(), *announced)
+        await asyncio.gather(ctx.tables.groups.file.flush(), *announced)
     except OSError:  # consuming goes on from a full disk; the broker tells of files not saved
         pass
     finally:
-        ctx.members.waiting.end(request.connection, join)
+        ctx.consumers.members.waiting.end(request.connection, join)
     if request.connection.closed:
         return None  # gone meanwhile: nobody would take it out of the registries again
     return _join(ctx, request, data, join)

@@ -5,7 +5,6 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from aerobee.broker.cold.lookups import store_times
 from aerobee.broker.consumer_group import Member
 from aerobee.broker.context import Context
 from aerobee.broker.system_topics import system_topic_names
@@ -57,13 +56,17 @@ T = TypeVar("T")
 @routes.on(RequestCode.GET_ALL_TOPIC_CONFIG, AllTopicConfigRequest)
 def all_topic_config(ctx: Context, request: Request[AllTopicConfigRequest]) -> Outcome:
     """Return all topics, or the page that is asked for."""
-    header, table = request.header, {topic.topic_name: topic for topic in ctx.topics}
+    header, table = request.header, {topic.topic_name: topic for topic in ctx.tables.topics}
     paged = _page(
-        table, header.topic_seq, header.max_topic_num, header.data_version, ctx.topics.data_version
+        table,
+        header.topic_seq,
+        header.max_topic_num,
+        header.data_version,
+        ctx.tables.topics.data_version,
     )
     body = TopicConfigSerializeWrapper(
         topic_config_table=paged,
-        data_version=ctx.topics.data_version,
+        data_version=ctx.tables.topics.data_version,
         mapping_data_version=DataVersion(),
     )
     return Reply(AllTopicConfigReply(total_topic_num=len(table)), body=msgspec.json.encode(body))
@@ -72,15 +75,19 @@ def all_topic_config(ctx: Context, request: Request[AllTopicConfigRequest]) -> O
 @routes.on(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, AllGroupConfigRequest)
 def all_group_config(ctx: Context, request: Request[AllGroupConfigRequest]) -> Outcome:
     """Return all groups, or the page that is asked for."""
-    header, table = request.header, {group.group_name: group for group in ctx.groups}
+    header, table = request.header, {group.group_name: group for group in ctx.tables.groups}
     paged = _page(
-        table, header.group_seq, header.max_group_num, header.data_version, ctx.groups.data_version
+        table,
+        header.group_seq,
+        header.max_group_num,
+        header.data_version,
+        ctx.tables.groups.data_version,
     )
-    forbidden = ctx.groups.forbidden()
+    forbidden = ctx.tables.groups.forbidden()
     body = SubscriptionGroupWrapper(
         subscription_group_table=paged,
         forbidden_table={name: bits for name, bits in forbidden.items() if name in paged},
-        data_version=ctx.groups.data_version,
+        data_version=ctx.tables.groups.data_version,
     )
     return Reply(AllGroupConfigReply(total_group_num=len(table)), body=encode_body(body))
 
@@ -89,13 +96,13 @@ def all_group_config(ctx: Context, request: Request[AllGroupConfigRequest]) -> O
 async def topic_stats(ctx: Context, request: Request[TopicRequest]) -> Outcome:
     """Return where each queue of a topic begins and ends, and what comes per second."""
     topic = request.header.topic
-    config = ctx.topics.get(topic)
+    config = ctx.tables.topics.get(topic)
     if config is None:
         raise RequestError(ResponseCode.TOPIC_NOT_EXIST, f"topic[{topic}] not exist")
     count = max(config.read_queue_nums, config.write_queue_nums)
     queues = [ctx.store.find_queue(topic, queue_id) for queue_id in range(count)]
     newest = [(queue, -1 if queue is None else queue.max_offset - 1) for queue in queues]
-    times = await store_times(ctx, newest)
+    times = await ctx.lookups.store_times(newest)
     table = {}
     for queue_id, (queue, newest_ms) in enumerate(zip(queues, times, strict=True)):
         offset = TopicOffset()
@@ -117,20 +124,20 @@ async def consume_stats(ctx: Context, request: Request[ConsumeStatsRequest]) -> 
     table: dict[MessageQueue, OffsetWrapper] = {}
     last: list[tuple[ConsumeQueue | None, int]] = []  # what the group consumed last of each queue
     for topic in _topics_of(ctx, request.header):
-        config = ctx.topics.get(topic)
+        config = ctx.tables.topics.get(topic)
         if config is not None:
             tps += ctx.metrics.pulled_by.per_second((topic, group))
         for queue_id in range(config.read_queue_nums if config is not None else 0):
             queue = ctx.store.find_queue(topic, queue_id)
-            committed = max(ctx.offsets.committed(group, topic, queue_id) or 0, 0)
-            pulled = ctx.offsets.pull_offset(group, topic, queue_id) or 0
+            committed = max(ctx.tables.offsets.committed(group, topic, queue_id) or 0, 0)
+            pulled = ctx.tables.offsets.pull_offset(group, topic, queue_id) or 0
             last.append((queue, committed - 1))
             table[_queue(ctx, topic, queue_id)] = OffsetWrapper(
                 broker_offset=0 if queue is None else queue.max_offset,
                 consumer_offset=committed,
                 pull_offset=max(committed, pulled),
             )
-    times = await store_times(ctx, last)
+    times = await ctx.lookups.store_times(last)
     for (place, wrapper), last_ms in zip(list(table.items()), times, strict=True):
         table[place] = msgspec.structs.replace(wrapper, last_timestamp=max(last_ms, 0))
     body = ConsumeStats(offset_table=table, consume_tps=tps)
@@ -141,7 +148,7 @@ async def consume_stats(ctx: Context, request: Request[ConsumeStatsRequest]) -> 
 def consumer_connections(ctx: Context, request: Request[ConsumerConnectionRequest]) -> Outcome:
     """Return the connected members of a group and what they subscribed to."""
     name = request.header.consumer_group
-    group = ctx.members.group(name)
+    group = ctx.consumers.members.group(name)
     if group is None:
         raise RequestError(
             ResponseCode.CONSUMER_NOT_ONLINE, f"the consumer group[{name}] not online"
@@ -160,7 +167,7 @@ def consumer_connections(ctx: Context, request: Request[ConsumerConnectionReques
 def producer_connections(ctx: Context, request: Request[ProducerConnectionRequest]) -> Outcome:
     """Return the connected members of a producer group."""
     name = request.header.producer_group
-    members = ctx.members.producers().get(name)
+    members = ctx.consumers.members.producers().get(name)
     if not members:
         raise RequestError(ResponseCode.SYSTEM_ERROR, f"the producer group[{name}] not exist")
     connections = [_connection(member) for member in members]
@@ -177,11 +184,11 @@ def all_producers(ctx: Context, request: Request[NoHeader]) -> Outcome:
                 remote_ip=member.client.connection.remote_host[0],
                 language=language_name(member.client.language),
                 version=member.client.version,
-                last_update_timestamp=ctx.now_ms() - ctx.members.silent_ms(member),
+                last_update_timestamp=ctx.now_ms() - ctx.consumers.members.silent_ms(member),
             )
             for member in members
         ]
-        for group, members in ctx.members.producers().items()
+        for group, members in ctx.consumers.members.producers().items()
     }
     return Reply(body=encode_body(ProducerTableInfo(data=table)))
 
@@ -190,14 +197,14 @@ def all_producers(ctx: Context, request: Request[NoHeader]) -> Outcome:
 def consumed_by(ctx: Context, request: Request[ConsumeByWhoRequest]) -> Outcome:
     """Return the groups that consume a topic, connected or not."""
     topic = request.header.topic
-    groups = {*ctx.members.groups_of_topic(topic), *ctx.offsets.groups_of(topic)}
+    groups = {*ctx.consumers.members.groups_of_topic(topic), *ctx.tables.offsets.groups_of(topic)}
     return Reply(body=encode_body(GroupList(group_list=sorted(groups))))
 
 
 @routes.on(RequestCode.QUERY_TOPICS_BY_CONSUMER, TopicsByConsumerRequest)
 def topics_by_consumer(ctx: Context, request: Request[TopicsByConsumerRequest]) -> Outcome:
     """Return the topics in which a group has committed."""
-    topics = ctx.offsets.topics_of(request.header.group)
+    topics = ctx.tables.offsets.topics_of(request.header.group)
     host, port = ctx.host
     body = TopicList(topic_list=sorted(topics), broker_addr=f"{host}:{port}")
     return Reply(body=encode_body(body))
@@ -233,11 +240,11 @@ def _topics_of(ctx: Context, header: ConsumeStatsRequest) -> list[str]:
     """Choose the topics of a progress report as getTopicsForCollectingConsumeStats does."""
     if header.topic_list:
         return [topic for topic in header.topic_list.split(";") if topic]
-    group = ctx.members.group(header.consumer_group)
+    group = ctx.consumers.members.group(header.consumer_group)
     if header.topic and header.topic.strip():
         topics = [header.topic]
     else:
-        topics = sorted(ctx.offsets.topics_of(header.consumer_group))
+        topics = sorted(ctx.tables.offsets.topics_of(header.consumer_group))
     if group is None or not group.subscriptions:
         return topics
     return [topic for topic in topics if topic in group.subscriptions]

@@ -1,7 +1,7 @@
 """Queues that one member has for itself: 41 and 42 (AdminBrokerProcessor.lockBatchMQ)."""
 
 from aerobee.broker.context import Context
-from aerobee.broker.owned_queue import QueueKey
+from aerobee.broker.queue_key import QueueKey
 from aerobee.remoting.bodies import LockBatchBody, LockBatchReply, decode_body, encode_body
 from aerobee.remoting.codes import RequestCode
 from aerobee.remoting.net.routes import NoHeader, Outcome, Reply, Request, Routes
@@ -16,7 +16,7 @@ def lock_batch(ctx: Context, request: Request[NoHeader]) -> Outcome:
     There are no replicas to ask, so that `lockInStrictMode` and `onlyThisBroker` are the same.
     """
     wanted = decode_body(LockBatchBody, request.command.body)
-    held = ctx.locks.lock(wanted.consumer_group, wanted.client_id, wanted.mq_set)
+    held = ctx.consumers.locks.lock(wanted.consumer_group, wanted.client_id, wanted.mq_set)
     return Reply(body=encode_body(LockBatchReply(lock_ok_mq_set=held)))
 
 
@@ -25,12 +25,12 @@ def unlock_batch(ctx: Context, request: Request[NoHeader]) -> Outcome:
     """Give locks back; from a queue's owner it says that the queue is given up, ordered or not."""
     given = decode_body(LockBatchBody, request.command.body)
     group = given.consumer_group
-    ctx.locks.unlock(group, given.client_id, given.mq_set)
+    ctx.consumers.locks.unlock(group, given.client_id, given.mq_set)
     name = ctx.settings.broker_name
     keys = [
         QueueKey(group, queue.topic, queue.queue_id)
         for queue in given.mq_set
         if queue.broker_name == name
     ]
-    ctx.handovers.release(request.connection, keys)
+    ctx.consumers.handovers.release(request.connection, keys)
     return Reply()

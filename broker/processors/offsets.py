@@ -3,9 +3,9 @@
 from functools import partial
 from typing import Final
 
-from aerobee.broker.cold.lookups import offset_of_time, store_times
 from aerobee.broker.context import Context
-from aerobee.broker.owned_queue import QueueKey, Verdict
+from aerobee.broker.owned_queue import Verdict
+from aerobee.broker.queue_key import QueueKey
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.errors import RequestError
 from aerobee.remoting.headers.offsets import (
@@ -39,10 +39,12 @@ def query_consumer_offset(ctx: Context, request: Request[QueryConsumerOffsetRequ
     that there is no offset and decides by its ConsumeFromWhere.
     """
     header = request.header
-    topic = ctx.topics.get(header.topic)
+    topic = ctx.tables.topics.get(header.topic)
     if topic is not None and 0 <= header.queue_id < topic.read_queue_nums:
         key = QueueKey(header.consumer_group, header.topic, header.queue_id)
-        verdict = ctx.handovers.ask(request.connection, key, partial(_answer_later, ctx, request))
+        verdict = ctx.consumers.handovers.ask(
+            request.connection, key, partial(_answer_later, ctx, request)
+        )
         if verdict is None:
             return None
     return _offset(ctx, header)
@@ -62,7 +64,7 @@ def _answer_later(
 
 
 def _offset(ctx: Context, header: QueryConsumerOffsetRequest) -> Outcome:
-    offset = ctx.offsets.committed(header.consumer_group, header.topic, header.queue_id)
+    offset = ctx.tables.offsets.committed(header.consumer_group, header.topic, header.queue_id)
     if offset is not None and offset >= 0:
         return OffsetReply(offset=offset)
     if header.set_zero_if_not_found is False:
@@ -84,23 +86,25 @@ def update_consumer_offset(ctx: Context, request: Request[UpdateConsumerOffsetRe
     """Remember how far a group has consumed one queue."""
     header = request.header
     group, topic = header.consumer_group, header.topic
-    if group not in ctx.groups:
+    if group not in ctx.tables.groups:
         raise RequestError(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"Group {group} not exist!")
-    config = ctx.topics.get(topic)
+    config = ctx.tables.topics.get(topic)
     if config is None:
         raise RequestError(ResponseCode.TOPIC_NOT_EXIST, f"Topic {topic} not exist!")
     if not 0 <= header.queue_id < max(config.read_queue_nums, config.write_queue_nums):
         raise RequestError(
             ResponseCode.INVALID_PARAMETER, f"topic {topic} has no queue {header.queue_id}"
         )  # RocketMQ takes any number, and keeps it for ever
-    if (group, topic, header.queue_id) in ctx.offsets.resets:
+    if (group, topic, header.queue_id) in ctx.tables.offsets.resets:
         return Reply(remark="Offset has been previously reset")
     key = QueueKey(group, topic, header.queue_id)
     kept = True
-    if ctx.handovers.takes_commit(request.connection, key, header.commit_offset):
+    if ctx.consumers.handovers.takes_commit(request.connection, key, header.commit_offset):
         remote = request.connection.remote
-        kept = ctx.offsets.commit(group, topic, header.queue_id, header.commit_offset, remote)
-    ctx.handovers.committed(request.connection, key)
+        kept = ctx.tables.offsets.commit(
+            group, topic, header.queue_id, header.commit_offset, remote
+        )
+    ctx.consumers.handovers.committed(request.connection, key)
     if not kept:
         raise RequestError(
             ResponseCode.SYSTEM_ERROR,
@@ -118,7 +122,7 @@ async def search_offset(ctx: Context, request: Request[SearchOffsetRequest]) -> 
         return OffsetReply(offset=0)
     upper = (header.boundary_type or "").upper() == "UPPER"
     boundary: Boundary = "UPPER" if upper else "LOWER"
-    return OffsetReply(offset=await offset_of_time(ctx, queue, header.timestamp, boundary))
+    return OffsetReply(offset=await ctx.lookups.offset_of_time(queue, header.timestamp, boundary))
 
 
 @routes.on(RequestCode.GET_MAX_OFFSET, MaxOffsetRequest)
@@ -141,7 +145,7 @@ async def earliest_store_time(ctx: Context, request: Request[EarliestStoreTimeRe
     """Return when the oldest message of one queue was stored, -1 where there is none."""
     queue = ctx.store.find_queue(request.header.topic, request.header.queue_id)
     oldest = -1 if queue is None else queue.min_offset
-    (time_ms,) = await store_times(ctx, [(queue, oldest)])
+    (time_ms,) = await ctx.lookups.store_times([(queue, oldest)])
     return TimestampReply(timestamp=time_ms)
 
 

@@ -2,7 +2,6 @@
 
 from typing import Final
 
-from aerobee.broker.cold.lookups import store_times
 from aerobee.broker.context import Context
 from aerobee.broker.names import check_group
 from aerobee.remoting.bodies import (
@@ -35,7 +34,7 @@ NOTHING_TO_CORRECT: Final = 2**63 - 1  # Long.MAX_VALUE
 @routes.on(RequestCode.GET_ALL_CONSUMER_OFFSET)
 def all_offsets(ctx: Context, request: Request[NoHeader]) -> Outcome:
     """Return every committed offset, as consumerOffset.json has them."""
-    return Reply(body=ctx.offsets.encode())
+    return Reply(body=ctx.tables.offsets.encode())
 
 
 @routes.on(RequestCode.QUERY_CONSUME_TIME_SPAN, ConsumeTimeSpanRequest)
@@ -49,7 +48,7 @@ async def consume_time_span(ctx: Context, request: Request[ConsumeTimeSpanReques
     asked = [
         _messages_to_look_at(ctx, group, topic, number) for number in range(config.write_queue_nums)
     ]
-    times = iter(await store_times(ctx, [place for places in asked for place in places]))
+    times = iter(await ctx.lookups.store_times([place for places in asked for place in places]))
     spans = [
         _span(ctx, topic, number, [next(times) for _ in places])
         for number, places in enumerate(asked)
@@ -66,14 +65,14 @@ def correction_offsets(ctx: Context, request: Request[CorrectionOffsetRequest]) 
     header = request.header
     left_out = set((header.filter_groups or "").split(","))
     least: dict[int, int] = {}
-    for topic, group, queues in ctx.offsets.entries():
+    for topic, group, queues in ctx.tables.offsets.entries():
         if topic != header.topic or group in left_out:
             continue
         for queue_id, offset in queues.items():
             queue = ctx.store.find_queue(topic, queue_id)
             if queue is None or offset >= queue.min_offset:
                 least[queue_id] = min(least.get(queue_id, offset), offset)
-    for queue_id, offset in ctx.offsets.of_group(header.compare_group, header.topic).items():
+    for queue_id, offset in ctx.tables.offsets.of_group(header.compare_group, header.topic).items():
         if least.get(queue_id, -1) > offset:
             least[queue_id] = NOTHING_TO_CORRECT
     body = CorrectionOffsetsBody(correction_offsets=dict(sorted(least.items())))
@@ -89,13 +88,13 @@ def clone_group_offset(ctx: Context, request: Request[CloneGroupOffsetRequest]) 
     header = request.header
     check_group(header.dest_group)
     named = (header.topic or "").strip()
-    source = None if header.offline else ctx.members.group(header.src_group)
+    source = None if header.offline else ctx.consumers.members.group(header.src_group)
     subscribed = source.subscriptions if source is not None else {}
-    for topic in [named] if named else ctx.offsets.topics_of(header.src_group):
-        if ctx.topics.get(topic) is None or (subscribed and topic not in subscribed):
+    for topic in [named] if named else ctx.tables.offsets.topics_of(header.src_group):
+        if ctx.tables.topics.get(topic) is None or (subscribed and topic not in subscribed):
             continue
-        for queue_id, offset in ctx.offsets.of_group(header.src_group, topic).items():
-            ctx.offsets.commit(
+        for queue_id, offset in ctx.tables.offsets.of_group(header.src_group, topic).items():
+            ctx.tables.offsets.commit(
                 header.dest_group, topic, queue_id, offset, request.connection.remote
             )
     return Reply()
@@ -110,7 +109,7 @@ def subscription_by_consumer(
     body = SubscriptionReply(
         group=group,
         topic=topic,
-        subscription_data=ctx.members.subscription(group, topic or ""),
+        subscription_data=ctx.consumers.members.subscription(group, topic or ""),
     )
     return Reply(body=encode_body(body))
 
@@ -123,20 +122,20 @@ async def group_forbidden(ctx: Context, request: Request[GroupForbiddenRequest])
     """
     group, topic, readable = request.header.group, request.header.topic, request.header.readable
     if readable is not None:
-        if group not in ctx.groups:
+        if group not in ctx.tables.groups:
             raise RequestError(
                 ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"group[{group}] not exist"
             )
         _topic(ctx, topic)
-        ctx.groups.forbid_reading(group, topic, forbidden=not readable)
-        await ctx.groups.file.flush()
-    readable = not ctx.groups.is_read_forbidden(group, topic)
+        ctx.tables.groups.forbid_reading(group, topic, forbidden=not readable)
+        await ctx.tables.groups.file.flush()
+    readable = not ctx.tables.groups.is_read_forbidden(group, topic)
     body = GroupForbidden(group=group, topic=topic, readable=readable)
     return Reply(body=encode_body(body), remark="")  # a remark without words, as RocketMQ's
 
 
 def _topic(ctx: Context, topic: str) -> TopicConfig:
-    config = ctx.topics.get(topic)
+    config = ctx.tables.topics.get(topic)
     if config is None:
         raise RequestError(ResponseCode.TOPIC_NOT_EXIST, f"topic[{topic}] not exist")
     return config
@@ -150,7 +149,7 @@ def _messages_to_look_at(
     queue = ctx.store.find_queue(topic, queue_id)
     if queue is None:
         return []
-    committed = ctx.offsets.committed(group, topic, queue_id)
+    committed = ctx.tables.offsets.committed(group, topic, queue_id)
     last = queue.min_offset if committed is None or committed <= 0 else committed - 1
     following = -1 if committed is None else committed
     offsets = (queue.min_offset, queue.max_offset - 1, last, following)

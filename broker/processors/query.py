@@ -1,6 +1,5 @@
 """Looking at single messages: 33 (QueryMessageProcessor)."""
 
-from aerobee.broker.cold.lookups import warm_record
 from aerobee.broker.context import Context
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.errors import CorruptRecord, RequestError
@@ -13,13 +12,13 @@ routes: Routes[Context] = Routes("query")
 @routes.on(RequestCode.VIEW_MESSAGE_BY_ID, ViewMessageRequest)
 async def view_message_by_id(ctx: Context, request: Request[ViewMessageRequest]) -> Outcome:
     """Return the record at a position of the log, as it is stored."""
-    await warm_record(ctx, request.header.offset)
+    await ctx.lookups.warm_record(request.header.offset)
     return Reply(body=record_to_show(ctx, request.header.offset))
 
 
 def record_to_show(ctx: Context, position: int) -> bytes:
     """Return the record at a position; RequestError where there is none, or it is damaged."""
-    ctx.tick.commit_log()
+    ctx.writing.tick.commit_log()
     try:
         record = ctx.store.record_at(position)
     except CorruptRecord as error:

@@ -7,7 +7,6 @@ from typing import Any, Final
 
 import msgspec
 
-from aerobee.broker.cold.lookups import offset_of_time, warm_record
 from aerobee.broker.consumer_group import Member
 from aerobee.broker.context import Context
 from aerobee.broker.processors.query import record_to_show
@@ -52,8 +51,8 @@ async def reset_offset(ctx: Context, request: Request[ResetOffsetRequest]) -> Ou
     group, topic = header.group, header.topic
     offsets = await _reset_offsets(ctx, header)
     for queue_id, offset in offsets.items():
-        ctx.offsets.reset(group, topic, queue_id, offset)
-        queue = ctx.queues.find(topic, queue_id)
+        ctx.tables.offsets.reset(group, topic, queue_id, offset)
+        queue = ctx.writing.queues.find(topic, queue_id)
         if queue is not None:
             ctx.holds.wake([queue])  # its consumer hears of it now, not when a message arrives
     log.info("offsets_reset group=%s topic=%s to=%.500s", group, topic, offsets)
@@ -62,10 +61,10 @@ async def reset_offset(ctx: Context, request: Request[ResetOffsetRequest]) -> Ou
 
 async def _reset_offsets(ctx: Context, header: ResetOffsetRequest) -> dict[int, int]:
     """Return where each queue in question has to go on; raises RequestError in RocketMQ's words."""
-    config = ctx.topics.get(header.topic)
+    config = ctx.tables.topics.get(header.topic)
     if config is None:
         raise RequestError(ResponseCode.TOPIC_NOT_EXIST, f"Topic {header.topic} does not exist")
-    if header.group not in ctx.groups:
+    if header.group not in ctx.tables.groups:
         raise RequestError(
             ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"Group {header.group} does not exist"
         )
@@ -98,7 +97,7 @@ async def _offset_at(ctx: Context, topic: str, queue_id: int, timestamp: int) ->
         return 0
     if timestamp < 0:
         return queue.max_offset
-    return max(await offset_of_time(ctx, queue, timestamp), 0)
+    return max(await ctx.lookups.offset_of_time(queue, timestamp), 0)
 
 
 def _reset_body(ctx: Context, topic: str, offsets: dict[int, int]) -> bytes:
@@ -112,7 +111,7 @@ def _reset_body(ctx: Context, topic: str, offsets: dict[int, int]) -> bytes:
 
 async def _tell_members(ctx: Context, header: ResetOffsetRequest) -> Reply:
     """Let every member reset its offsets itself (Broker2Client.resetOffset)."""
-    config = ctx.topics.get(header.topic)
+    config = ctx.tables.topics.get(header.topic)
     if config is None:
         raise RequestError(
             ResponseCode.TOPIC_NOT_EXIST,
@@ -120,14 +119,14 @@ async def _tell_members(ctx: Context, header: ResetOffsetRequest) -> Reply:
         )
     offsets: dict[int, int] = {}
     for queue_id in range(config.write_queue_nums):
-        committed = ctx.offsets.committed(header.group, header.topic, queue_id)
+        committed = ctx.tables.offsets.committed(header.group, header.topic, queue_id)
         if committed is None:
             raise RequestError(
                 ResponseCode.SYSTEM_ERROR, f"THe consumer group <{header.group}> not exist"
             )
         wanted = await _offset_at(ctx, header.topic, queue_id, header.timestamp)
         offsets[queue_id] = wanted if header.is_force else min(wanted, committed)
-    group = ctx.members.group(header.group)
+    group = ctx.consumers.members.group(header.group)
     if group is None:
         raise RequestError(
             ResponseCode.CONSUMER_NOT_ONLINE,
@@ -165,7 +164,7 @@ def consumer_status(
 ) -> Coroutine[Any, Any, Outcome]:
     """Ask members, or the one with the id `client_addr`, where they are in their queues."""
     header = request.header
-    group = ctx.members.group(header.group)
+    group = ctx.consumers.members.group(header.group)
     if group is None:
         raise RequestError(
             ResponseCode.SYSTEM_ERROR,
@@ -227,17 +226,21 @@ async def consume_directly(ctx: Context, request: Request[ConsumeDirectlyRequest
     """Pass a stored message on to a member, which shall consume it at once."""
     header = request.header
     ext = dict(request.command.ext) | {"brokerName": ctx.settings.broker_name}
-    topic = ctx.topics.get(header.topic) if header.topic else None
+    topic = ctx.tables.topics.get(header.topic) if header.topic else None
     if topic is not None:
         ext["topicSysFlag"] = str(topic.topic_sys_flag)
-    group = ctx.groups.find(header.consumer_group) if header.consumer_group in ctx.groups else None
+    group = (
+        ctx.tables.groups.find(header.consumer_group)
+        if header.consumer_group in ctx.tables.groups
+        else None
+    )
     if group is not None:
         ext["groupSysFlag"] = str(group.group_sys_flag)
     try:
         _, _, position = parse_offset_message_id(header.msg_id or "")
     except ValueError as error:
         raise RequestError(ResponseCode.INVALID_PARAMETER, str(error)) from None
-    await warm_record(ctx, position)
+    await ctx.lookups.warm_record(position)
     record = record_to_show(ctx, position)
     command = msgspec.structs.replace(request.command, body=record)
     return await _forward(ctx, header.consumer_group, header.client_id or "", ext, command)
@@ -247,7 +250,7 @@ def _forward(
     ctx: Context, group_name: str, client_id: str, ext: dict[str, str], command: Command
 ) -> Coroutine[Any, Any, Outcome]:
     """Ask a member what somebody asked; raises RequestError where it is not there, or too old."""
-    group = ctx.members.group(group_name)
+    group = ctx.consumers.members.group(group_name)
     for member in group.members.values() if group is not None else ():
         if member.client.client_id == client_id:
             _check_version(member, FORWARD_VERSION)

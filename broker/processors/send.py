@@ -9,19 +9,11 @@ import random
 from collections.abc import Coroutine
 from typing import Any
 
-from aerobee.broker.announcing import announce, announcement_of, until_known
+from aerobee.broker.announcing import until_known
 from aerobee.broker.context import Context
 from aerobee.broker.hooks import SendEvent
 from aerobee.broker.names import RETRY_PREFIX
-from aerobee.broker.placing import append
-from aerobee.broker.send_back import instead_of_retry
-from aerobee.broker.send_checks import (
-    AnySend,
-    batch_messages,
-    check,
-    illegal,
-    single_message,
-)
+from aerobee.broker.send_checks import AnySend
 from aerobee.broker.stored_message import Stamp
 from aerobee.broker.topic_queues import TopicQueue
 from aerobee.remoting.bodies import TopicConfig
@@ -62,17 +54,17 @@ def send_batch(ctx: Context, request: Request[SendMessageRequestV2]) -> Outcome:
 
 def send(ctx: Context, request: Request[Any], header: AnySend) -> Outcome:
     """Check and store; a coroutine only where something has to be waited for."""
-    known = ctx.topics.get(header.topic) is not None
+    known = ctx.tables.topics.get(header.topic) is not None
     try:
-        topic = check(ctx, request, header)
+        topic = ctx.sends.check(request, header)
         if header.topic.startswith(RETRY_PREFIX):
-            buried = instead_of_retry(ctx, header, request.command.version)
+            buried = ctx.retries.instead_of_retry(header, request.command.version)
             if buried is not None:
                 header, topic, is_new = buried
                 known = not is_new
         if not known:
-            announce(ctx, topic)
-        announcement = announcement_of(ctx, topic)
+            ctx.announcements.announce(topic)
+        announcement = ctx.announcements.of(topic)
         if announcement is not None:
             return send_when_known(ctx, request, header, topic, announcement)
         return store(ctx, request, header, topic)
@@ -100,7 +92,7 @@ async def send_when_known(
 async def send_when_room(ctx: Context, request: Request[Any], header: AnySend) -> Reply:
     """Wait for the helper that prepares the log, then try once more."""
     await asyncio.sleep(ctx.settings.wait_time_mills_in_send_queue / 1000)
-    topic = check(ctx, request, header)
+    topic = ctx.sends.check(request, header)
     return await waited(ctx, store_or_refuse(ctx, request, header, topic))
 
 
@@ -140,16 +132,15 @@ def store(ctx: Context, request: Request[Any], header: AnySend, topic: TopicConf
     now_ms = ctx.now_ms()
     body = request.command.body
     if batch:
-        placed = batch_messages(ctx, header, queue_id, body)
+        placed = ctx.sends.batch_messages(header, queue_id, body)
     else:
-        placed = single_message(ctx, header, queue_id, body, now_ms)
+        placed = ctx.sends.single_message(header, queue_id, body, now_ms)
     stamp = Stamp(request.connection.host_bytes, ctx.store_host)
     sys_flag = (header.sys_flag & ~(SysFlag.BORN_HOST_V6 | SysFlag.STORE_HOST_V6)) | stamp.sys_flag
     if topic.topic_filter_type == "MULTI_TAG":
         sys_flag |= SysFlag.MULTI_TAGS
     try:
-        positions, offset = append(
-            ctx,
+        positions, offset = ctx.placing.append(
             placed,
             sys_flag,
             header.born_timestamp,
@@ -158,7 +149,7 @@ def store(ctx: Context, request: Request[Any], header: AnySend, topic: TopicConf
     except LogBusy:
         raise
     except MessageTooLarge as error:
-        raise illegal(ctx) from error
+        raise ctx.sends.illegal() from error
     except StoreError as error:
         ctx.troubles.met(error)
         raise unavailable(str(error)) from error
@@ -176,10 +167,10 @@ def store(ctx: Context, request: Request[Any], header: AnySend, topic: TopicConf
 
 def acknowledged(ctx: Context, event: SendEvent, reply: SendMessageReply) -> Outcome:
     """Reply now, or when the disk has answered."""
-    if not ctx.tick.commit_log():
+    if not ctx.writing.tick.commit_log():
         raise unavailable(ctx.store.commit_log.refusal or "the log could not be written")
-    ctx.tick.schedule()  # somebody may wait for the message
-    if ctx.tick.sync:
+    ctx.writing.tick.schedule()  # somebody may wait for the message
+    if ctx.writing.tick.sync:
         return after_flush(ctx, event, reply)
     return finished(ctx, event, reply, ResponseCode.SUCCESS)
 
@@ -198,7 +189,7 @@ async def durable(ctx: Context) -> bool:
         if not flushed.done():
             flushed.set_result(ok)
 
-    ctx.tick.when_durable(done)
+    ctx.writing.tick.when_durable(done)
     return await flushed
 
 
@@ -258,4 +249,4 @@ def admit(ctx: Context, queue: TopicQueue, topic: TopicConfig) -> None:
     plain = topic.topic_filter_type != "MULTI_TAG" and not queue.name.startswith("%")
     if plain and not ctx.hooks.watch_sends:
         queues = max(topic.write_queue_nums, topic.read_queue_nums)
-        ctx.queues.admit(queue, queues, topic.perm & ctx.settings.broker_permission)
+        ctx.writing.queues.admit(queue, queues, topic.perm & ctx.settings.broker_permission)

@@ -5,12 +5,10 @@
 
 import asyncio
 
-from aerobee.broker.announcing import announce, announcement_of, until_known
-from aerobee.broker.cold.lookups import warm_record
+from aerobee.broker.announcing import until_known
 from aerobee.broker.context import Context
-from aerobee.broker.placing import append, place
 from aerobee.broker.processors.send import busy, durable, unavailable
-from aerobee.broker.send_back import Destination, destination, failed_record, group_config
+from aerobee.broker.send_back import Destination, failed_record
 from aerobee.broker.stored_message import Stamp
 from aerobee.remoting.codes import Perm, RequestCode, ResponseCode, SysFlag
 from aerobee.remoting.errors import RequestError
@@ -26,7 +24,7 @@ routes: Routes[Context] = Routes("send_back")
 async def consumer_send_message_back(ctx: Context, request: Request[SendBackRequest]) -> Outcome:
     """Store a message once more, for its group to try again later, or with the dead letters."""
     header = request.header
-    config = group_config(ctx, header.group)
+    config = ctx.retries.group_config(header.group)
     if not ctx.settings.broker_permission & Perm.WRITE:
         raise RequestError(
             ResponseCode.NO_PERMISSION,
@@ -34,12 +32,12 @@ async def consumer_send_message_back(ctx: Context, request: Request[SendBackRequ
         )
     if config.retry_queue_nums <= 0:
         return Reply()  # the group does not want to see it again
-    await warm_record(ctx, header.offset)
-    record = failed_record(ctx, header.offset, body=False)
-    target = destination(ctx, header, config, record, request.command.version)
+    await ctx.lookups.warm_record(header.offset)
+    record = failed_record(ctx.writing, header.offset, body=False)
+    target = ctx.retries.destination(header, config, record, request.command.version)
     if target.is_new:
-        announce(ctx, target.topic)
-    if (announcement := announcement_of(ctx, target.topic)) is not None:
+        ctx.announcements.announce(target.topic)
+    if (announcement := ctx.announcements.of(target.topic)) is not None:
         await until_known(announcement)
     try:
         store_again(ctx, header.offset, target)
@@ -49,23 +47,23 @@ async def consumer_send_message_back(ctx: Context, request: Request[SendBackRequ
             store_again(ctx, header.offset, target)
         except LogBusy as error:
             raise busy() from error
-    if ctx.tick.sync and not await durable(ctx):
+    if ctx.writing.tick.sync and not await durable(ctx):
         raise RequestError(ResponseCode.SYSTEM_ERROR, "FLUSH_DISK_TIMEOUT")
     return Reply()
 
 
 def store_again(ctx: Context, position: int, target: Destination) -> None:
     """Append the message at a position as its group will get it."""
-    record, now_ms = failed_record(ctx, position), ctx.now_ms()
+    record, now_ms = failed_record(ctx.writing, position), ctx.now_ms()
     stamp = Stamp(host_bytes(*record.born_host), ctx.store_host)
     sys_flag = (record.sys_flag & ~(SysFlag.BORN_HOST_V6 | SysFlag.STORE_HOST_V6)) | stamp.sys_flag
     try:
-        placed = place(
-            ctx, target.topic.topic_name, target.queue_id, record.flag, record.body,
+        placed = ctx.placing.place(
+            target.topic.topic_name, target.queue_id, record.flag, record.body,
             dict(target.properties), now_ms,
         )  # fmt: skip
-        append(
-            ctx, placed, sys_flag, record.born_timestamp, stamp.at(now_ms, target.reconsume_times)
+        ctx.placing.append(
+            placed, sys_flag, record.born_timestamp, stamp.at(now_ms, target.reconsume_times)
         )
     except LogBusy:
         raise
@@ -74,12 +72,12 @@ def store_again(ctx: Context, position: int, target: Destination) -> None:
     except StoreError as error:
         ctx.troubles.met(error)
         raise unavailable(str(error)) from error
-    if not ctx.tick.commit_log():
+    if not ctx.writing.tick.commit_log():
         raise unavailable(ctx.store.commit_log.refusal or "the log could not be written")
-    ctx.tick.schedule()  # somebody may wait for the message
+    ctx.writing.tick.schedule()  # somebody may wait for the message
 
 
 @routes.on(RequestCode.GET_ALL_DELAY_OFFSET)
 def get_all_delay_offset(ctx: Context, request: Request[NoHeader]) -> Outcome:
     """Return how far each delay level was delivered, as the text of delayOffset.json."""
-    return Reply(body=ctx.delay_offsets.text(ctx.delays.progress.offsets))
+    return Reply(body=ctx.tables.delay_offsets.text(ctx.delays.progress.offsets))

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from aerobee.broker.announcing import announce, until_known
+from aerobee.broker.announcing import until_known
 from aerobee.broker.attributes import MESSAGE_TYPE, parse_edits
 from aerobee.broker.context import Context
 from aerobee.broker.names import RETRY_PREFIX, check_topic
@@ -44,7 +44,7 @@ async def update_and_create_topic(ctx: Context, request: Request[CreateTopicRequ
     edits = parse_edits(header.attributes)
     if not ctx.settings.enable_mixed_message_type and edits.get("+" + MESSAGE_TYPE) == "MIXED":
         raise RequestError(ResponseCode.INVALID_PARAMETER, "MIXED message type is not supported.")
-    config = ctx.topics.update(
+    config = ctx.tables.topics.update(
         TopicConfig(
             topic_name=header.topic,
             read_queue_nums=header.read_queue_nums,
@@ -56,7 +56,7 @@ async def update_and_create_topic(ctx: Context, request: Request[CreateTopicRequ
         ),
         edits,
     )
-    await until_known(announce(ctx, config))
+    await until_known(ctx.announcements.announce(config))
     return Reply()
 
 
@@ -77,10 +77,10 @@ async def delete_topic(ctx: Context, request: Request[DeleteTopicRequest]) -> Ou
         )
     doomed = [topic]
     if ctx.settings.clear_retry_topic_when_delete_topic:
-        for group in ctx.offsets.groups_of(topic):
+        for group in ctx.tables.offsets.groups_of(topic):
             for separator in ("+", "_"):  # KeyBuilder: version 2 and 1 of pop retry topics
                 retry = f"{RETRY_PREFIX}{group}{separator}{topic}"
-                if ctx.topics.get(retry) is not None:
+                if ctx.tables.topics.get(retry) is not None:
                     doomed.append(retry)
 
     def release(queue: TopicQueue) -> None:
@@ -92,14 +92,16 @@ async def delete_topic(ctx: Context, request: Request[DeleteTopicRequest]) -> Ou
             ctx.store.delete_topic(name)  # first: the disk may refuse, and nothing has changed
         except OSError as error:
             raise _refused(f"topic {name} is not deleted, it is as before", error) from None
-        ctx.queues.drop_topic(name, release)
-        ctx.offsets.delete_topic(name)
-        ctx.topics.delete(name)
-        ctx.announcing.pop(name, None)
+        ctx.writing.queues.drop_topic(name, release)
+        ctx.tables.offsets.delete_topic(name)
+        ctx.tables.topics.delete(name)
+        ctx.announcements.drop(name)
         ctx.metrics.forget(topic=name)
     try:
-        await ctx.offsets.flush()  # an old one would pass over messages of the next topic so called
-        await ctx.topics.file.flush()
+        await (
+            ctx.tables.offsets.flush()
+        )  # an old one would pass over messages of the next topic so called
+        await ctx.tables.topics.file.flush()
     except OSError as error:
         what = f"topic {topic} is deleted, but a restart may bring its name or offsets back"
         raise _refused(what, error) from None
@@ -109,7 +111,7 @@ async def delete_topic(ctx: Context, request: Request[DeleteTopicRequest]) -> Ou
 @routes.on(RequestCode.GET_TOPIC_CONFIG, TopicRequest)
 def get_topic_config(ctx: Context, request: Request[TopicRequest]) -> Outcome:
     """Return one topic's configuration as JSON."""
-    config = ctx.topics.get(request.header.topic)
+    config = ctx.tables.topics.get(request.header.topic)
     if config is None:
         raise RequestError(
             ResponseCode.TOPIC_NOT_EXIST,

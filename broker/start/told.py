@@ -26,8 +26,8 @@ def serves(ctx: Context, port: int) -> None:
         statistics.log_begin,
         statistics.position,
         ctx.store.recovered.proof,
-        len(ctx.topics),
-        len(ctx.groups),
+        len(ctx.tables.topics),
+        len(ctx.tables.groups),
     )
     tell_openness(log, "broker", settings, port)
     if statistics.refusal is not None:

@@ -22,8 +22,8 @@ async def test_the_store_is_closed_all_the_same(tmp_path: Path) -> None:
             config = broker.settings.config_dir
             shutil.rmtree(config)
             config.write_text("no folder")  # root may write anywhere, but not in a file
-            broker.context.offsets.commit("G", "T", 0, 1)
-            broker.context.topics.file.mark()
+            broker.context.tables.offsets.commit("G", "T", 0, 1)
+            broker.context.tables.topics.file.mark()
     log = stopped[0].store.commit_log
     assert log.flushed_position == log.position > 0
     assert not (tmp_path / "store" / "abort").exists()

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from support.source_tree import ROOT
 
-from aerobee.broker.app import FAST_PORT_STEP
 from aerobee.broker.http import views
 from aerobee.broker.http.app import STOP_TIMEOUT_S
+from aerobee.broker.ports import FAST_PORT_STEP
 from aerobee.broker.settings import BrokerSettings
 from aerobee.cli import broker_start, namesrv_start
 from aerobee.namesrv.settings import NamesrvSettings

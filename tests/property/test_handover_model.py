@@ -16,7 +16,8 @@ from aerobee.broker.handed_out import Holdings
 from aerobee.broker.handover import Handovers
 from aerobee.broker.held_questions import HELD_MS
 from aerobee.broker.members import Members
-from aerobee.broker.owned_queue import QueueKey, Verdict
+from aerobee.broker.owned_queue import Verdict
+from aerobee.broker.queue_key import QueueKey
 from aerobee.broker.queue_owners import Surroundings
 from aerobee.remoting.bodies import ConsumerData, SubscriptionData
 from aerobee.remoting.net.connection import Connection

@@ -155,7 +155,7 @@ class BrokerNode(ServerNode):
     async def _serve(self) -> None:
         self.broker = Broker(self._settings)
         await self.broker.start()
-        self._observe(self.broker.context.offsets)
+        self._observe(self.broker.context.tables.offsets)
 
     async def _leave(self) -> None:
         await self.broker.stop()

@@ -137,7 +137,7 @@ class Troubles:
             subjects = {host.name, f"{host.name} in {group.name}", broker.name}
             if self._ledger.disturbed_since(subjects, since_s):
                 continue
-            known = broker.broker.context.members.client_ids(group.name)
+            known = broker.broker.context.consumers.members.client_ids(group.name)
             for client_id in host.member_ids(group.name):
                 if client_id not in known:
                     what = f"{broker.name} does not know {client_id}, which has connected anew"

@@ -10,6 +10,7 @@ from aerobee.broker.delay import DelayService
 from aerobee.broker.stored_message import Stamp
 from aerobee.broker.tick import Tick
 from aerobee.broker.topic_queues import AckStyle, TopicQueues
+from aerobee.broker.written import Writing
 from aerobee.remoting.message.properties import format_properties
 from aerobee.remoting.message.record import host_bytes
 from aerobee.storage.disk.files import Files
@@ -87,7 +88,7 @@ class Delays:
         self.queues = TopicQueues(store, AckStyle("r", False, "00"))
         self.appender = Appender(store, self.tick)
         self.service = DelayService(
-            store, self.queues, self.appender, self.tick,
+            Writing(store, self.queues, self.tick, self.appender),
             self.clock.now_ms, self.clock.call_later, self.settings.delay_levels_ms,
         )  # fmt: skip
         self.service.progress.recover(hint or {})

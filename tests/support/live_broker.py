@@ -115,4 +115,4 @@ async def fill(live: LiveBroker, body: bytes) -> None:
         producer_data_set=[ProducerData(group_name="p")],
     )
     await live.ask(RequestCode.HEART_BEAT, body=beat)
-    live.broker.context.offsets.commit("g", "t", 0, 1)
+    live.broker.context.tables.offsets.commit("g", "t", 0, 1)

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from aerobee.broker.handed_out import Holdings
-from aerobee.broker.owned_queue import QueueKey
+from aerobee.broker.queue_key import QueueKey
 from aerobee.broker.queue_owners import Surroundings
 from aerobee.remoting.net.connection import Connection
 

@@ -142,7 +142,7 @@ def stored(broker: Broker, begin: int) -> dict[str, Any]:
                 for offset in range(max(0, queue.stored.max_offset - 64), queue.stored.max_offset)
             ],
         )
-        for queue in broker.context.queues.used()
+        for queue in broker.context.writing.queues.used()
     }
     data = b"".join(pieces).replace(broker.context.store_host, HOST)
     return {"log": data, "position": log.position, "queues": queues}

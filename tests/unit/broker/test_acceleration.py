@@ -46,7 +46,7 @@ async def test_compiled_code_serves_sends_unless_it_is_not_wanted(tmp_path: Path
     """The setting takes effect at once, and every message is stored either way."""
     async with running_broker(tmp_path, compiledFastPath="true") as broker:
         await make_topic(broker)
-        queue = broker.context.queues.get("T", 0)
+        queue = broker.context.writing.queues.get("T", 0)
         for wanted in (True, False, True):
             broker.live.change(broker.settings.model_copy(update={"compiled_fast_path": wanted}))
             assert (broker._traffic.sends.serve_run is not None) is wanted
@@ -84,7 +84,7 @@ async def test_a_run_ends_at_its_last_frame(tmp_path: Path) -> None:
     async with running_broker(tmp_path, compiledFastPath="true") as broker:
         await make_topic(broker)
         run = run_of(broker)
-        stored = broker.context.queues.get("T", 0).stored
+        stored = broker.context.writing.queues.get("T", 0).stored
         before, size = stored.max_offset, len(SEND)
         assert run(SEND * 3, 0, 2) == (2 * size, 2)
         assert run(SEND * 3, 2 * size, 9) == (3 * size, 1)

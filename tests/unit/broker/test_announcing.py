@@ -21,7 +21,7 @@ from aerobee.remoting.kept_files import replace_file
 
 def queues(broker: Broker, topic: str) -> int:
     """How many queues a topic has."""
-    config = broker.context.topics.get(topic)
+    config = broker.context.tables.topics.get(topic)
     return 0 if config is None else config.read_queue_nums
 
 
@@ -116,4 +116,4 @@ async def test_a_topic_that_could_not_be_kept_takes_nothing_until_it_is(
         full = False
         assert (await peer.request(send_command(topic="new"))).code == ResponseCode.SUCCESS
         assert b'"new"' in (broker.settings.config_dir / "topics.json").read_bytes()
-        assert not broker.context.announcing
+        assert not broker.context.announcements

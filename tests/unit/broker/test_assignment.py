@@ -212,7 +212,7 @@ async def test_a_member_holds_its_locks_by_its_client_id(live: LiveBroker) -> No
         consumer_data_set=[ConsumerData(group_name="G", subscription_data_set=[subscription])],
     )
     other = ConnectionPool()
-    members = live.broker.context.members
+    members = live.broker.context.consumers.members
     assert not members.is_member("G", "c1")
     await live.ask(RequestCode.HEART_BEAT, body=beat)
     await live.ask(RequestCode.HEART_BEAT, body=beat, pool=other)

@@ -15,7 +15,8 @@ from aerobee.broker.handed_out import Holdings
 from aerobee.broker.handover import Handovers
 from aerobee.broker.held_questions import HELD_MS
 from aerobee.broker.members import Members
-from aerobee.broker.owned_queue import OwnedQueue, QueueKey, Verdict
+from aerobee.broker.owned_queue import OwnedQueue, Verdict
+from aerobee.broker.queue_key import QueueKey
 from aerobee.broker.queue_owners import QueueOwners
 from aerobee.remoting.bodies import (
     ConsumerData,

@@ -26,8 +26,8 @@ async def broker(tmp_path: Path) -> AsyncIterator[Broker]:
     ):
         for _ in range(3):
             assert (await peer.request(send_command())).code == ResponseCode.SUCCESS
-        running.context.groups.find("G")
-        running.context.offsets.commit("G", "T", 0, 1)
+        running.context.tables.groups.find("G")
+        running.context.tables.offsets.commit("G", "T", 0, 1)
         yield running
 
 

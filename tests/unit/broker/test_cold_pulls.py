@@ -133,8 +133,8 @@ async def test_a_queue_that_goes_while_it_is_read_is_told(broker: Broker, disk: 
     async with await RawPeer.connect(broker.port) as peer:
         await peer.send(encode_frame(pull_command(0)))
         await until(lambda: disk.reads, what="the disk is asked")
-        broker.context.topics.delete("T")
-        broker.context.queues.forget_checks()
+        broker.context.tables.topics.delete("T")
+        broker.context.writing.queues.forget_checks()
         disk.gate.set()
         assert (await peer.read()).code == ResponseCode.TOPIC_NOT_EXIST
 
@@ -146,7 +146,7 @@ async def test_who_has_left_is_not_read_for(broker: Broker, disk: Disk) -> None:
         for _ in range(5):
             await peer.send(encode_frame(pull_command(0)))
         await until(lambda: broker.context.cold_reads.waiting == 4, what="they wait")
-    main = broker._servers[0]
+    main = broker._ports._servers[0]
     await until(lambda: len(main.connections) == 1, what="the broker knows that it has left")
     reads = disk.reads
     async with await RawPeer.connect(broker.port) as other:

@@ -12,7 +12,8 @@ from aerobee.broker.draining import MISSES_MAX, QUICK_MS, SLOW_MS
 from aerobee.broker.handover import Handovers
 from aerobee.broker.held_questions import HELD_MS, HeldQuestions
 from aerobee.broker.members import Members
-from aerobee.broker.owned_queue import QueueKey, Verdict
+from aerobee.broker.owned_queue import Verdict
+from aerobee.broker.queue_key import QueueKey
 from aerobee.remoting.bodies import ConsumerData, SubscriptionData
 from aerobee.remoting.net.connection import Connection
 

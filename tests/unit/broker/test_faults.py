@@ -35,13 +35,13 @@ async def test_requests_that_fail_unforeseen_are_counted_and_told_once(
 ) -> None:
     """A thousand deletions that fail are not a thousand traces in the log."""
     async with running_broker(tmp_path) as broker, await RawPeer.connect(broker.port) as peer:
-        broker.context.queues.drop_topic = broken  # type: ignore[method-assign]
+        broker.context.writing.queues.drop_topic = broken  # type: ignore[method-assign]
         for number in range(5):
             command = Command(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": f"t{number}"})
-            broker.context.topics.update(TopicConfig(topic_name=f"t{number}"))
+            broker.context.tables.topics.update(TopicConfig(topic_name=f"t{number}"))
             assert (await peer.request(command)).code == ResponseCode.SYSTEM_ERROR
         assert broker.context.metrics.faults.counts["request 215"] == 5
-        del broker.context.queues.drop_topic
+        del broker.context.writing.queues.drop_topic
     (line,) = [each for each in caplog.records if each.exc_info]
     assert "fault where=request_215" in line.getMessage()
 
@@ -229,12 +229,18 @@ async def test_tables_are_saved_after_a_round_that_failed(
             raise RuntimeError("a table that cannot be encoded")
 
         with monkeypatch.context() as patch:
-            patch.setattr(context.topics.file, "flush", fails)
-            context.offsets.commit("G", "T", 0, 7)
-            tables = Tables(context.topics, context.groups, context.offsets, context.delay_offsets)
+            patch.setattr(context.tables.topics.file, "flush", fails)
+            context.tables.offsets.commit("G", "T", 0, 7)
+            tables = Tables(
+                context.tables.topics,
+                context.tables.groups,
+                context.tables.offsets,
+                context.tables.delay_offsets,
+                context.tables.request_modes,
+            )
             saving = asyncio.create_task(tables.save(Live(often)))
             await until(lambda: len(failures) > 1, what="a second round")
-            assert not context.offsets.file.dirty
+            assert not context.tables.offsets.file.dirty
             saving.cancel()
 
 

@@ -8,7 +8,8 @@ from support.virtual_time import VirtualTime
 
 from aerobee.broker.handed_out import HandedOut, Holdings
 from aerobee.broker.members import Members
-from aerobee.broker.owned_queue import Holder, OwnedQueue, QueueKey
+from aerobee.broker.owned_queue import Holder, OwnedQueue
+from aerobee.broker.queue_key import QueueKey
 from aerobee.broker.queue_owners import QueueOwners
 from aerobee.remoting.net.connection import Connection
 

@@ -107,7 +107,7 @@ async def test_members_that_differ_and_owners_are_shown(live: LiveBroker) -> Non
         assert group["topics"][0]["queues"][0]["owner"] == "c2"
         groups = json.loads((await live.get("/api/groups"))[1])
         assert [each["name"] for each in groups if each["subscriptionsDiffer"]] == ["g"]
-        live.broker.context.handovers.given["let go"] += 1
+        live.broker.context.consumers.handovers.given["let go"] += 1
         _, text = await live.get("/metrics")
         for value in (
             "aerobee_differing_groups{ 1.0",

@@ -41,14 +41,14 @@ async def test_offsets_beyond_the_end_are_lowered(
     """Ten messages were consumed, five were lost, six come: the group gets all six."""
     async with running_broker(tmp_path) as broker:
         await fill(broker, 10, b"before")
-        offsets = broker.context.offsets
+        offsets = broker.context.tables.offsets
         offsets.commit("g", "T", 0, 10)
         offsets.commit("g@broadcast", "T", 0, 9)
         offsets.commit("slow", "T", 0, 3)
         offsets.commit("g", "gone", 2, 7)
     lose_the_end(tmp_path, 5)
     async with running_broker(tmp_path) as broker:
-        offsets = broker.context.offsets
+        offsets = broker.context.tables.offsets
         assert offsets.committed("g", "T", 0) == 5
         assert offsets.committed("g@broadcast", "T", 0) == 5
         assert offsets.committed("slow", "T", 0) == 3
@@ -65,7 +65,7 @@ async def test_offsets_beyond_the_end_are_lowered(
             assert reply.ext["nextBeginOffset"] == "11"
     caplog.clear()
     async with running_broker(tmp_path) as broker:
-        assert broker.context.offsets.committed("g", "T", 0) == 5
+        assert broker.context.tables.offsets.committed("g", "T", 0) == 5
     assert "offsets_lowered" not in caplog.text
 
 
@@ -73,12 +73,12 @@ async def test_a_member_that_is_beyond_the_end_is_sent_back(tmp_path: Path) -> N
     """A consumer that kept its own offset over the restart must not pass over what comes."""
     async with running_broker(tmp_path) as broker:
         await fill(broker, 10, b"before")
-        broker.context.offsets.commit("g", "T", 0, 8)
-        broker.context.offsets.commit("there", "T", 0, 8)
+        broker.context.tables.offsets.commit("g", "T", 0, 8)
+        broker.context.tables.offsets.commit("there", "T", 0, 8)
     lose_the_end(tmp_path, 5)
     async with running_broker(tmp_path) as broker:
         await fill(broker, 12, b"after")
-        offsets = broker.context.offsets
+        offsets = broker.context.tables.offsets
         assert offsets.commit("g", "T", 0, 10) and offsets.committed("g", "T", 0) == 5
         async with await RawPeer.connect(broker.port) as peer:
             reply = await peer.request(pull_command(10, consumerGroup="g"))
@@ -96,7 +96,7 @@ async def test_a_deleted_topic_takes_its_offsets_from_the_disk(tmp_path: Path) -
     table = tmp_path / "store/config/consumerOffset.json"
     async with running_broker(tmp_path) as broker:
         await fill(broker, 3, b"before")
-        offsets = broker.context.offsets
+        offsets = broker.context.tables.offsets
         offsets.commit("g", "T", 0, 3)
         await offsets.flush()
         assert b"T@g" in table.read_bytes()
@@ -113,9 +113,9 @@ async def test_the_lines_of_many_groups_are_bounded(
     monkeypatch.setattr(lowering, "LINES_MAX", 3)
     async with running_broker(tmp_path) as broker:
         for number in range(8):
-            broker.context.offsets.commit(f"g{number}", "T", 0, 4)
+            broker.context.tables.offsets.commit(f"g{number}", "T", 0, 4)
     async with running_broker(tmp_path) as broker:
-        assert {broker.context.offsets.committed(f"g{n}", "T", 0) for n in range(8)} == {0}
+        assert {broker.context.tables.offsets.committed(f"g{n}", "T", 0) for n in range(8)} == {0}
     assert caplog.text.count("offsets_lowered group=") == 3
     assert "offsets_lowered groups=8 not_named=5" in caplog.text
 

@@ -113,7 +113,7 @@ async def test_commits(live: LiveBroker) -> None:
         ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
         "Group g not exist!",
     )
-    live.broker.context.groups.find("g")
+    live.broker.context.tables.groups.find("g")
     assert (await live.ask(commit, fields)).code == ResponseCode.TOPIC_NOT_EXIST
     await make_topic(live)
     for queue_id in (-1, 4):
@@ -130,14 +130,14 @@ async def test_offsets_survive_a_restart(tmp_path: Path) -> None:
         await make_topic(live)
         for number in range(5):
             await send(live, b"%d" % number, queue_id=1)
-        live.broker.context.groups.find("g")
+        live.broker.context.tables.groups.find("g")
         fields = {"consumerGroup": "g", "topic": "t", "queueId": 1, "commitOffset": 5}
         await live.ask(RequestCode.UPDATE_CONSUMER_OFFSET, fields)
     async with live_broker(tmp_path) as live:
         query = RequestCode.QUERY_CONSUMER_OFFSET
         assert await offset(live, query, consumerGroup="g", queueId=1) == 5
-        assert live.broker.context.topics.get("t") is not None
-        assert "g" in live.broker.context.groups
+        assert live.broker.context.tables.topics.get("t") is not None
+        assert "g" in live.broker.context.tables.groups
 
 
 @pytest.mark.parametrize(
@@ -157,9 +157,9 @@ async def test_offsets_survive_a_restart(tmp_path: Path) -> None:
 )
 async def test_topics_that_are_refused(live: LiveBroker, fields: dict[str, Any], code: int) -> None:
     """Each with its code, and no topic comes of it."""
-    before = len(live.broker.context.topics)
+    before = len(live.broker.context.tables.topics)
     assert await make_topic(live, **fields) == code
-    assert len(live.broker.context.topics) == before
+    assert len(live.broker.context.tables.topics) == before
 
 
 async def test_a_topic_is_made_changed_shown_and_deleted(live: LiveBroker) -> None:
@@ -171,9 +171,9 @@ async def test_a_topic_is_made_changed_shown_and_deleted(live: LiveBroker) -> No
     assert (config.read_queue_nums, config.write_queue_nums) == (8, 4)
     assert config.attributes == {"message.type": "FIFO"}
     await send(live, b"one")
-    live.broker.context.groups.find("g")
-    live.broker.context.offsets.commit("g", "t", 0, 1)
-    live.broker.context.topics.create_for_group("%RETRY%g_t", 1)
+    live.broker.context.tables.groups.find("g")
+    live.broker.context.tables.offsets.commit("g", "t", 0, 1)
+    live.broker.context.tables.topics.create_for_group("%RETRY%g_t", 1)
     reply = await live.ask(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": "t"})
     assert reply.code == ResponseCode.SUCCESS
     gone = await live.ask(RequestCode.GET_TOPIC_CONFIG, {"topic": "t"})
@@ -181,8 +181,8 @@ async def test_a_topic_is_made_changed_shown_and_deleted(live: LiveBroker) -> No
         ResponseCode.TOPIC_NOT_EXIST,
         "No topic in this broker. topic: t",
     )
-    assert live.broker.context.topics.get("%RETRY%g_t") is None, "a pop retry topic of it"
-    assert live.broker.context.offsets.committed("g", "t", 0) is None
+    assert live.broker.context.tables.topics.get("%RETRY%g_t") is None, "a pop retry topic of it"
+    assert live.broker.context.tables.offsets.committed("g", "t", 0) is None
     await make_topic(live)
     assert await offset(live, RequestCode.GET_MAX_OFFSET) == 0
     await send(live, b"again")
@@ -199,15 +199,15 @@ async def test_a_group_is_made_shown_and_deleted(live: LiveBroker) -> None:
     assert (await live.ask(update, body=config)).code == ResponseCode.SUCCESS
     shown = await live.ask(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, {"group": "g"})
     assert decode_body(SubscriptionGroupConfig, shown.body) == config
-    live.broker.context.offsets.commit("g", "t", 0, 5)
+    live.broker.context.tables.offsets.commit("g", "t", 0, 5)
     delete = RequestCode.DELETE_SUBSCRIPTIONGROUP
     await live.ask(delete, {"groupName": "g"})
-    assert "g" not in live.broker.context.groups
-    assert live.broker.context.offsets.committed("g", "t", 0) == 5
+    assert "g" not in live.broker.context.tables.groups
+    assert live.broker.context.tables.offsets.committed("g", "t", 0) == 5
     await live.ask(delete, {"groupName": "g", "cleanOffset": "true"})
-    assert live.broker.context.offsets.committed("g", "t", 0) is None
+    assert live.broker.context.tables.offsets.committed("g", "t", 0) is None
     made = await live.ask(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, {"group": "h"})
-    assert made.code == ResponseCode.SUCCESS and "h" in live.broker.context.groups
+    assert made.code == ResponseCode.SUCCESS and "h" in live.broker.context.tables.groups
     refused = await live.ask(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, {"group": "no good"})
     assert refused.code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
 
@@ -224,10 +224,10 @@ async def test_a_group_is_made_shown_and_deleted(live: LiveBroker) -> None:
 )
 async def test_odd_group_requests(live: LiveBroker, body: bytes, code: int) -> None:
     """No body is nothing to do; the others are refused and make no group."""
-    before = len(live.broker.context.groups)
+    before = len(live.broker.context.tables.groups)
     reply = await live.ask(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=body)
     assert reply.code == code
-    assert len(live.broker.context.groups) == before
+    assert len(live.broker.context.tables.groups) == before
 
 
 async def test_a_message_by_its_place_in_the_log(live: LiveBroker) -> None:
@@ -250,10 +250,10 @@ async def test_a_message_by_its_place_in_the_log(live: LiveBroker) -> None:
 async def test_settings_are_shown_and_changed(live: LiveBroker) -> None:
     """A change of permission is announced; a refused one changes nothing."""
     update, show = RequestCode.UPDATE_BROKER_CONFIG, RequestCode.GET_BROKER_CONFIG
-    version = live.broker.context.topics.data_version
+    version = live.broker.context.tables.topics.data_version
     reply = await live.ask(update, body=b"brokerPermission=4\nautoCreateTopicEnable=false\n")
     assert reply.code == ResponseCode.SUCCESS
-    assert live.broker.context.topics.data_version.counter == version.counter + 1
+    assert live.broker.context.tables.topics.data_version.counter == version.counter + 1
     header = {"a": "p", "b": "new", "c": "TBW102", "d": 4, "e": 0, "f": 0, "g": 1, "h": 0}
     refused = await live.ask(RequestCode.SEND_MESSAGE_V2, header, b"x")
     assert refused.code == ResponseCode.TOPIC_NOT_EXIST, "topics are not made by use any more"

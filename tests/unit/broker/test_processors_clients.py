@@ -53,7 +53,9 @@ async def test_first_heartbeat_makes_group_and_retry_topic(live: LiveBroker) -> 
     assert b'"g"' in (config / "subscriptionGroup.json").read_bytes()
     members = await live.ask(RequestCode.GET_CONSUMER_LIST_BY_GROUP, {"consumerGroup": "g"})
     assert decode_body(ConsumerListReply, members.body).consumer_id_list == ["c1"]
-    assert live.broker.context.members.lists.kept_bytes == len(members.body)  # for who asks next
+    assert live.broker.context.consumers.members.lists.kept_bytes == len(
+        members.body
+    )  # for who asks next
 
 
 async def test_members_are_told_when_others_come_and_go(live: LiveBroker) -> None:
@@ -93,7 +95,7 @@ async def test_producers_come_with_heartbeats_too(live: LiveBroker) -> None:
     """One client may be both."""
     both = HeartbeatData(client_id="c1", producer_data_set=[ProducerData(group_name="p")])
     await live.ask(RequestCode.HEART_BEAT, body=both)
-    members = live.broker.context.members
+    members = live.broker.context.consumers.members
     assert [m.client.client_id for m in members.producers()["p"]] == ["c1"]
     await live.pool.close()
     await until(lambda: not members.producers(), what="the closed producer to be forgotten")
@@ -107,12 +109,12 @@ async def test_heartbeat_v2_asks_for_subscriptions_it_lacks(live: LiveBroker) ->
     await live.ask(RequestCode.HEART_BEAT, body=heartbeat("c1", "g", "t", fingerprint=7))
     reply = await live.ask(RequestCode.HEART_BEAT, body=lean)
     assert reply.ext["IS_SUB_CHANGE"] == "false"
-    assert live.broker.context.members.subscription("g", "t") is not None
+    assert live.broker.context.consumers.members.subscription("g", "t") is not None
 
 
 async def test_msgpack_is_offered_to_those_who_ask(live: LiveBroker) -> None:
     """Nobody else ever sees it; afterwards requests of the broker use it."""
-    connections = live.broker.context.members
+    connections = live.broker.context.consumers.members
     reply = await live.ask(RequestCode.HEART_BEAT, body=heartbeat("c1", "g", "t"))
     assert "AEROBEE_MSGPACK" not in reply.ext
     reply = await live.ask(
@@ -137,7 +139,7 @@ async def test_oversized_and_broken_heartbeats_are_refused(live: LiveBroker) -> 
     assert reply.code == ResponseCode.INVALID_PARAMETER
     reply = await live.ask(RequestCode.HEART_BEAT, body=b"{broken")
     assert reply.code == ResponseCode.SYSTEM_ERROR
-    assert live.broker.context.groups.get("g") is None
+    assert live.broker.context.tables.groups.get("g") is None
 
 
 async def test_pull_consumers_can_be_rejected(live: LiveBroker) -> None:
@@ -148,7 +150,7 @@ async def test_pull_consumers_can_be_rejected(live: LiveBroker) -> None:
         consumer_data_set=[ConsumerData(group_name="g", consume_type="CONSUME_ACTIVELY")],
     )
     assert (await live.ask(RequestCode.HEART_BEAT, body=data)).code == ResponseCode.SUCCESS
-    assert live.broker.context.members.group("g") is None
+    assert live.broker.context.consumers.members.group("g") is None
 
 
 async def test_expressions_are_checked_before_a_consumer_starts(live: LiveBroker) -> None:
@@ -170,7 +172,9 @@ async def test_a_slow_nameserver_holds_up_only_the_new_group(tmp_path: Path) -> 
         first = asyncio.create_task(
             live.ask(RequestCode.HEART_BEAT, body=heartbeat("c1", "g", "t"))
         )
-        await until(lambda: live.broker.context.groups.get("g"), what="the heartbeat to arrive")
+        await until(
+            lambda: live.broker.context.tables.groups.get("g"), what="the heartbeat to arrive"
+        )
         reply = await live.ask(RequestCode.GET_CONSUMER_LIST_BY_GROUP, {"consumerGroup": "g"})
         assert reply.code == ResponseCode.SYSTEM_ERROR  # it joins when its topic can be found
         assert not first.done()

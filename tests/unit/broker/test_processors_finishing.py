@@ -89,7 +89,7 @@ async def test_a_contested_queue_is_free_when_its_owner_has_finished(live: LiveB
             assert not asked.done()
         assert (await old.pull(END, suspend_ms=60_000, commit=END)).code == NOTHING
         assert offset_of(await asked) == END
-        assert dict(live.broker.context.handovers.given) == {"finished": 1}
+        assert dict(live.broker.context.consumers.handovers.given) == {"finished": 1}
 
 
 async def test_who_waits_for_each_other_finishes(live: LiveBroker) -> None:
@@ -101,10 +101,10 @@ async def test_who_waits_for_each_other_finishes(live: LiveBroker) -> None:
         await one.pull(0, 0)
         await two.pull(0, 1)
         first, second = one.starting(1), two.starting(0)
-        await until(lambda: live.broker.context.handovers.waiting == 2)
+        await until(lambda: live.broker.context.consumers.handovers.waiting == 2)
         async with waiting(finish(one, 0), finish(two, 1)):
             assert offset_of(await first) == offset_of(await second) == END
-        assert dict(live.broker.context.handovers.given) == {"finished": 2}
+        assert dict(live.broker.context.consumers.handovers.given) == {"finished": 2}
 
 
 async def test_members_keep_what_they_have_while_others_are_slow(
@@ -216,7 +216,7 @@ async def lite_owner(live: LiveBroker, auto_commit: str = "true") -> AsyncIterat
 
 async def test_what_a_lite_pull_consumer_has_handed_out_is_committed(live: LiveBroker) -> None:
     """When it holds nothing any more; of its latest batch the user may have some in hand."""
-    committed = live.broker.context.offsets.committed
+    committed = live.broker.context.tables.offsets.committed
     async with lite_owner(live) as lite, LiteMember(live.broker.port, "c2") as new:
         lite.holds = {0: (0, 1_000), 1: (3, 2_000)}
         await new.beat()
@@ -238,4 +238,4 @@ async def test_nothing_is_committed_for_who_commits_by_hand(live: LiveBroker) ->
         async with LiteMember(live.broker.port, "c2") as new:
             await new.beat()
             await hears_of_change(new)
-            assert live.broker.context.offsets.committed("G", "T", 0) is None
+            assert live.broker.context.tables.offsets.committed("G", "T", 0) is None

@@ -61,7 +61,7 @@ async def test_members_go_on_batch_by_batch_while_others_take_long(live: LiveBro
             assert (await quick.pull(offset + 1, suspend_ms=60_000, commit=offset)).code == NOTHING
         assert not quick.told and not slow.told and not new.told
         finishing = asyncio.create_task(goes_on(slow, 1, 1))
-        await until(lambda: live.broker.context.offsets.committed("G", "T", 1) == 1)
+        await until(lambda: live.broker.context.tables.offsets.committed("G", "T", 1) == 1)
         await send(live, 0)
         last = asyncio.create_task(goes_on(quick, 0, 3))
         for member in (quick, slow, new):

@@ -9,7 +9,7 @@ from support.live_broker import LiveBroker, live_broker
 from support.members import RawMember, offset_of
 from support.waiting import until
 
-from aerobee.broker.owned_queue import QueueKey
+from aerobee.broker.queue_key import QueueKey
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.errors import ConnectionLost
 from aerobee.remoting.net.connection import Connection
@@ -39,15 +39,15 @@ async def test_the_offset_waits_for_the_owners_last_commit(live: LiveBroker) -> 
     async with old, new:
         assert offset_of(await old.start_of()) == 0
         asked = new.starting()
-        await until(lambda: live.broker.context.handovers.waiting == 1)
+        await until(lambda: live.broker.context.consumers.handovers.waiting == 1)
         await old.commit(0)  # the timer's: it has not heard of the change yet
         assert not asked.done()
         await old.members()
         await old.commit(1)
         assert offset_of(await asked) == 1
         await old.commit(0)
-        assert live.broker.context.offsets.committed("G", "T", 0) == 1
-        assert live.broker.context.handovers.commits_ignored == 1
+        assert live.broker.context.tables.offsets.committed("G", "T", 0) == 1
+        assert live.broker.context.consumers.handovers.commits_ignored == 1
 
 
 async def test_a_member_of_ours_is_told_to_ask_again(live: LiveBroker) -> None:
@@ -59,7 +59,7 @@ async def test_a_member_of_ours_is_told_to_ask_again(live: LiveBroker) -> None:
         pending = await new.start_of()
         assert pending.code == ResponseCode.HANDOVER_PENDING
         asked = new.starting()
-        await until(lambda: live.broker.context.handovers.waiting == 1)
+        await until(lambda: live.broker.context.consumers.handovers.waiting == 1)
         await old.members()
         await old.commit(1)
         assert not asked.done()
@@ -75,7 +75,7 @@ async def test_others_get_an_offset_at_the_deadline(live: LiveBroker) -> None:
         await old.start_of(1)
         assert offset_of(await new.start_of(0)) == 0
         assert (await new.start_of(1)).code == ResponseCode.QUERY_NOT_FOUND
-        assert dict(live.broker.context.handovers.given) == {"deadline": 2}
+        assert dict(live.broker.context.consumers.handovers.given) == {"deadline": 2}
 
 
 async def test_an_owner_of_ours_has_its_own_time(live: LiveBroker) -> None:
@@ -88,8 +88,8 @@ async def test_an_owner_of_ours_has_its_own_time(live: LiveBroker) -> None:
             reply = await new.start_of()
         assert offset_of(reply) == 0
         await old.commit(1)
-        assert live.broker.context.offsets.committed("G", "T", 0) is None
-        assert dict(live.broker.context.handovers.given) == {"overdue": 1}
+        assert live.broker.context.tables.offsets.committed("G", "T", 0) is None
+        assert dict(live.broker.context.consumers.handovers.given) == {"overdue": 1}
 
 
 async def test_an_owner_that_dies_is_not_waited_for(live: LiveBroker) -> None:
@@ -99,10 +99,12 @@ async def test_an_owner_that_dies_is_not_waited_for(live: LiveBroker) -> None:
         await old.start_of()
         await old.commit(1)
         asked = new.starting()
-        await until(lambda: live.broker.context.handovers.waiting == 1)
+        await until(lambda: live.broker.context.consumers.handovers.waiting == 1)
         await old.close()
         assert offset_of(await asked) == 1
-    await until(lambda: live.broker.context.handovers.is_empty, what="the tables to be empty")
+    await until(
+        lambda: live.broker.context.consumers.handovers.is_empty, what="the tables to be empty"
+    )
 
 
 async def test_the_last_commit_of_a_member_that_left_counts(live: LiveBroker) -> None:
@@ -113,12 +115,12 @@ async def test_the_last_commit_of_a_member_that_left_counts(live: LiveBroker) ->
         await old.start_of(1)
         await old.leave()
         asked, other = new.starting(0), new.starting(1)
-        await until(lambda: live.broker.context.handovers.waiting == 2)
+        await until(lambda: live.broker.context.consumers.handovers.waiting == 2)
         await old.commit(1)
         assert offset_of(await asked) == 1
         assert not other.done()
         assert (await other).code == ResponseCode.QUERY_NOT_FOUND
-        assert dict(live.broker.context.handovers.given) == {"left": 2}
+        assert dict(live.broker.context.consumers.handovers.given) == {"left": 2}
 
 
 async def test_two_that_wait_for_each_other_do_not(live: LiveBroker) -> None:
@@ -128,13 +130,13 @@ async def test_two_that_wait_for_each_other_do_not(live: LiveBroker) -> None:
         await one.start_of(0)
         await two.start_of(1)
         first = one.starting(1)
-        await until(lambda: live.broker.context.handovers.waiting == 1)
+        await until(lambda: live.broker.context.consumers.handovers.waiting == 1)
         await two.start_of(0)
-        assert dict(live.broker.context.handovers.given) == {"deadlock": 1}
+        assert dict(live.broker.context.consumers.handovers.given) == {"deadlock": 1}
         await two.members()
         await two.commit(0, 1)
         assert offset_of(await first) == 0
-        assert dict(live.broker.context.handovers.given) == {"deadlock": 1, "let go": 1}
+        assert dict(live.broker.context.consumers.handovers.given) == {"deadlock": 1, "let go": 1}
 
 
 async def test_pulls_of_an_owner_wait_while_somebody_asks(live: LiveBroker) -> None:
@@ -144,7 +146,7 @@ async def test_pulls_of_an_owner_wait_while_somebody_asks(live: LiveBroker) -> N
         await old.start_of()
         assert (await old.pull(0)).code == ResponseCode.SUCCESS
         asked = new.starting()
-        await until(lambda: live.broker.context.handovers.waiting == 1)
+        await until(lambda: live.broker.context.consumers.handovers.waiting == 1)
         assert (await old.pull(0)).code == ResponseCode.PULL_NOT_FOUND
         held = asyncio.create_task(old.pull(0, suspend_ms=60_000))
         await until(lambda: live.broker.context.holds.count == 1)
@@ -170,10 +172,10 @@ async def test_who_still_pulls_owns_the_queue_again(live: LiveBroker) -> None:
         await new.unlock(0)
         assert (await held).code == ResponseCode.PULL_OFFSET_MOVED  # the new one has done that
         await old.commit(0)
-        assert live.broker.context.offsets.committed("G", "T", 0) == 1
+        assert live.broker.context.tables.offsets.committed("G", "T", 0) == 1
         await old.commit(1)
         await old.commit(0)  # it has been where the others were: from here on it may go back
-        assert live.broker.context.offsets.committed("G", "T", 0) == 0
+        assert live.broker.context.tables.offsets.committed("G", "T", 0) == 0
 
 
 async def test_those_who_share_no_queues_are_never_held(live: LiveBroker) -> None:
@@ -191,14 +193,14 @@ async def test_those_who_share_no_queues_are_never_held(live: LiveBroker) -> Non
                 await other.beat(*topics, model=model)
                 assert offset_of(await other.start_of()) == 0
                 await other.commit(1)
-                assert live.broker.context.offsets.committed("G", "T", 0) == 1
+                assert live.broker.context.tables.offsets.committed("G", "T", 0) == 1
                 await owner.commit(0)
         await live.ask(
             RequestCode.UPDATE_CONSUMER_OFFSET,
             {"consumerGroup": "G", "topic": "T", "queueId": 0, "commitOffset": 1},
         )
-        assert live.broker.context.offsets.committed("G", "T", 0) == 1
-        assert live.broker.context.handovers.given == {}
+        assert live.broker.context.tables.offsets.committed("G", "T", 0) == 1
+        assert live.broker.context.consumers.handovers.given == {}
 
 
 async def test_zero_turns_holding_off(tmp_path: Path) -> None:
@@ -210,7 +212,7 @@ async def test_zero_turns_holding_off(tmp_path: Path) -> None:
             assert "AEROBEE_HANDOVER" not in (await old.beat()).ext
             await old.start_of()
             await new.start_of()
-            assert live.broker.context.handovers.owned == 0
+            assert live.broker.context.consumers.handovers.owned == 0
 
 
 async def test_a_heartbeat_shows_what_a_question_to_another_broker_did_not(
@@ -223,7 +225,7 @@ async def test_a_heartbeat_shows_what_a_question_to_another_broker_did_not(
             await old.start_of(queue_id)
         await old.commit(1, 0)
         first, second, third = (new.starting(queue_id) for queue_id in (0, 1, 2))
-        await until(lambda: live.broker.context.handovers.waiting == 3)
+        await until(lambda: live.broker.context.consumers.handovers.waiting == 3)
         await old.beat(newer=True)
         assert offset_of(await first) == 1
         await old.commit(1, 1)
@@ -232,7 +234,7 @@ async def test_a_heartbeat_shows_what_a_question_to_another_broker_did_not(
         await old.members()
         await old.beat(newer=True)  # nothing was ever committed in the third queue
         assert (await third).code == ResponseCode.QUERY_NOT_FOUND
-        assert dict(live.broker.context.handovers.given) == {"let go": 3}
+        assert dict(live.broker.context.consumers.handovers.given) == {"let go": 3}
 
 
 async def test_orderly_owners_unlock(live: LiveBroker) -> None:
@@ -242,7 +244,7 @@ async def test_orderly_owners_unlock(live: LiveBroker) -> None:
         await old.lock(0)
         await old.start_of()
         asked = new.starting()
-        await until(lambda: live.broker.context.handovers.waiting == 1)
+        await until(lambda: live.broker.context.consumers.handovers.waiting == 1)
         await old.members()
         await old.commit(1)
         assert not asked.done()
@@ -254,12 +256,12 @@ async def test_who_reconnects_goes_on(live: LiveBroker) -> None:
     """It pulls without asking for its offset, and owns what it pulls."""
     async with await joined(live, "c1", 60_000) as first:
         await first.start_of()
-    await until(lambda: live.broker.context.handovers.owned == 0)
+    await until(lambda: live.broker.context.consumers.handovers.owned == 0)
     again, new = await joined(live, "c1", 60_000), await joined(live, "c2", 60_000)
     async with again, new:
         assert (await again.pull(0)).code == ResponseCode.SUCCESS
         asked = new.starting()
-        await until(lambda: live.broker.context.handovers.waiting == 1)
+        await until(lambda: live.broker.context.consumers.handovers.waiting == 1)
         await again.commit(1)
         await again.unlock(0)
         assert offset_of(await asked) == 1
@@ -350,7 +352,7 @@ async def test_members_that_do_not_finish_hear_of_a_change_all_the_same(live: Li
         assert not old.told
         await until(lambda: [told.code for told in old.told] == [40])
         await old.members()
-        await until(lambda: live.broker.context.handovers.may_pull(*owned_by(live)))
+        await until(lambda: live.broker.context.consumers.handovers.may_pull(*owned_by(live)))
     live.broker.live.change(change({"handoverDrainMillis": "0"}))
     async with await begun(live, "c3") as old, await joined(live, "c4"):
         await until(lambda: [told.code for told in old.told] == [40])
@@ -359,7 +361,7 @@ async def test_members_that_do_not_finish_hear_of_a_change_all_the_same(live: Li
 def owned_by(live: LiveBroker) -> tuple[Connection, QueueKey]:
     """Return who owns queue 0."""
     key = QueueKey("G", "T", 0)
-    owner = live.broker.context.handovers.owner(key)
+    owner = live.broker.context.consumers.handovers.owner(key)
     assert owner is not None
     return owner.connection, key
 

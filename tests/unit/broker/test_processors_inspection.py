@@ -51,7 +51,7 @@ async def test_topics_come_whole_or_in_pages(live: LiveBroker) -> None:
 
 async def test_groups_come_with_what_is_forbidden(live: LiveBroker) -> None:
     """All groups, or a page of them with its own part of the table."""
-    groups = live.broker.context.groups
+    groups = live.broker.context.tables.groups
     empty, closed = b'"forbiddenTable":{}', b'"forbiddenTable":{"g":{"t":4}}'
     groups.file.path.parent.mkdir(exist_ok=True)
     groups.file.path.write_bytes(groups.encode().replace(empty, closed))
@@ -104,7 +104,7 @@ async def test_rates_of_topics_and_groups(live: LiveBroker) -> None:
     """What came and went per second since the oldest sample of the last minute."""
     context = live.broker.context
     context.metrics.pulled("t", "g", 6, 600)
-    context.metrics.sample(context.queues.used())
+    context.metrics.sample(context.writing.queues.used())
     reply = await live.ask(RequestCode.GET_TOPIC_STATS_INFO, {"topic": "t"})
     sent_per_s = decode_body(TopicStatsTable, reply.body).topic_put_tps
     reply = await live.ask(RequestCode.GET_CONSUME_STATS, {"consumerGroup": "g"})

@@ -39,9 +39,11 @@ def heartbeat(*groups: str, topics: tuple[str, ...] = ("t",), version: int = 1) 
 
 async def begin(live: LiveBroker, data: HeartbeatData) -> "asyncio.Task[Command]":
     """Send a heartbeat that waits; return when the broker has it."""
-    waiting = len(live.broker.context.members.waiting)
+    waiting = len(live.broker.context.consumers.members.waiting)
     task = asyncio.create_task(live.ask(RequestCode.HEART_BEAT, body=data))
-    await until(lambda: len(live.broker.context.members.waiting) > waiting, what="its arrival")
+    await until(
+        lambda: len(live.broker.context.consumers.members.waiting) > waiting, what="its arrival"
+    )
     return task
 
 
@@ -52,7 +54,7 @@ async def test_who_has_left_is_gone_though_its_heartbeat_waited(tmp_path: Path) 
         assert (await live.ask(RequestCode.UNREGISTER_CLIENT, LEAVE)).code == ResponseCode.SUCCESS
         assert not joining.done()
         assert (await joining).code == ResponseCode.SUCCESS
-        members = live.broker.context.members
+        members = live.broker.context.consumers.members
         assert (members.client_ids("g"), members.client_ids("other")) == ([], ["c1"])
         assert members.producers() == {}
         assert len(members.waiting) == 0
@@ -65,8 +67,8 @@ async def test_who_comes_back_is_there(tmp_path: Path) -> None:
         await live.ask(RequestCode.UNREGISTER_CLIENT, LEAVE)
         await live.ask(RequestCode.HEART_BEAT, body=heartbeat("g"))
         await first
-        assert live.broker.context.members.client_ids("g") == ["c1"]
-        assert list(live.broker.context.members.producers()) == ["p"]
+        assert live.broker.context.consumers.members.client_ids("g") == ["c1"]
+        assert list(live.broker.context.consumers.members.producers()) == ["p"]
 
 
 async def test_an_older_heartbeat_takes_no_topic_away(tmp_path: Path) -> None:
@@ -74,7 +76,7 @@ async def test_an_older_heartbeat_takes_no_topic_away(tmp_path: Path) -> None:
     async with slow_announcements(tmp_path) as live:
         older = await begin(live, heartbeat("g", topics=("t",)))
         await live.ask(RequestCode.HEART_BEAT, body=heartbeat("g", topics=("t", "u"), version=2))
-        members = live.broker.context.members
+        members = live.broker.context.consumers.members
         assert members.subscription("g", "u") is not None
         await older
         assert members.subscription("g", "u") is not None
@@ -86,7 +88,7 @@ async def test_heartbeats_that_wait_count_in_their_order(tmp_path: Path) -> None
         older = await begin(live, heartbeat("g", topics=("t",)))
         newer = await begin(live, heartbeat("g", "new", topics=("t", "u"), version=2))
         await asyncio.gather(older, newer)
-        members = live.broker.context.members
+        members = live.broker.context.consumers.members
         assert members.subscription("g", "u") is not None
         assert members.client_ids("new") == ["c1"]
         assert len(members.waiting) == 0
@@ -101,7 +103,7 @@ async def test_a_step_of_the_machines_clock_expires_nobody(
         await live.ask(RequestCode.HEART_BEAT, body=heartbeat("g"))
         real_ns: Callable[[], int] = time.time_ns
         monkeypatch.setattr(time, "time_ns", lambda: real_ns() + hours * 3600 * 10**9)
-        members = live.broker.context.members
+        members = live.broker.context.consumers.members
         assert members.expire() == []
         assert members.client_ids("g") == ["c1"]
         now_ms = time.time_ns() // 1_000_000

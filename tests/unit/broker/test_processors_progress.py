@@ -57,7 +57,7 @@ async def test_the_time_that_a_group_is_behind(live: LiveBroker) -> None:
 
 async def test_offsets_are_cloned(live: LiveBroker) -> None:
     """In all topics of the source, or in one; what a connected source does not want stays away."""
-    offsets = live.broker.context.offsets
+    offsets = live.broker.context.tables.offsets
     offsets.commit("g", "gone", 0, 7)
     offsets.commit("g", "TBW102", 0, 7)
     clone = RequestCode.CLONE_GROUP_OFFSET
@@ -74,7 +74,7 @@ async def test_offsets_are_cloned(live: LiveBroker) -> None:
 
 async def test_the_least_offsets_of_all_groups(live: LiveBroker) -> None:
     """A group that is behind all others has nothing to be corrected; those left out keep theirs."""
-    offsets = live.broker.context.offsets
+    offsets = live.broker.context.tables.offsets
     offsets.commit("h", "t", 0, 2)
     offsets.commit("behind", "t", 0, 0)
 
@@ -104,7 +104,7 @@ async def test_what_a_group_wants_of_a_topic(live: LiveBroker) -> None:
 
 async def test_a_topic_is_closed_to_a_group_and_opened_again(live: LiveBroker) -> None:
     """Its members' pulls are refused meanwhile; other topics of the group are not touched."""
-    code, groups = RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN, live.broker.context.groups
+    code, groups = RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN, live.broker.context.tables.groups
 
     async def readable(topic: str, change: str | None = None) -> bool:
         fields = {"group": "g", "topic": topic} | ({"readable": change} if change else {})
@@ -145,7 +145,7 @@ async def test_flags_are_kept_for_what_exists(
     request = RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN
     assert (await live.ask(request, changed)).code == code
     assert (await live.ask(request, fields)).code == ResponseCode.SUCCESS
-    assert live.broker.context.groups.forbidden() == {}
+    assert live.broker.context.tables.groups.forbidden() == {}
 
 
 async def test_topics_of_a_group_come_with_the_brokers_address(live: LiveBroker) -> None:

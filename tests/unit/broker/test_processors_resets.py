@@ -105,7 +105,7 @@ async def test_members_reset_themselves_where_the_broker_does_not(live: LiveBrok
         assert decode_body(ResetOffsetBody, told.body).offset_table[QUEUE] == 0
         (told,) = [told for told in cpp.told if told.code == 220]
         assert decode_body(ResetOffsetBodyForC, told.body).offset_table[0].queue_id == 0
-    await until(lambda: live.broker.context.members.group("G") is None)
+    await until(lambda: live.broker.context.consumers.members.group("G") is None)
     reply = await live.ask(code, RESET)
     assert reply.code == ResponseCode.CONSUMER_NOT_ONLINE
 

@@ -9,7 +9,7 @@ from support.live_broker import LiveBroker, live_broker
 from support.members import RawMember, offset_of
 from support.waiting import until
 
-from aerobee.broker.owned_queue import QueueKey
+from aerobee.broker.queue_key import QueueKey
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.command import Command
 
@@ -48,12 +48,12 @@ async def committed_by_a_tool(live: LiveBroker, offset: int) -> None:
 
 def committed(live: LiveBroker) -> int | None:
     """Return what the group has committed in queue 0."""
-    return live.broker.context.offsets.committed(*KEY)
+    return live.broker.context.tables.offsets.committed(*KEY)
 
 
 def owner(live: LiveBroker) -> str:
     """Return the client that owns queue 0."""
-    holder = live.broker.context.handovers.owner(KEY)
+    holder = live.broker.context.consumers.handovers.owner(KEY)
     return holder.client_id if holder is not None else ""
 
 
@@ -135,8 +135,8 @@ async def test_the_owners_next_connection_owns_the_queue(live: LiveBroker) -> No
         assert committed(live) == 2
         await after.commit(3)
         assert committed(live) == 3
-        assert dict(live.broker.context.handovers.given) == {"reconnected": 1}
-        assert live.broker.context.handovers.commits_ignored == 2
+        assert dict(live.broker.context.consumers.handovers.given) == {"reconnected": 1}
+        assert live.broker.context.consumers.handovers.commits_ignored == 2
 
 
 async def test_who_comes_back_to_a_queue_of_somebody_else_waits(live: LiveBroker) -> None:
@@ -165,7 +165,7 @@ async def test_who_comes_back_commits_nothing_behind_others(live: LiveBroker) ->
         assert committed(live) == 1
         await back.commit(2)
         assert committed(live) == 2
-        assert live.broker.context.handovers.commits_ignored == 1
+        assert live.broker.context.consumers.handovers.commits_ignored == 1
 
 
 async def test_who_comes_back_to_a_free_queue_owns_it(live: LiveBroker) -> None:
@@ -181,7 +181,7 @@ async def test_who_comes_back_to_a_free_queue_owns_it(live: LiveBroker) -> None:
         await back.commit(2)  # it has been where the others were
         assert committed(live) == 2
         asked = new.starting()
-        await until(lambda: live.broker.context.handovers.waiting == 1)
+        await until(lambda: live.broker.context.consumers.handovers.waiting == 1)
         await back.unlock(0)
         assert offset_of(await asked) == 2
 

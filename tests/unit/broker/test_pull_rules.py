@@ -84,7 +84,7 @@ async def test_a_slow_group_is_sent_to_the_slave(
         await RawPeer.connect(broker.port) as peer,
     ):
         await fill(broker, 3)
-        groups = broker.context.groups
+        groups = broker.context.tables.groups
         group = groups.find("G")
         assert group is not None
         groups.update(msgspec.structs.replace(group, which_broker_when_consume_slowly=3))

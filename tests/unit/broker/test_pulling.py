@@ -11,8 +11,9 @@ from support.brokers import pull_command, running_broker, send_command
 from support.raw_peer import RawPeer
 from support.waiting import until
 
-from aerobee.broker.app import FAST_PORT_STEP, Broker
+from aerobee.broker.app import Broker
 from aerobee.broker.hooks import PullEvent
+from aerobee.broker.ports import FAST_PORT_STEP
 from aerobee.remoting.codes import Perm, PullSysFlag, ResponseCode
 from aerobee.remoting.command import Command
 from aerobee.remoting.frame import encode_frame
@@ -184,7 +185,7 @@ async def test_a_consumer_that_leaves_takes_its_pull_along(
     async with await RawPeer.connect(broker.port) as peer:
         await peer.send(encode_frame(pull_command(3, suspend_ms=30_000)))
         await until(lambda: broker.context.holds.count == 1, what="the pull is held")
-    await until(lambda: len(broker.context.members.client_ids("G")) == 0, what="it left")
+    await until(lambda: len(broker.context.consumers.members.client_ids("G")) == 0, what="it left")
     await send(producer, b"nobody")
     await until(lambda: broker.context.holds.count == 0, what="nothing is held")
 
@@ -215,10 +216,10 @@ async def test_a_pull_commits_what_it_carries(
     """With the flag, and only with it, the offset in the header is committed."""
     plain = pull_command(0, commitOffset=2)
     await consumer.request(plain)
-    assert broker.context.offsets.committed("G", "T", 0) is None
+    assert broker.context.tables.offsets.committed("G", "T", 0) is None
     flags = PullSysFlag.SUBSCRIPTION | PullSysFlag.COMMIT_OFFSET
     await consumer.request(pull_command(0, commitOffset=2, sysFlag=int(flags)))
-    assert broker.context.offsets.committed("G", "T", 0) == 2
+    assert broker.context.tables.offsets.committed("G", "T", 0) == 2
 
 
 REFUSALS = [
@@ -248,16 +249,16 @@ async def test_closed_groups_topics_and_brokers_are_not_read(
 ) -> None:
     """NO_PERMISSION, whichever of the three is closed for reading."""
     context = broker.context
-    group = context.groups.find("G")
-    topic = context.topics.get("T")
+    group = context.tables.groups.find("G")
+    topic = context.tables.topics.get("T")
     assert group is not None
     assert topic is not None
-    context.groups.update(msgspec.structs.replace(group, consume_enable=False))
+    context.tables.groups.update(msgspec.structs.replace(group, consume_enable=False))
     assert (await consumer.request(pull_command())).code == ResponseCode.NO_PERMISSION
-    context.groups.update(group)
-    context.topics.update(msgspec.structs.replace(topic, perm=Perm.WRITE))
+    context.tables.groups.update(group)
+    context.tables.topics.update(msgspec.structs.replace(topic, perm=Perm.WRITE))
     assert (await consumer.request(pull_command())).code == ResponseCode.NO_PERMISSION
-    context.topics.update(topic)
+    context.tables.topics.update(topic)
     assert (await consumer.request(pull_command())).code == ResponseCode.SUCCESS
     await context.changes.update({"brokerPermission": "2"})
     reply = await consumer.request(pull_command())

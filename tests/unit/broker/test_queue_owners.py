@@ -12,7 +12,8 @@ from support.virtual_time import VirtualTime
 from support.waiting import until
 
 from aerobee.broker.faults import Faults
-from aerobee.broker.owned_queue import Holder, OwnedQueue, QueueKey, Verdict
+from aerobee.broker.owned_queue import Holder, OwnedQueue, Verdict
+from aerobee.broker.queue_key import QueueKey
 from aerobee.broker.queue_owners import QueueOwners
 from aerobee.remoting.codes import RequestCode, ResponseCode
 
@@ -74,7 +75,7 @@ async def test_who_waited_is_answered_whatever_the_disk_says(
             await new.beat()
             await old.start_of()
             asked = new.starting()
-            await until(lambda: live.broker.context.handovers.waiting == 1)
+            await until(lambda: live.broker.context.consumers.handovers.waiting == 1)
             monkeypatch.setattr(live.broker.context.store, "find_queue", broken)
             reply = await asked
             assert reply.code == ResponseCode.SYSTEM_ERROR

@@ -57,7 +57,7 @@ async def test_a_deletion_that_cannot_be_saved_says_so(
 
     async with running_broker(tmp_path) as broker, await RawPeer.connect(broker.port) as peer:
         assert (await peer.request(send_command())).code == ResponseCode.SUCCESS
-        monkeypatch.setattr(broker.context.topics.file, "flush", refuse)
+        monkeypatch.setattr(broker.context.tables.topics.file, "flush", refuse)
         refused = await peer.request(deletion("T"))
         assert refused.code == ResponseCode.SYSTEM_ERROR
         assert refused.remark == (
@@ -67,4 +67,4 @@ async def test_a_deletion_that_cannot_be_saved_says_so(
         )
         monkeypatch.undo()
         assert (await peer.request(deletion("T"))).code == ResponseCode.SUCCESS
-        assert '"T"' not in broker.context.topics.file.path.read_text()
+        assert '"T"' not in broker.context.tables.topics.file.path.read_text()

@@ -108,7 +108,7 @@ async def test_the_retry_topic_has_the_groups_queues(broker: Broker, peer: RawPe
     position = await send(peer)
     for _ in range(12):
         assert (await peer.request(back(position, unitMode="true"))).code == ResponseCode.SUCCESS
-    topic = broker.context.topics.get("%RETRY%g")
+    topic = broker.context.tables.topics.get("%RETRY%g")
     assert topic is not None
     assert (topic.read_queue_nums, topic.write_queue_nums, topic.perm) == (3, 3, 6)
     assert topic.topic_sys_flag == TopicSysFlag.UNIT_SUB
@@ -138,7 +138,7 @@ async def test_what_was_tried_often_enough_goes_to_the_dead_letters(
     assert properties["DELAY"] == "0"
     assert properties["DLQ_ORIGIN_TOPIC"] == properties["RETRY_TOPIC"] == "T"
     assert properties["DLQ_ORIGIN_MESSAGE_ID"] == properties["ORIGIN_MESSAGE_ID"]
-    topic = broker.context.topics.get("%DLQ%g")
+    topic = broker.context.tables.topics.get("%DLQ%g")
     assert topic is not None
     assert (topic.read_queue_nums, topic.perm) == (1, Perm.READ | Perm.WRITE)
     assert broker.context.metrics.dead_letters == {("T", "g"): 1}
@@ -184,7 +184,7 @@ async def test_requests_that_make_no_sense_are_refused(broker: Broker, peer: Raw
         del command.ext[field]
         reply = await peer.request(command)
         assert reply.code == ResponseCode.SYSTEM_ERROR and field in (reply.remark or "")
-    broker.context.topics.create_for_group("%RETRY%closed", 1, Perm.READ)
+    broker.context.tables.topics.create_for_group("%RETRY%closed", 1, Perm.READ)
     reply = await peer.request(back(position, "closed"))
     assert reply.code == ResponseCode.NO_PERMISSION
     assert reply.remark == "the topic[%RETRY%closed] sending message is forbidden"
@@ -215,7 +215,7 @@ async def test_clients_may_send_to_the_retry_topic_themselves(
     assert record.reconsume_times == 16
     await send(peer, topic="%RETRY%g", properties=RETRY, j="3")
     assert len(await pull(peer, "%RETRY%g")) == 2, "without a level it does not wait"
-    assert broker.context.groups.get("g") is not None
+    assert broker.context.tables.groups.get("g") is not None
 
 
 async def test_what_they_send_too_often_goes_to_the_dead_letters(

@@ -55,7 +55,7 @@ async def test_a_first_message_makes_its_topic_and_is_answered(broker: Broker) -
         "MSG_REGION": "DefaultRegion",
         "TRACE_ON": "true",
     }
-    topic = broker.context.topics.get("T")
+    topic = broker.context.tables.topics.get("T")
     assert topic is not None
     assert (topic.read_queue_nums, topic.write_queue_nums, topic.perm) == (4, 4, 6)
 
@@ -101,7 +101,7 @@ async def test_both_paths_store_the_same_record_and_answer_alike(
 ) -> None:
     """With a hook every send takes the checked path; nobody can tell from what comes out."""
     fast = await peer.request(send_command(b"same"))
-    assert broker.context.queues.fast
+    assert broker.context.writing.queues.fast
     events: list[int] = []
     broker.hooks.add(after_send=lambda event: events.append(event.queue_offset))
     checked = await peer.request(send_command(b"same"))
@@ -246,10 +246,10 @@ async def test_a_damaged_batch_is_refused_whole(peer: RawPeer, cut: int) -> None
 
 async def test_a_changed_topic_is_checked_anew(broker: Broker, peer: RawPeer) -> None:
     """Fewer queues take effect at once, although the topic had passed the checks before."""
-    topic = broker.context.topics.get("T")
+    topic = broker.context.tables.topics.get("T")
     assert topic is not None
     fewer = msgspec.structs.replace(topic, read_queue_nums=1, write_queue_nums=1)
-    broker.context.topics.update(fewer)
+    broker.context.tables.topics.update(fewer)
     reply = await peer.request(send_command(queue_id=1))
     assert reply.code == ResponseCode.INVALID_PARAMETER
 

@@ -42,11 +42,11 @@ async def asked(live: LiveBroker, connection: Connection) -> Holdings | None:
     around = BrokerSurroundings(
         "broker-a",
         holds=context.holds,
-        queues=context.queues,
-        offsets=context.offsets,
-        locks=context.locks,
+        queues=context.writing.queues,
+        offsets=context.tables.offsets,
+        locks=context.consumers.locks,
         notices=ChangeNotices(loop.call_later, lambda: False),
-        members=context.members,
+        members=context.consumers.members,
         start=lambda task: tasks.append(asyncio.ensure_future(task)),
     )
     around.ask_holdings(connection, "G", answers.set_result)  # twice would raise
@@ -64,7 +64,7 @@ async def said(live: LiveBroker, *bodies: bytes) -> Holdings | None:
 
     async with RawMember(live.broker.port, "c1", handler=answer) as member:
         await member.beat()
-        group = live.broker.context.members.group("G")
+        group = live.broker.context.consumers.members.group("G")
         assert group is not None
         return await asked(live, next(iter(group.members)))
 
@@ -122,7 +122,7 @@ async def test_a_question_that_fails_in_an_unforeseen_way_is_answered(live: Live
 
     odd = Odd()
     client, data = Client(odd, "c1", Language.JAVA, 513), ConsumerData(group_name="G")
-    live.broker.context.members.register_consumer(client, data, notified=False)
+    live.broker.context.consumers.members.register_consumer(client, data, notified=False)
     assert await asked(live, odd) is None
     assert await asked(live, FakeConnection("10.0.0.1:2")) is None  # not a member any more
-    live.broker.context.members.closed(odd)
+    live.broker.context.consumers.members.closed(odd)

@@ -14,15 +14,21 @@ async def test_a_table_that_cannot_be_written_keeps_no_other_from_it(tmp_path: P
     """Committed offsets are on the disk although the file of the topics is not."""
     async with running_broker(tmp_path, flushConsumerOffsetInterval="600000") as broker:
         context, settings = broker.context, broker.settings
-        obstacle = context.topics.file.path.with_name("topics.json.tmp")
+        obstacle = context.tables.topics.file.path.with_name("topics.json.tmp")
         obstacle.mkdir(parents=True)
-        context.topics.file.mark()
-        context.offsets.commit("G", "T", 0, 7)
+        context.tables.topics.file.mark()
+        context.tables.offsets.commit("G", "T", 0, 7)
         often = settings.model_copy(update={"flush_consumer_offset_interval": 10})
-        tables = Tables(context.topics, context.groups, context.offsets, context.delay_offsets)
+        tables = Tables(
+            context.tables.topics,
+            context.tables.groups,
+            context.tables.offsets,
+            context.tables.delay_offsets,
+            context.tables.request_modes,
+        )
         saving = asyncio.create_task(tables.save(Live(often)))
-        await until(lambda: not context.offsets.file.dirty, what="the offsets are written")
-        assert b'"T@G":{0:7}' in context.offsets.file.path.read_bytes()
-        assert context.topics.file.dirty
+        await until(lambda: not context.tables.offsets.file.dirty, what="the offsets are written")
+        assert b'"T@G":{0:7}' in context.tables.offsets.file.path.read_bytes()
+        assert context.tables.topics.file.dirty
         saving.cancel()
         obstacle.rmdir()

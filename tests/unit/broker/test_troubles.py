@@ -143,7 +143,7 @@ async def test_a_table_that_cannot_be_saved_is_seen(
     async with live_broker(tmp_path, http_port=0, flush_consumer_offset_interval=10) as live:
         await until(lambda: live.broker.http_port, what="HTTP to be served")
         caplog.set_level(logging.INFO, "aerobee")
-        offsets = live.broker.context.offsets
+        offsets = live.broker.context.tables.offsets
         obstacle = offsets.file.path.with_name("consumerOffset.json.tmp")
         obstacle.mkdir(parents=True)
         offsets.commit("g", "t", 0, 7)

@@ -191,7 +191,7 @@ async def test_a_real_broker_follows_every_change(tmp_path: Path) -> None:
     async with EmbeddedCluster(root=tmp_path) as cluster:
         await cluster.create_topic("t", 2)
         await cluster.create_topic("u", 2)
-        handovers = cluster.brokers[0].context.handovers
+        handovers = cluster.brokers[0].context.consumers.handovers
         async with Producer("p", namesrv=cluster.namesrv_addr) as producer:
 
             async def send(topic: str, *tags: str) -> None:
@@ -205,7 +205,7 @@ async def test_a_real_broker_follows_every_change(tmp_path: Path) -> None:
                 await send("t", "a", "b")
                 await until(lambda: list(seen.bodies) == [b"t a"])
                 member.subscribe("t", seen.handle, tags="c")
-                members = cluster.brokers[0].context.members
+                members = cluster.brokers[0].context.consumers.members
                 await until(lambda: _expression(members.subscription("g", "t")) == "c")
                 await send("t", "a", "c")
                 await until(lambda: list(seen.bodies) == [b"t a", b"t c"])

@@ -51,7 +51,7 @@ def push(cluster: EmbeddedCluster, seen: Seen) -> PushConsumer:
 async def test_a_push_consumer_keeps_its_queues(cluster: EmbeddedCluster) -> None:
     """While another reads them in the name of the group, and asks for its offsets."""
     await send(cluster, 0, 8)
-    handovers = cluster.brokers[0].context.handovers
+    handovers = cluster.brokers[0].context.consumers.handovers
     seen, changes = Seen(), list[tuple[str, int]]()
     member = push(cluster, seen)
     member.on_queues_changed(lambda topic, queues, mine: changes.append((topic, len(mine))))
@@ -78,14 +78,14 @@ async def test_none_is_listed_where_queues_are_shared(cluster: EmbeddedCluster) 
         await until(lambda: len(member.queues()) == 4)
         with pytest.raises(InvalidUse, match="that share queues, and would"):
             await listed.start()
-        assert cluster.brokers[0].context.members.client_ids("g") == [member.client_id]
+        assert cluster.brokers[0].context.consumers.members.client_ids("g") == [member.client_id]
     polling = LitePullConsumer("g", namesrv=cluster.namesrv_addr, client=CLIENT)
     polling.subscribe("t")
     async with polling:
         with pytest.raises(InvalidUse, match="name no topics, or use another group"):
             await listed.start()
     async with listed:
-        assert len(cluster.brokers[0].context.members.client_ids("g")) == 1
+        assert len(cluster.brokers[0].context.consumers.members.client_ids("g")) == 1
 
 
 async def test_who_is_listed_owns_nothing(cluster: EmbeddedCluster) -> None:
@@ -93,15 +93,15 @@ async def test_who_is_listed_owns_nothing(cluster: EmbeddedCluster) -> None:
     await send(cluster, 0, 4)
     context = cluster.brokers[0].context
     async with PullConsumer("audit", namesrv=cluster.namesrv_addr, topics=["t"]) as listed:
-        group = context.members.group("audit")
+        group = context.consumers.members.group("audit")
         assert group is not None and group.consume_type == "CONSUME_ACTIVELY"
         for queue in await listed.fetch_queues("t"):
             assert len((await listed.pull(queue, 0)).messages) == 1
             await listed.commit(queue, 1)
         queue = MessageQueue("t", cluster.brokers[0].settings.broker_name, 0)
         assert await listed.committed(queue) == 1
-        assert context.handovers.owned == 0
-    assert context.members.group("audit") is None
+        assert context.consumers.handovers.owned == 0
+    assert context.consumers.members.group("audit") is None
 
 
 async def test_who_is_listed_makes_room(
@@ -109,7 +109,7 @@ async def test_who_is_listed_makes_room(
 ) -> None:
     """For members that come later and share queues: they get all, and it goes on pulling."""
     await send(cluster, 0, 8)
-    members = cluster.brokers[0].context.members
+    members = cluster.brokers[0].context.consumers.members
     seen = Seen()
     async with PullConsumer("g", namesrv=cluster.namesrv_addr, topics=["t"]) as listed:
         assert len(members.client_ids("g")) == 1

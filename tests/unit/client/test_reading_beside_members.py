@@ -50,7 +50,7 @@ async def members(cluster: EmbeddedCluster) -> AsyncIterator[tuple[MessageQueue,
     seen = Seen()
     for member in (near, far):
         member.subscribe("t", seen.handle)
-    handovers = cluster.brokers[0].context.handovers
+    handovers = cluster.brokers[0].context.consumers.handovers
     async with near, far:
         await until(lambda: len(near.queues()) == len(far.queues()) == 1 and not handovers.waiting)
         await until(lambda: len(seen.bodies) == 6)
