@@ -11,10 +11,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from aerobee.broker.announcing import Announcements
-from aerobee.broker.appending import Appender
 from aerobee.broker.broadcast_offsets import BroadcastOffsets
+from aerobee.broker.cluster_parts import Cluster
 from aerobee.broker.cold.lookups import Lookups
+from aerobee.broker.cold.parts import Cold
 from aerobee.broker.cold.reads import ColdReads
 from aerobee.broker.connection import BrokerConnection
 from aerobee.broker.context import Context
@@ -32,21 +32,18 @@ from aerobee.broker.placing import Placing
 from aerobee.broker.ports import Ports
 from aerobee.broker.pull_parts import PullParts
 from aerobee.broker.pulling import NoPulls, Pull, Pulls
-from aerobee.broker.registration import Registration
 from aerobee.broker.routes import FAMILIES
 from aerobee.broker.send_back import Retries
 from aerobee.broker.send_checks import SendChecks
+from aerobee.broker.sending_parts import Sends
 from aerobee.broker.settings import BrokerSettings
 from aerobee.broker.settings_changes import SettingsChanges
 from aerobee.broker.start import told
 from aerobee.broker.start.hosts import record_host
 from aerobee.broker.start.offsets import lower_offsets
 from aerobee.broker.start.slow import told_while_slow
-from aerobee.broker.start.twins import LOOK_INTERVAL_MS, Twins
+from aerobee.broker.start.twins import LOOK_INTERVAL_MS
 from aerobee.broker.tables import Tables
-from aerobee.broker.tick import Tick
-from aerobee.broker.topic_queues import AckStyle, TopicQueues
-from aerobee.broker.topic_routes import TopicRoutes
 from aerobee.broker.traffic import Stalls, Traffic
 from aerobee.broker.written import Writing
 from aerobee.remoting.clocks import steady_clock_ms, wall_clock_ms
@@ -87,14 +84,13 @@ class Broker:
         self._troubles = Troubles(self.store, time.monotonic)
         self._tasks = Tasks(self.failed)
         self._pool: ConnectionPool | None = None
-        self._ports: Ports
+        self._ports = Ports()
         self._http: HttpServer | None = None
         self._closing: list[Callable[[], object]] = []
         self._traffic: Traffic
         self._fast_traffic: Traffic
         self._pulls: Pulls
         self._tables: Tables
-        self._pull_parts: PullParts
 
     @property
     def settings(self) -> BrokerSettings:
@@ -119,9 +115,9 @@ class Broker:
             await load_parser()
         with told_while_slow(self.store):
             self.store.open()
-        self._ports = Ports(self.settings)
         try:
             self.port = await self._ports.open(
+                self.settings,
                 lambda: self._connection(self._traffic),
                 lambda: self._connection(self._fast_traffic),
             )
@@ -145,21 +141,21 @@ class Broker:
         without it.
         """
         self._watch_store(loop)
-        await self.context.twins.before_start()
-        await self.context.registration.start()
+        await self.context.cluster.twins.before_start()
+        await self.context.cluster.registration.start()
         keep, tables = self._tasks.keep, self._tables
         flush_interval_s = self.store.settings.flush_interval_ms / 1000
-        self._tasks.every(LOOK_INTERVAL_MS, self.context.twins.look, "twins")
+        self._tasks.every(LOOK_INTERVAL_MS, self.context.cluster.twins.look, "twins")
         for interval_s, work, name in (
             (BEAT_S, self.context.lateness.beat, "lateness"),
-            (SWEEP_INTERVAL_MS / 1000, self.context.holds.sweep, "held pulls"),
+            (SWEEP_INTERVAL_MS / 1000, self.context.pulls.holds.sweep, "held pulls"),
             (EXPIRY_INTERVAL_S, self._expire, "expiry"),
             (SAMPLE_INTERVAL_S, self._sample, "samples"),
             (LOOK_INTERVAL_S, self._troubles.look, "troubles"),
             (flush_interval_s * EARLY, self.store.tick, "flush"),
         ):
             keep(partial(self._every, interval_s, work), name)
-        keep(self.context.registration.run, "registration")
+        keep(self.context.cluster.registration.run, "registration")
         keep(partial(tables.save, self.live), "tables")
         delays = self.context.delays
         keep(partial(tables.save_delay_offsets, self.live, delays.settled), "delay offsets")
@@ -178,8 +174,8 @@ class Broker:
         await self._tasks.close()
         self.context.lateness.rest()
         self.context.delays.stop()
-        self.context.cold_reads.close()
-        await self.context.registration.stop()
+        self.context.cold.reads.close()
+        await self.context.cluster.registration.stop()
         await self._answer_all()
         await self._ports.close()
         self.context.writing.tick.commit()
@@ -215,15 +211,15 @@ class Broker:
             self._tasks.start(load_parser(), "parser of filters")
         for traffic in (self._traffic, self._fast_traffic):
             traffic.sends = FastSends(settings, context.writing, context.store_host)
-        self._traffic.pulls = self._pulls = Pulls(settings, self._pull_parts)
+        self._traffic.pulls = self._pulls = Pulls(settings, self.context.pulls)
 
     def _connection(self, traffic: Traffic) -> Connection:
         made, context = BrokerConnection(traffic), self.context
         made.on_closed += (
             context.consumers.members.closed,
             context.consumers.handovers.closed,
-            context.holds.closed,
-            context.cold_reads.closed,
+            context.pulls.holds.closed,
+            context.cold.reads.closed,
         )
         return made
 
@@ -238,66 +234,61 @@ class Broker:
         host = (settings.broker_ip1, port)
         address = f"{host[0]}:{host[1]}"
         store_host = host_bytes(*record_host(*host))
-        tick = Tick(loop, store, self._metrics.faults)
-        style = AckStyle(settings.region_id, settings.trace_on, store_host.hex().upper())
-        queues = TopicQueues(store, style)
-        live.on_change(queues.apply)
-        cold_reads = ColdReads(loop, live)
-        flusher, waits = store.flusher, tick.sync
-        lateness = Lateness(
-            live, loop.call_soon, sync_s=lambda: flusher.log_sync_s if waits else 0.0
-        )
-        writing = Writing(store, queues, tick, Appender(store, tick))
-        delays = DelayService(
-            writing, wall_clock_ms, loop.call_later, settings.delay_levels_ms, cold_reads
-        )
+        faults = self._metrics.faults
+        writing = Writing.over(loop, live, store, store_host, faults)
+        reads, tick, queues = ColdReads(loop, live), writing.tick, writing.queues
+        levels_ms = settings.delay_levels_ms
+        delays = DelayService(writing, wall_clock_ms, loop.call_later, levels_ms, reads)
         delays.progress.recover(tables.delay_offsets.load())
         holds = self._make_holds(loop)
-        faults = self._metrics.faults
         consumers = follow_members(loop, live, tables, queues, holds, self._tasks.start, faults)
-        hooks, placing = Hooks(queues.forget_checks), Placing(writing, delays)
-        registration = Registration(live, topics, self._pool, address, self.failed)
-        broadcasts = BroadcastOffsets(consumers.members, tables.offsets, store, wall_clock_ms)
-        self._pull_parts = PullParts(
-            writing, tables, consumers.members, consumers.handovers, holds, broadcasts, cold_reads,
-            hooks, self._metrics,
+        placing, retries = Placing(writing, delays), Retries(
+            topics, tables.groups, levels_ms,
+            consumers.locks.is_ordered, self._metrics.dead_letter,
         )  # fmt: skip
+        lateness = self._make_lateness(loop, waits=tick.sync)
+        hooks = Hooks(queues.forget_checks)
         self.context = Context(
             live=live,
             store=store,
             tables=tables,
             writing=writing,
+            cold=Cold(reads, Lookups(store, tick.commit_log, reads)),
             consumers=consumers,
-            routes=TopicRoutes(live, topics, self._pool, steady_clock_ms),
-            broadcasts=broadcasts,
-            holds=holds,
-            hooks=hooks,
-            placing=placing,
-            sends=SendChecks(live, topics, placing, wall_clock_ms),
-            retries=Retries(
-                topics,
-                tables.groups,
-                settings.delay_levels_ms,
-                consumers.locks.is_ordered,
-                self._metrics.dead_letter,
+            cluster=Cluster.at(address, live, topics, self._pool, self.failed),
+            sends=Sends(SendChecks(live, topics, placing, wall_clock_ms), placing, retries),
+            pulls=PullParts(
+                writing=writing,
+                tables=tables,
+                members=consumers.members,
+                owners=consumers.handovers,
+                holds=holds,
+                broadcasts=BroadcastOffsets(
+                    consumers.members, tables.offsets, store, wall_clock_ms
+                ),
+                cold_reads=reads,
+                hooks=hooks,
+                metrics=self._metrics,
             ),
-            registration=registration,
-            announcements=Announcements(registration),
-            lookups=Lookups(store, tick.commit_log, cold_reads),
+            delays=delays,
+            hooks=hooks,
             lateness=lateness,
             metrics=self._metrics,
             troubles=self._troubles,
-            twins=Twins(live, self._pool, address),
-            cold_reads=cold_reads,
-            now_ms=wall_clock_ms,
             changes=SettingsChanges(live, self._config_file, wall_clock_ms),
-            delays=delays,
+            now_ms=wall_clock_ms,
             host=host,
             store_host=store_host,
         )
         tick.wake, tick.slow_write = holds.wake, lateness.wrote
         topics.on_changed.append(lambda config: queues.forget_checks())
         self._build_traffic(loop)
+
+    def _make_lateness(self, loop: asyncio.AbstractEventLoop, *, waits: bool) -> Lateness:
+        flusher = self.store.flusher
+        return Lateness(
+            self.live, loop.call_soon, sync_s=lambda: flusher.log_sync_s if waits else 0.0
+        )
 
     def _make_holds(self, loop: asyncio.AbstractEventLoop) -> Holds:
         return Holds(
@@ -312,7 +303,7 @@ class Broker:
     def _build_traffic(self, loop: asyncio.AbstractEventLoop) -> None:
         """Make what connections need, from the context."""
         settings, store, context = self.settings, self.store, self.context
-        self._pulls = Pulls(settings, self._pull_parts)
+        self._pulls = Pulls(settings, self.context.pulls)
         self._traffic = Traffic(
             lateness=context.lateness,
             limits=settings.net_limits,

@@ -5,27 +5,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from aerobee.broker.announcing import Announcements
-    from aerobee.broker.broadcast_offsets import BroadcastOffsets
-    from aerobee.broker.cold.lookups import Lookups
-    from aerobee.broker.cold.reads import ColdReads
+    from aerobee.broker.cluster_parts import Cluster
+    from aerobee.broker.cold.parts import Cold
     from aerobee.broker.delay import DelayService
     from aerobee.broker.health.troubles import Troubles
-    from aerobee.broker.hold import Holds
     from aerobee.broker.hooks import Hooks
     from aerobee.broker.live import Live
     from aerobee.broker.member_parts import MemberParts
     from aerobee.broker.metrics import Metrics
     from aerobee.broker.overload.lateness import Lateness
-    from aerobee.broker.placing import Placing
-    from aerobee.broker.registration import Registration
-    from aerobee.broker.send_back import Retries
-    from aerobee.broker.send_checks import SendChecks
+    from aerobee.broker.pull_parts import PullParts
+    from aerobee.broker.sending_parts import Sends
     from aerobee.broker.settings import BrokerSettings
     from aerobee.broker.settings_changes import SettingsChanges
-    from aerobee.broker.start.twins import Twins
     from aerobee.broker.tables import Tables
-    from aerobee.broker.topic_routes import TopicRoutes
     from aerobee.broker.written import Writing
     from aerobee.storage.store import MessageStore
 
@@ -38,19 +31,12 @@ class Context:
     store: "MessageStore"
     tables: "Tables"
     writing: "Writing"
+    cold: "Cold"
     consumers: "MemberParts"
-    registration: "Registration"
-    announcements: "Announcements"
-    routes: "TopicRoutes"
-    twins: "Twins"
-    placing: "Placing"
-    sends: "SendChecks"
-    retries: "Retries"
+    cluster: "Cluster"
+    sends: "Sends"
+    pulls: "PullParts"
     delays: "DelayService"
-    holds: "Holds"
-    broadcasts: "BroadcastOffsets"
-    cold_reads: "ColdReads"
-    lookups: "Lookups"
     lateness: "Lateness"
     hooks: "Hooks"
     metrics: "Metrics"

@@ -17,23 +17,24 @@ MakeConnection = Callable[[], Connection]
 class Ports:
     """The servers on both, with one certificate."""
 
-    def __init__(self, settings: BrokerSettings) -> None:
-        self._settings = settings
+    def __init__(self) -> None:
         self._tls: ServerTls
         self._servers: list[Server] = []
 
-    async def open(self, main: MakeConnection, fast: MakeConnection) -> int:
+    async def open(
+        self, settings: BrokerSettings, main: MakeConnection, fast: MakeConnection
+    ) -> int:
         """Bind both; return the first, which is a free one where `listenPort` is 0.
 
         OSError where a port is in use, TlsError where the certificate cannot be had.
         """
-        self._tls = ServerTls(self._settings.tls)
-        wanted = self._settings.listen_port
+        self._tls = ServerTls(settings.tls)
+        wanted = settings.listen_port
         for attempt in range(ATTEMPTS):
-            server = await self._bind(main, wanted)
+            server = await self._bind(settings, main, wanted)
             self._servers.append(server)
             try:
-                below = await self._bind(fast, server.port - FAST_PORT_STEP)
+                below = await self._bind(settings, fast, server.port - FAST_PORT_STEP)
             except OSError:
                 if wanted or attempt == ATTEMPTS - 1:
                     raise
@@ -49,8 +50,9 @@ class Ports:
         for server in servers:
             await server.close()
 
-    async def _bind(self, connection: MakeConnection, port: int) -> Server:
-        settings = self._settings
+    async def _bind(
+        self, settings: BrokerSettings, connection: MakeConnection, port: int
+    ) -> Server:
         return await Server.start(
             connection, settings.bind_address, port, tls=self._tls, limits=settings.net_limits
         )

@@ -1,10 +1,14 @@
 """What appending needs, as one: the store, its queues, the turn of the loop, and who appends."""
 
+import asyncio
 from dataclasses import dataclass
+from typing import Self
 
 from aerobee.broker.appending import Appender
+from aerobee.broker.faults import Faults
+from aerobee.broker.live import Live
 from aerobee.broker.tick import Tick
-from aerobee.broker.topic_queues import TopicQueues
+from aerobee.broker.topic_queues import AckStyle, TopicQueues
 from aerobee.storage.store import MessageStore
 
 
@@ -16,3 +20,19 @@ class Writing:
     queues: TopicQueues
     tick: Tick
     appender: Appender
+
+    @classmethod
+    def over(
+        cls,
+        loop: asyncio.AbstractEventLoop,
+        live: Live,
+        store: MessageStore,
+        store_host: bytes,
+        faults: Faults,
+    ) -> Self:
+        """Make it over an open store; `store_host` is ip and port as records carry them."""
+        settings, tick = live.current, Tick(loop, store, faults)
+        style = AckStyle(settings.region_id, settings.trace_on, store_host.hex().upper())
+        queues = TopicQueues(store, style)
+        live.on_change(queues.apply)
+        return cls(store, queues, tick, Appender(store, tick))

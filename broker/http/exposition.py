@@ -82,7 +82,7 @@ async def _times(ctx: Context) -> dict[tuple[str, str], int | None]:
     """Return how old what is not consumed is; nothing where the disk does not answer in time."""
     try:
         async with asyncio.timeout(DISK_WAIT_S):
-            return await ctx.lookups.earliest_times(_unread(ctx))
+            return await ctx.cold.lookups.earliest_times(_unread(ctx))
     except (TimeoutError, RequestError):
         return {}
 
@@ -108,7 +108,7 @@ def _broker(ctx: Context, snapshot: Snapshot) -> None:
     age_ms = max(0, ctx.now_ms() - earliest) if earliest else 0
     add("rocketmq_storage_message_reserve_time", age_ms, **store)
     add("aerobee_fsyncs_total", statistics.fsyncs)
-    add("aerobee_held_pulls", ctx.holds.count)
+    add("aerobee_held_pulls", ctx.pulls.holds.count)
     add("aerobee_disk_used_ratio", statistics.disk_used_ratio)
     add("aerobee_store_writable", int(is_writable(ctx)))
     damage = ctx.store.damage
@@ -116,7 +116,7 @@ def _broker(ctx: Context, snapshot: Snapshot) -> None:
     add("aerobee_store_damaged_spans", len(damage))
     add("aerobee_store_lost_messages", lost_messages(damage))
     add("aerobee_store_passed_over_messages", lost_offsets(passed_over(ctx)))
-    add("aerobee_name_in_use", int(bool(ctx.twins.at)))
+    add("aerobee_name_in_use", int(bool(ctx.cluster.twins.at)))
     handovers, mismatches = ctx.consumers.handovers, ctx.consumers.members.mismatches
     add("aerobee_owned_queues", handovers.owned)
     add("aerobee_held_offset_requests", handovers.waiting)
@@ -125,11 +125,11 @@ def _broker(ctx: Context, snapshot: Snapshot) -> None:
     add("aerobee_ignored_commits_total", handovers.commits_ignored)
     add("aerobee_differing_groups", len(mismatches))
     add("aerobee_differing_groups_total", mismatches.warned)
-    known = sum(server.knows_us for server in ctx.registration.nameservers)
+    known = sum(server.knows_us for server in ctx.cluster.registration.nameservers)
     add("aerobee_nameservers_registered", known)
-    add("aerobee_cold_reads_total", ctx.cold_reads.begun)
-    add("aerobee_cold_reads_waiting", ctx.cold_reads.waiting)
-    add("aerobee_cold_read_errors_total", ctx.cold_reads.failed)
+    add("aerobee_cold_reads_total", ctx.cold.reads.begun)
+    add("aerobee_cold_reads_waiting", ctx.cold.reads.waiting)
+    add("aerobee_cold_read_errors_total", ctx.cold.reads.failed)
     add("aerobee_late_sends_refused_total", ctx.lateness.refused)
     for where, count in ctx.metrics.faults.counts.items():
         add("aerobee_faults_total", count, where=where.replace(" ", "_"))

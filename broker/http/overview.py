@@ -25,7 +25,7 @@ from aerobee.storage.statistics import StoreStatistics
 def missing(ctx: Context) -> list[str]:
     """Say what keeps the broker from being of use; nothing when it is ready."""
     reasons = []
-    if not ctx.registration.registered:
+    if not ctx.cluster.registration.registered:
         reasons.append("not registered with any nameserver")
     statistics = ctx.store.statistics()
     if not statistics.writable:
@@ -45,7 +45,7 @@ def broker(ctx: Context) -> dict[str, Any]:
         "name": settings.broker_name,
         "cluster": settings.broker_cluster_name,
         "id": settings.broker_id,
-        "address": ctx.registration.address,
+        "address": ctx.cluster.registration.address,
         "permission": settings.broker_permission,
         "startedMs": ctx.metrics.started_ms,
         "ready": not (reasons := missing(ctx)),
@@ -53,10 +53,10 @@ def broker(ctx: Context) -> dict[str, Any]:
         "degraded": degraded(ctx),
         "topics": len(ctx.tables.topics),
         "groups": len(ctx.tables.groups),
-        "heldPulls": ctx.holds.count,
+        "heldPulls": ctx.pulls.holds.count,
         "nameservers": [
             {"address": server.address, "registered": server.knows_us, "answers": server.answers}
-            for server in ctx.registration.nameservers
+            for server in ctx.cluster.registration.nameservers
         ],
         "store": {
             "path": str(settings.store_path_root_dir),

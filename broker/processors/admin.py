@@ -26,7 +26,7 @@ async def update_broker_config(ctx: Context, request: Request[NoHeader]) -> Outc
     remark = await ctx.changes.update(properties, "" if trusted else connection.remote)
     if ctx.settings.broker_permission != permission:
         ctx.tables.topics.next_version()
-        await ctx.registration.announce_all()
+        await ctx.cluster.registration.announce_all()
     return Reply(remark=remark)
 
 

@@ -31,7 +31,7 @@ MODES: Final = ("PULL", "POP")
 async def query_assignment(ctx: Context, request: Request[NoHeader]) -> Outcome:
     """Tell a client its share of a topic; without one in the reply it keeps what it has."""
     asked = decode_body(QueryAssignmentBody, request.command.body)
-    queues = await ctx.routes.queues(asked.topic)
+    queues = await ctx.cluster.routes.queues(asked.topic)
     share = _share(ctx, asked, queues) if queues is not None else None
     mode = ctx.settings.default_message_request_mode
     assignments = None

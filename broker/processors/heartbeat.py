@@ -58,7 +58,7 @@ def heart_beat(ctx: Context, request: Request[NoHeader]) -> Outcome | Coroutine[
     made = _make_groups(ctx, data)
     if made or ctx.tables.groups.file.dirty:
         join = ctx.consumers.members.waiting.begin(request.connection, data)
-        announcement = ctx.announcements.announce(*made) if made else None
+        announcement = ctx.cluster.announcements.announce(*made) if made else None
         return _join_when_kept(ctx, request, data, announcement, join)
     newer = WaitingJoin(data)
     ctx.consumers.members.waiting.overtaken(request.connection, newer.consumers, newer.producers)

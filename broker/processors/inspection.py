@@ -102,7 +102,7 @@ async def topic_stats(ctx: Context, request: Request[TopicRequest]) -> Outcome:
     count = max(config.read_queue_nums, config.write_queue_nums)
     queues = [ctx.store.find_queue(topic, queue_id) for queue_id in range(count)]
     newest = [(queue, -1 if queue is None else queue.max_offset - 1) for queue in queues]
-    times = await ctx.lookups.store_times(newest)
+    times = await ctx.cold.lookups.store_times(newest)
     table = {}
     for queue_id, (queue, newest_ms) in enumerate(zip(queues, times, strict=True)):
         offset = TopicOffset()
@@ -137,7 +137,7 @@ async def consume_stats(ctx: Context, request: Request[ConsumeStatsRequest]) -> 
                 consumer_offset=committed,
                 pull_offset=max(committed, pulled),
             )
-    times = await ctx.lookups.store_times(last)
+    times = await ctx.cold.lookups.store_times(last)
     for (place, wrapper), last_ms in zip(list(table.items()), times, strict=True):
         table[place] = msgspec.structs.replace(wrapper, last_timestamp=max(last_ms, 0))
     body = ConsumeStats(offset_table=table, consume_tps=tps)

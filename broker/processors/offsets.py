@@ -122,7 +122,9 @@ async def search_offset(ctx: Context, request: Request[SearchOffsetRequest]) -> 
         return OffsetReply(offset=0)
     upper = (header.boundary_type or "").upper() == "UPPER"
     boundary: Boundary = "UPPER" if upper else "LOWER"
-    return OffsetReply(offset=await ctx.lookups.offset_of_time(queue, header.timestamp, boundary))
+    return OffsetReply(
+        offset=await ctx.cold.lookups.offset_of_time(queue, header.timestamp, boundary)
+    )
 
 
 @routes.on(RequestCode.GET_MAX_OFFSET, MaxOffsetRequest)
@@ -145,7 +147,7 @@ async def earliest_store_time(ctx: Context, request: Request[EarliestStoreTimeRe
     """Return when the oldest message of one queue was stored, -1 where there is none."""
     queue = ctx.store.find_queue(request.header.topic, request.header.queue_id)
     oldest = -1 if queue is None else queue.min_offset
-    (time_ms,) = await ctx.lookups.store_times([(queue, oldest)])
+    (time_ms,) = await ctx.cold.lookups.store_times([(queue, oldest)])
     return TimestampReply(timestamp=time_ms)
 
 

@@ -48,7 +48,9 @@ async def consume_time_span(ctx: Context, request: Request[ConsumeTimeSpanReques
     asked = [
         _messages_to_look_at(ctx, group, topic, number) for number in range(config.write_queue_nums)
     ]
-    times = iter(await ctx.lookups.store_times([place for places in asked for place in places]))
+    times = iter(
+        await ctx.cold.lookups.store_times([place for places in asked for place in places])
+    )
     spans = [
         _span(ctx, topic, number, [next(times) for _ in places])
         for number, places in enumerate(asked)

@@ -12,7 +12,7 @@ routes: Routes[Context] = Routes("query")
 @routes.on(RequestCode.VIEW_MESSAGE_BY_ID, ViewMessageRequest)
 async def view_message_by_id(ctx: Context, request: Request[ViewMessageRequest]) -> Outcome:
     """Return the record at a position of the log, as it is stored."""
-    await ctx.lookups.warm_record(request.header.offset)
+    await ctx.cold.lookups.warm_record(request.header.offset)
     return Reply(body=record_to_show(ctx, request.header.offset))
 
 

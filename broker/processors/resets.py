@@ -54,7 +54,9 @@ async def reset_offset(ctx: Context, request: Request[ResetOffsetRequest]) -> Ou
         ctx.tables.offsets.reset(group, topic, queue_id, offset)
         queue = ctx.writing.queues.find(topic, queue_id)
         if queue is not None:
-            ctx.holds.wake([queue])  # its consumer hears of it now, not when a message arrives
+            ctx.pulls.holds.wake(
+                [queue]
+            )  # its consumer hears of it now, not when a message arrives
     log.info("offsets_reset group=%s topic=%s to=%.500s", group, topic, offsets)
     return Reply(body=_reset_body(ctx, topic, offsets))
 
@@ -97,7 +99,7 @@ async def _offset_at(ctx: Context, topic: str, queue_id: int, timestamp: int) ->
         return 0
     if timestamp < 0:
         return queue.max_offset
-    return max(await ctx.lookups.offset_of_time(queue, timestamp), 0)
+    return max(await ctx.cold.lookups.offset_of_time(queue, timestamp), 0)
 
 
 def _reset_body(ctx: Context, topic: str, offsets: dict[int, int]) -> bytes:
@@ -240,7 +242,7 @@ async def consume_directly(ctx: Context, request: Request[ConsumeDirectlyRequest
         _, _, position = parse_offset_message_id(header.msg_id or "")
     except ValueError as error:
         raise RequestError(ResponseCode.INVALID_PARAMETER, str(error)) from None
-    await ctx.lookups.warm_record(position)
+    await ctx.cold.lookups.warm_record(position)
     record = record_to_show(ctx, position)
     command = msgspec.structs.replace(request.command, body=record)
     return await _forward(ctx, header.consumer_group, header.client_id or "", ext, command)

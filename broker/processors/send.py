@@ -56,15 +56,15 @@ def send(ctx: Context, request: Request[Any], header: AnySend) -> Outcome:
     """Check and store; a coroutine only where something has to be waited for."""
     known = ctx.tables.topics.get(header.topic) is not None
     try:
-        topic = ctx.sends.check(request, header)
+        topic = ctx.sends.checks.check(request, header)
         if header.topic.startswith(RETRY_PREFIX):
-            buried = ctx.retries.instead_of_retry(header, request.command.version)
+            buried = ctx.sends.retries.instead_of_retry(header, request.command.version)
             if buried is not None:
                 header, topic, is_new = buried
                 known = not is_new
         if not known:
-            ctx.announcements.announce(topic)
-        announcement = ctx.announcements.of(topic)
+            ctx.cluster.announcements.announce(topic)
+        announcement = ctx.cluster.announcements.of(topic)
         if announcement is not None:
             return send_when_known(ctx, request, header, topic, announcement)
         return store(ctx, request, header, topic)
@@ -92,7 +92,7 @@ async def send_when_known(
 async def send_when_room(ctx: Context, request: Request[Any], header: AnySend) -> Reply:
     """Wait for the helper that prepares the log, then try once more."""
     await asyncio.sleep(ctx.settings.wait_time_mills_in_send_queue / 1000)
-    topic = ctx.sends.check(request, header)
+    topic = ctx.sends.checks.check(request, header)
     return await waited(ctx, store_or_refuse(ctx, request, header, topic))
 
 
@@ -132,15 +132,15 @@ def store(ctx: Context, request: Request[Any], header: AnySend, topic: TopicConf
     now_ms = ctx.now_ms()
     body = request.command.body
     if batch:
-        placed = ctx.sends.batch_messages(header, queue_id, body)
+        placed = ctx.sends.checks.batch_messages(header, queue_id, body)
     else:
-        placed = ctx.sends.single_message(header, queue_id, body, now_ms)
+        placed = ctx.sends.checks.single_message(header, queue_id, body, now_ms)
     stamp = Stamp(request.connection.host_bytes, ctx.store_host)
     sys_flag = (header.sys_flag & ~(SysFlag.BORN_HOST_V6 | SysFlag.STORE_HOST_V6)) | stamp.sys_flag
     if topic.topic_filter_type == "MULTI_TAG":
         sys_flag |= SysFlag.MULTI_TAGS
     try:
-        positions, offset = ctx.placing.append(
+        positions, offset = ctx.sends.placing.append(
             placed,
             sys_flag,
             header.born_timestamp,
@@ -149,7 +149,7 @@ def store(ctx: Context, request: Request[Any], header: AnySend, topic: TopicConf
     except LogBusy:
         raise
     except MessageTooLarge as error:
-        raise ctx.sends.illegal() from error
+        raise ctx.sends.checks.illegal() from error
     except StoreError as error:
         ctx.troubles.met(error)
         raise unavailable(str(error)) from error

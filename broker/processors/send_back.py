@@ -24,7 +24,7 @@ routes: Routes[Context] = Routes("send_back")
 async def consumer_send_message_back(ctx: Context, request: Request[SendBackRequest]) -> Outcome:
     """Store a message once more, for its group to try again later, or with the dead letters."""
     header = request.header
-    config = ctx.retries.group_config(header.group)
+    config = ctx.sends.retries.group_config(header.group)
     if not ctx.settings.broker_permission & Perm.WRITE:
         raise RequestError(
             ResponseCode.NO_PERMISSION,
@@ -32,12 +32,12 @@ async def consumer_send_message_back(ctx: Context, request: Request[SendBackRequ
         )
     if config.retry_queue_nums <= 0:
         return Reply()  # the group does not want to see it again
-    await ctx.lookups.warm_record(header.offset)
+    await ctx.cold.lookups.warm_record(header.offset)
     record = failed_record(ctx.writing, header.offset, body=False)
-    target = ctx.retries.destination(header, config, record, request.command.version)
+    target = ctx.sends.retries.destination(header, config, record, request.command.version)
     if target.is_new:
-        ctx.announcements.announce(target.topic)
-    if (announcement := ctx.announcements.of(target.topic)) is not None:
+        ctx.cluster.announcements.announce(target.topic)
+    if (announcement := ctx.cluster.announcements.of(target.topic)) is not None:
         await until_known(announcement)
     try:
         store_again(ctx, header.offset, target)
@@ -58,11 +58,11 @@ def store_again(ctx: Context, position: int, target: Destination) -> None:
     stamp = Stamp(host_bytes(*record.born_host), ctx.store_host)
     sys_flag = (record.sys_flag & ~(SysFlag.BORN_HOST_V6 | SysFlag.STORE_HOST_V6)) | stamp.sys_flag
     try:
-        placed = ctx.placing.place(
+        placed = ctx.sends.placing.place(
             target.topic.topic_name, target.queue_id, record.flag, record.body,
             dict(target.properties), now_ms,
         )  # fmt: skip
-        ctx.placing.append(
+        ctx.sends.placing.append(
             placed, sys_flag, record.born_timestamp, stamp.at(now_ms, target.reconsume_times)
         )
     except LogBusy:

@@ -56,7 +56,7 @@ async def update_and_create_topic(ctx: Context, request: Request[CreateTopicRequ
         ),
         edits,
     )
-    await until_known(ctx.announcements.announce(config))
+    await until_known(ctx.cluster.announcements.announce(config))
     return Reply()
 
 
@@ -85,7 +85,7 @@ async def delete_topic(ctx: Context, request: Request[DeleteTopicRequest]) -> Ou
 
     def release(queue: TopicQueue) -> None:
         ctx.metrics.queue_gone(queue)
-        ctx.holds.release(queue)
+        ctx.pulls.holds.release(queue)
 
     for name in doomed:
         try:
@@ -95,7 +95,7 @@ async def delete_topic(ctx: Context, request: Request[DeleteTopicRequest]) -> Ou
         ctx.writing.queues.drop_topic(name, release)
         ctx.tables.offsets.delete_topic(name)
         ctx.tables.topics.delete(name)
-        ctx.announcements.drop(name)
+        ctx.cluster.announcements.drop(name)
         ctx.metrics.forget(topic=name)
     try:
         await (

@@ -19,7 +19,7 @@ def serves(ctx: Context, port: int) -> None:
         " log_begin=%d log_end=%d proof=%r topics=%d groups=%d",
         settings.broker_name,
         settings.broker_cluster_name,
-        ctx.registration.address,
+        ctx.cluster.registration.address,
         format_address(settings.bind_address or "0.0.0.0", port),
         ";".join(settings.nameservers) or "none",
         settings.store_path_root_dir,

@@ -70,7 +70,7 @@ def namesrv(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         address = f"127.0.0.1:{server.port}"
         broker = Broker(small_settings(folder, namesrv_addr=address, **SERVER, **CALLS))
         loop.run(broker.start())
-        assert broker.context.registration.registered
+        assert broker.context.cluster.registration.registered
         yield address
         loop.run(broker.stop())
         loop.run(server.stop())

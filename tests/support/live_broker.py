@@ -98,7 +98,7 @@ async def slow_announcements(folder: Path) -> AsyncIterator[LiveBroker]:
         SilentServer() as nameserver,
         live_broker(folder, namesrv_addr=nameserver.address, announce_timeout_ms=500) as live,
     ):
-        live.broker.context.registration.nameservers[0].answers = True
+        live.broker.context.cluster.registration.nameservers[0].answers = True
         yield live
 
 

@@ -116,4 +116,4 @@ async def test_a_topic_that_could_not_be_kept_takes_nothing_until_it_is(
         full = False
         assert (await peer.request(send_command(topic="new"))).code == ResponseCode.SUCCESS
         assert b'"new"' in (broker.settings.config_dir / "topics.json").read_bytes()
-        assert not broker.context.announcements
+        assert not broker.context.cluster.announcements

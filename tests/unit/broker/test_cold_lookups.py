@@ -144,7 +144,7 @@ async def test_what_is_due_is_asked_of_the_disk_once(broker: Broker) -> None:
 
         broker.context.delays._deliver = counted  # type: ignore[method-assign]
         await until(lambda: len(looks) == 2, what="it looks again")
-        assert broker.context.cold_reads.waiting == 0
+        assert broker.context.cold.reads.waiting == 0
         broker.store.reader.use(lambda memory, at, count: count)
         disk.gate.set()
         queue = broker.store.find_queue("T", 0)

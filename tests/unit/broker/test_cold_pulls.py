@@ -79,7 +79,7 @@ async def test_a_backlog_that_left_the_cache_is_read_beside_the_loop(
             os.close(fd)
         found = await drain(peer, expression=expression)
         assert found == [b"m%d" % n * 20 for n in range(COUNT) if expression == "*" or n % 3 == 1]
-        if not broker.context.cold_reads.begun:
+        if not broker.context.cold.reads.begun:
             pytest.skip("this file system keeps its files in memory")
 
 
@@ -92,7 +92,7 @@ async def test_everything_is_found_where_nothing_is_in_memory(
         found = await drain(peer, **wish)
     tagged = "expression" in wish
     assert found == [b"m%d" % n * 20 for n in range(COUNT) if not tagged or n % 3 == 2]
-    assert disk.reads and broker.context.cold_reads.waiting == 0
+    assert disk.reads and broker.context.cold.reads.waiting == 0
 
 
 async def test_others_are_served_while_the_disk_does_not_answer(broker: Broker, disk: Disk) -> None:
@@ -121,7 +121,7 @@ async def test_an_error_of_the_disk_is_an_answer(broker: Broker, disk: Disk) -> 
             reply = await peer.request(pull_command(0))
             assert reply.code == ResponseCode.SYSTEM_ERROR
             assert reply.remark == "OSError: [Errno 5] Input/output error"
-        assert broker.context.cold_reads.failed == 3
+        assert broker.context.cold.reads.failed == 3
         assert broker.context.metrics.faults.counts == {"pull": 3}
         disk.error = None
         assert (await peer.request(pull_command(0))).code == ResponseCode.SUCCESS
@@ -145,7 +145,7 @@ async def test_who_has_left_is_not_read_for(broker: Broker, disk: Disk) -> None:
     async with await RawPeer.connect(broker.port) as peer:
         for _ in range(5):
             await peer.send(encode_frame(pull_command(0)))
-        await until(lambda: broker.context.cold_reads.waiting == 4, what="they wait")
+        await until(lambda: broker.context.cold.reads.waiting == 4, what="they wait")
     main = broker._ports._servers[0]
     await until(lambda: len(main.connections) == 1, what="the broker knows that it has left")
     reads = disk.reads
@@ -154,8 +154,8 @@ async def test_who_has_left_is_not_read_for(broker: Broker, disk: Disk) -> None:
         await until(lambda: disk.reads > reads, what="another group is read for")
         disk.gate.set()
         assert (await other.read()).code == ResponseCode.SUCCESS
-    await until(lambda: broker.context.cold_reads.waiting == 0, what="nothing waits")
-    assert broker.context.cold_reads.begun == 2
+    await until(lambda: broker.context.cold.reads.waiting == 0, what="nothing waits")
+    assert broker.context.cold.reads.begun == 2
 
 
 async def test_a_broker_stops_while_the_disk_does_not_answer(tmp_path: Path) -> None:

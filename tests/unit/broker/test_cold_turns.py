@@ -48,8 +48,8 @@ async def test_a_connection_is_answered_in_the_order_it_asked(broker: Broker) ->
         await other.send(encode_frame(pull_command(0, consumerGroup="H")))
         for command in asked:
             await peer.send(encode_frame(command))
-        await until(lambda: broker.context.cold_reads.waiting == 5, what="they wait")
-        assert broker.context.cold_reads.begun == 2, "one of each connection"
+        await until(lambda: broker.context.cold.reads.waiting == 5, what="they wait")
+        assert broker.context.cold.reads.begun == 2, "one of each connection"
         disk.gate.set()
         assert (await other.read()).code == ResponseCode.SUCCESS
         assert [(await peer.read()).opaque for _ in asked] == [each.opaque for each in asked]
@@ -63,8 +63,8 @@ async def test_reads_of_closed_connections_take_no_room(broker: Broker) -> None:
         async with await RawPeer.connect(broker.port) as peer:
             for _ in range(3):
                 await peer.send(encode_frame(pull_command(0)))
-            await until(lambda: broker.context.cold_reads.waiting >= 2, what="they wait")
-        await until(lambda: broker.context.cold_reads.waiting == 0, what="they are forgotten")
+            await until(lambda: broker.context.cold.reads.waiting >= 2, what="they wait")
+        await until(lambda: broker.context.cold.reads.waiting == 0, what="they are forgotten")
     disk.gate.set()
     async with await RawPeer.connect(broker.port) as peer:
         assert (await peer.request(pull_command(0))).code == ResponseCode.SUCCESS
@@ -82,7 +82,7 @@ async def test_who_does_not_take_replies_is_not_read_for(tmp_path: Path) -> None
         asked = [pull_command(n % 4, maxMsgNums=1) for n in range(200)]
         peer.writer.transport.pause_reading()  # type: ignore[attr-defined]
         await peer.send(b"".join(map(encode_frame, asked)))
-        cold = broker.context.cold_reads
+        cold = broker.context.cold.reads
         await until(lambda: cold.waiting > 0 and not cold._running, what="nothing is read")
         begun = cold.begun
         assert begun < 100

@@ -99,7 +99,7 @@ async def test_what_reads_pass_over_is_shown(tmp_path: Path) -> None:
 async def test_a_twin_is_shown(tmp_path: Path) -> None:
     """Where operators look when consumers miss messages."""
     async with live_broker(tmp_path, http_port=0) as live:
-        live.broker.context.twins.at = "10.1.1.1:10911"
+        live.broker.context.cluster.twins.at = "10.1.1.1:10911"
         _, text = await live.get("/readyz")
         assert text == "ready\nanother broker serves under this name at 10.1.1.1:10911\n"
         _, text = await live.get("/metrics")

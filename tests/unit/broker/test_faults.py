@@ -71,7 +71,7 @@ async def test_held_pulls_that_cannot_be_served_are_answered(tmp_path: Path) -> 
     """Whoever waited on the queue hears something, and no room is lost."""
     async with running_broker(tmp_path) as broker, await RawPeer.connect(broker.port) as peer:
         await peer.request(send_command())
-        holds = broker.context.holds
+        holds = broker.context.pulls.holds
         waiting = [await RawPeer.connect(broker.port) for _ in range(3)]
         for each in waiting:
             await each.send(encode_frame(pull_command(1, suspend_ms=30_000)))

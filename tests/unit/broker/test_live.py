@@ -30,7 +30,11 @@ OTHERS = {
     "configBlackList": "configBlackList;brokerConfigPath;flushDiskType",
 }
 UNCHANGEABLE = {"defaultMessageRequestMode"}  # has one allowed value
-TIMES = ("._next_sweep", ".disk_used_ratio", ".in_time_until_s")  # what two brokers may have alike by chance
+TIMES = (
+    "._next_sweep",
+    ".disk_used_ratio",
+    ".in_time_until_s",
+)  # what two brokers may have alike by chance
 LIVE = sorted(set(BrokerSettings.model_fields) - BrokerSettings.having(Trait.AT_START))
 
 
@@ -157,7 +161,7 @@ async def test_nameservers_follow(tmp_path: Path) -> None:
         await until(lambda: known() == [False, True], what="the broker has moved")
         await change(live, {"namesrvAddr": ";".join(addresses)})
         await until(lambda: known() == [True, True], what="both know it")
-        assert live.broker.context.registration.registered
+        assert live.broker.context.cluster.registration.registered
 
 
 async def test_topics_are_made_by_use_once_that_is_allowed(tmp_path: Path) -> None:

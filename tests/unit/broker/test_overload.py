@@ -358,7 +358,7 @@ async def test_a_broker_that_stops_takes_what_still_comes(tmp_path: Path) -> Non
     """The beat has ended by then, which is no reason to refuse."""
     async with running_broker(tmp_path, brokerFastFailureEnable="true") as broker:
         assert (await stored_in_time(broker)).code == ResponseCode.SUCCESS
-        stop = broker.context.registration.stop
+        stop = broker.context.cluster.registration.stop
         answers: list[Command] = []
 
         async def slow_stop() -> None:
@@ -366,5 +366,5 @@ async def test_a_broker_that_stops_takes_what_still_comes(tmp_path: Path) -> Non
             answers.append(await stored_once(broker))
             await stop()
 
-        broker.context.registration.stop = slow_stop  # type: ignore[method-assign]
+        broker.context.cluster.registration.stop = slow_stop  # type: ignore[method-assign]
     assert [answer.code for answer in answers] == [ResponseCode.SUCCESS]

@@ -149,7 +149,7 @@ async def test_pulls_of_an_owner_wait_while_somebody_asks(live: LiveBroker) -> N
         await until(lambda: live.broker.context.consumers.handovers.waiting == 1)
         assert (await old.pull(0)).code == ResponseCode.PULL_NOT_FOUND
         held = asyncio.create_task(old.pull(0, suspend_ms=60_000))
-        await until(lambda: live.broker.context.holds.count == 1)
+        await until(lambda: live.broker.context.pulls.holds.count == 1)
         asked.cancel()
         await new.close()
         assert (await held).code == ResponseCode.SUCCESS
@@ -161,13 +161,13 @@ async def test_who_still_pulls_owns_the_queue_again(live: LiveBroker) -> None:
     async with old, new:
         await old.start_of()
         held = asyncio.create_task(old.pull(1, suspend_ms=60_000))
-        await until(lambda: live.broker.context.holds.count == 1)
+        await until(lambda: live.broker.context.pulls.holds.count == 1)
         reply = await new.start_of()
         while reply.code == ResponseCode.HANDOVER_PENDING:
             reply = await new.start_of()
         assert (await held).code == ResponseCode.PULL_NOT_FOUND
         held = asyncio.create_task(old.pull(0, suspend_ms=60_000, commit=0))
-        await until(lambda: live.broker.context.holds.count == 1)
+        await until(lambda: live.broker.context.pulls.holds.count == 1)
         await new.commit(1)
         await new.unlock(0)
         assert (await held).code == ResponseCode.PULL_OFFSET_MOVED  # the new one has done that
@@ -377,7 +377,7 @@ async def test_who_does_not_pull_again_has_dropped_the_queue(live: LiveBroker) -
         await old.pull(0, 0)
         kept = asyncio.create_task(old.pull(1, 0, suspend_ms=60_000))
         dropped = asyncio.create_task(old.pull(0, 1, suspend_ms=60_000))
-        await until(lambda: live.broker.context.holds.count == 2)
+        await until(lambda: live.broker.context.pulls.holds.count == 2)
         first, second = new.starting(0), new.starting(1)
         assert (await kept).code == (await dropped).code == ResponseCode.PULL_NOT_FOUND
         again = asyncio.create_task(old.pull(1, 0, suspend_ms=60_000))

@@ -47,7 +47,7 @@ async def test_the_next_pull_is_sent_where_the_group_was_reset_to(live: LiveBrok
         await member.start_of()
         await member.commit(4)
         waiting = asyncio.create_task(member.pull(4, suspend_ms=60_000))
-        await until(lambda: live.broker.context.holds.count == 1)
+        await until(lambda: live.broker.context.pulls.holds.count == 1)
         reply = await live.ask(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, RESET)
         assert reply.code == ResponseCode.SUCCESS
         table = decode_body(ResetOffsetBody, reply.body).offset_table

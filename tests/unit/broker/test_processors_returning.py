@@ -69,7 +69,7 @@ async def lost(live: LiveBroker, old: RawMember, new: RawMember) -> "asyncio.Tas
     await took(new)
     assert owner(live) == new.client_id
     held = asyncio.create_task(old.pull(1, suspend_ms=60_000, commit=0))
-    await until(lambda: live.broker.context.holds.count == 1)
+    await until(lambda: live.broker.context.pulls.holds.count == 1)
     return held
 
 

@@ -138,7 +138,7 @@ async def test_more_than_one_read_can_pass_over_wakes_a_held_pull(tmp_path: Path
     async with running_broker(tmp_path) as broker, await RawPeer.connect(broker.port) as peer:
         await fill(broker, 1)
         await peer.send(encode_frame(pull_command(1, expression="TagB", suspend_ms=30_000)))
-        await until(lambda: broker.context.holds.count == 1, what="the pull is held")
+        await until(lambda: broker.context.pulls.holds.count == 1, what="the pull is held")
         batch = [
             encode_frame(send_command(b"x", properties=f"UNIQ_KEY\x01AAAA\x02TAGS\x01{tag}\x02"))
             for tag in ["TagA"] * 1000 + ["TagB"]

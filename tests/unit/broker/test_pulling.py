@@ -116,11 +116,11 @@ async def test_a_held_pull_is_answered_when_a_message_arrives(
 ) -> None:
     """Long polling: no reply before the message, one right after it."""
     await consumer.send(encode_frame(pull_command(3, suspend_ms=30_000)))
-    await until(lambda: broker.context.holds.count == 1, what="the pull is held")
+    await until(lambda: broker.context.pulls.holds.count == 1, what="the pull is held")
     await send(producer, b"late")
     reply = await consumer.read()
     assert (bodies(reply), offsets(reply)[0]) == ([b"late"], 4)
-    assert broker.context.holds.count == 0
+    assert broker.context.pulls.holds.count == 0
 
 
 async def test_a_held_pull_wakes_for_its_tag_only(
@@ -128,9 +128,9 @@ async def test_a_held_pull_wakes_for_its_tag_only(
 ) -> None:
     """Messages of other tags leave it waiting, and are passed over when it is answered."""
     await consumer.send(encode_frame(pull_command(3, suspend_ms=30_000, expression="TagB")))
-    await until(lambda: broker.context.holds.count == 1, what="the pull is held")
+    await until(lambda: broker.context.pulls.holds.count == 1, what="the pull is held")
     await send(producer, b"other")
-    assert broker.context.holds.count == 1
+    assert broker.context.pulls.holds.count == 1
     await send(producer, b"mine", "TagB")
     reply = await consumer.read()
     assert (bodies(reply), offsets(reply)[0]) == ([b"mine"], 5)
@@ -144,7 +144,7 @@ async def test_a_held_pull_ends_with_its_time(
     assert (reply.code, reply.remark) == (ResponseCode.PULL_NOT_FOUND, "OFFSET_OVERFLOW_ONE")
     waiting = encode_frame(pull_command(3, suspend_ms=400, expression="TagB"))
     await consumer.send(waiting)
-    await until(lambda: broker.context.holds.count == 1, what="the pull is held")
+    await until(lambda: broker.context.pulls.holds.count == 1, what="the pull is held")
     await send(producer, b"other")
     reply = await consumer.read()
     assert reply.code in (ResponseCode.PULL_RETRY_IMMEDIATELY, ResponseCode.PULL_NOT_FOUND)
@@ -171,7 +171,7 @@ async def test_many_hold_the_same_queue(broker: Broker, producer: RawPeer) -> No
     peers = [await RawPeer.connect(broker.port) for _ in range(5)]
     for peer in peers:
         await peer.send(encode_frame(pull_command(3, suspend_ms=30_000)))
-    await until(lambda: broker.context.holds.count == 5, what="five pulls are held")
+    await until(lambda: broker.context.pulls.holds.count == 5, what="five pulls are held")
     await send(producer, b"all")
     for peer in peers:
         assert bodies(await peer.read()) == [b"all"]
@@ -184,10 +184,10 @@ async def test_a_consumer_that_leaves_takes_its_pull_along(
     """A closed connection holds nothing once a message comes."""
     async with await RawPeer.connect(broker.port) as peer:
         await peer.send(encode_frame(pull_command(3, suspend_ms=30_000)))
-        await until(lambda: broker.context.holds.count == 1, what="the pull is held")
+        await until(lambda: broker.context.pulls.holds.count == 1, what="the pull is held")
     await until(lambda: len(broker.context.consumers.members.client_ids("G")) == 0, what="it left")
     await send(producer, b"nobody")
-    await until(lambda: broker.context.holds.count == 0, what="nothing is held")
+    await until(lambda: broker.context.pulls.holds.count == 0, what="nothing is held")
 
 
 async def test_at_most_32_messages_and_256_kib_come_at_once(

@@ -137,11 +137,11 @@ async def test_a_held_pull_wakes_for_a_message_that_matches(
 ) -> None:
     """Others are passed over while it waits, and the offset in its reply is behind them."""
     await consumer.send(encode_frame(sql_pull("price > 50 AND color = 'red'", 5, 30_000)))
-    await until(lambda: broker.context.holds.count == 1, what="the pull is held")
+    await until(lambda: broker.context.pulls.holds.count == 1, what="the pull is held")
     async with await RawPeer.connect(broker.port) as producer:
         await send(producer, "red", 10)
         await send(producer, "blue", 100)
-        assert broker.context.holds.count == 1
+        assert broker.context.pulls.holds.count == 1
         await send(producer, "red", 60)
     reply = await consumer.read()
     assert (bodies(reply), reply.ext["nextBeginOffset"]) == ([b"red 60"], "8")
@@ -152,7 +152,7 @@ async def test_a_held_pull_that_meets_nothing_ends_with_its_time(
 ) -> None:
     """The offset is past what was looked at, so nothing is looked at twice."""
     await consumer.send(encode_frame(sql_pull("price > 1000", 5, 300)))
-    await until(lambda: broker.context.holds.count == 1, what="the pull is held")
+    await until(lambda: broker.context.pulls.holds.count == 1, what="the pull is held")
     async with await RawPeer.connect(broker.port) as producer:
         await send(producer, "red", 10)
     reply = await consumer.read()

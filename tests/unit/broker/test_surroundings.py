@@ -41,7 +41,7 @@ async def asked(live: LiveBroker, connection: Connection) -> Holdings | None:
     tasks = []
     around = BrokerSurroundings(
         "broker-a",
-        holds=context.holds,
+        holds=context.pulls.holds,
         queues=context.writing.queues,
         offsets=context.tables.offsets,
         locks=context.consumers.locks,

@@ -48,8 +48,8 @@ async def test_a_second_broker_of_one_name_is_told_on_all_sides(
         assert f"this={two.address} other={one.address}" in line.getMessage()
         for _ in range(3):
             for each in (one, two):
-                await each.broker.context.twins.look()
-                await each.broker.context.registration.announce_all()
+                await each.broker.context.cluster.twins.look()
+                await each.broker.context.cluster.registration.announce_all()
         texts = [record.getMessage() for record in told(caplog, "broker")]
         assert len(texts) == 2
         assert f"this={one.address} other={two.address}" in texts[1]
@@ -67,7 +67,7 @@ async def test_a_twin_that_goes_is_forgotten(
     caplog.set_level(logging.INFO, "aerobee")
     namesrv = f"127.0.0.1:{server.port}"
     async with live_broker(tmp_path / "one", namesrv_addr=namesrv) as one:
-        twins = one.broker.context.twins
+        twins = one.broker.context.cluster.twins
         async with live_broker(tmp_path / "two", namesrv_addr=namesrv) as two:
             await twins.look()
             assert twins.at == two.address
@@ -97,7 +97,7 @@ async def test_the_place_of_a_broker_that_is_gone_is_nobodys(
     """A broker that comes back on another port after a crash is not its own twin."""
     namesrv = f"127.0.0.1:{server.port}"
     async with live_broker(tmp_path / "one", namesrv_addr=namesrv) as one:
-        registration = one.broker.context.registration
+        registration = one.broker.context.cluster.registration
         registration.address = "127.0.0.1:1"  # where nobody answers
         await registration.announce_all()
         async with live_broker(tmp_path / "two", namesrv_addr=namesrv, refuse_name_in_use=True):
@@ -114,13 +114,13 @@ async def test_who_answers_at_an_old_address_need_not_be_a_twin(
         live_broker(tmp_path / "one", namesrv_addr=namesrv) as one,
         live_broker(tmp_path / "other", broker_name="broker-b") as other,
     ):
-        registration = one.broker.context.registration
+        registration = one.broker.context.cluster.registration
         registration.address = other.address
         await registration.announce_all()
         refuses = {"namesrv_addr": namesrv, "refuse_name_in_use": True, "bind_address": ""}
         async with live_broker(tmp_path / "two", listen_port=port, **refuses) as two:
             registration.address = f"127.0.0.2:{port}"  # as it called itself before
             await registration.announce_all()
-            await two.broker.context.twins.look()
-            assert two.broker.context.twins.at == ""
+            await two.broker.context.cluster.twins.look()
+            assert two.broker.context.cluster.twins.at == ""
         assert not told(caplog, "broker")

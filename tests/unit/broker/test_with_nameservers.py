@@ -109,7 +109,7 @@ async def test_a_new_topic_leaves_the_others_known(tmp_path: Path) -> None:
             assert await route(live, server, topic) is not None
         assert set(server.table.topics) == before | {"t", "u", "v"}
         await live.ask(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": "u"})
-        await live.broker.context.registration.announce_all()
+        await live.broker.context.cluster.registration.announce_all()
         assert set(server.table.topics) == before | {"t", "v"}
 
 
@@ -122,7 +122,7 @@ async def test_a_restarted_nameserver_soon_knows_everything(tmp_path: Path) -> N
         )
         await live.ask(RequestCode.SEND_MESSAGE_V2, SEND, b"first")
         await first.stop()
-        await until(lambda: not live.broker.context.registration.registered)
+        await until(lambda: not live.broker.context.cluster.registration.registered)
         second = await stack.enter_async_context(nameserver(tmp_path, first.port))
         await until_route(live, second, "t", known=True)
 
