@@ -9,13 +9,11 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import date, datetime
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 from aerobee.broker.faults import Faults
 from aerobee.broker.recent_rates import RecentRates
-
-if TYPE_CHECKING:
-    from aerobee.broker.topic_queues import TopicQueue
+from aerobee.storage.queues.consume_queue import ConsumeQueue
 
 SAMPLE_INTERVAL_S: Final = 10.0
 WINDOWS_S: Final = (10, 60, 600)  # as RocketMQ prints its rates
@@ -61,6 +59,15 @@ NAMES: Final = {
     "aerobee_faults_total": "Errors inside the broker that nobody foresaw, by place",
 }
 """Every metric with its help sentence: RocketMQ's names (BrokerMetricsConstant), then our own."""
+
+
+class CountedQueue(Protocol):
+    """A queue that knows what has arrived in it."""
+
+    name: str  # of its topic
+    stored: ConsumeQueue
+    start_offset: int  # what was there before this process
+    arrived_bytes: int
 
 
 @dataclass(slots=True)
@@ -130,12 +137,12 @@ class Metrics:
         for key in [key for key in self.dead_letters if key[0] == topic or key[1] == group]:
             del self.dead_letters[key]
 
-    def queue_gone(self, queue: "TopicQueue") -> None:
+    def queue_gone(self, queue: CountedQueue) -> None:
         """Keep a deleted queue's arrivals in the totals."""
         self._gone_messages += queue.stored.max_offset - queue.start_offset
         self._gone_bytes += queue.arrived_bytes
 
-    def counts(self, queues: Iterable["TopicQueue"]) -> Counts:
+    def counts(self, queues: Iterable[CountedQueue]) -> Counts:
         """Add up the totals; the cost grows with the number of queues in use."""
         put, put_bytes = self._gone_messages, self._gone_bytes
         for queue in queues:
@@ -143,7 +150,7 @@ class Metrics:
             put_bytes += queue.arrived_bytes
         return Counts(self._clock_s(), put, put_bytes, self.found, self.missed, self.transferred)
 
-    def sample(self, queues: Iterable["TopicQueue"], today: date | None = None) -> None:
+    def sample(self, queues: Iterable[CountedQueue], today: date | None = None) -> None:
         """Remember the totals, to be called every SAMPLE_INTERVAL_S; notice midnight."""
         queues = list(queues)
         counts = self.counts(queues)
