@@ -36,7 +36,7 @@ $(READY): requirements.lock requirements-build.lock pyproject.toml deploy/build_
 	@$(PIP) --require-hashes -r requirements-build.lock
 	@$(PIP) --require-hashes --no-build-isolation -r requirements.lock
 	@$(PIP) --no-deps --no-build-isolation -e .
-	@$(BIN)/python -c "from aerobee.broker.acceleration import description; \
+	@$(BIN)/python -c "from aerobee.broker.compiled.choice import description; \
 		print('sends and pulls are served by', description(wanted=True))"
 	@touch $@
 

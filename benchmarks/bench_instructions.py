@@ -15,7 +15,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from aerobee.broker.acceleration import is_compiled
+from aerobee.broker.compiled.choice import is_compiled
 from benchmarks.compiling import PROJECT, ToolMissing, tool
 from benchmarks.messages import send_frame
 from benchmarks.offline import offline_connection

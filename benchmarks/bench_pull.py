@@ -9,7 +9,7 @@ import tempfile
 from contextlib import AsyncExitStack
 from pathlib import Path
 
-from aerobee.broker.acceleration import is_compiled
+from aerobee.broker.compiled.choice import is_compiled
 from benchmarks.messages import QUEUES, TOPIC, pull_frame, send_frame
 from benchmarks.offline import OfflineConnection, offline_connection
 from benchmarks.timing import Case, best, print_best

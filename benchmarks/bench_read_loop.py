@@ -12,7 +12,7 @@ import tempfile
 from contextlib import AsyncExitStack
 from pathlib import Path
 
-from aerobee.broker.acceleration import is_compiled
+from aerobee.broker.compiled.choice import is_compiled
 from benchmarks.messages import QUEUES, TOPIC, send_frame
 from benchmarks.offline import OfflineConnection, offline_connection
 from benchmarks.timing import Case, best, print_best

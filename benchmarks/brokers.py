@@ -14,8 +14,8 @@ from support.interop.cluster import Cluster
 from support.interop.processes import ServerFailed, free_port
 from support.interop.raw_remoting import RawClient
 
-from aerobee.broker.acceleration import description
-from aerobee.broker.settings import BrokerSettings
+from aerobee.broker.compiled.choice import description
+from aerobee.broker.settings.keys import BrokerSettings
 from benchmarks import compiling, processes
 from benchmarks.generator import run_marked
 from benchmarks.loads import Load, Variant

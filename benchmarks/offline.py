@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from aerobee.broker.app import Broker
-from aerobee.broker.connection import BrokerConnection
-from aerobee.broker.settings import BrokerSettings
+from aerobee.broker.front.connection import BrokerConnection
+from aerobee.broker.settings.keys import BrokerSettings
 from benchmarks.messages import send_frame
 
 

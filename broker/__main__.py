@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from aerobee.broker.app import Broker
-from aerobee.broker.settings import BrokerSettings
+from aerobee.broker.settings.keys import BrokerSettings
 from aerobee.remoting.errors import AerobeeError
 from aerobee.remoting.net import process
 
@@ -15,7 +15,7 @@ def run(settings: BrokerSettings, config_file: Path | None = None) -> int:
 
     Settings that are changed while the broker runs are written to `config_file`.
     """
-    from aerobee.broker.logs import configure_logs
+    from aerobee.broker.start.logs import configure_logs
 
     configure_logs(settings)
     broker = Broker(settings, config_file)

@@ -11,41 +11,41 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from aerobee.broker.broadcast_offsets import BroadcastOffsets
-from aerobee.broker.cluster_parts import Cluster
+from aerobee.broker.cluster.parts import Cluster
+from aerobee.broker.cluster.twins import LOOK_INTERVAL_MS
 from aerobee.broker.cold.lookups import Lookups
 from aerobee.broker.cold.parts import Cold
 from aerobee.broker.cold.reads import ColdReads
-from aerobee.broker.connection import BrokerConnection
 from aerobee.broker.context import Context
-from aerobee.broker.delay import DelayService
-from aerobee.broker.fast_sends import FastSends
-from aerobee.broker.filters import load_parser
+from aerobee.broker.delays.delivery import DelayService
+from aerobee.broker.filters.subscriptions import load_parser
+from aerobee.broker.front.connection import BrokerConnection
+from aerobee.broker.front.lateness import BEAT_S, Lateness
+from aerobee.broker.front.ports import Ports
+from aerobee.broker.front.traffic import Stalls, Traffic
+from aerobee.broker.handover.parts import follow_members
+from aerobee.broker.health.metrics import SAMPLE_INTERVAL_S, Metrics
 from aerobee.broker.health.troubles import LOOK_INTERVAL_S, Troubles
-from aerobee.broker.hold import SWEEP_INTERVAL_MS, Holds
 from aerobee.broker.hooks import Hooks
-from aerobee.broker.live import Live
-from aerobee.broker.member_parts import follow_members
-from aerobee.broker.metrics import SAMPLE_INTERVAL_S, Metrics
-from aerobee.broker.overload.lateness import BEAT_S, Lateness
-from aerobee.broker.placing import Placing
-from aerobee.broker.ports import Ports
-from aerobee.broker.pull_parts import PullParts
-from aerobee.broker.pulling import NoPulls, Pull, Pulls
-from aerobee.broker.routes import FAMILIES
-from aerobee.broker.send_back import Retries
-from aerobee.broker.send_checks import SendChecks
-from aerobee.broker.sending_parts import Sends
-from aerobee.broker.settings import BrokerSettings
-from aerobee.broker.settings_changes import SettingsChanges
+from aerobee.broker.processors.families import FAMILIES
+from aerobee.broker.pulls.broadcasts import BroadcastOffsets
+from aerobee.broker.pulls.held import SWEEP_INTERVAL_MS, Holds
+from aerobee.broker.pulls.parts import PullParts
+from aerobee.broker.pulls.server import NoPulls, Pull, Pulls
+from aerobee.broker.sends.checks import SendChecks
+from aerobee.broker.sends.fast import FastSends
+from aerobee.broker.sends.parts import Sends
+from aerobee.broker.sends.placing import Placing
+from aerobee.broker.sends.retries import Retries
+from aerobee.broker.settings.changes import SettingsChanges
+from aerobee.broker.settings.keys import BrokerSettings
+from aerobee.broker.settings.live import Live
 from aerobee.broker.start import told
 from aerobee.broker.start.hosts import record_host
 from aerobee.broker.start.offsets import lower_offsets
 from aerobee.broker.start.slow import told_while_slow
-from aerobee.broker.start.twins import LOOK_INTERVAL_MS
-from aerobee.broker.tables import Tables
-from aerobee.broker.traffic import Stalls, Traffic
-from aerobee.broker.written import Writing
+from aerobee.broker.tables.kept import Tables
+from aerobee.broker.writing.parts import Writing
 from aerobee.remoting.clocks import steady_clock_ms, wall_clock_ms
 from aerobee.remoting.message.record import host_bytes
 from aerobee.remoting.net.client import ConnectionPool

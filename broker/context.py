@@ -5,21 +5,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from aerobee.broker.cluster_parts import Cluster
+    from aerobee.broker.cluster.parts import Cluster
     from aerobee.broker.cold.parts import Cold
-    from aerobee.broker.delay import DelayService
+    from aerobee.broker.delays.delivery import DelayService
+    from aerobee.broker.front.lateness import Lateness
+    from aerobee.broker.handover.parts import MemberParts
+    from aerobee.broker.health.metrics import Metrics
     from aerobee.broker.health.troubles import Troubles
     from aerobee.broker.hooks import Hooks
-    from aerobee.broker.live import Live
-    from aerobee.broker.member_parts import MemberParts
-    from aerobee.broker.metrics import Metrics
-    from aerobee.broker.overload.lateness import Lateness
-    from aerobee.broker.pull_parts import PullParts
-    from aerobee.broker.sending_parts import Sends
-    from aerobee.broker.settings import BrokerSettings
-    from aerobee.broker.settings_changes import SettingsChanges
-    from aerobee.broker.tables import Tables
-    from aerobee.broker.written import Writing
+    from aerobee.broker.pulls.parts import PullParts
+    from aerobee.broker.sends.parts import Sends
+    from aerobee.broker.settings.changes import SettingsChanges
+    from aerobee.broker.settings.keys import BrokerSettings
+    from aerobee.broker.settings.live import Live
+    from aerobee.broker.tables.kept import Tables
+    from aerobee.broker.writing.parts import Writing
     from aerobee.storage.store import MessageStore
 
 

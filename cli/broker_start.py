@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from aerobee.broker.settings import BrokerSettings
+from aerobee.broker.settings.keys import BrokerSettings
 from aerobee.cli.servers import server_command
 
 

@@ -80,8 +80,8 @@ async def _create(
 
 def _system_topics(brokers: Iterable[BrokerEntry]) -> frozenset[str]:
     """Name the topics that brokers make for themselves."""
-    from aerobee.broker.settings import BrokerSettings
-    from aerobee.broker.system_topics import system_topic_names
+    from aerobee.broker.rules.system_topics import system_topic_names
+    from aerobee.broker.settings.keys import BrokerSettings
 
     return frozenset().union(
         *(

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from aerobee.broker.app import Broker
-from aerobee.broker.settings import BrokerSettings
+from aerobee.broker.settings.keys import BrokerSettings
 from aerobee.namesrv.app import NameServer
 from aerobee.namesrv.settings import NamesrvSettings
 from aerobee.testing.names import SEGMENT_BYTES, broker_name

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, Final, TypeVar
 
 from aerobee.broker.cold.threads import DiskThreads
-from aerobee.broker.live import Live
+from aerobee.broker.settings.live import Live
 from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.errors import RequestError
 from aerobee.remoting.net.connection import Connection

@@ -1,7 +1,7 @@
 """Types of the compiled module; see plain_sends.pyx."""
 
-from aerobee.broker.tick import Tick
-from aerobee.broker.topic_queues import TopicQueue
+from aerobee.broker.writing.queues import TopicQueue
+from aerobee.broker.writing.tick import Tick
 from aerobee.storage.log.commit_log import CommitLog
 
 class PlainSends:

@@ -1,1 +1,1 @@
-"""What keeps a broker from doing its work: noticed, told once, shown while it lasts."""
+"""What goes wrong and how much goes through: faults, troubles, counters."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final
 
-from aerobee.broker.json_files import TableFile
+from aerobee.broker.tables.table_file import TableFile
 from aerobee.storage.errors import AppendRefused, LogBusy, StoreError
 from aerobee.storage.store import MessageStore
 

@@ -6,15 +6,15 @@ from typing import Any
 import msgspec
 
 from aerobee.broker.context import Context
-from aerobee.broker.health.degraded import (
+from aerobee.broker.http.degraded import (
     damage_shown,
     degraded,
     lost_shown,
     passed_over,
     recovery_shown,
 )
-from aerobee.broker.mismatches import Differences, differences
-from aerobee.broker.queue_key import QueueKey
+from aerobee.broker.members.mismatches import Differences, differences
+from aerobee.broker.members.queue_key import QueueKey
 from aerobee.remoting.bodies import TopicConfig
 from aerobee.remoting.codes import Perm
 from aerobee.remoting.command import language_name

@@ -14,8 +14,8 @@ import msgspec
 from aiohttp import web
 
 from aerobee.broker.context import Context
-from aerobee.broker.health.degraded import degraded
 from aerobee.broker.http import exposition, overview
+from aerobee.broker.http.degraded import degraded
 
 CONTEXT: Final = web.AppKey("context", Context)
 JSON: Final = "application/json"

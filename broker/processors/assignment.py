@@ -4,8 +4,8 @@ import logging
 from typing import Final
 
 from aerobee.broker.context import Context
-from aerobee.broker.names import RETRY_PREFIX
-from aerobee.broker.request_modes import PULL
+from aerobee.broker.rules.names import RETRY_PREFIX
+from aerobee.broker.tables.request_modes import PULL
 from aerobee.remoting.allocation import STRATEGIES, allocate, sorted_members, sorted_queues
 from aerobee.remoting.bodies import (
     MessageQueue,

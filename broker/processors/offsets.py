@@ -4,8 +4,8 @@ from functools import partial
 from typing import Final
 
 from aerobee.broker.context import Context
-from aerobee.broker.owned_queue import Verdict
-from aerobee.broker.queue_key import QueueKey
+from aerobee.broker.handover.owned_queue import Verdict
+from aerobee.broker.members.queue_key import QueueKey
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.errors import RequestError
 from aerobee.remoting.headers.offsets import (

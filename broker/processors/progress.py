@@ -3,7 +3,7 @@
 from typing import Final
 
 from aerobee.broker.context import Context
-from aerobee.broker.names import check_group
+from aerobee.broker.rules.names import check_group
 from aerobee.remoting.bodies import (
     ConsumeTimeSpanBody,
     CorrectionOffsetsBody,

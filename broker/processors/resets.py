@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import msgspec
 
-from aerobee.broker.consumer_group import Member
 from aerobee.broker.context import Context
+from aerobee.broker.members.group import Member
 from aerobee.broker.processors.query import record_to_show
 from aerobee.remoting.bodies import (
     ConsumerStatusBody,

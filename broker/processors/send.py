@@ -9,13 +9,13 @@ import random
 from collections.abc import Coroutine
 from typing import Any
 
-from aerobee.broker.announcing import until_known
+from aerobee.broker.cluster.announcing import until_known
 from aerobee.broker.context import Context
 from aerobee.broker.hooks import SendEvent
-from aerobee.broker.names import RETRY_PREFIX
-from aerobee.broker.send_checks import AnySend
-from aerobee.broker.stored_message import Stamp
-from aerobee.broker.topic_queues import TopicQueue
+from aerobee.broker.rules.names import RETRY_PREFIX
+from aerobee.broker.sends.checks import AnySend
+from aerobee.broker.writing.queues import TopicQueue
+from aerobee.broker.writing.stamps import Stamp
 from aerobee.remoting.bodies import TopicConfig
 from aerobee.remoting.codes import RequestCode, ResponseCode, SysFlag
 from aerobee.remoting.errors import RequestError

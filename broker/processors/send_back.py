@@ -5,11 +5,11 @@
 
 import asyncio
 
-from aerobee.broker.announcing import until_known
+from aerobee.broker.cluster.announcing import until_known
 from aerobee.broker.context import Context
 from aerobee.broker.processors.send import busy, durable, unavailable
-from aerobee.broker.send_back import Destination, failed_record
-from aerobee.broker.stored_message import Stamp
+from aerobee.broker.sends.retries import Destination, failed_record
+from aerobee.broker.writing.stamps import Stamp
 from aerobee.remoting.codes import Perm, RequestCode, ResponseCode, SysFlag
 from aerobee.remoting.errors import RequestError
 from aerobee.remoting.headers.send import SendBackRequest

@@ -2,12 +2,12 @@
 
 from typing import Final
 
-from aerobee.broker.announcing import until_known
-from aerobee.broker.attributes import MESSAGE_TYPE, parse_edits
+from aerobee.broker.cluster.announcing import until_known
 from aerobee.broker.context import Context
-from aerobee.broker.names import RETRY_PREFIX, check_topic
-from aerobee.broker.system_topics import is_system_topic
-from aerobee.broker.topic_queues import TopicQueue
+from aerobee.broker.rules.attributes import MESSAGE_TYPE, parse_edits
+from aerobee.broker.rules.names import RETRY_PREFIX, check_topic
+from aerobee.broker.rules.system_topics import is_system_topic
+from aerobee.broker.writing.queues import TopicQueue
 from aerobee.remoting.bodies import TopicConfig, encode_body
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.errors import RequestError

@@ -10,7 +10,7 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Final
 
-from aerobee.broker.offsets import OffsetTable
+from aerobee.broker.tables.committed import OffsetTable
 from aerobee.remoting.kept_files import replace_file
 from aerobee.storage.store import MessageStore
 

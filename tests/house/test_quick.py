@@ -6,10 +6,10 @@ from pathlib import Path
 from support.quick import changed_files, needed_tests
 
 TESTS = {
-    "tests/unit/broker/test_hold.py": "from aerobee.broker.hold import Holds",
+    "tests/unit/broker/pulls/test_held.py": "from aerobee.broker.pulls.held import Holds",
     "tests/unit/broker/test_hold_limits.py": "",
-    "tests/unit/broker/test_pulling.py": "from aerobee.broker.hold import Holds",
-    "tests/unit/broker/test_topics.py": "from aerobee.broker import hold, topics",
+    "tests/unit/broker/pulls/test_server.py": "from aerobee.broker.pulls.held import Holds",
+    "tests/unit/broker/tables/test_topics.py": "from aerobee.broker import hold, topics",
     "tests/unit/client/test_hold.py": "",
     "tests/property/test_frames.py": "from aerobee.remoting.frame import decode",
 }
@@ -17,13 +17,16 @@ TESTS = {
 
 def test_named_tests_come_first_then_those_that_import_it() -> None:
     """And tests that were changed themselves, whatever they are about."""
-    first, after = needed_tests(["broker/hold.py", "tests/unit/client/test_hold.py"], TESTS)
+    first, after = needed_tests(["broker/pulls/held.py", "tests/unit/client/test_hold.py"], TESTS)
     assert sorted(first) == [
-        "tests/unit/broker/test_hold.py",
+        "tests/unit/broker/pulls/test_held.py",
         "tests/unit/broker/test_hold_limits.py",
         "tests/unit/client/test_hold.py",
     ]
-    assert after == ["tests/unit/broker/test_pulling.py", "tests/unit/broker/test_topics.py"]
+    assert after == [
+        "tests/unit/broker/pulls/test_server.py",
+        "tests/unit/broker/tables/test_topics.py",
+    ]
 
 
 def test_documents_need_no_tests() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from support.source_tree import ROOT
 
-from aerobee.broker.settings import BrokerSettings
+from aerobee.broker.settings.keys import BrokerSettings
 from aerobee.client import settings as client
 from aerobee.namesrv.settings import NamesrvSettings
 from aerobee.remoting.net.limits import NetLimits

@@ -19,7 +19,7 @@ IO_MODULES = {"asyncio", "selectors", "socket", "socketserver", "ssl", "uvloop"}
 ENTRY_MODULES = {
     "aerobee.cli.main": "console scripts",
     "aerobee.testing.plugin": "pytest's entry point",
-    "aerobee.broker.unserved": "a list that a test holds against what is served",
+    "aerobee.broker.processors.unserved": "a list that a test holds against what is served",
     "aerobee.namesrv.unserved": "a list that a test holds against what is served",
 }
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from support.examples import examples
 from support.logs import append, opened, settle, small
 
-from aerobee.broker.acceleration import is_compiled
+from aerobee.broker.compiled.choice import is_compiled
 from aerobee.remoting.message.tags import java_string_hash
 from aerobee.storage.cold.fetching import fetch
 from aerobee.storage.cold.wish import ColdRead

@@ -16,7 +16,7 @@ from support.logs import append, opened, small
 from support.waiting import until
 from support.wire import connect, feed
 
-from aerobee.broker.acceleration import is_compiled
+from aerobee.broker.compiled.choice import is_compiled
 from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.frame import encode_frame
 from aerobee.remoting.message.layout import MAGIC_V1, MAGIC_V2

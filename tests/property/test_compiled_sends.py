@@ -17,7 +17,7 @@ from support.golden.frames import load_frame
 from support.source_tree import ROOT
 from support.twin_brokers import TwinBrokers
 
-from aerobee.broker.acceleration import is_compiled
+from aerobee.broker.compiled.choice import is_compiled
 from aerobee.client.message import Message, MessageQueue
 from aerobee.client.sending.frames import SendHeaders
 from aerobee.client.sending.outgoing import Packer

@@ -10,15 +10,15 @@ from support.examples import examples
 from support.fake_connection import FakeConnection
 from support.virtual_time import VirtualTime
 
-from aerobee.broker.consumer_group import Client
-from aerobee.broker.draining import POLL_SLOWLY_MS, SETTLE_MS_MAX
-from aerobee.broker.handed_out import Holdings
-from aerobee.broker.handover import Handovers
-from aerobee.broker.held_questions import HELD_MS
-from aerobee.broker.members import Members
-from aerobee.broker.owned_queue import Verdict
-from aerobee.broker.queue_key import QueueKey
-from aerobee.broker.queue_owners import Surroundings
+from aerobee.broker.handover.draining import POLL_SLOWLY_MS, SETTLE_MS_MAX
+from aerobee.broker.handover.handed_out import Holdings
+from aerobee.broker.handover.handovers import Handovers
+from aerobee.broker.handover.held_questions import HELD_MS
+from aerobee.broker.handover.owned_queue import Verdict
+from aerobee.broker.handover.owners import Surroundings
+from aerobee.broker.members.group import Client
+from aerobee.broker.members.queue_key import QueueKey
+from aerobee.broker.members.registry import Members
 from aerobee.remoting.bodies import ConsumerData, SubscriptionData
 from aerobee.remoting.net.connection import Connection
 

@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from support.fake_connection import FakeConnection
 
-from aerobee.broker.consumer_group import Client
-from aerobee.broker.members import EXPIRED_MS, Members
+from aerobee.broker.members.group import Client
+from aerobee.broker.members.registry import EXPIRED_MS, Members
 from aerobee.remoting.bodies import ConsumerData, SubscriptionData
 from aerobee.remoting.net.connection import Connection
 

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from aerobee.broker.queue_locks import LEASE_MS
-from aerobee.broker.settings import BrokerSettings
+from aerobee.broker.handover.queue_locks import LEASE_MS
+from aerobee.broker.settings.keys import BrokerSettings
 from aerobee.client import ClientSettings, LitePullSettings, PushSettings
 
 _CLIENT: Final = ClientSettings()

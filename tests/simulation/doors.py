@@ -71,7 +71,7 @@ def closed(loop: VirtualLoop, network: Network, dice: Random) -> Iterator[None]:
             ("aerobee.remoting.net.server.open_listener", network.open_listener),
             ("aerobee.broker.app.gc", quiet),
             ("aerobee.broker.app.MessageStore", _store),
-            ("aerobee.broker.pulling.resident", _memory(Random(dice.getrandbits(64)))),
+            ("aerobee.broker.pulls.server.resident", _memory(Random(dice.getrandbits(64)))),
             ("aerobee.broker.cold.reads.DiskThreads", _ThreadsOfTheLoop),
         ):
             doors.enter_context(patch(target, replacement))

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any, Final, Literal
 
 from aerobee.broker.app import Broker
-from aerobee.broker.offsets import OffsetTable
-from aerobee.broker.settings import BrokerSettings
+from aerobee.broker.settings.keys import BrokerSettings
+from aerobee.broker.tables.committed import OffsetTable
 from aerobee.namesrv.app import NameServer
 from aerobee.namesrv.settings import NamesrvSettings
 from simulation.ledger import Ledger, Place

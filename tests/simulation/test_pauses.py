@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from aerobee.broker.settings import BrokerSettings
+from aerobee.broker.settings.keys import BrokerSettings
 from simulation.pauses import ALL_SLOW, QUICK, SECOND, SLOW, Handlers, measure, measure_backlog
 
 LIMIT_MS = BrokerSettings().handover_drain_millis

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from aerobee.broker.app import Broker
-from aerobee.broker.settings import BrokerSettings
+from aerobee.broker.settings.keys import BrokerSettings
 from aerobee.remoting.codes import PullSysFlag, RequestCode
 from aerobee.remoting.command import Command, next_opaque
 

@@ -5,12 +5,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from aerobee.broker.appending import Appender
-from aerobee.broker.delay import DelayService
-from aerobee.broker.stored_message import Stamp
-from aerobee.broker.tick import Tick
-from aerobee.broker.topic_queues import AckStyle, TopicQueues
-from aerobee.broker.written import Writing
+from aerobee.broker.delays.delivery import DelayService
+from aerobee.broker.writing.appender import Appender
+from aerobee.broker.writing.parts import Writing
+from aerobee.broker.writing.queues import AckStyle, TopicQueues
+from aerobee.broker.writing.stamps import Stamp
+from aerobee.broker.writing.tick import Tick
 from aerobee.remoting.message.properties import format_properties
 from aerobee.remoting.message.record import host_bytes
 from aerobee.storage.disk.files import Files

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from aerobee.broker.app import Broker
-from aerobee.broker.settings import BrokerSettings
+from aerobee.broker.settings.keys import BrokerSettings
 from aerobee.remoting.bodies import (
     Body,
     ConsumerData,

@@ -3,7 +3,7 @@
 import asyncio
 from typing import Any, Self
 
-from aerobee.broker.change_notices import QUIET_S
+from aerobee.broker.members.notices import QUIET_S
 from aerobee.remoting.bodies import (
     ConsumerData,
     HeartbeatData,

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 
-from aerobee.broker.handed_out import Holdings
-from aerobee.broker.queue_key import QueueKey
-from aerobee.broker.queue_owners import Surroundings
+from aerobee.broker.handover.handed_out import Holdings
+from aerobee.broker.handover.owners import Surroundings
+from aerobee.broker.members.queue_key import QueueKey
 from aerobee.remoting.net.connection import Connection
 
 

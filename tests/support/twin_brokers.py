@@ -9,8 +9,8 @@ from typing import Any, Final, Self
 
 import pytest
 
-from aerobee.broker import send_checks
 from aerobee.broker.app import Broker
+from aerobee.broker.sends import checks as send_checks
 from aerobee.remoting.frame import encode_frame
 from support.brokers import running_broker, send_command
 from support.waiting import until

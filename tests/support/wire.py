@@ -3,7 +3,7 @@
 import asyncio
 
 from aerobee.broker.app import Broker
-from aerobee.broker.connection import BrokerConnection
+from aerobee.broker.front.connection import BrokerConnection
 from aerobee.remoting.command import Command
 from aerobee.remoting.frame import FrameReader
 

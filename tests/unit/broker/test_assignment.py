@@ -9,12 +9,12 @@ from support.members import RawMember
 from support.virtual_time import VirtualTime
 from support.waiting import until
 
-from aerobee.broker.live import Live
-from aerobee.broker.queue_locks import ABANDONED_MS, LEASE_MS, QueueLocks
-from aerobee.broker.request_modes import RequestModeTable
-from aerobee.broker.settings import BrokerSettings
-from aerobee.broker.topic_routes import FRESH_MS, TopicRoutes
-from aerobee.broker.topics import TopicTable
+from aerobee.broker.cluster.routes import FRESH_MS, TopicRoutes
+from aerobee.broker.handover.queue_locks import ABANDONED_MS, LEASE_MS, QueueLocks
+from aerobee.broker.settings.keys import BrokerSettings
+from aerobee.broker.settings.live import Live
+from aerobee.broker.tables.request_modes import RequestModeTable
+from aerobee.broker.tables.topics import TopicTable
 from aerobee.remoting.bodies import (
     ConsumerData,
     HeartbeatData,

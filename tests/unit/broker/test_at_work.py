@@ -7,17 +7,17 @@ from support.fake_connection import FakeConnection
 from support.quiet_surroundings import QuietSurroundings
 from support.virtual_time import VirtualTime
 
-from aerobee.broker.at_work.history import LOST_MS, History, Seen
-from aerobee.broker.at_work.looking import ASK_MS, ASKS_MAX, LOOK_MS, LOOKS_MAX
-from aerobee.broker.consumer_group import Client
-from aerobee.broker.draining import MISSES_MAX, QUICK_MS, QUICK_TIMES
-from aerobee.broker.handed_out import Holdings
-from aerobee.broker.handover import Handovers
-from aerobee.broker.held_questions import HELD_MS
-from aerobee.broker.members import Members
-from aerobee.broker.owned_queue import OwnedQueue, Verdict
-from aerobee.broker.queue_key import QueueKey
-from aerobee.broker.queue_owners import QueueOwners
+from aerobee.broker.handover.at_work.history import LOST_MS, History, Seen
+from aerobee.broker.handover.at_work.looking import ASK_MS, ASKS_MAX, LOOK_MS, LOOKS_MAX
+from aerobee.broker.handover.draining import MISSES_MAX, QUICK_MS, QUICK_TIMES
+from aerobee.broker.handover.handed_out import Holdings
+from aerobee.broker.handover.handovers import Handovers
+from aerobee.broker.handover.held_questions import HELD_MS
+from aerobee.broker.handover.owned_queue import OwnedQueue, Verdict
+from aerobee.broker.handover.owners import QueueOwners
+from aerobee.broker.members.group import Client
+from aerobee.broker.members.queue_key import QueueKey
+from aerobee.broker.members.registry import Members
 from aerobee.remoting.bodies import (
     ConsumerData,
     ConsumerRunningInfo,

@@ -9,7 +9,7 @@ from support.waiting import until
 
 from aerobee.broker import app
 from aerobee.broker.health.troubles import Troubles
-from aerobee.broker.hold import Holds
+from aerobee.broker.pulls.held import Holds
 from aerobee.remoting.net import tasks as tasks_module
 from aerobee.storage.store import MessageStore
 

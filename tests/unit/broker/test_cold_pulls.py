@@ -16,8 +16,8 @@ from support.waiting import until
 
 from aerobee.broker.app import Broker
 from aerobee.broker.cold.reads import ColdReads
-from aerobee.broker.live import Live
-from aerobee.broker.settings import BrokerSettings
+from aerobee.broker.settings.keys import BrokerSettings
+from aerobee.broker.settings.live import Live
 from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.errors import RequestError
 from aerobee.remoting.frame import encode_frame

@@ -15,8 +15,8 @@ from support.waiting import until
 
 from aerobee.broker.app import Broker
 from aerobee.broker.cold.reads import ColdReads
-from aerobee.broker.live import Live
-from aerobee.broker.settings import BrokerSettings
+from aerobee.broker.settings.keys import BrokerSettings
+from aerobee.broker.settings.live import Live
 from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.errors import RequestError
 from aerobee.remoting.frame import encode_frame
@@ -139,8 +139,8 @@ async def test_a_read_that_ends_in_any_way_leaves_its_group_its_turn() -> None:
 PROGRAM = """
 import asyncio, threading
 from aerobee.broker.cold.reads import ColdReads
-from aerobee.broker.live import Live
-from aerobee.broker.settings import BrokerSettings
+from aerobee.broker.settings.live import Live
+from aerobee.broker.settings.keys import BrokerSettings
 
 async def main():
     reads = ColdReads(asyncio.get_running_loop(), Live(BrokerSettings(broker_ip1="127.0.0.1")))

@@ -10,7 +10,7 @@ from support.live_broker import LiveBroker, fill, live_broker
 from support.members import RawMember
 from support.waiting import until
 
-from aerobee.broker.metrics import NAMES
+from aerobee.broker.health.metrics import NAMES
 from aerobee.remoting.codes import RequestCode
 
 

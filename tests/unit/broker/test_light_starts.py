@@ -10,7 +10,7 @@ import pytest
 from support.brokers import SMALL_STORE
 from support.logs import opened, send
 
-from aerobee.broker.settings import BrokerSettings
+from aerobee.broker.settings.keys import BrokerSettings
 
 STARTS = """
 import asyncio, sys

@@ -8,8 +8,8 @@ from support.brokers import pull_command, running_broker, send_command
 from support.raw_peer import RawPeer
 
 from aerobee.broker.app import Broker
-from aerobee.broker.offsets import OffsetTable
 from aerobee.broker.start import offsets as lowering
+from aerobee.broker.tables.committed import OffsetTable
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.command import Command
 

@@ -12,13 +12,13 @@ import pytest
 from support.brokers import pull_command, running_broker, send_command
 from support.waiting import until
 
-from aerobee.broker import acceleration
 from aerobee.broker.app import Broker
-from aerobee.broker.live import Live
-from aerobee.broker.overload import refusing
-from aerobee.broker.overload.lateness import BEAT_S, DISK_BUSY, TIMED_OUT, Lateness
-from aerobee.broker.overload.refusing import without_sends
-from aerobee.broker.settings import BrokerSettings
+from aerobee.broker.compiled import choice as acceleration
+from aerobee.broker.front import refusing
+from aerobee.broker.front.lateness import BEAT_S, DISK_BUSY, TIMED_OUT, Lateness
+from aerobee.broker.front.refusing import without_sends
+from aerobee.broker.settings.keys import BrokerSettings
+from aerobee.broker.settings.live import Live
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.command import FLAG_ONEWAY, FLAG_RESPONSE, Codec, Command
 from aerobee.remoting.frame import FrameReader, encode_frame

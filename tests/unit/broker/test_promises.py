@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from support.live_broker import live_broker
 
-from aerobee.broker.settings import BrokerSettings
-from aerobee.broker.start.promises import HARMLESS, PROMISES
+from aerobee.broker.settings.keys import BrokerSettings
+from aerobee.broker.settings.promises import HARMLESS, PROMISES
 from aerobee.namesrv.settings import NamesrvSettings
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.settings import SettingsError

@@ -9,7 +9,7 @@ from support.brokers import pull_command, running_broker, send_command
 from support.raw_peer import RawPeer
 
 from aerobee.broker.app import Broker
-from aerobee.broker.connection import BrokerConnection
+from aerobee.broker.front.connection import BrokerConnection
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.command import FLAG_ONEWAY, Codec
 from aerobee.remoting.frame import encode_frame

@@ -10,9 +10,9 @@ from support.brokers import running_broker, send_command
 from support.waiting import until
 from support.wire import connect, feed
 
-from aerobee.broker import connection as connections
 from aerobee.broker.app import Broker
-from aerobee.broker.overload.unread import FULL_READ_BYTES, QUEUE_BYTES_MIN, Unread
+from aerobee.broker.front import connection as connections
+from aerobee.broker.front.unread import FULL_READ_BYTES, QUEUE_BYTES_MIN, Unread
 from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.frame import encode_frame
 

@@ -10,7 +10,7 @@ from support.raw_peer import RawPeer
 from support.waiting import until
 
 from aerobee.broker.app import Broker
-from aerobee.broker.sql92 import scan
+from aerobee.broker.filters.sql92 import scan
 from aerobee.remoting.bodies import (
     CheckClientConfig,
     ConsumerData,

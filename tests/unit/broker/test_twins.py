@@ -9,7 +9,7 @@ from support.interop.processes import free_port
 from support.live_broker import live_broker, small_settings
 
 from aerobee.broker.app import Broker
-from aerobee.broker.start.twins import QUIET_LOOKS, NameInUse
+from aerobee.broker.cluster.twins import QUIET_LOOKS, NameInUse
 from aerobee.namesrv.app import NameServer
 from aerobee.namesrv.settings import NamesrvSettings
 

@@ -7,7 +7,7 @@ from typing import Final
 
 import pytest
 
-from aerobee.broker.overload.unread import (
+from aerobee.broker.front.unread import (
     EMPTYING_READ_BYTES,
     FULL_READ_BYTES,
     QUEUE_BYTES_MIN,

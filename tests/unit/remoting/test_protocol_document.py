@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from aerobee.broker.settings import BrokerSettings
+from aerobee.broker.settings.keys import BrokerSettings
 from aerobee.namesrv.settings import NamesrvSettings
 from aerobee.remoting.codes import REQUEST_NAMES, RESPONSE_NAMES
 from aerobee.remoting.command import LANGUAGE_NAMES, Codec, Command

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from support.logs import append, opened, send, settle, small
 
-from aerobee.broker.acceleration import is_compiled
+from aerobee.broker.compiled.choice import is_compiled
 from aerobee.storage.cold import fetching
 from aerobee.storage.cold.fetching import Fetched, fetch
 from aerobee.storage.cold.places import FilePlaces

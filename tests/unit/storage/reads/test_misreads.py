@@ -8,7 +8,7 @@ from typing import Final
 import pytest
 from support.logs import opened, send, settle, small
 
-from aerobee.broker.acceleration import is_compiled
+from aerobee.broker.compiled.choice import is_compiled
 from aerobee.remoting.message.record import iter_records
 from aerobee.remoting.message.tags import java_string_hash
 from aerobee.storage.cold.fetching import fetch

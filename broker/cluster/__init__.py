@@ -1,0 +1,1 @@
+"""How the broker stands among others: nameservers, routes, announcements, twins."""

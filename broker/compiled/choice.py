@@ -1,0 +1,99 @@
+"""Which code serves plain sends and pulls: the compiled one where it was built and is wanted.
+
+`aerobee.broker.compiled` has modules after a build with a C compiler. `plain_sends` does what
+`FastSends.send` does, for all frames of a socket read at once; `record_runs` copies the records of
+a pull as `storage/reads/reading.py` would. The Python remains the definition of what is done, and
+serves what the compiled code declines. `wanted` is the setting `compiledFastPath`.
+"""
+
+from typing import TYPE_CHECKING, Protocol
+
+from aerobee.storage.disk.residency import Copied, Resident, copied_bytes, resident_bytes
+from aerobee.storage.reads.reading import Gather
+
+try:
+    from aerobee.broker.compiled.plain_sends import PlainSends
+    from aerobee.broker.compiled.plain_sends import refuse_run as _refuse_run
+    from aerobee.broker.compiled.record_runs import copied as _copied
+    from aerobee.broker.compiled.record_runs import gather as _gather
+    from aerobee.broker.compiled.record_runs import resident as _resident
+except ImportError:  # no compiler where this was installed, or another Python
+    PlainSends = _refuse_run = _copied = _gather = _resident = None  # type: ignore[assignment,misc]
+
+if TYPE_CHECKING:
+    from aerobee.broker.writing.parts import Writing
+
+
+class ServeRun(Protocol):
+    """Serves the plain sends that stand at `at`, up to `frames_max`, until it declines one.
+
+    Returns where it stopped and how many it has served. What it appended is in the log, and the
+    acknowledgements, some whole frames in each item, are in `acks`. It raises nothing that the log
+    raises: where there is no room it declines.
+    """
+
+    def __call__(
+        self,
+        data: bytes,
+        at: int,
+        frames_max: int,
+        frame_bytes_max: int,
+        stamp: bytes,
+        stamp_flag: int,
+        acks: list[bytes],
+        /,
+    ) -> tuple[int, int]:
+        """Serve; see the class."""
+
+
+def serve_run(writing: "Writing", suffix: bytes, message_bytes_max: int) -> ServeRun | None:
+    """Return the compiled way to serve plain sends, None where there is none.
+
+    `suffix` is what the broker adds to the properties of each message.
+    """
+    if PlainSends is None:
+        return None
+    store = writing.store
+    sends = PlainSends(
+        writing.queues.fast,
+        store.commit_log,
+        writing.tick,
+        suffix,
+        min(message_bytes_max, store.settings.message_bytes_max),
+    )
+    return sends.serve
+
+
+refuse_run = _refuse_run
+"""The compiled way to refuse plain sends, None where there is none."""
+
+
+def gather(*, wanted: bool) -> Gather | None:
+    """Return the compiled way to copy records for pulls, None where there is none."""
+    return _gather if wanted else None
+
+
+def resident(*, wanted: bool) -> Resident:
+    """Return what tells whether mapped memory can be touched without waiting for the disk."""
+    if _resident is None or not wanted:
+        return resident_bytes
+    return _resident
+
+
+def copied(*, wanted: bool) -> Copied:
+    """Return what copies mapped memory, and survives where the disk does not give it."""
+    if _copied is None or not wanted:
+        return copied_bytes
+    return _copied
+
+
+def is_compiled() -> bool:
+    """Say whether there is compiled code to serve sends and pulls."""
+    return PlainSends is not None
+
+
+def description(*, wanted: bool) -> str:
+    """Say which code serves plain sends and pulls; `wanted` is the setting."""
+    if not is_compiled():
+        return "Python, since nothing was compiled when Aerobee was installed"
+    return "compiled code" if wanted else "Python, as compiledFastPath=false says"

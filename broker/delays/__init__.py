@@ -1,0 +1,1 @@
+"""Messages that wait for their time, by RocketMQ's levels."""

@@ -1,0 +1,1 @@
+"""Which messages of a queue a subscription wants: tags, and SQL92 expressions."""

@@ -1,0 +1,58 @@
+"""One walk over records with an expression, ended when it has taken long enough."""
+
+import struct
+import time
+from collections.abc import Callable
+from typing import Final
+
+from aerobee.broker.filters.sql92.expression import Expression
+from aerobee.remoting.message.layout import (
+    HOST_BITS,
+    MAGIC_LAST_AT,
+    MAGIC_V1,
+    RECORD_FIELDS,
+    RECORD_SHAPES,
+)
+
+SCAN_NS_MAX: Final = 3_000_000
+"""Of one walk, in nanoseconds: some hundred messages with an ordinary expression."""
+
+_SYS_FLAG_AT: Final = RECORD_FIELDS.at("sys_flag")
+_MAGIC_V1_LAST: Final = MAGIC_V1 & 0xFF
+_unpack_int32: Final = struct.Struct(">i").unpack_from
+_BODY_AT: Final = {bits: fields.size for bits, fields in RECORD_SHAPES.items()}
+
+
+def scan(
+    expression: Expression, clock_ns: Callable[[], int] = time.perf_counter_ns
+) -> Callable[[memoryview], bool | None]:
+    """Return a function that says of a record whether it is wanted, None when time is up.
+
+    The first record is always asked about, so that a walk gets on.
+    """
+    accepts = expression.accepts
+    until_ns = 0
+
+    def accept(record: memoryview) -> bool | None:
+        nonlocal until_ns
+        now_ns = clock_ns()
+        if not until_ns:
+            until_ns = now_ns + SCAN_NS_MAX
+        elif now_ns > until_ns:
+            return None
+        return accepts(properties_of(record))
+
+    return accept
+
+
+def properties_of(record: memoryview) -> bytes:
+    """Return the property bytes of one whole record, without decoding the rest."""
+    (sys_flag,) = _unpack_int32(record, _SYS_FLAG_AT)
+    body_at = _BODY_AT[sys_flag & HOST_BITS]
+    (body_bytes,) = _unpack_int32(record, body_at - 4)
+    topic_at = body_at + body_bytes + 1
+    topic_bytes = record[topic_at - 1]
+    if record[MAGIC_LAST_AT] != _MAGIC_V1_LAST:
+        topic_bytes = topic_bytes << 8 | record[topic_at]
+        topic_at += 1
+    return bytes(record[topic_at + topic_bytes + 2 :])

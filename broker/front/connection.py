@@ -1,0 +1,259 @@
+"""A client's connection to the broker: the one loop that every request of a socket read passes."""
+
+import asyncio
+from math import inf
+from time import monotonic
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from aerobee.broker.front.refusing import without_sends
+from aerobee.broker.front.unread import FULL_READ_BYTES, Unread, watch
+from aerobee.broker.pulls.replies import refusal
+from aerobee.broker.pulls.server import Pull
+from aerobee.broker.sends.envelopes import (
+    DECODE_ENVELOPE,
+    DECODE_PULL,
+    DECODE_SEND,
+    decode_json_send,
+)
+from aerobee.broker.writing.stamps import Stamp
+from aerobee.remoting.codes import RequestCode
+from aerobee.remoting.command import FLAG_ONEWAY
+from aerobee.remoting.errors import ProtocolError, RequestError
+from aerobee.remoting.frame import HEADER_BYTES_MAX, decode_payload
+from aerobee.remoting.headers._fields import decode_header
+from aerobee.remoting.headers.pull import PullMessageRequest
+from aerobee.remoting.message.layout import FRAME_FIELDS
+from aerobee.remoting.net.connection import Connection, log
+from aerobee.remoting.net.partial import LENGTH_BYTES, check_length
+from aerobee.storage.errors import LogBusy, StoreError
+
+if TYPE_CHECKING:
+    from aerobee.broker.front.traffic import Traffic
+
+SEND: Final = RequestCode.SEND_MESSAGE_V2
+BATCH: Final = RequestCode.SEND_BATCH_MESSAGE
+SENDS: Final = frozenset({SEND, BATCH})
+PULLS: Final = frozenset({RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE})
+WORDS_BYTES: Final = 8
+PLAIN_SEND: Final = b'{"code":%d,' % SEND
+
+unpack_words = FRAME_FIELDS.run().unpack_from
+
+Frames = list[bytes | memoryview]
+
+
+class BrokerConnection(Connection):
+    """Serves sends and pulls in place and hands every other request to the dispatcher.
+
+    Work is done per socket read: the clock is asked once, acknowledgements and pull replies are
+    collected and leave with the tick. A request that the fast path declines, for whatever reason,
+    is decoded again in full and takes the checked path; so this loop never refuses anything.
+    """
+
+    __slots__ = ("overdue", "reply_bytes", "stamp", "traffic", "unread")
+
+    def __init__(self, traffic: "Traffic") -> None:
+        super().__init__(traffic.dispatcher, traffic.limits)
+        self.traffic = traffic
+        self.reply_bytes = 0  # of the pulls of this turn
+        self.unread: Unread | None = None  # while reads are full
+        self.overdue = False  # has waited long enough for room in the log: refuse, do not stall
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Prepare what every record of this peer carries."""
+        super().connection_made(transport)
+        self.stamp = Stamp(self.host_bytes, self.traffic.store_host)
+
+    def data_received(self, data: bytes) -> None:
+        """Take what arrived; while reads are full, note how much, and when."""
+        self.heard = True
+        if len(data) >= FULL_READ_BYTES or self.unread is not None:
+            self._watch_unread(len(data))
+        if self.backlog or self.partial.held_bytes:
+            data = self.gather(data)
+            if not data:
+                if self.unread is not None:
+                    held_bytes = self.partial.held_bytes + len(self.backlog)
+                    wait_s = self.traffic.lateness.wait_s
+                    self.unread.late_bytes(held_bytes, monotonic(), wait_s)
+                    self.unread.serve(0, len(self.backlog))
+                return
+        self.process(data)
+
+    def process(self, data: bytes) -> None:
+        """Serve the complete frames that `data` starts with; `data` begins at a frame."""
+        began_s = monotonic()
+        acks: list[bytes] = []
+        replies: Frames = []
+        self.reply_bytes = 0
+        given = len(data)
+        if began_s > self.traffic.lateness.in_time_until_s or self.unread is not None:
+            data = self._refuse_late(data, began_s, replies)
+        try:
+            at = self._serve(data, acks, replies)
+            if at < len(data) and not self.closed:
+                self.hold(data[at:])
+        except ProtocolError as error:
+            self.refuse(error)
+        except Exception:  # noqa: BLE001 - one bad request may not end the server
+            log.exception("request handling failed remote=%s", self.remote)
+            self.abort("internal error")
+        if acks:
+            self.traffic.tick.acknowledge(self, acks, began_s)
+        if replies:
+            self.traffic.tick.answer(self, replies)
+        if self.unread is not None:
+            left = len(self.backlog)
+            self.unread.serve(given - self.partial.held_bytes - left, left)
+
+    def _serve(self, data: bytes, acks: list[bytes], replies: Frames) -> int:
+        """Serve frame after frame; return where the first one starts that is not complete."""
+        sends = self.traffic.sends
+        send, serve_run = sends.send, sends.serve_run
+        stamp, stamp_flag = self.stamp.at(self.traffic.now_ms()), self.stamp.sys_flag
+        end_of_data, frame_bytes_max = len(data), self.limits.frame_bytes_max
+        at, turns = 0, self.limits.frames_per_turn_max
+        while turns:
+            if serve_run is not None:
+                at, run = serve_run(data, at, turns, frame_bytes_max, stamp, stamp_flag, acks)
+                turns -= run
+                if not turns:
+                    break
+            turns -= 1
+            if end_of_data - at < WORDS_BYTES:
+                return at
+            length, word = unpack_words(data, at)
+            end = at + LENGTH_BYTES + length
+            if end > end_of_data or length < LENGTH_BYTES or length > frame_bytes_max:
+                check_length(data, at, frame_bytes_max)
+                return at
+            served = False
+            header_at = at + WORDS_BYTES
+            header_end = header_at + (word & 0xFF_FFFF)
+            if header_end <= end:
+                header, body = data[header_at:header_end], data[header_end:end]
+                try:
+                    # as nearly all clients write it; the codec byte of JSON is 0
+                    if word < HEADER_BYTES_MAX and header.startswith(PLAIN_SEND):
+                        whole = decode_json_send(header)
+                        fields, opaque = whole.extFields, whole.opaque
+                        if not whole.flag and send(fields, opaque, body, stamp, stamp_flag, acks):
+                            at = end
+                            continue
+                    else:
+                        served = self._fast(word >> 24, header, body, stamp, acks, replies)
+                except LogBusy:
+                    if not self.overdue:
+                        self.put_aside(data[at:])
+                        self.traffic.stalls.add(self)
+                        return end_of_data
+                except (msgspec.MsgspecError, UnicodeError, RecursionError, StoreError):
+                    pass  # the checked path finds out what is wrong, and says so
+            if not served:
+                self._checked(data[at + LENGTH_BYTES : end], replies)
+                if self.closed:
+                    return end_of_data
+                if self.unread_from and end < end_of_data:
+                    self.put_aside(data[end:])
+                    return end_of_data
+            at = end
+            if self.reply_bytes > self.limits.reply_bytes_per_turn_max:
+                self.traffic.tick.schedule()  # runs first, and finds out whether the peer reads
+                break
+        if at < end_of_data:
+            self.put_off(data[at:])
+        return end_of_data
+
+    def _watch_unread(self, read_bytes: int) -> None:
+        """Tell who looks at the socket's queue of a read; begin to look, or end, by need."""
+        unread, lateness = self.unread, self.traffic.lateness
+        if unread is None:
+            sock = self.transport.get_extra_info("socket")
+            if lateness.wait_s == inf or sock is None or sock.fileno() < 0:
+                return
+            unread = self.unread = watch(sock.fileno())
+        elif unread.is_over(inf if lateness.wait_s == inf else monotonic(), lateness.late_at_s):
+            self.unread = None
+        unread.read_bytes = read_bytes
+
+    def _refuse_late(self, data: bytes, now_s: float, replies: Frames) -> bytes:
+        """Answer the sends at the start of a read that waited for too long; return the others."""
+        lateness = self.traffic.lateness
+        late_bytes, waited_s, since_s = 0, lateness.wait_s, -inf
+        if self.unread is None:
+            self._watch_unread(len(data))  # from now on it is known how long each read waited
+        if (unread := self.unread) is not None:
+            late_bytes = unread.late_bytes(len(data), now_s, waited_s)
+            since_s = -inf if lateness.stalled else unread.since_s
+        if now_s > lateness.in_time_until_s and now_s - since_s > waited_s:
+            late_bytes, waited_s = len(data), lateness.waited_s(now_s)
+        if not late_bytes:
+            return data
+        remark = lateness.remark(waited_s, now_s)
+        left, refusals, count = without_sends(
+            data, late_bytes, self.limits.frame_bytes_max, remark, waited_s * 1000
+        )
+        lateness.refused += count
+        replies += refusals
+        if unread is not None:
+            unread.refused += len(data) - len(left)
+        self.traffic.tick.hurry(now_s)  # refusing takes long, too
+        return left
+
+    def _fast(
+        self,
+        codec: int,
+        header: bytes,
+        body: bytes,
+        stamp: bytes,
+        acks: list[bytes],
+        replies: Frames,
+    ) -> bool:
+        """Serve a request with a JSON or msgpack header if it is an ordinary send or pull."""
+        decode_envelope = DECODE_ENVELOPE.get(codec)
+        if decode_envelope is None:
+            return False
+        envelope = decode_envelope(header)
+        code = envelope.code
+        if envelope.flag:
+            if envelope.flag != FLAG_ONEWAY:
+                return False
+            acks = []  # nobody waits for them
+            self.traffic.tick.schedule()
+        if code in SENDS:
+            fields = DECODE_SEND[codec](envelope.extFields)
+            sends = self.traffic.sends
+            serve = sends.send if code == SEND else sends.send_batch
+            return serve(fields, envelope.opaque, body, stamp, self.stamp.sys_flag, acks, codec)
+        if code in PULLS and not envelope.flag:
+            wish = DECODE_PULL[codec](envelope.extFields)
+            self._pull(Pull(self, wish, envelope.opaque, codec, code), replies)
+            return True
+        return False
+
+    def _pull(self, pull: Pull, replies: Frames) -> None:
+        try:
+            frames = self.traffic.pulls.serve(pull)
+        except RequestError as error:
+            frames = refusal(pull, error)
+        except Exception as error:  # noqa: BLE001  of this pull alone
+            frames = self.traffic.pulls.fault(pull, error)
+        if frames is not None:
+            replies += frames
+            self.reply_bytes += sum(map(len, frames))
+
+    def _checked(self, payload: bytes, replies: Frames) -> None:
+        """Decode a request in full and hand it to whoever serves its code."""
+        command = decode_payload(payload)
+        if command.code in PULLS and not command.flag:
+            try:
+                wish = decode_header(PullMessageRequest, command.ext)
+            except RequestError as error:
+                self.send(command.reply(error.code, remark=error.remark))
+            else:
+                self._pull(Pull(self, wish, command.opaque, command.codec, command.code), replies)
+            return
+        self.traffic.tick.commit_log()  # what this read appended must be there to be asked for
+        self.dispatch(command)

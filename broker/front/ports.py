@@ -1,0 +1,58 @@
+"""Both ports of a broker: its own, and RocketMQ's "vip channel" two below."""
+
+from collections.abc import Callable
+from typing import Final
+
+from aerobee.broker.settings.keys import BrokerSettings
+from aerobee.remoting.net.certificates.sides import ServerTls
+from aerobee.remoting.net.connection import Connection
+from aerobee.remoting.net.server import Server
+
+FAST_PORT_STEP: Final = 2  # everything but pulls, on listenPort - 2
+ATTEMPTS: Final = 20
+
+MakeConnection = Callable[[], Connection]
+
+
+class Ports:
+    """The servers on both, with one certificate."""
+
+    def __init__(self) -> None:
+        self._tls: ServerTls
+        self._servers: list[Server] = []
+
+    async def open(
+        self, settings: BrokerSettings, main: MakeConnection, fast: MakeConnection
+    ) -> int:
+        """Bind both; return the first, which is a free one where `listenPort` is 0.
+
+        OSError where a port is in use, TlsError where the certificate cannot be had.
+        """
+        self._tls = ServerTls(settings.tls)
+        wanted = settings.listen_port
+        for attempt in range(ATTEMPTS):
+            server = await self._bind(settings, main, wanted)
+            self._servers.append(server)
+            try:
+                below = await self._bind(settings, fast, server.port - FAST_PORT_STEP)
+            except OSError:
+                if wanted or attempt == ATTEMPTS - 1:
+                    raise
+                await self.close()  # a free port was asked for: take another pair
+            else:
+                self._servers.append(below)
+                break
+        return server.port
+
+    async def close(self) -> None:
+        """Close both, and every connection of theirs."""
+        servers, self._servers = self._servers, []
+        for server in servers:
+            await server.close()
+
+    async def _bind(
+        self, settings: BrokerSettings, connection: MakeConnection, port: int
+    ) -> Server:
+        return await Server.start(
+            connection, settings.bind_address, port, tls=self._tls, limits=settings.net_limits
+        )

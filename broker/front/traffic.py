@@ -1,0 +1,93 @@
+"""What all connections of the broker share."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from aerobee.broker.health.faults import Faults
+from aerobee.broker.settings.live import Live
+from aerobee.remoting.net.connection import Handler
+from aerobee.remoting.net.limits import NetLimits
+
+if TYPE_CHECKING:
+    from aerobee.broker.front.connection import BrokerConnection
+    from aerobee.broker.front.lateness import Lateness
+    from aerobee.broker.pulls.server import PullServer
+    from aerobee.broker.sends.fast import FastSends
+    from aerobee.broker.writing.tick import Tick
+
+
+class Stalls:
+    """Connections that are not read from because the log has no prepared space.
+
+    Each goes on as soon as there is room; after `waitTimeMillsInSendQueue` its requests are refused
+    one by one instead, which the client takes as "try another broker".
+    """
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        when_progress: Callable[[Callable[[], None]], None],
+        live: Live,
+        faults: Faults,
+    ) -> None:
+        self._faults = faults
+        self._loop = loop
+        self._when_progress = when_progress
+        self._live = live
+        self._deadlines: dict[BrokerConnection, float] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._asked = False  # when_progress calls once
+
+    @property
+    def _wait_s(self) -> float:
+        return self._live.current.wait_time_mills_in_send_queue / 1000
+
+    def add(self, connection: "BrokerConnection") -> None:
+        """Come back to this connection when there may be room."""
+        self._deadlines.setdefault(connection, self._loop.time() + self._wait_s)
+        if self._timer is None:
+            self._timer = self._loop.call_later(self._wait_s, self._on_timer)
+        if not self._asked:
+            self._asked = True
+            self._when_progress(self._on_progress)
+
+    def retry(self) -> None:
+        """Let every stalled connection try again; some may stall anew."""
+        now = self._loop.time()
+        for connection, deadline in list(self._deadlines.items()):
+            connection.overdue = now >= deadline
+            try:
+                connection.go_on()
+            except Exception as error:  # noqa: BLE001  of this connection alone
+                self._faults.caught("stalled connection", error, remote=connection.remote)
+                connection.abort("internal error")
+            connection.overdue = False
+            if connection.closed or not connection.backlog:
+                del self._deadlines[connection]
+
+    def _on_progress(self) -> None:
+        self._asked = False
+        self.retry()
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        self.retry()
+        if self._deadlines and self._timer is None:
+            self._timer = self._loop.call_later(self._wait_s, self._on_timer)
+
+
+@dataclass(slots=True)
+class Traffic:
+    """Built once by `Broker`; every connection holds it."""
+
+    limits: NetLimits
+    dispatcher: Handler
+    sends: "FastSends"
+    pulls: "PullServer"
+    tick: "Tick"
+    stalls: Stalls
+    lateness: "Lateness"
+    store_host: bytes  # 8 or 20 bytes, as in a record
+    now_ms: Callable[[], int]

@@ -1,0 +1,1 @@
+"""Which member owns which queue, and how it goes to the next without a message twice."""

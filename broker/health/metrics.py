@@ -1,0 +1,187 @@
+"""What the broker counts, and under which names the world reads it.
+
+Hot paths bump plain integers: each queue counts its own arrivals, pulls are counted here. Rates are
+differences between samples. This module is light: the Prometheus text is made by `broker.http`.
+"""
+
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import Final, Protocol
+
+from aerobee.broker.health.faults import Faults
+from aerobee.broker.health.recent_rates import RecentRates
+from aerobee.storage.queues.consume_queue import ConsumeQueue
+
+SAMPLE_INTERVAL_S: Final = 10.0
+WINDOWS_S: Final = (10, 60, 600)  # as RocketMQ prints its rates
+
+NAMES: Final = {
+    "rocketmq_broker_permission": "Broker permission",
+    "rocketmq_topic_number": "Active topic number",
+    "rocketmq_consumer_group_number": "Active subscription group number",
+    "rocketmq_messages_in_total": "Total number of incoming messages",
+    "rocketmq_throughput_in_total": "Total traffic of incoming messages, in bytes",
+    "rocketmq_messages_out_total": "Total number of outgoing messages",
+    "rocketmq_throughput_out_total": "Total traffic of outgoing messages, in bytes",
+    "rocketmq_send_to_dlq_messages_total": "Messages that went to the dead letters of their group",
+    "rocketmq_producer_connections": "Producer connections",
+    "rocketmq_consumer_connections": "Consumer connections",
+    "rocketmq_consumer_lag_messages": "Consumer lag messages",
+    "rocketmq_consumer_lag_latency": "Consumer lag time, in milliseconds",
+    "rocketmq_storage_size": "Size of the commit log, in bytes",
+    "rocketmq_storage_flush_behind_bytes": "Bytes of the log that are not flushed yet",
+    "rocketmq_storage_dispatch_behind_bytes": "Bytes of the log that no queue has yet",
+    "rocketmq_storage_message_reserve_time": "Age of the oldest message, in milliseconds",
+    "aerobee_fsyncs_total": "Completed flushes to the disk, of the log and of the queues",
+    "aerobee_delayed_messages": "Messages that wait for their delay level's time, by level",
+    "aerobee_held_pulls": "Pulls that wait for a message",
+    "aerobee_owned_queues": "Queues of clustering groups of which the broker knows the owner",
+    "aerobee_held_offset_requests": "Members that wait until a queue's owner has given it up",
+    "aerobee_queue_handovers_total": "Queues that changed hands, by what ended the waiting",
+    "aerobee_ignored_commits_total": "Commits of members that had lost the queue",
+    "aerobee_differing_groups": "Groups whose members subscribe differently and lose messages",
+    "aerobee_differing_groups_total": "How often members were found to subscribe differently",
+    "aerobee_disk_used_ratio": "How full the disk of the store is, from 0 to 1",
+    "aerobee_store_writable": "Whether messages are taken, 1 or 0",
+    "aerobee_store_damaged_bytes": "Bytes of the log that cannot be read",
+    "aerobee_store_damaged_spans": "Stretches of the log that cannot be read",
+    "aerobee_store_passed_over_messages": "Messages without a record where their entries lead",
+    "aerobee_store_lost_messages": "Messages of queues that lie in such stretches, as far as known",
+    "aerobee_name_in_use": "Whether another broker serves under this name, 1 or 0",
+    "aerobee_nameservers_registered": "Nameservers that know this broker",
+    "aerobee_late_sends_refused_total": "Sends that waited for longer than they may",
+    "aerobee_cold_reads_total": "Reads of what was not in memory, done beside the loop",
+    "aerobee_cold_reads_waiting": "Reads that wait for a thread that may wait for the disk",
+    "aerobee_cold_read_errors_total": "Reads that the disk answered with an error",
+    "aerobee_faults_total": "Errors inside the broker that nobody foresaw, by place",
+}
+"""Every metric with its help sentence: RocketMQ's names (BrokerMetricsConstant), then our own."""
+
+
+class CountedQueue(Protocol):
+    """A queue that knows what has arrived in it."""
+
+    name: str  # of its topic
+    stored: ConsumeQueue
+    start_offset: int  # what was there before this process
+    arrived_bytes: int
+
+
+@dataclass(slots=True)
+class Outgoing:
+    """What one group has pulled from one topic since the start."""
+
+    messages: int = 0
+    size_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """The broker's totals since its start, at one moment."""
+
+    at_s: float
+    put: int = 0
+    put_bytes: int = 0
+    found: int = 0
+    missed: int = 0
+    transferred: int = 0
+
+
+class Metrics:
+    """Counters of one broker; `pulled` is called for every answered pull."""
+
+    def __init__(self, clock_s: Callable[[], float] = time.monotonic) -> None:
+        self._clock_s = clock_s
+        self.started_ms = int(time.time() * 1000)
+        self.faults = Faults(clock_s)
+        self.outgoing: dict[tuple[str, str], Outgoing] = {}
+        self.dead_letters: Counter[tuple[str, str]] = Counter()  # by topic and group
+        self.found = 0
+        self.missed = 0
+        self.transferred = 0
+        self._gone_messages = 0  # of queues that were deleted
+        self._gone_bytes = 0
+        began = Counts(clock_s())
+        self._samples = deque([began], maxlen=1 + int(600 / SAMPLE_INTERVAL_S))
+        self.sent_to = RecentRates[str]()  # messages, by topic
+        self.pulled_by = RecentRates[tuple[str, str]]()  # messages, by topic and group
+        for recent in (self.sent_to, self.pulled_by):
+            recent.sample(began.at_s, {})
+        self._day: date | None = None
+        self.today = self.yesterday = Counts(0.0)  # at the two last midnights
+
+    def pulled(self, topic: str, group: str, count: int, size_bytes: int) -> None:
+        """Count one pull that was answered with `count` messages."""
+        if not count:
+            self.missed += 1
+            return
+        self.found += 1
+        self.transferred += count
+        outgoing = self.outgoing.get((topic, group))
+        if outgoing is None:
+            outgoing = self.outgoing[topic, group] = Outgoing()
+        outgoing.messages += count
+        outgoing.size_bytes += size_bytes
+
+    def dead_letter(self, topic: str, group: str) -> None:
+        """Count one message of `topic` that its group could not consume."""
+        self.dead_letters[topic, group] += 1
+
+    def forget(self, *, topic: str | None = None, group: str | None = None) -> None:
+        """Drop the rows of a deleted topic or group."""
+        for key in [key for key in self.outgoing if key[0] == topic or key[1] == group]:
+            del self.outgoing[key]
+        for key in [key for key in self.dead_letters if key[0] == topic or key[1] == group]:
+            del self.dead_letters[key]
+
+    def queue_gone(self, queue: CountedQueue) -> None:
+        """Keep a deleted queue's arrivals in the totals."""
+        self._gone_messages += queue.stored.max_offset - queue.start_offset
+        self._gone_bytes += queue.arrived_bytes
+
+    def counts(self, queues: Iterable[CountedQueue]) -> Counts:
+        """Add up the totals; the cost grows with the number of queues in use."""
+        put, put_bytes = self._gone_messages, self._gone_bytes
+        for queue in queues:
+            put += queue.stored.max_offset - queue.start_offset
+            put_bytes += queue.arrived_bytes
+        return Counts(self._clock_s(), put, put_bytes, self.found, self.missed, self.transferred)
+
+    def sample(self, queues: Iterable[CountedQueue], today: date | None = None) -> None:
+        """Remember the totals, to be called every SAMPLE_INTERVAL_S; notice midnight."""
+        queues = list(queues)
+        counts = self.counts(queues)
+        self._samples.append(counts)
+        topics = Counter[str]()
+        for queue in queues:
+            topics[queue.name] += queue.stored.max_offset - queue.start_offset
+        self.sent_to.sample(counts.at_s, topics)
+        pulled = {key: outgoing.messages for key, outgoing in self.outgoing.items()}
+        self.pulled_by.sample(counts.at_s, pulled)
+        today = today or datetime.now().date()
+        if self._day is not None and today != self._day:
+            self.yesterday, self.today = self.today, counts
+        self._day = today
+
+    def rates(self, latest: Counts) -> dict[str, list[float]]:
+        """Return what happened per second, in each of WINDOWS_S up to `latest`.
+
+        A window longer than the broker runs reaches back to its start.
+        """
+        rates: dict[str, list[float]] = {}
+        for name in ("put", "found", "missed", "transferred"):
+            rates[name] = []
+            for window_s in WINDOWS_S:
+                base = self._sample_before(latest.at_s - window_s)
+                elapsed_s = max(latest.at_s - base.at_s, 1e-3)
+                rates[name].append((getattr(latest, name) - getattr(base, name)) / elapsed_s)
+        return rates
+
+    def _sample_before(self, at_s: float) -> Counts:
+        for counts in reversed(self._samples):
+            if counts.at_s <= at_s:
+                return counts
+        return self._samples[0]

@@ -1,0 +1,1 @@
+"""Answering pulls: the checks, the read, the reply, and those that wait."""

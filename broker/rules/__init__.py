@@ -1,0 +1,1 @@
+"""RocketMQ's rules about names, attributes and words: pure functions and constants."""

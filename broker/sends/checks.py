@@ -1,0 +1,176 @@
+"""What a broker looks at before it stores a message, and how it completes it."""
+
+from collections.abc import Callable
+from typing import Any
+
+from aerobee.broker.delays.levels import TIMER_PROPERTIES, delay_level
+from aerobee.broker.rules.names import RETRY_PREFIX, check_topic
+from aerobee.broker.rules.remarks import further_details, topic_text
+from aerobee.broker.rules.system_topics import SEND_FORBIDDEN
+from aerobee.broker.sends.placing import Placed, Placing
+from aerobee.broker.settings.live import Live
+from aerobee.broker.tables.topics import TopicTable
+from aerobee.broker.writing.appender import Message
+from aerobee.broker.writing.stamps import broker_properties
+from aerobee.remoting.bodies import TopicConfig
+from aerobee.remoting.codes import Perm, ResponseCode, SysFlag, TopicSysFlag
+from aerobee.remoting.errors import RequestError
+from aerobee.remoting.headers.send import SendMessageRequest, SendMessageRequestV2
+from aerobee.remoting.message.batch import split_batch
+from aerobee.remoting.message.message_id import UniqueIds
+from aerobee.remoting.message.properties import PROPERTIES_BYTES_MAX, Property, parse_properties
+from aerobee.remoting.net.routes import Request
+from aerobee.storage.delays.progress import DELIVERED_PROPERTY
+from aerobee.storage.errors import MessageTooLarge
+
+AnySend = SendMessageRequest | SendMessageRequestV2
+
+_unique_ids = UniqueIds()
+
+
+class SendChecks:
+    """Looks at messages by the settings of the moment; makes the topics that sends may make."""
+
+    def __init__(
+        self, live: Live, topics: TopicTable, placing: Placing, now_ms: Callable[[], int]
+    ) -> None:
+        self._live = live
+        self._topics = topics
+        self._placing = placing
+        self._now_ms = now_ms
+
+    def check(self, request: Request[Any], header: AnySend) -> TopicConfig:
+        """Run AbstractSendMessageProcessor's checks in its order; return the topic, or make it."""
+        settings = self._live.current
+        if self._now_ms() < settings.start_accept_send_request_time_stamp:
+            raise RequestError(
+                ResponseCode.SYSTEM_ERROR,
+                f"broker unable to service, until {settings.start_accept_send_request_time_stamp}",
+            )
+        if not settings.broker_permission & Perm.WRITE and self._topics.is_order_topic(
+            header.topic
+        ):
+            raise RequestError(
+                ResponseCode.NO_PERMISSION,
+                f"the broker[{settings.broker_ip1}] sending message is forbidden",
+            )
+        check_topic(header.topic)
+        if header.topic in SEND_FORBIDDEN:
+            raise RequestError(
+                ResponseCode.NO_PERMISSION,
+                f"Sending message to topic[{header.topic}] is forbidden.",
+            )
+        topic = self._topics.get(header.topic) or self._create_topic(header)
+        if header.queue_id >= max(topic.write_queue_nums, topic.read_queue_nums):
+            raise RequestError(
+                ResponseCode.INVALID_PARAMETER,
+                f"request queueId[{header.queue_id}] is illegal, {topic_text(topic)} "
+                f"Producer: {request.connection.remote}",
+            )
+        return topic
+
+    def _create_topic(self, header: AnySend) -> TopicConfig:
+        """Make the topic of a first message, if the broker is allowed to."""
+        sys_flag = 0
+        if header.unit_mode:
+            retry = header.topic.startswith(RETRY_PREFIX)
+            sys_flag = TopicSysFlag.UNIT_SUB if retry else TopicSysFlag.UNIT
+        topic = self._topics.create_on_send(
+            header.topic, header.default_topic, header.default_topic_queue_nums, sys_flag
+        )
+        if topic is None and header.topic.startswith(RETRY_PREFIX):
+            topic, _ = self._topics.create_for_group(header.topic, 1, topic_sys_flag=sys_flag)
+        if topic is None:
+            raise RequestError(
+                ResponseCode.TOPIC_NOT_EXIST,
+                further_details(f"topic[{header.topic}] not exist, apply first please!"),
+            )
+        return topic
+
+    def single_message(
+        self, header: AnySend, queue_id: int, body: bytes | memoryview, now_ms: int
+    ) -> Placed:
+        """Complete one message and say where it goes; RequestError for what is not stored."""
+        settings = self._live.current
+        properties = parse_properties(header.properties or "")
+        if not body or len(body) > settings.max_message_size:
+            raise self.illegal()
+        self._check_inner_batch(properties, header.sys_flag)
+        self.check_unserved(properties, header.sys_flag, header.reconsume_times or 0)
+        properties.pop(Property.POP_CK, None)
+        if not properties.get(Property.UNIQ_KEY):
+            properties[Property.UNIQ_KEY] = _unique_ids.next()
+        properties.update(
+            broker_properties(settings.region_id, settings.trace_on, settings.broker_cluster_name)
+        )
+        try:
+            return self._placing.place(
+                header.topic, queue_id, header.flag, body, properties, now_ms
+            )
+        except MessageTooLarge as error:
+            raise self.illegal() from error
+
+    def batch_messages(self, header: AnySend, queue_id: int, body: bytes | memoryview) -> Placed:
+        """Take a batch body apart; raises RequestError where it is malformed or not allowed."""
+        if header.topic.startswith(RETRY_PREFIX):
+            raise RequestError(
+                ResponseCode.MESSAGE_ILLEGAL,
+                f"batch request does not support retry group {header.topic}",
+            )
+        if len(body) > self._live.current.max_message_size:
+            raise self.illegal()
+        self._check_inner_batch(parse_properties(header.properties or ""), header.sys_flag)
+        messages: list[Message] = []
+        tags_code_of = self._placing.tags_code_of
+        for entry in split_batch(body):
+            properties = parse_properties(entry.properties)
+            self.check_unserved(properties, header.sys_flag)
+            if delay_level(properties) or DELIVERED_PROPERTY in properties:
+                raise RequestError(
+                    ResponseCode.MESSAGE_ILLEGAL,
+                    "a batch holds a message with a delay: send delayed messages one by one",
+                )
+            raw = entry.properties
+            if raw and raw[-1] != 2:
+                raw += b"\x02"  # what others add behind it must be a property of its own
+            if len(raw) > PROPERTIES_BYTES_MAX:
+                raise self.illegal()
+            tags_code = tags_code_of(str(raw, "utf-8", "replace"))
+            messages.append((entry.flag, entry.body, raw, tags_code))
+        if not messages:
+            raise self.illegal()
+        return self._placing.place_batch(header.topic, queue_id, messages)
+
+    def _check_inner_batch(self, properties: dict[str, str], sys_flag: int) -> None:
+        """Refuse what is for topics of queue type BatchCQ alone (HookUtils.checkInnerBatch)."""
+        if Property.INNER_NUM in properties or sys_flag & SysFlag.INNER_BATCH:
+            raise self.illegal()
+
+    def check_unserved(
+        self, properties: dict[str, str], sys_flag: int, reconsume_times: int = 0
+    ) -> None:
+        """Refuse, with the reason, the kinds of messages that this broker does not deliver."""
+        settings = self._live.current
+        delayed = delay_level(properties) > 0
+        prepared = properties.get(Property.TRAN_MSG, "").lower() == "true"
+        if prepared and reconsume_times > 0 and delayed:
+            prepared = False  # old clients leave the mark on what they send back
+        if prepared or sys_flag & SysFlag.TRANSACTION_ROLLBACK:
+            raise RequestError(
+                ResponseCode.NO_PERMISSION,
+                f"the broker[{settings.broker_ip1}] sending transaction message is forbidden",
+            )
+        if not delayed and any(name in properties for name in TIMER_PROPERTIES):
+            raise RequestError(
+                ResponseCode.SYSTEM_ERROR,
+                "accurate timer message is not enabled: this broker delays by levels (DELAY) alone",
+            )
+
+    def illegal(self) -> RequestError:
+        """Refuse with MESSAGE_ILLEGAL in RocketMQ's words, which name both limits."""
+        return RequestError(
+            ResponseCode.MESSAGE_ILLEGAL,
+            "the message is illegal, maybe msg body or properties length not matched. "
+            f"msg body length limit {self._live.current.max_message_size}B, "
+            "msg properties length limit 32KB.",
+        )

@@ -1,0 +1,33 @@
+"""Where log lines go: the only place of the broker that installs handlers."""
+
+import logging
+import sys
+from typing import Final, TextIO
+
+from aerobee.broker.settings.keys import BrokerSettings
+
+FORMAT: Final = "%(asctime)s %(levelname)s %(name)s %(message)s"
+
+
+def configure_logs(settings: BrokerSettings, stream: TextIO | None = None) -> logging.Handler:
+    """Write the log of everything that is ours to `stream` (standard error unless given).
+
+    Called once by a process that is a broker; an embedding program keeps its own handlers instead.
+    Returns the handler, for `undo`.
+    """
+    handler = logging.StreamHandler(stream or sys.stderr)
+    handler.setFormatter(logging.Formatter(FORMAT))
+    ours = logging.getLogger("aerobee")
+    ours.addHandler(handler)
+    ours.setLevel(settings.log_level)
+    ours.propagate = False
+    logging.raiseExceptions = False  # a closed stream must not end what was being logged
+    return handler
+
+
+def undo(handler: logging.Handler) -> None:
+    """Undo `configure_logs`."""
+    ours = logging.getLogger("aerobee")
+    ours.removeHandler(handler)
+    ours.propagate = True
+    handler.close()

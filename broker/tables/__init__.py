@@ -1,0 +1,1 @@
+"""What is kept in `config`: topics, groups, committed offsets, and their files."""

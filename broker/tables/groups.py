@@ -1,0 +1,196 @@
+"""The subscription groups of this broker: who may consume, how often a message is tried again.
+
+Invariants: as for topics, every change raises the data version and marks the file; a configuration
+is never changed in place (SubscriptionGroupManager).
+"""
+
+import logging
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from aerobee.broker.rules.attributes import apply_edits
+from aerobee.broker.rules.names import SYSTEM_GROUP_PREFIX, group_problem
+from aerobee.broker.settings.keys import BrokerSettings
+from aerobee.broker.tables.table_file import TableFile, decode_table
+from aerobee.remoting.bodies import (
+    DataVersion,
+    SubscriptionGroupConfig,
+    SubscriptionGroupWrapper,
+)
+from aerobee.remoting.codes import ResponseCode
+from aerobee.remoting.errors import RequestError
+
+log = logging.getLogger(__name__)
+
+GROUPS_MAX: Final = 200_000
+_NULLS: Final = re.compile(rb',"\w+":null')  # Java leaves them out; no string can hold such a text
+READ_BIT: Final = 1 << 2  # PermName.INDEX_PERM_READ, in the table of forbidden topics
+
+SYSTEM_GROUPS: Final = (
+    "TOOLS_CONSUMER",
+    "FILTERSRV_CONSUMER",
+    "SELF_TEST_C_GROUP",
+    "CID_ONS-HTTP-PROXY",
+    "CID_ONSAPI_PULL",
+    "CID_ONSAPI_PERMISSION",
+    "CID_ONSAPI_OWNER",
+    "CID_RMQ_SYS_TRANS",
+)
+
+
+class GroupTable:
+    """All group configurations by name, kept in `config/subscriptionGroup.json`."""
+
+    def __init__(
+        self,
+        now_ms: Callable[[], int],
+        folder: Path,
+        *,
+        auto_create: bool = True,
+        create_system: bool = True,
+        groups_max: int = GROUPS_MAX,
+    ) -> None:
+        self._now_ms = now_ms
+        self._table = {name: SubscriptionGroupConfig(group_name=name) for name in SYSTEM_GROUPS}
+        self._forbidden: dict[str, dict[str, int]] = {}
+        self._encoded: dict[str, bytes] = {}  # no entry: changed since it was encoded
+        self.auto_create = auto_create
+        self.create_system = create_system
+        self.groups_max = groups_max
+        self.data_version = DataVersion(timestamp=now_ms())
+        self.file = TableFile(folder / "subscriptionGroup.json", self.encode)
+        self.file.mark()
+
+    def load(self) -> None:
+        """Read subscriptionGroup.json, if there is one."""
+        stored = self.file.load(_decode)
+        if stored is not None:
+            self._table.update(stored.subscription_group_table)
+            self._forbidden.update(stored.forbidden_table)
+            self.data_version = stored.data_version
+
+    def apply(self, settings: BrokerSettings) -> None:
+        """Take settings that were changed at run time."""
+        self.auto_create = settings.auto_create_subscription_group
+        self.create_system = settings.enable_create_sys_group
+        self.groups_max = settings.groups_max
+
+    def get(self, name: str) -> SubscriptionGroupConfig | None:
+        """Return a group's configuration."""
+        return self._table.get(name)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._table
+
+    def __len__(self) -> int:
+        return len(self._table)
+
+    def __iter__(self) -> Iterator[SubscriptionGroupConfig]:
+        """Yield every configuration; the table may change meanwhile."""
+        return iter(list(self._table.values()))
+
+    def find(self, name: str, *, auto_create: bool = True) -> SubscriptionGroupConfig | None:
+        """Return a group's configuration, made with RocketMQ's defaults when it is unknown.
+
+        Returns None for an unknown group where groups are not made by use, where the name is not
+        allowed or `groups_max` is reached (findSubscriptionGroupConfig).
+        """
+        config = self._table.get(name)
+        if config is not None or not auto_create:
+            return config
+        system = self.create_system and name.startswith(SYSTEM_GROUP_PREFIX)
+        if not (self.auto_create or system) or group_problem(name) is not None:
+            return None
+        if len(self._table) >= self.groups_max:
+            log.warning("group_refused group=%s groups_max=%d", name, self.groups_max)
+            return None
+        config = SubscriptionGroupConfig(group_name=name)
+        self._put(config)
+        return config
+
+    def update(self, config: SubscriptionGroupConfig) -> SubscriptionGroupConfig:
+        """Create or replace a group; its `attributes` are edits of the attributes it has.
+
+        Raises RequestError where an edit is not allowed, or no further group is.
+        """
+        known = self._table.get(config.group_name)
+        if known is None and len(self._table) >= self.groups_max:
+            raise RequestError(
+                ResponseCode.SYSTEM_ERROR,
+                f"group {config.group_name} cannot be made: the broker has {len(self._table)} "
+                "groups, groupsMax is the limit",
+            )
+        current = None if known is None else known.attributes or {}
+        attributes = apply_edits(current, config.attributes, known={})
+        config = msgspec.structs.replace(config, attributes=attributes)
+        self._put(config)
+        return config
+
+    def delete(self, name: str) -> bool:
+        """Remove a group; return whether it was there."""
+        self._forbidden.pop(name, None)
+        self._encoded.pop(name, None)
+        if self._table.pop(name, None) is None:
+            return False
+        log.info("group_deleted group=%s", name)
+        self._next_version()
+        return True
+
+    def is_read_forbidden(self, group: str, topic: str) -> bool:
+        """Whether an administrator has closed a topic to a group (code 353)."""
+        forbidden = self._forbidden.get(group)
+        return forbidden is not None and bool(forbidden.get(topic, 0) & READ_BIT)
+
+    def forbid_reading(self, group: str, topic: str, *, forbidden: bool) -> None:
+        """Close a topic to a group, or open it again; its other topics stay as they are.
+
+        RocketMQ opens all topics of the group when it opens one (updateForbiddenValue).
+        """
+        bits = self._forbidden.get(group, {}).get(topic, 0)
+        bits = bits | READ_BIT if forbidden else bits & ~READ_BIT
+        topics = self._forbidden.setdefault(group, {})
+        topics.pop(topic, None)
+        if bits:
+            topics[topic] = bits
+        if not topics:
+            del self._forbidden[group]
+        log.info("group_forbidden group=%s topic=%s bits=%d", group, topic, bits)
+        self._next_version()
+
+    def forbidden(self) -> dict[str, dict[str, int]]:
+        """Return the forbidden bits by group and topic."""
+        return {group: dict(topics) for group, topics in self._forbidden.items()}
+
+    def encode(self) -> bytes:
+        """Return the text of subscriptionGroup.json."""
+        for name in self._table.keys() - self._encoded.keys():
+            self._encoded[name] = b"%b:%b" % (
+                msgspec.json.encode(name),
+                _NULLS.sub(b"", msgspec.json.encode(self._table[name])),
+            )
+        return b'{"dataVersion":%b,"forbiddenTable":%b,"subscriptionGroupTable":{\n%b\n}}' % (
+            msgspec.json.encode(self.data_version),
+            msgspec.json.encode(self._forbidden),
+            b",\n".join(self._encoded.values()),
+        )
+
+    def _put(self, config: SubscriptionGroupConfig) -> None:
+        event = "changed" if config.group_name in self._table else "created"
+        self._table[config.group_name] = config
+        self._encoded.pop(config.group_name, None)
+        log.info("group_%s config=%s", event, config)
+        self._next_version()
+
+    def _next_version(self) -> None:
+        self.data_version = msgspec.structs.replace(
+            self.data_version, timestamp=self._now_ms(), counter=self.data_version.counter + 1
+        )
+        self.file.mark()
+
+
+def _decode(data: bytes) -> SubscriptionGroupWrapper:
+    return decode_table(SubscriptionGroupWrapper, data)

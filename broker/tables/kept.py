@@ -1,0 +1,123 @@
+"""The tables that a broker keeps in `config`: loaded, saved as they change, and at last."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Self
+
+from aerobee.broker.rules.system_topics import system_topics
+from aerobee.broker.tables.committed import OffsetTable
+from aerobee.broker.tables.delay_offsets import DelayOffsetTable
+from aerobee.broker.tables.groups import GroupTable
+from aerobee.broker.tables.request_modes import RequestModeTable
+from aerobee.broker.tables.topics import TopicTable
+from aerobee.remoting.clocks import wall_clock_ms
+
+if TYPE_CHECKING:
+    from aerobee.broker.settings.live import Live
+    from aerobee.broker.tables.table_file import TableFile
+
+log = logging.getLogger(__name__)
+
+
+class Tables:
+    """Topics, groups, offsets, how groups share queues, and how far delays were delivered.
+
+    What is written of delays is what the disk has of the log: it is saved apart from the others.
+    """
+
+    def __init__(
+        self,
+        topics: TopicTable,
+        groups: GroupTable,
+        offsets: OffsetTable,
+        delay_offsets: DelayOffsetTable,
+        request_modes: RequestModeTable,
+    ) -> None:
+        self.topics = topics
+        self.groups = groups
+        self.offsets = offsets
+        self.delay_offsets = delay_offsets
+        self.request_modes = request_modes
+        self.files = [  # saved every few seconds
+            topics.file, groups.file, offsets.file, request_modes.file,
+        ]  # fmt: skip
+
+    @classmethod
+    def load(cls, live: "Live") -> Self:
+        """Read what earlier runs have kept; delay offsets are read by who recovers from them."""
+        settings = live.current
+        folder = settings.config_dir
+        topics = TopicTable(
+            system_topics(settings),
+            wall_clock_ms,
+            folder,
+            auto_create=settings.auto_create_topic_enable,
+            topics_max=settings.topics_max,
+        )
+        groups = GroupTable(
+            wall_clock_ms,
+            folder,
+            auto_create=settings.auto_create_subscription_group,
+            create_system=settings.enable_create_sys_group,
+            groups_max=settings.groups_max,
+        )
+        offsets = OffsetTable(
+            wall_clock_ms,
+            folder,
+            version_step=settings.consumer_offset_update_version_step,
+            offsets_max=settings.offsets_max,
+        )
+        topics.load()
+        groups.load()
+        offsets.load()
+        for table in (topics, groups, offsets):
+            live.on_change(table.apply)
+        delay_offsets = DelayOffsetTable(wall_clock_ms, folder)
+        return cls(topics, groups, offsets, delay_offsets, RequestModeTable(folder))
+
+    async def save(self, live: "Live") -> None:
+        """Write what has changed, every `flushConsumerOffsetInterval`."""
+        while True:
+            await asyncio.sleep(live.current.flush_consumer_offset_interval / 1000)
+            flushes = [file.flush for file in self.files if file is not self.offsets.file]
+            for flush in (*flushes, self.offsets.flush):
+                try:
+                    await flush()
+                except OSError:  # of one file, which says so: the others are written all the same
+                    pass
+                except Exception:  # and none of them is given up
+                    log.exception("table_not_saved")
+
+    async def save_delay_offsets(
+        self, live: "Live", settled: Callable[[], Mapping[int, int]]
+    ) -> None:
+        """Write how far delayed messages were delivered, as far as the disk has them."""
+        while True:
+            await asyncio.sleep(live.current.flush_delay_offset_interval / 1000)
+            try:
+                self.delay_offsets.update(settled())
+                await self.delay_offsets.file.flush()
+            except OSError:  # see TableFile.error
+                pass
+            except Exception:  # the next round tries again
+                log.exception("delay_offsets_not_saved")
+
+    def save_now(self) -> OSError | None:
+        """Write all but the delay offsets; what could not be written is no reason to stop."""
+        return _written(self.files)
+
+    def save_delay_offsets_now(self, settled: Mapping[int, int]) -> OSError | None:
+        """Write the delay offsets when the log is closed: what they say is on the disk."""
+        self.delay_offsets.update(settled)
+        return _written((self.delay_offsets.file,))
+
+
+def _written(files: "Iterable[TableFile]") -> OSError | None:
+    unsaved = None
+    for file in files:
+        try:
+            file.flush_now()
+        except OSError as error:
+            unsaved = error
+    return unsaved

@@ -1,0 +1,214 @@
+"""The topics of this broker: how many queues each has, who may use it, and its attributes.
+
+Invariants: every change raises the data version, marks the file and is told to `on_changed`, in
+this order; a configuration is never changed in place, so whoever holds one holds a snapshot
+(TopicConfigManager).
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from aerobee.broker.rules.attributes import apply_edits
+from aerobee.broker.rules.system_topics import AUTO_CREATE_TOPIC, system_topics
+from aerobee.broker.settings.keys import BrokerSettings
+from aerobee.broker.tables.table_file import TableFile, decode_table
+from aerobee.remoting.bodies import DataVersion, TopicConfig, TopicConfigSerializeWrapper
+from aerobee.remoting.codes import Perm, ResponseCode
+from aerobee.remoting.errors import RequestError
+
+log = logging.getLogger(__name__)
+
+TOPICS_MAX: Final = 200_000
+TOPICS_PER_STEP: Final = 1000  # encoded at once
+
+
+class TopicTable:
+    """All topic configurations by name, kept in `config/topics.json`."""
+
+    def __init__(
+        self,
+        system: Iterable[TopicConfig],
+        now_ms: Callable[[], int],
+        folder: Path,
+        *,
+        auto_create: bool = True,
+        topics_max: int = TOPICS_MAX,
+    ) -> None:
+        self._now_ms = now_ms
+        self._table = {config.topic_name: config for config in system}
+        self.auto_create = auto_create
+        self.topics_max = topics_max
+        self.data_version = DataVersion(timestamp=now_ms())
+        self.file = TableFile(folder / "topics.json", self.snapshot)
+        self.file.mark()
+        self.on_changed: list[Callable[[TopicConfig], None]] = []
+        self.on_deleted: list[Callable[[TopicConfig], None]] = []
+
+    def load(self) -> None:
+        """Read topics.json, if there is one; what it says of system topics wins."""
+        stored = self.file.load(_decode)
+        if stored is not None:
+            self._table.update(stored.topic_config_table)
+            self.data_version = stored.data_version
+
+    def apply(self, settings: BrokerSettings) -> None:
+        """Take settings that were changed at run time."""
+        self.auto_create = settings.auto_create_topic_enable
+        self.topics_max = settings.topics_max
+        if self.auto_create and AUTO_CREATE_TOPIC not in self._table:
+            for config in system_topics(settings):  # the broker was started without the model
+                if config.topic_name == AUTO_CREATE_TOPIC:
+                    self._put(config)
+
+    def get(self, name: str) -> TopicConfig | None:
+        """Return a topic's configuration."""
+        return self._table.get(name)
+
+    def __len__(self) -> int:
+        return len(self._table)
+
+    def __iter__(self) -> Iterator[TopicConfig]:
+        """Yield every configuration; the table may change meanwhile."""
+        return iter(list(self._table.values()))
+
+    def is_order_topic(self, name: str) -> bool:
+        """Whether a topic is declared to be consumed in order."""
+        config = self._table.get(name)
+        return config is not None and config.order
+
+    def create_on_send(
+        self, name: str, default_topic: str, queues: int, topic_sys_flag: int = 0
+    ) -> TopicConfig | None:
+        """Return the topic that a message is sent to, made after the model of `default_topic`.
+
+        Returns None where that one is unknown or does not let others inherit from it. The new topic
+        has as many queues as the client asks for, at most the model's, and the model's permissions
+        (createTopicInSendMessageMethod).
+        """
+        if (known := self._table.get(name)) is not None:
+            return known
+        model = self._table.get(default_topic)
+        if model is None or not model.perm & Perm.INHERIT:
+            return None
+        if default_topic == AUTO_CREATE_TOPIC and not self.auto_create:
+            return None
+        queues = max(0, min(queues, model.write_queue_nums))
+        config = TopicConfig(
+            topic_name=name,
+            read_queue_nums=queues,
+            write_queue_nums=queues,
+            perm=model.perm & ~Perm.INHERIT,
+            topic_filter_type=model.topic_filter_type,
+            topic_sys_flag=topic_sys_flag,
+        )
+        self._put(config)
+        return config
+
+    def create_for_group(
+        self,
+        name: str,
+        queues: int,
+        perm: int = Perm.READ | Perm.WRITE,
+        *,
+        order: bool = False,
+        topic_sys_flag: int = 0,
+    ) -> tuple[TopicConfig, bool]:
+        """Return a group's retry or dead-letter topic, and whether it was made or changed.
+
+        An existing topic only follows `order` (createTopicInSendMessageBackMethod).
+        """
+        config = self._table.get(name)
+        if config is not None:
+            if config.order == order:
+                return config, False
+            config = msgspec.structs.replace(config, order=order)
+        else:
+            config = TopicConfig(
+                topic_name=name,
+                read_queue_nums=queues,
+                write_queue_nums=queues,
+                perm=perm,
+                topic_sys_flag=topic_sys_flag,
+                order=order,
+            )
+        self._put(config)
+        return config, True
+
+    def update(self, config: TopicConfig, edits: Mapping[str, str] | None = None) -> TopicConfig:
+        """Create or replace a topic; `edits` change its attributes, the others stay.
+
+        Raises RequestError where an edit is not allowed.
+        """
+        known = self._table.get(config.topic_name)
+        attributes = apply_edits(None if known is None else known.attributes or {}, edits)
+        config = msgspec.structs.replace(config, attributes=attributes)
+        if config != known:
+            self._put(config)
+        return config
+
+    def delete(self, name: str) -> TopicConfig | None:
+        """Remove a topic; return what it was."""
+        config = self._table.pop(name, None)
+        if config is not None:
+            log.info("topic_deleted topic=%s", name)
+            self.next_version()
+            for callback in self.on_deleted:
+                callback(config)
+        return config
+
+    def mark_order_topics(self, names: Iterable[str]) -> None:
+        """Declare topics ordered that the nameservers' configuration calls so."""
+        for name in names:
+            config = self._table.get(name)
+            if config is not None and not config.order:
+                self._put(msgspec.structs.replace(config, order=True))
+
+    def next_version(self) -> None:
+        """Make the nameservers see a difference: they compare versions, not topics."""
+        self.data_version = msgspec.structs.replace(
+            self.data_version, timestamp=self._now_ms(), counter=self.data_version.counter + 1
+        )
+        self.file.mark()
+
+    def encode(self) -> bytes:
+        """Return the text of topics.json."""
+        return self.snapshot()()
+
+    def snapshot(self) -> Callable[[], bytes]:
+        """Return what makes the text of topics.json as it is now, for another thread.
+
+        In steps of half a millisecond, between which the loop may go on.
+        """
+        return partial(_encode, self.data_version, dict(self._table))
+
+    def _put(self, config: TopicConfig) -> None:
+        known = config.topic_name in self._table
+        if not known and len(self._table) >= self.topics_max:
+            raise RequestError(
+                ResponseCode.SYSTEM_ERROR,
+                f"topic {config.topic_name} cannot be made: the broker has {len(self._table)} "
+                "topics, topicsMax is the limit",
+            )
+        self._table[config.topic_name] = config
+        log.info("topic_%s config=%s", "changed" if known else "created", config)
+        self.next_version()
+        for callback in self.on_changed:
+            callback(config)
+
+
+def _encode(version: DataVersion, table: dict[str, TopicConfig]) -> bytes:
+    names, parts = list(table), []
+    for at in range(0, len(names), TOPICS_PER_STEP):
+        step = {name: table[name] for name in names[at : at + TOPICS_PER_STEP]}
+        parts.append(msgspec.json.encode(step)[1:-1])
+    head = b'{"dataVersion":%b,"topicConfigTable":{' % msgspec.json.encode(version)
+    return b"".join((head, b",".join(parts), b"}}"))
+
+
+def _decode(data: bytes) -> TopicConfigSerializeWrapper:
+    return decode_table(TopicConfigSerializeWrapper, data)

@@ -1,0 +1,1 @@
+"""From a message to the log and its acknowledgement: the turn of the loop."""

@@ -1,0 +1,136 @@
+"""What the broker keeps for each queue: who waits on it, how to answer, what arrived."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import msgspec
+
+from aerobee.broker.settings.keys import BrokerSettings
+from aerobee.remoting.codes import Perm
+from aerobee.remoting.command import VERSION
+from aerobee.storage.queues.consume_queue import ConsumeQueue
+from aerobee.storage.store import MessageStore
+
+ACK: Final = (
+    '{"code":0,"extFields":{"MSG_REGION":"%s","TRACE_ON":"%s","msgId":"%s%%016X",'
+    '"queueId":"%d","queueOffset":"%%d","transactionId":"%%b"},"flag":1,"language":"JAVA",'
+    '"opaque":%%d,"serializeTypeCurrentRPC":"JSON","version":%d}'
+)
+
+BATCH_ACK: Final = (
+    '{"code":0,"extFields":{"MSG_REGION":"%s","TRACE_ON":"%s","msgId":"%%b",'
+    '"queueId":"%d","queueOffset":"%%d"},"flag":1,"language":"JAVA",'
+    '"opaque":%%d,"serializeTypeCurrentRPC":"JSON","version":%d}'
+)
+
+
+@dataclass(frozen=True, slots=True)
+class AckStyle:
+    """What every acknowledgement of this broker carries."""
+
+    region: str
+    trace_on: bool
+    store_host_hex: str  # store host and port as in a record, upper-case hex
+
+
+class TopicQueue:
+    """One queue of one topic as the broker serves it."""
+
+    __slots__ = (
+        "ack",
+        "arrived_bytes",
+        "batch_ack",
+        "holds",
+        "lane",
+        "name",
+        "queue_id",
+        "start_offset",
+        "stored",
+    )
+
+    def __init__(self, topic: str, queue_id: int, stored: ConsumeQueue, style: AckStyle) -> None:
+        self.name = topic
+        self.queue_id = queue_id
+        self.stored = stored
+        self.start_offset = stored.max_offset  # what was there before this process: not "in"
+        self.arrived_bytes = 0
+        self.lane: object = None  # what compiled code keeps of this queue
+        self.holds: dict[Any, None] = {}  # held pulls in the order they came: `Holds` knows them
+        self.ack = self.batch_ack = b""
+        self.answer_in(style)
+
+    def answer_in(self, style: AckStyle) -> None:
+        """Let acknowledgements be of this style from now on."""
+        queue_id, self.lane = self.queue_id, None  # it has a copy
+        trace = "true" if style.trace_on else "false"
+        region = in_template(style.region)
+        text = ACK % (region, trace, style.store_host_hex, queue_id, VERSION)
+        self.ack = text.encode()  # formatted with position, offset, unique key, opaque
+        batch = BATCH_ACK % (region, trace, queue_id, VERSION)
+        self.batch_ack = batch.encode()  # formatted with ids, first offset, opaque
+
+
+def in_template(text: str) -> str:
+    """Write a text as JSON has it between quotes, free of signs that a template would fill in."""
+    return msgspec.json.encode(text).decode()[1:-1].replace("%", "\\u0025")
+
+
+class TopicQueues:
+    """Every queue that was used since the start, and the short list of those for the fast path.
+
+    A queue comes on the short list (`fast`) when the checked path has accepted a plain message for
+    it; whatever could change a check's outcome calls `forget_checks`, and the next message is
+    checked again. So the fast path tests nothing that has not changed.
+    """
+
+    def __init__(self, store: MessageStore, style: AckStyle) -> None:
+        self._store = store
+        self._style = style
+        self._queues: dict[tuple[str, int], TopicQueue] = {}
+        self.fast: dict[str, list[TopicQueue | None]] = {}
+
+    def get(self, topic: str, queue_id: int) -> TopicQueue:
+        """Return the queue, which is made when it is new."""
+        queue = self._queues.get((topic, queue_id))
+        if queue is None:
+            stored = self._store.queue(topic, queue_id)
+            queue = self._queues[topic, queue_id] = TopicQueue(topic, queue_id, stored, self._style)
+        return queue
+
+    def find(self, topic: str, queue_id: int) -> TopicQueue | None:
+        """Return the queue if it was used since the start."""
+        return self._queues.get((topic, queue_id))
+
+    def admit(self, queue: TopicQueue, queues: int, perm: int) -> None:
+        """Put a queue on the short list: a plain message for it has passed every check."""
+        if not perm & Perm.WRITE:
+            return
+        listed = self.fast.get(queue.name)
+        if listed is None:  # a topic can have thousands that nobody sends to
+            listed = self.fast[queue.name] = [None] * queues
+        if queue.queue_id < len(listed):
+            listed[queue.queue_id] = queue
+
+    def forget_checks(self) -> None:
+        """Empty the short list: a topic, a permission or a setting has changed."""
+        self.fast.clear()
+
+    def apply(self, settings: BrokerSettings) -> None:
+        """Take settings that were changed at run time."""
+        self.forget_checks()
+        style = replace(self._style, region=settings.region_id, trace_on=settings.trace_on)
+        if style != self._style:
+            self._style = style
+            for queue in self._queues.values():
+                queue.answer_in(style)
+
+    def drop_topic(self, topic: str, release: Callable[["TopicQueue"], None]) -> None:
+        """Forget a deleted topic; `release` answers those who wait on its queues."""
+        self.fast.pop(topic, None)
+        for key in [key for key in self._queues if key[0] == topic]:
+            release(self._queues.pop(key))
+
+    def used(self) -> list[TopicQueue]:
+        """Return every queue that was used since the start."""
+        return list(self._queues.values())

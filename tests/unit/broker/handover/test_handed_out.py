@@ -1,0 +1,80 @@
+"""What a lite pull consumer says that it holds counts for what it had fetched when it was asked."""
+
+from collections.abc import Callable
+
+from support.fake_connection import FakeConnection
+from support.quiet_surroundings import QuietSurroundings
+from support.virtual_time import VirtualTime
+
+from aerobee.broker.handover.handed_out import HandedOut, Holdings
+from aerobee.broker.handover.owned_queue import Holder, OwnedQueue
+from aerobee.broker.handover.owners import QueueOwners
+from aerobee.broker.members.queue_key import QueueKey
+from aerobee.broker.members.registry import Members
+from aerobee.remoting.net.connection import Connection
+
+KEY = QueueKey("g", "t", 0)
+NOTHING_HELD = Holdings(auto_commit=True, batch_max=10, queues={("t", 0): (0, 1), ("u", 0): (0, 2)})
+
+
+class Asked(QuietSurroundings):
+    """A broker that notes what it commits, and answers 307 when the test says so."""
+
+    def __init__(self) -> None:
+        self.waits_at = 100
+        self.stored: dict[QueueKey, int] = {}
+        self.answer: Callable[[Holdings | None], None] = lambda holdings: None
+
+    def committed(self, key: QueueKey) -> int | None:
+        """Return what was committed here."""
+        return self.stored.get(key)
+
+    def pulls_at(self, connection: Connection, key: QueueKey) -> int | None:
+        """There is one pull."""
+        return self.waits_at
+
+    def commit(self, key: QueueKey, offset: int) -> None:
+        """Note it."""
+        self.stored[key] = offset
+
+    def ask_holdings(
+        self, connection: Connection, group: str, answered: Callable[[Holdings | None], None]
+    ) -> None:
+        """Let the test answer."""
+        self.answer = answered
+
+
+def looked_at() -> tuple[Asked, OwnedQueue, list[OwnedQueue]]:
+    """Have the owner of a queue that drains asked; return what is around, it, and the finished."""
+    time, around, connection = VirtualTime(), Asked(), FakeConnection()
+    owners = QueueOwners(around, time.clock_ms, time.later, lambda: 1000)
+    queue = OwnedQueue(KEY, Holder(connection, "c1", None), draining=True)
+    finished: list[OwnedQueue] = []
+    handed_out = HandedOut(Members(lambda group, told: None, time.clock_ms), owners, around)
+    handed_out.look(connection, [queue], finished.append)
+    return around, queue, finished
+
+
+def test_what_was_handed_out_is_committed() -> None:
+    """All before the pull that waits."""
+    around, queue, finished = looked_at()
+    around.answer(NOTHING_HELD)
+    assert around.stored == {KEY: 100}
+    assert finished == [queue]
+
+
+def test_messages_that_came_meanwhile_are_not_committed() -> None:
+    """The consumer may not have filed them yet when it says that it holds nothing."""
+    around, _, finished = looked_at()
+    around.waits_at = 110
+    around.answer(NOTHING_HELD)
+    assert (around.stored, finished) == ({}, [])
+
+
+def test_a_queue_that_was_given_to_somebody_else_is_let_alone() -> None:
+    """Whatever the answer is, it is not about the new owner."""
+    for answer in (NOTHING_HELD, None):
+        around, queue, finished = looked_at()
+        queue.owner = Holder(FakeConnection("10.0.0.2:1"), "c2", None)
+        around.answer(answer)
+        assert (around.stored, finished) == ({}, [])

@@ -1,0 +1,83 @@
+"""Whoever asks for a queue is answered, whatever becomes of the others."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from support.fake_connection import FakeConnection
+from support.live_broker import live_broker
+from support.members import RawMember
+from support.quiet_surroundings import QuietSurroundings
+from support.virtual_time import VirtualTime
+from support.waiting import until
+
+from aerobee.broker.handover.owned_queue import Holder, OwnedQueue, Verdict
+from aerobee.broker.handover.owners import QueueOwners
+from aerobee.broker.health.faults import Faults
+from aerobee.broker.members.queue_key import QueueKey
+from aerobee.remoting.codes import RequestCode, ResponseCode
+
+
+def test_an_answer_that_raises_strands_nobody() -> None:
+    """The queue changes hands, the next one hears of it, and the fault is counted."""
+    time, faults = VirtualTime(), Faults()
+    owners = QueueOwners(QuietSurroundings(), time.clock_ms, time.later, lambda: 1000, faults)
+    queue = OwnedQueue(QueueKey("G", "T", 0), Holder(FakeConnection(), "c1", None))
+    asker = Holder(FakeConnection(), "c2", None)
+    heard: list[Verdict] = []
+
+    def broken(verdict: Verdict) -> None:
+        raise RuntimeError("the connection is in a state that nobody foresaw")
+
+    owners.put_on_hold(queue, asker, broken)
+    owners.put_on_hold(queue, asker, heard.append)
+    owners.vacate(queue, "released")
+    assert heard == [Verdict.OFFSET]
+    assert queue.is_owned_by(asker.connection)
+    assert faults.counts == {"handover answer": 1}
+
+
+async def test_a_former_owner_that_gets_its_queue_back_does_not_wait_for_its_old_pull(
+    tmp_path: Path,
+) -> None:
+    """What it pulled while the queue was another's ends with nothing, and it reads at once."""
+    header = {"a": "p", "b": "T", "c": "TBW102", "d": 4, "e": 0, "f": 0, "g": 1, "h": 0}
+    async with live_broker(tmp_path, handover_wait_millis=300) as live:
+        await live.ask(RequestCode.SEND_MESSAGE_V2, header, b"hello")
+        old, new = RawMember(live.broker.port, "c1"), RawMember(live.broker.port, "c2")
+        async with old, new:
+            await old.beat()
+            await new.beat()
+            await old.start_of()
+            await new.start_of()
+            held = asyncio.create_task(old.pull(0, suspend_ms=15_000))
+            await until(lambda: live.broker.context.pulls.holds.count == 1)
+            await old.start_of()
+            reply = await asyncio.wait_for(held, 2)
+            assert reply.code == ResponseCode.PULL_NOT_FOUND
+            assert (await old.pull(0)).code == ResponseCode.SUCCESS
+
+
+async def test_who_waited_is_answered_whatever_the_disk_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An answer that cannot be found out is an error that says why, not silence."""
+
+    def broken(topic: str, queue_id: int) -> None:
+        raise OSError(5, "Input/output error")
+
+    header = {"a": "p", "b": "T", "c": "TBW102", "d": 4, "e": 0, "f": 0, "g": 1, "h": 0}
+    async with live_broker(tmp_path, handover_wait_millis=600) as live:
+        await live.ask(RequestCode.SEND_MESSAGE_V2, header, b"hello")
+        old, new = RawMember(live.broker.port, "c1"), RawMember(live.broker.port, "c2")
+        async with old, new:
+            await old.beat()
+            await new.beat()
+            await old.start_of()
+            asked = new.starting()
+            await until(lambda: live.broker.context.consumers.handovers.waiting == 1)
+            monkeypatch.setattr(live.broker.context.store, "find_queue", broken)
+            reply = await asked
+            assert reply.code == ResponseCode.SYSTEM_ERROR
+            assert reply.remark == "OSError: [Errno 5] Input/output error"
+            monkeypatch.undo()

@@ -1,0 +1,18 @@
+"""Every request code is served, or it stands in the list with a reason."""
+
+from aerobee.broker.processors.families import FAMILIES, SERVED_BY_CONNECTION
+from aerobee.broker.processors.unserved import UNSERVED
+from aerobee.remoting.codes import REQUEST_NAMES
+
+
+def test_every_code_is_served_or_explained() -> None:
+    """The table of codes, the processors and the list agree; nothing is in two of them."""
+    served = set(SERVED_BY_CONNECTION)
+    for family in FAMILIES:
+        assert not served & set(family.table), f"{family.family} serves a code twice"
+        served |= set(family.table)
+    assert not served & set(UNSERVED)
+    missing = {code: REQUEST_NAMES[code] for code in set(REQUEST_NAMES) - served - set(UNSERVED)}
+    assert not missing
+    assert served | set(UNSERVED) <= set(REQUEST_NAMES)
+    assert all(reason.strip() for reason in UNSERVED.values())
