@@ -1,7 +1,7 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-"""Plain sends served by compiled code: what fast_sends.py does, for a run of frames at once.
+"""Plain sends served by compiled code: what sends/fast.py does, for a run of frames at once.
 
-`fast_sends.py` says what happens and why; here is the same done to bytes, without an object for
+`sends/fast.py` says what happens and why; here is the same done to bytes, without an object for
 each frame. Whatever is not accepted here is served there, so this code may decline at will, but
 what it does must be what is done there, to the byte (tests/property/test_compiled_sends.py).
 

@@ -23,7 +23,7 @@ cdef enum:
     SEND_MESSAGE_V2 = 310
     REQUIRED_FIELDS = 0xFF  # a to h
     DIGITS_MAX = 18  # always fit in 64 bits
-    UNUSUAL_SYS_FLAGS = ~(0x1 | 0x2 | 0x700)  # as in fast_sends.py
+    UNUSUAL_SYS_FLAGS = ~(0x1 | 0x2 | 0x700)  # as in sends/fast.py
 
 cdef unsigned char[256] KIND  # of each byte within a string
 

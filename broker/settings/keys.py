@@ -118,7 +118,7 @@ class BrokerSettings(CallingSettings):
     wait_time_mills_in_send_queue: Milliseconds = 200
     os_page_cache_busy_time_out_mills: Milliseconds = 1000
     broker_fast_failure_enable: bool = True
-    compiled_fast_path: bool = True  # ours: where it was built, see acceleration.py
+    compiled_fast_path: bool = True  # ours: where it was built, see compiled/choice.py
 
     # Pulling
     long_polling_enable: bool = True

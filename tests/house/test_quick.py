@@ -7,9 +7,9 @@ from support.quick import changed_files, needed_tests
 
 TESTS = {
     "tests/unit/broker/pulls/test_held.py": "from aerobee.broker.pulls.held import Holds",
-    "tests/unit/broker/test_hold_limits.py": "",
+    "tests/unit/broker/test_held_limits.py": "",
     "tests/unit/broker/pulls/test_server.py": "from aerobee.broker.pulls.held import Holds",
-    "tests/unit/broker/tables/test_topics.py": "from aerobee.broker import hold, topics",
+    "tests/unit/broker/tables/test_topics.py": "from aerobee.broker.pulls import held, parts",
     "tests/unit/client/test_hold.py": "",
     "tests/property/test_frames.py": "from aerobee.remoting.frame import decode",
 }
@@ -20,7 +20,7 @@ def test_named_tests_come_first_then_those_that_import_it() -> None:
     first, after = needed_tests(["broker/pulls/held.py", "tests/unit/client/test_hold.py"], TESTS)
     assert sorted(first) == [
         "tests/unit/broker/pulls/test_held.py",
-        "tests/unit/broker/test_hold_limits.py",
+        "tests/unit/broker/test_held_limits.py",
         "tests/unit/client/test_hold.py",
     ]
     assert after == [

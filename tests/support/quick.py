@@ -42,10 +42,11 @@ def needed_tests(changed: Iterable[str], tests: Mapping[str, str]) -> tuple[list
     modules = [module for path in changed if (module := _module(path))]
     first = [path for path in changed if path in tests]
     for module in modules:
-        *_, name = module.split(".")
-        folder = module.split(".")[1]
+        folder, *rooms = module.split(".")[1:]
+        name = rooms.pop() if rooms else folder
+        room = f"(/{'/'.join(rooms)})?" if rooms else ""
         near = re.compile(
-            rf"tests/(unit/{folder}\w*|property|golden)/test_(\w+_)?{name}(_\w+)?\.py"
+            rf"tests/(unit/{folder}\w*{room}|property|golden)/test_(\w+_)?{name}(_\w+)?\.py"
         )
         first += [path for path in tests if near.fullmatch(path)]
     uses = re.compile("|".join(map(re.escape, modules)) or r"(?!)")

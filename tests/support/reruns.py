@@ -14,7 +14,7 @@ TESTS: Final = Path(__file__).parents[1]
 FOLDERS: Final = ("adversity", "cli", "crash", "docs", "spark", "testing", "unit/remoting_net")
 FILES: Final = (  # of other folders, those that start processes or wait for clocks
     "unit/benchmarks/test_loadgen.py",
-    "unit/broker/test_with_nameservers.py",
+    "unit/broker/cluster/test_with_nameservers.py",
     "unit/client/test_consumer_crash.py",
     "unit/client/test_real_broker.py",
     "unit/namesrv/test_main.py",
