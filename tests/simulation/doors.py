@@ -88,13 +88,16 @@ def _store(settings: StoreSettings) -> MessageStore:
     return MessageStore(settings, files or KeptByTheKernel())
 
 
-def _memory(dice: Random) -> Callable[[object], Resident]:
+def _memory(dice: Random) -> Callable[..., Resident]:
     """Return what tells which pages are in memory: not the machine's, or no run were the same."""
 
     def resident(memory: Buffer, at: int, count: int) -> int:
         return count if dice.random() >= COLD_SHARE else dice.randrange(count + 1)
 
-    return lambda context: resident
+    def chosen(*, wanted: bool) -> Resident:
+        return resident
+
+    return chosen
 
 
 class _ThreadsOfTheLoop:

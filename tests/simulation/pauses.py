@@ -78,6 +78,11 @@ class Backlog:
     join_after_s: float
 
 
+def share(pauses: list[float], of: float) -> float:
+    """Return the pause that a share of some, shortest first, do not exceed (ms)."""
+    return pauses[int(len(pauses) * of)]
+
+
 @dataclass(frozen=True, slots=True)
 class Cost:
     """What hand-overs cost; pauses are in ms, sorted, one for each time that a queue moved."""
@@ -87,9 +92,9 @@ class Cost:
     lost: int
     pauses: list[float]
 
-    def pause_ms(self, share: float) -> float:
+    def pause_ms(self, share_of: float) -> float:
         """The pause that a share of the moves do not exceed."""
-        return self.pauses[int(len(self.pauses) * share)]
+        return share(self.pauses, share_of)
 
 
 @dataclass(slots=True)

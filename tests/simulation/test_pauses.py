@@ -5,11 +5,21 @@ from pathlib import Path
 import pytest
 
 from aerobee.broker.settings.keys import BrokerSettings
-from simulation.pauses import ALL_SLOW, QUICK, SECOND, SLOW, Handlers, measure, measure_backlog
+from simulation.pauses import (
+    ALL_SLOW,
+    QUICK,
+    SECOND,
+    SLOW,
+    Handlers,
+    measure,
+    measure_backlog,
+    share,
+)
 
 LIMIT_MS = BrokerSettings().handover_drain_millis
 PAUSE_MS_MAX = 2000.0
 CHANGES = 12
+SEEDS = range(1, 5)
 
 
 @pytest.mark.parametrize("handlers", [QUICK, SECOND], ids=lambda each: each.name)
@@ -37,7 +47,13 @@ def test_a_group_that_works_off_a_backlog_finishes_first(
 
 @pytest.mark.parametrize("handlers", [SLOW, ALL_SLOW], ids=lambda each: each.name)
 def test_handlers_of_five_seconds_stop_nobody_for_long(tmp_path: Path, handlers: Handlers) -> None:
-    """A group whose handlers cannot end in time goes on; what was under way comes twice."""
-    cost = measure(handlers, LIMIT_MS, tmp_path, changes=CHANGES)
-    assert cost.lost == 0
-    assert cost.pause_ms(0.99) <= PAUSE_MS_MAX
+    """A group whose handlers cannot end in time goes on; what was under way comes twice.
+
+    Of one run's ninety moves the share is that of the worst one: several runs are taken together.
+    """
+    pauses: list[float] = []
+    for seed in SEEDS:
+        cost = measure(handlers, LIMIT_MS, tmp_path / str(seed), seed=seed, changes=CHANGES)
+        assert cost.lost == 0, f"seed {seed}"
+        pauses += cost.pauses
+    assert share(sorted(pauses), 0.99) <= PAUSE_MS_MAX

@@ -9,7 +9,7 @@ from support.waiting import until
 from support.wire import connect, feed
 
 from aerobee.broker.app import Broker
-from aerobee.broker.compiled import choice as acceleration
+from aerobee.broker.compiled import choice
 from aerobee.broker.compiled.choice import description, is_compiled
 from aerobee.broker.hooks import SendEvent
 from aerobee.remoting.codes import ResponseCode
@@ -61,7 +61,7 @@ async def test_without_a_compiler_python_serves_sends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An installation without compiled code does everything."""
-    monkeypatch.setattr(acceleration, "PlainSends", None)
+    monkeypatch.setattr(choice, "PlainSends", None)
     assert description(wanted=True).startswith("Python")
     async with running_broker(tmp_path, compiledFastPath="true") as broker:
         assert broker._traffic.sends.serve_run is None

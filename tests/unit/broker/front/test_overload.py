@@ -13,7 +13,7 @@ from support.brokers import pull_command, running_broker, send_command
 from support.waiting import until
 
 from aerobee.broker.app import Broker
-from aerobee.broker.compiled import choice as acceleration
+from aerobee.broker.compiled import choice
 from aerobee.broker.front import refusing
 from aerobee.broker.front.lateness import BEAT_S, DISK_BUSY, TIMED_OUT, Lateness
 from aerobee.broker.front.refusing import without_sends
@@ -162,7 +162,7 @@ def code(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str
     """Refuse by the Python that serves where nothing was compiled, and by what was."""
     if request.param == "Python":
         monkeypatch.setattr(refusing, "refuse_run", None)
-    elif acceleration.refuse_run is None:
+    elif choice.refuse_run is None:
         pytest.skip("built without a C compiler")
     return str(request.param)
 
