@@ -148,7 +148,7 @@ asyncio.run(main(Path(sys.argv[1]), sys.argv[2] == "switched"))
 @pytest.mark.parametrize("when", ["configured", "switched"])
 def test_the_parser_is_there_before_the_first_expression(tmp_path: Path, when: str) -> None:
     """To import it takes a tenth of a second, in which the broker would serve nobody."""
-    tests = str(Path(__file__).parents[2])
+    tests = str(Path(__file__).parents[3])
     words = [sys.executable, "-c", LOADING, str(tmp_path), when]
     environment = os.environ | {"PYTHONPATH": tests}
     done = subprocess.run(

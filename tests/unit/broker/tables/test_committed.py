@@ -11,7 +11,7 @@ from support.golden.tables import GROUP, OFFSETS, TOPIC
 from aerobee.broker.tables.committed import OffsetTable
 from aerobee.remoting import fastjson
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "config"
+GOLDEN = Path(__file__).parents[3] / "golden" / "config"
 
 
 def table(folder: Path, *, version_step: int = 500) -> OffsetTable:

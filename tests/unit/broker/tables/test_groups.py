@@ -10,7 +10,7 @@ from aerobee.broker.tables.groups import SYSTEM_GROUPS, GroupTable
 from aerobee.remoting.bodies import SubscriptionGroupConfig
 from aerobee.remoting.errors import RequestError
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "config"
+GOLDEN = Path(__file__).parents[3] / "golden" / "config"
 
 
 def table(folder: Path, *, auto_create: bool = True, groups_max: int = 1000) -> GroupTable:

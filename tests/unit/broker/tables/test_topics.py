@@ -16,7 +16,7 @@ from aerobee.remoting.bodies import TopicConfig
 from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.errors import RequestError
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "config"
+GOLDEN = Path(__file__).parents[3] / "golden" / "config"
 SETTINGS = BrokerSettings(broker_ip1="127.0.0.1")
 
 
