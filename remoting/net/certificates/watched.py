@@ -16,6 +16,7 @@ from aerobee.remoting.net.tls import TlsError
 log = logging.getLogger(__name__)
 
 LOOK_INTERVAL_MS: Final = 1000
+JUDGE_INTERVAL_MS: Final = 600_000  # it takes handshakes: a few milliseconds of the loop
 
 _Stamp = tuple[int, int, int, int]
 _Stamps = tuple[_Stamp | None, ...]  # of each file; None where there is none
@@ -28,7 +29,8 @@ class WatchedContext:
     them the same: who writes them has come to an end. `context` is replaced then, for handshakes to
     come. What cannot be used is told once and tried at every look: it may be for want of a right to
     read it, or of file numbers, that nothing about the files shows. Nor is one used that
-    `out_of_date` says something of, while it says nothing of the one before.
+    `out_of_date` says something of, while it says nothing of the one before. It is asked of the one
+    in use every JUDGE_INTERVAL_MS, too: one that nobody renews ends without a change of its files.
     """
 
     def __init__(
@@ -47,8 +49,8 @@ class WatchedContext:
         self._used = self._seen = self._stamps()
         self._refused: _Stamps | None = None
         self.context = load()
-        if why := out_of_date(self.context):
-            log.warning("certificates in use are out of date files=%s %s", self._names, why)
+        self._told = ""
+        self._judge()
 
     def look(self) -> None:
         """Replace the context if its files have changed and fit together."""
@@ -56,6 +58,8 @@ class WatchedContext:
         if not self._paths or now_ms - self._looked_ms < LOOK_INTERVAL_MS:
             return
         self._looked_ms = now_ms
+        if now_ms - self._judged_ms >= JUDGE_INTERVAL_MS:
+            self._judge()
         before, self._seen = self._seen, self._stamps()
         if self._seen == self._used or self._seen != before:
             return
@@ -74,6 +78,14 @@ class WatchedContext:
         if self._stamps() == self._seen:  # else they changed meanwhile: the next look reads them
             self.context, self._used = context, self._seen
             log.info("certificates loaded anew files=%s", self._names)
+            self._judge()
+
+    def _judge(self) -> None:
+        """Tell once what is wrong with the dates of what is in use: time alone may end them."""
+        self._judged_ms = self._clock_ms()
+        told, self._told = self._told, self._out_of_date(self.context)
+        if self._told and self._told != told:
+            log.warning("certificates in use are out of date files=%s %s", self._names, self._told)
 
     @property
     def _names(self) -> str:

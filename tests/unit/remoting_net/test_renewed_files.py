@@ -11,7 +11,11 @@ from support.tls_certs import Pair, made, replace
 
 from aerobee.remoting.net.certificates.sides import ServerTls
 from aerobee.remoting.net.certificates.validity import out_of_date
-from aerobee.remoting.net.certificates.watched import LOOK_INTERVAL_MS, WatchedContext
+from aerobee.remoting.net.certificates.watched import (
+    JUDGE_INTERVAL_MS,
+    LOOK_INTERVAL_MS,
+    WatchedContext,
+)
 from aerobee.remoting.net.tls import TlsMode
 
 pytest.importorskip("cryptography", reason="makes the certificates of these tests")
@@ -223,3 +227,34 @@ def test_a_server_that_starts_with_an_expired_certificate_says_so(
     tls = ServerTls(pair.server())
     assert tls.mode is TlsMode.PERMISSIVE
     assert caplog.text.count("out of date") == 1 and "certificate has expired" in caplog.text
+
+
+def test_the_end_of_a_certificate_in_use_is_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A renewal that never came is no change of files: one warning, and another for the next."""
+    pair = Pair(tmp_path)
+    pair.write("old")
+    settings, now_ms, why = pair.server(), 0, ""
+    paths = (settings.cert_path, settings.key_path)
+    watched = WatchedContext(settings.context, paths, lambda: now_ms, lambda _: why)
+    for renewed in ("new", "newer"):
+        caplog.clear()
+        for _ in range(3):
+            now_ms += JUDGE_INTERVAL_MS
+            watched.look()
+        assert "out of date" not in caplog.text
+        why = "certificate has expired"
+        for _ in range(3):
+            now_ms += JUDGE_INTERVAL_MS
+            watched.look()
+        (line,) = (each for each in caplog.messages if "out of date" in each)
+        assert why in line
+        assert str(pair.cert) in line
+        old = watched.context
+        pair.write(renewed)
+        why = ""
+        for _ in range(2):
+            now_ms += LOOK_INTERVAL_MS
+            watched.look()
+        assert watched.context is not old
