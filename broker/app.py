@@ -231,8 +231,7 @@ class Broker:
         topics = tables.topics
         lower_offsets(tables.offsets, store)
         self._pool = ConnectionPool(tls=settings.calls_tls)
-        host = (settings.broker_ip1, port)
-        address = f"{host[0]}:{host[1]}"
+        host, address = (settings.broker_ip1, port), f"{settings.broker_ip1}:{port}"
         store_host = host_bytes(*record_host(*host))
         faults = self._metrics.faults
         writing = Writing.over(loop, live, store, store_host, faults)
@@ -255,6 +254,7 @@ class Broker:
             writing=writing,
             cold=Cold(reads, Lookups(store, tick.commit_log, reads)),
             consumers=consumers,
+            ports=self._ports,
             cluster=Cluster.at(address, live, topics, self._pool, self.failed),
             sends=Sends(SendChecks(live, topics, placing, wall_clock_ms), placing, retries),
             pulls=PullParts(

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from aerobee.broker.cold.parts import Cold
     from aerobee.broker.delays.delivery import DelayService
     from aerobee.broker.front.lateness import Lateness
+    from aerobee.broker.front.ports import Ports
     from aerobee.broker.handover.parts import MemberParts
     from aerobee.broker.health.metrics import Metrics
     from aerobee.broker.health.troubles import Troubles
@@ -34,6 +35,7 @@ class Context:
     cold: "Cold"
     consumers: "MemberParts"
     cluster: "Cluster"
+    ports: "Ports"
     sends: "Sends"
     pulls: "PullParts"
     delays: "DelayService"

@@ -18,7 +18,7 @@ class Ports:
     """The servers on both, with one certificate."""
 
     def __init__(self) -> None:
-        self._tls: ServerTls
+        self.tls: ServerTls | None = None  # of both, once they are open
         self._servers: list[Server] = []
 
     async def open(
@@ -28,7 +28,7 @@ class Ports:
 
         OSError where a port is in use, TlsError where the certificate cannot be had.
         """
-        self._tls = ServerTls(settings.tls)
+        self.tls = ServerTls(settings.tls)
         wanted = settings.listen_port
         for attempt in range(ATTEMPTS):
             server = await self._bind(settings, main, wanted)
@@ -54,5 +54,5 @@ class Ports:
         self, settings: BrokerSettings, connection: MakeConnection, port: int
     ) -> Server:
         return await Server.start(
-            connection, settings.bind_address, port, tls=self._tls, limits=settings.net_limits
+            connection, settings.bind_address, port, tls=self.tls, limits=settings.net_limits
         )

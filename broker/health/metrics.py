@@ -50,6 +50,7 @@ NAMES: Final = {
     "aerobee_store_damaged_spans": "Stretches of the log that cannot be read",
     "aerobee_store_passed_over_messages": "Messages without a record where their entries lead",
     "aerobee_store_lost_messages": "Messages of queues that lie in such stretches, as far as known",
+    "aerobee_certificate_expiry_timestamp_seconds": "When the certificate of the ports ends",
     "aerobee_name_in_use": "Whether another broker serves under this name, 1 or 0",
     "aerobee_nameservers_registered": "Nameservers that know this broker",
     "aerobee_late_sends_refused_total": "Sends that waited for longer than they may",

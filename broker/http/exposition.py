@@ -116,6 +116,9 @@ def _broker(ctx: Context, snapshot: Snapshot) -> None:
     add("aerobee_store_damaged_spans", len(damage))
     add("aerobee_store_lost_messages", lost_messages(damage))
     add("aerobee_store_passed_over_messages", lost_offsets(passed_over(ctx)))
+    ends_s = ctx.ports.tls.ends_s() if ctx.ports.tls is not None else None
+    if ends_s is not None:
+        add("aerobee_certificate_expiry_timestamp_seconds", ends_s)
     add("aerobee_name_in_use", int(bool(ctx.cluster.twins.at)))
     handovers, mismatches = ctx.consumers.handovers, ctx.consumers.members.mismatches
     add("aerobee_owned_queues", handovers.owned)

@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 
 from aerobee.remoting.net.certificates.self_made import certificate_and_key
-from aerobee.remoting.net.certificates.validity import out_of_date
+from aerobee.remoting.net.certificates.validity import ends_s, out_of_date
 from aerobee.remoting.net.certificates.watched import WatchedContext
 from aerobee.remoting.net.shared import Shared
 from aerobee.remoting.net.tls import TlsClientSettings, TlsError, TlsMode, TlsSettings
@@ -27,6 +27,7 @@ class ServerTls:
         """Load the certificate; raises TlsError."""
         self.mode = settings.mode
         self._watched: WatchedContext | None = None
+        self._ends: tuple[ssl.SSLContext, int | None] | None = None
         self._made: ssl.SSLContext | None = None
         self._making: Shared[ssl.SSLContext] | None = None
         if settings.mode is TlsMode.DISABLED:
@@ -44,6 +45,18 @@ class ServerTls:
         """Take over certificates that have changed."""
         if self._watched is not None:
             self._watched.look()
+
+    def ends_s(self) -> int | None:
+        """Return when the certificate that is shown ends, in seconds since 1970.
+
+        None without TLS, and for one that was made here, which nobody can verify. Some
+        milliseconds, once for each certificate.
+        """
+        if self._watched is None:
+            return None
+        if self._ends is None or self._ends[0] is not self._watched.context:
+            self._ends = self._watched.context, ends_s(self._watched.context)
+        return self._ends[1]
 
     async def context(self) -> ssl.SSLContext:
         """Return what the next handshake is made with; raises TlsError where there is nothing."""

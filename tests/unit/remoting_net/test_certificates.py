@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import ssl
+import time
 from pathlib import Path
 
 import pytest
@@ -169,6 +170,21 @@ async def test_an_expired_certificate_is_refused_by_name(
         await pool.call(f"127.0.0.1:{server.port}", REQUEST, 5)
     await pool.close()
     await until(lambda: server.statistics().closed.get("no handshake") == 1)
+
+
+def test_a_server_knows_when_its_certificate_ends(tmp_path: Path) -> None:
+    """Also of one that has ended, one that is renewed, and one that is shown to known clients."""
+    day_s, pair, now_s = 86400, Pair(tmp_path), time.time()
+    pair.write("here", expired=True)
+    ended = ServerTls(pair.server()).ends_s()
+    assert ended is not None and abs(ended - now_s + day_s) < 60
+    pair.write("here")
+    server = ServerTls(pair.server())
+    ends = server.ends_s()
+    assert ends is not None and abs(ends - now_s - 30 * day_s) < 60
+    assert ServerTls(mutual_tls()).ends_s() is not None
+    assert ServerTls(TlsSettings()).ends_s() is None, "nobody can verify one that is made here"
+    assert ServerTls(TlsSettings(mode=TlsMode.DISABLED)).ends_s() is None
 
 
 async def test_who_speaks_plain_to_a_tls_port_is_told_in_the_log(

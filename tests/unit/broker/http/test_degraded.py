@@ -2,10 +2,12 @@
 
 import json
 import re
+import time
 from pathlib import Path
 
 from support.brokers import pull_command
 from support.live_broker import live_broker
+from support.tls_certs import CERTS
 
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.message.record import iter_records
@@ -104,3 +106,19 @@ async def test_a_twin_is_shown(tmp_path: Path) -> None:
         assert text == "ready\nanother broker serves under this name at 10.1.1.1:10911\n"
         _, text = await live.get("/metrics")
         assert re.search(r"^aerobee_name_in_use\{.*\} 1.0$", text, re.MULTILINE)
+
+
+async def test_the_end_of_the_certificate_is_a_metric(tmp_path: Path) -> None:
+    """Who watches it renews in time; a broker without a certificate has no such line."""
+    name = "aerobee_certificate_expiry_timestamp_seconds"
+    given = {
+        "tls_server_cert_path": str(CERTS / "server.pem"),
+        "tls_server_key_path": str(CERTS / "server.key"),
+    }
+    async with live_broker(tmp_path / "with", http_port=0, **given) as live:
+        _, text = await live.get("/metrics")
+        (ends_s,) = re.findall(rf"^{name}\{{.*\}} (\S+)$", text, re.MULTILINE)
+        assert float(ends_s) > time.time()
+    async with live_broker(tmp_path / "without", http_port=0) as live:
+        _, text = await live.get("/metrics")
+        assert not re.search(rf"^{name}\b", text, re.MULTILINE)
