@@ -47,7 +47,7 @@ class Retention:
         self._clock = clock
         self.disk_used_ratio = 0.0
         self._prepared_ratio = 0.0  # of the disk is prepared for the log and not used yet
-        self._full = False  # what was told last
+        self._full = self._unmeasured = False  # what was told last
         self.removed_files = 0
         self._trims: deque[ConsumeQueue] = deque()  # queues that may name removed messages
 
@@ -67,8 +67,13 @@ class Retention:
             disk_bytes = self._files.disk_bytes(settings.log_dir)
             prepared = self._segments.prepared_bytes(self._log.position)
         except OSError as error:
-            log.error("disk_check_failed path=%s error=%s", settings.log_dir, error)
+            if not self._unmeasured:
+                log.error("disk_check_failed path=%s error=%s", settings.log_dir, error)
+            self._unmeasured = True
             return
+        if self._unmeasured:
+            log.info("disk_checked_again path=%s", settings.log_dir)
+        self._unmeasured = False
         self._prepared_ratio = prepared / disk_bytes if disk_bytes else 0.0
         room = prepared + int((settings.disk_ratio_max - ratio) * disk_bytes)
         self._allocator.limit_window(room)

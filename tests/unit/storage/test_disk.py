@@ -312,6 +312,27 @@ def test_a_disk_fuller_than_allowed_refuses(tmp_path: Path) -> None:
     store.close()
 
 
+def test_a_disk_that_cannot_be_measured_is_told_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A tick comes several times a second; the next trouble, after this one ended, is told anew."""
+    files = Files()
+    store = opened(small(tmp_path), files)
+    measure = files.disk_used_ratio
+
+    def fails(path: Path) -> float:
+        raise OSError(errno.EIO, "Input/output error")
+
+    for times in (1, 2):
+        files.disk_used_ratio = fails  # type: ignore[method-assign]
+        for _ in range(5):
+            store.tick()
+        assert caplog.text.count("disk_check_failed") == times
+        files.disk_used_ratio = measure  # type: ignore[method-assign]
+        store.tick()
+    store.close()
+
+
 def test_a_lock_without_its_text_is_a_lock(tmp_path: Path) -> None:
     """On a full disk the four bytes may not fit: that makes no store one that is only read."""
     files = Files()
