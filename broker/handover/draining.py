@@ -250,8 +250,10 @@ class Draining:
         elif not quickly and drain.went_on_ms is None:
             drain.let_others_go_on(now_ms)
         for queue in list(drain.left):
-            if queue.owner is not None:
-                self._around.end_pulls(queue.owner.connection, queue.key)
+            if (owner := queue.owner) is not None:
+                if self._around.holds_pull(owner.connection, queue.key):
+                    owner.ended_ms = now_ms
+                self._around.end_pulls(owner.connection, queue.key)
 
     def _ask_how_far(self, drain: Drain) -> None:
         """Have lite pull consumers say it: their pulls do not."""

@@ -238,7 +238,7 @@ class Handovers:
         self._newcomers.recognise(queue, connection)
         if queue.is_owned_by(connection):
             assert queue.owner is not None
-            queue.owner.pulled_ms = self._clock_ms()
+            queue.owner.pulls(self._clock_ms())
             if queue.unseen:
                 queue.unseen = False
                 queue.began = offset if self._around.committed(key) is None else None

@@ -31,6 +31,13 @@ class Holder:
     client_id: str
     timeout_ms: int | None  # within which a member of ours gives up what it lost; others: None
     pulled_ms: int = 0  # when its latest pull of the queue came, while somebody watches
+    ended_ms: int = 0  # when one that waited was last ended, for it to pull again and show itself
+    shown_ms: int = 0  # how old what its latest pull shows may be: it may have been long on the way
+
+    def pulls(self, now_ms: int) -> None:
+        """A pull has come, which was sent after the one before was answered, whenever that was."""
+        self.shown_ms = max(self.pulled_ms, self.ended_ms)
+        self.pulled_ms = now_ms
 
 
 @dataclass(slots=True, eq=False)

@@ -130,9 +130,9 @@ class AtWork:
 
     def longest_ms(self, owner: Holder, key: QueueKey) -> int | None:
         """Return for how long at least the oldest unfinished message of a queue had been at work
-        when its owner pulled last; None where that is not known."""
+        when its owner sent its latest pull; None where that is not known."""
         history = self._histories.get(key.group, {}).get(owner.connection)
-        return None if history is None else history.at_work_ms(key, owner.pulled_ms)
+        return None if history is None else history.at_work_ms(key, owner.shown_ms)
 
     def unfinished(self, connection: Connection, group: str) -> int:
         """Return how many messages of a member are unfinished, at most."""
