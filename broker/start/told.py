@@ -31,7 +31,7 @@ def serves(ctx: Context, port: int) -> None:
     )
     tell_openness(log, "broker", settings, port)
     if statistics.refusal is not None:
-        log.error("broker_takes_no_messages reason=%s", statistics.refusal)
+        log.warning("broker_takes_no_messages reason=%s", statistics.refusal)
     if not settings.nameservers:
         log.warning("broker_without_nameserver: clients find it through namesrvAddr alone")
 
