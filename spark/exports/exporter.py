@@ -197,6 +197,7 @@ def _plan(options: ExportOptions, *, settle: bool = True) -> ExportPlan:
     lake.check()
     if settle:
         with _writing(lake):
+            lake.log.last()  # one that is missing is told before its run is tidied away
             lake.settle(replacing=options.overwrite)
     last = lake.log.last()
     if last is not None:

@@ -11,13 +11,15 @@ import errno
 import os
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from aerobee.spark.errors import ExportFailed, ExportRefused
-from aerobee.spark.lake.disk import sync
+from aerobee.spark.lake.disk import sync, write_synced
 from aerobee.spark.lake.manifest import ExportedFile, Manifest
 
 FOLDER = "_aerobee"
+LAST = "last"  # the number of the last version, for who finds fewer manifests
 _NAME = re.compile(r"manifest-(\d{10})\.json")
 _NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
 
@@ -61,11 +63,21 @@ class ManifestLog:
         return manifest
 
     def last(self) -> Manifest | None:
-        """The last version, None where nothing has been exported yet."""
+        """The last version, None where nothing has been exported yet.
+
+        Raises ExportRefused where it is damaged, or was there and is missing.
+        """
         version = max(self.versions(), default=0)
         # over a network a folder's listing may be older than what an open tells
         while (self.folder / manifest_name(version + 1)).exists():
             version += 1
+        noted = self._noted()
+        if noted > version:
+            raise ExportRefused(
+                f"{self.folder / manifest_name(noted)} is missing, the last version: what it has"
+                " would be exported again, beside the files that are there. Restore it; if an"
+                f" earlier export was put back on purpose, remove {self.folder / LAST}"
+            )
         return self.read(version) if version else None
 
     def backwards(self, version: int) -> Iterator[Manifest]:
@@ -114,7 +126,23 @@ class ManifestLog:
                 " there"
             ) from error
         sync(self.folder)
+        self._note(version_of(staged.name) or 0, staged)
         return True
+
+    def _noted(self) -> int:
+        try:
+            return int((self.folder / LAST).read_text())
+        except (OSError, ValueError):  # of an early version, or torn: it only warns
+            return 0
+
+    def _note(self, version: int, staged: Path) -> None:
+        """Keep the number of the last version; a run is not at fault where that fails."""
+        if version <= self._noted():
+            return  # somebody who came later was quicker
+        aside = staged.with_name(LAST)
+        with suppress(OSError):
+            write_synced(aside, b"%d\n" % version)
+            aside.replace(self.folder / LAST)
 
     def _same(self, staged: Path) -> bool:
         return (self.folder / staged.name).read_bytes() == staged.read_bytes()

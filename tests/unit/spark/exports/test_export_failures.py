@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from support.exports import Inline, go_on, grown, staged, stored, visible
 
-from aerobee.spark import exported_files
+from aerobee.spark import export, exported_files
 from aerobee.spark.errors import ExportFailed, ExportRefused
 from aerobee.spark.lake.disk import DirectFile
 from aerobee.spark.lake.manifest import ExportedFile
@@ -151,3 +151,17 @@ def test_silence_of_a_run_elsewhere_is_measured_without_a_trace(tmp_path: Path) 
         os.utime(path, (past, past))
     go_on(store, lake)
     assert staged(lake) == []
+
+
+def test_a_lake_without_its_last_manifest_is_left_as_it_is(tmp_path: Path) -> None:
+    """Its messages lie there already: they are not exported again, nor is anything removed."""
+    store, lake = grown(tmp_path / "store", 20), tmp_path / "lake"
+    go_on(store, lake)
+    grown(store, 30)
+    go_on(store, lake)
+    (lake / "_aerobee" / "manifest-0000000002.json").unlink()
+    before = visible(lake)
+    for overwrite in (False, True):
+        with pytest.raises(ExportRefused, match=r"manifest-0000000002\.json is missing"):
+            export(store, lake, incremental=not overwrite, overwrite=overwrite)
+        assert visible(lake) == before

@@ -162,6 +162,26 @@ def test_files_count_from_the_last_version_that_replaced_all(tmp_path: Path) -> 
         log.files(4)
 
 
+def test_a_last_version_that_is_missing_is_told(tmp_path: Path) -> None:
+    """What it has would be exported again; who put an earlier export back can say so."""
+    assert commit(tmp_path, manifest(1)) and commit(tmp_path, manifest(2))
+    log = ManifestLog(tmp_path)
+    lost = (log.folder / "manifest-0000000002.json").rename(tmp_path / "aside")
+    with pytest.raises(
+        ExportRefused, match=r"manifest-0000000002\.json is missing.*remove .*/last"
+    ):
+        log.last()
+    (log.folder / "manifest-0000000001.json").unlink()
+    with pytest.raises(ExportRefused, match=r"manifest-0000000002\.json is missing"):
+        log.last()
+    assert commit(tmp_path, manifest(1))
+    lost.rename(log.folder / "manifest-0000000002.json")
+    assert log.last() == manifest(2), "a run that comes late does not take the number back"
+    for torn in (b"", b"x\n", b"\xff"):
+        (log.folder / "last").write_bytes(torn)
+        assert log.last() == manifest(2)
+
+
 def test_commit_says_what_keeps_it_from_being_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
