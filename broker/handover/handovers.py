@@ -16,6 +16,7 @@ from aerobee.broker.handover.release_signs import ReleaseSigns
 from aerobee.broker.health.faults import Faults
 from aerobee.broker.members.queue_key import QueueKey
 from aerobee.broker.members.registry import Members
+from aerobee.remoting.complaints import Complaints
 from aerobee.remoting.net.connection import Connection
 
 log = logging.getLogger(__name__)
@@ -71,6 +72,7 @@ class Handovers:
         self.fresh = self._newcomers.fresh
         self.given = self._owners.given
         self.commits_ignored = 0
+        self._complaints = Complaints(clock_ms, log, logging.INFO)
 
     @property
     def owned(self) -> int:
@@ -149,7 +151,7 @@ class Handovers:
         elif self._counts(connection, queue, offset):
             return True
         self.commits_ignored += 1
-        log.info(
+        self._complaints.tell(
             "commit_ignored group=%s topic=%s queue=%d offset=%d remote=%s",
             *key,
             offset,

@@ -2,11 +2,10 @@
 
 import logging
 import sys
-from typing import Final, TextIO
+from typing import TextIO
 
 from aerobee.broker.settings.keys import BrokerSettings
-
-FORMAT: Final = "%(asctime)s %(levelname)s %(name)s %(message)s"
+from aerobee.remoting.net.said import OneLine
 
 
 def configure_logs(settings: BrokerSettings, stream: TextIO | None = None) -> logging.Handler:
@@ -16,7 +15,7 @@ def configure_logs(settings: BrokerSettings, stream: TextIO | None = None) -> lo
     Returns the handler, for `undo`.
     """
     handler = logging.StreamHandler(stream or sys.stderr)
-    handler.setFormatter(logging.Formatter(FORMAT))
+    handler.setFormatter(OneLine())
     ours = logging.getLogger("aerobee")
     ours.addHandler(handler)
     ours.setLevel(settings.log_level)

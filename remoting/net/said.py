@@ -1,4 +1,4 @@
-"""What servers say of themselves when they start: version, settings, and who can reach them."""
+"""What servers say: of themselves when they start, and in lines that nobody can forge."""
 
 import logging
 import platform
@@ -10,7 +10,23 @@ from aerobee.remoting.net.settings import NetSettings
 from aerobee.remoting.net.tls import ClientAuth, TlsMode
 from aerobee.remoting.settings import ServerSettings
 
+FORMAT: Final = "%(asctime)s %(levelname)s %(name)s %(message)s"
+_CONTROLS: Final = {
+    sign: f"\\x{sign:02x}" if sign < 0x100 else f"\\u{sign:04x}"
+    for sign in (*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2029)
+}
 EVERYWHERE: Final = frozenset({"", "0.0.0.0", "::"})
+
+
+class OneLine(logging.Formatter):
+    """Formats what servers log: a message is one line, whatever names a peer has sent."""
+
+    def __init__(self) -> None:
+        super().__init__(FORMAT)
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        """Write control characters as they are written in Python."""
+        return super().formatMessage(record).translate(_CONTROLS)
 
 
 def package_version() -> str:

@@ -1,6 +1,7 @@
 """Whoever asks for a queue is answered, whatever becomes of the others."""
 
 import asyncio
+import logging
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from aerobee.broker.handover.owners import QueueOwners
 from aerobee.broker.health.faults import Faults
 from aerobee.broker.members.queue_key import QueueKey
 from aerobee.remoting.codes import RequestCode, ResponseCode
+from aerobee.remoting.complaints import TOLD_MAX
 
 
 def test_an_answer_that_raises_strands_nobody() -> None:
@@ -81,3 +83,23 @@ async def test_who_waited_is_answered_whatever_the_disk_says(
             assert reply.code == ResponseCode.SYSTEM_ERROR
             assert reply.remark == "OSError: [Errno 5] Input/output error"
             monkeypatch.undo()
+
+
+async def test_who_commits_what_it_lost_floods_no_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """All are counted, the first ones of a minute told."""
+    caplog.set_level(logging.INFO, "aerobee")
+    header = {"a": "p", "b": "T", "c": "TBW102", "d": 4, "e": 0, "f": 0, "g": 1, "h": 0}
+    async with live_broker(tmp_path, handover_wait_millis=300) as live:
+        await live.ask(RequestCode.SEND_MESSAGE_V2, header, b"hello")
+        old, new = RawMember(live.broker.port, "c1"), RawMember(live.broker.port, "c2")
+        async with old, new:
+            await old.beat()
+            await new.beat()
+            await old.start_of()
+            await new.start_of()
+            for _ in range(2 * TOLD_MAX):
+                await old.commit(0)
+        assert live.broker.context.consumers.handovers.commits_ignored == 2 * TOLD_MAX
+    assert sum(each.startswith("commit_ignored") for each in caplog.messages) == TOLD_MAX
