@@ -4,11 +4,13 @@ A virtual machine gets its memory page by page from the host and gives free memo
 seconds. The first touch of a page then costs the guest 10 us instead of 0.8, more than storing the
 messages that fit in it, and whoever writes fastest pays most. Machines of one's own know no such
 cost. So a file in memory is filled beforehand and given up at the pace at which the servers take
-memory. It is large enough for the fastest: whoever comes to its end pays the price again.
+memory. It is large enough for the fastest: whoever comes to its end pays the price again. Where
+sockets and threads take memory too, all of it is filled, as on machines that have run for long.
 """
 
 import contextlib
 import os
+import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +22,8 @@ LOOK_INTERVAL_S: Final = 0.02
 AHEAD_BYTES: Final = 64 * MIB  # given up before it is needed
 NEEDED_BYTES_PER_S: Final = 600 * MIB  # of 400,000 messages of 1 KiB and their queues
 SHARE_MAX: Final = 1 / 4  # of the machine's memory
+FREE_LEAST_BYTES: Final = 800 * MIB  # a few seconds' need, less than a host takes back meanwhile
+STEP_BYTES: Final = 16 * MIB
 
 
 class WarmMemory:
@@ -57,6 +61,48 @@ class WarmMemory:
             if wanted < left:
                 os.ftruncate(fd, wanted)
                 left = wanted
+
+
+class FullMemory:
+    """Fills all free memory with pages of a file with holes, which may be dropped at any time.
+
+    `folder` must lie on a disk: files in memory have no pages for holes.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    @contextlib.contextmanager
+    def flowing(self) -> Iterator[None]:
+        """Fill up, which takes up to a minute; then keep a little free, until the end."""
+        with tempfile.TemporaryFile(dir=self._folder) as file:
+            fd = file.fileno()
+            os.truncate(fd, known_bytes("MemTotal"))
+            held = self._read(fd)
+            stop = threading.Event()
+            thread = threading.Thread(target=self._flow, args=(fd, held, stop), daemon=True)
+            thread.start()
+            try:
+                yield
+            finally:
+                stop.set()
+                thread.join()
+
+    def _read(self, fd: int) -> int:
+        at, into = 0, bytearray(STEP_BYTES)
+        while known_bytes("MemFree") > FREE_LEAST_BYTES:
+            got = os.preadv(fd, [into], at)
+            if not got:
+                break
+            at += got
+        return at
+
+    def _flow(self, fd: int, held: int, stop: threading.Event) -> None:
+        at = 0
+        while at < held and not stop.wait(LOOK_INTERVAL_S):
+            while at < held and known_bytes("MemFree") < FREE_LEAST_BYTES:
+                os.posix_fadvise(fd, at, STEP_BYTES, os.POSIX_FADV_DONTNEED)
+                at += STEP_BYTES
 
 
 def fill(fd: int, size: int) -> None:

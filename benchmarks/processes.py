@@ -32,6 +32,15 @@ def cpu_seconds(pids: Iterable[int]) -> float:
     return sum(time.clock_gettime((~pid << 3) | _CPUCLOCK_SCHED) for pid in pids)
 
 
+def busy_seconds() -> float:
+    """Return the CPU time of the whole machine so far, what its host gave to others included."""
+    user, nice, system, _, _, interrupts, softly, stolen = map(
+        int, (_PROC / "stat").read_text().split(maxsplit=9)[1:9]
+    )
+    ticks = user + nice + system + interrupts + softly + stolen
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
 def anonymous_bytes(pids: Iterable[int]) -> int:
     """Return the memory of the processes without mapped files (RssAnon)."""
     total = 0

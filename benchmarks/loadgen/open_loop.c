@@ -2,15 +2,20 @@
 // best rate of a closed loop over the same connections is taken, for disks have good minutes and bad.
 //
 // Of each answer three ages are known: since the request was due, since its first byte was written,
-// and since its last byte left our socket, which on one machine is when it came to the server's.
+// and since its last byte left our socket, which on one machine is when it came to the server's,
+// unless that socket was full and dropped it: then TCP sends it again, 200 ms later and more. When
+// it came is not known then, and such ages are kept apart.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <linux/sockios.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -25,6 +30,8 @@ enum {
     RING_BYTES_MAX = 32 << 20,  // of all requests without an answer that are noted
     PAUSE_NS = 200000,          // between two looks at the clock
     LOOK_NS = 2000000,          // between two looks at answers, and at what has left a socket
+    RESENT_NS = 50000000,       // between two looks at what was sent again
+    LATE_NS = 100000000,        // an answer after which it is looked at once more
     DRAIN_NS_MAX = 20 * 1000000000L,
 };
 
@@ -42,13 +49,16 @@ typedef struct {
     uint64_t first_asked;   // before this phase
     uint64_t put, written;  // bytes
     uint64_t looked_ns;
+    uint64_t resent_looked_ns, resent_ns; // ... when bytes had been sent again
+    uint32_t resent;                      // segments
     char *in, *out;
     size_t in_length, out_length, out_done;
 } Producer;
 
 typedef struct {
     uint64_t due, sent, stored, timed_out, disk_busy, refused;  // the last one: by other words
-    Histogram since_due, since_first, since_came, refused_since_came;
+    uint64_t resent;  // of the stored ones, by connections that sent bytes again meanwhile
+    Histogram since_due, since_first, since_came, refused_since_came, resent_since_came;
     uint64_t blind_ns;  // the longest between two looks at all sockets
     double seconds, cpu_s;
 } Phase;
@@ -67,6 +77,17 @@ typedef struct {
 } Offer;
 
 #define BEST_SHARE 0.4  // of the time of a load, for a best rate
+
+// Notes whether the connection has sent bytes again since the last look.
+static void look_at_resent(Producer *producer, uint64_t time_ns) {
+    struct tcp_info info;
+    socklen_t length = sizeof info;
+    if (getsockopt(producer->fd, IPPROTO_TCP, TCP_INFO, &info, &length))
+        die("TCP_INFO: %s", strerror(errno));
+    if (info.tcpi_total_retrans != producer->resent) producer->resent_ns = time_ns;
+    producer->resent = info.tcpi_total_retrans;
+    producer->resent_looked_ns = time_ns;
+}
 
 static size_t read_answer(Offer *offer, Producer *producer, const char *in, size_t length,
                           uint64_t time_ns) {
@@ -89,7 +110,11 @@ static size_t read_answer(Offer *offer, Producer *producer, const char *in, size
         phase->stored += offer->counting;
         histogram_add(&phase->since_due, time_ns - request->due_ns);
         histogram_add(&phase->since_first, time_ns - request->first_ns);
-        histogram_add(&phase->since_came, time_ns - came_ns);
+        if (time_ns - came_ns > LATE_NS && producer->resent_looked_ns < time_ns)
+            look_at_resent(producer, time_ns);
+        bool resent = came_ns < producer->resent_ns;
+        phase->resent += resent && offer->counting;
+        histogram_add(resent ? &phase->resent_since_came : &phase->since_came, time_ns - came_ns);
         return frame.length;
     }
     bool timed_out = memmem(frame.header, frame.header_length, "[TIMEOUT_CLEAN_QUEUE]", 21);
@@ -130,6 +155,7 @@ static void look(Offer *offer, Producer *producer, uint64_t time_ns) {
             request->first_ns > producer->looked_ns ? request->first_ns : producer->looked_ns;
     }
     producer->looked_ns = time_ns;
+    if (time_ns - producer->resent_looked_ns >= RESENT_NS) look_at_resent(producer, time_ns);
 }
 
 static void write_out(Offer *offer, Producer *producer, uint64_t time_ns) {
@@ -244,15 +270,15 @@ static double run_phase(Offer *offer, const char *name, double rate, double warm
     while (offer->open && now_ns() - ended_ns < DRAIN_NS_MAX) pass(offer, began_ns, interval_ns);
     if (offer->open) die("%s: %lu requests have no answer", name, offer->open);
     const Histogram *ages[] = {&phase->since_due, &phase->since_first, &phase->since_came,
-                               &phase->refused_since_came};
-    static const char *const names[] = {"due", "first", "came", "refused"};
+                               &phase->refused_since_came, &phase->resent_since_came};
+    static const char *const names[] = {"due", "first", "came", "refused", "resent"};
     printf("{\"phase\":\"%s\",\"offered\":%.1f,\"seconds\":%.6f,\"due\":%lu,\"sent\":%lu,"
            "\"stored\":%lu,\"timed_out\":%lu,\"disk_busy\":%lu,\"refused\":%lu,"
-           "\"generator_cpu_s\":%.6f,\"blind_ms\":%.3f",
+           "\"generator_cpu_s\":%.6f,\"blind_ms\":%.3f,\"resent\":%lu",
            name, rate, phase->seconds, phase->due, phase->sent, phase->stored, phase->timed_out,
            phase->disk_busy, phase->refused, phase->cpu_s,
-           (double)phase->blind_ns / 1e6);
-    for (int index = 0; index < 4; index++)
+           (double)phase->blind_ns / 1e6, phase->resent);
+    for (int index = 0; index < 5; index++)
         printf(",\"%s_ms\":[%.3f,%.3f,%.3f]", names[index],
                (double)histogram_at(ages[index], 0.5) / 1e6,
                (double)histogram_at(ages[index], 0.99) / 1e6, (double)ages[index]->max / 1e6);
