@@ -68,7 +68,8 @@ def load_kept_file(path: Path, decode: Callable[[bytes], T]) -> T | None:
 def replace_file(path: Path, data: bytes) -> None:
     """Replace a file by `data`, keeping the previous one as `.bak`; durable on return.
 
-    Raises OSError; the file then holds what it held before, itself or as its backup.
+    Raises OSError; the file then holds what it held before, itself or as its backup, or `data`, if
+    only the last step failed, the sync of the folder: the next start may read either.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     fresh = path.with_name(path.name + ".tmp")
