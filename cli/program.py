@@ -69,7 +69,7 @@ class Program(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; what it could foresee ends as one clear error instead of a traceback."""
-        from aerobee.remoting.settings import SettingsError
+        from aerobee.remoting.config.settings import SettingsError
 
         try:
             return super().invoke(ctx)

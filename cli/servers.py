@@ -7,7 +7,7 @@ from typing import TypeVar
 import click
 
 from aerobee.cli.program import examples, option_name
-from aerobee.remoting.settings import ServerSettings, without_secrets
+from aerobee.remoting.config.settings import ServerSettings, without_secrets
 
 S = TypeVar("S", bound=ServerSettings)
 

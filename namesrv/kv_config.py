@@ -2,7 +2,7 @@
 
     {"configTable":{"ORDER_TOPIC_CONFIG":{"topic":"broker-a:4;broker-b:4"}}}
 
-A change is answered when it is on disk; `remoting.kept_files` says how the file is replaced
+A change is answered when it is on disk; `remoting.config.kept_files` says how the file is replaced
 (KVConfigManager.java).
 """
 
@@ -15,8 +15,8 @@ import msgspec
 
 from aerobee.remoting.bodies import Body, KVTable, decode_body, encode_body
 from aerobee.remoting.codes import ResponseCode
+from aerobee.remoting.config.kept_files import load_kept_file, replace_file
 from aerobee.remoting.errors import RequestError
-from aerobee.remoting.kept_files import load_kept_file, replace_file
 
 log = logging.getLogger(__name__)
 

@@ -5,9 +5,9 @@ from typing import Final, Literal
 
 from pydantic import Field
 
+from aerobee.remoting.config.promises import Promise
+from aerobee.remoting.config.settings import GivenPath
 from aerobee.remoting.net.settings import NetSettings
-from aerobee.remoting.promises import Promise
-from aerobee.remoting.settings import GivenPath
 
 _PROMISES: Final = {
     "enableControllerInNamesrv": Promise(

@@ -15,8 +15,8 @@ from types import TracebackType
 from typing import Final, Self
 
 from aerobee.client.cluster.directory import Cluster
+from aerobee.remoting.config.java_properties import format_java_properties
 from aerobee.remoting.errors import Unavailable
-from aerobee.remoting.java_properties import format_java_properties
 from aerobee.testing.names import SEGMENT_BYTES, broker_name
 
 START_TIMEOUT_S: Final = 30.0

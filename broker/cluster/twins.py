@@ -13,10 +13,10 @@ from aerobee.broker.settings.live import Live
 from aerobee.remoting.bodies import BrokerMemberGroupReply, decode_body
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.command import Command
+from aerobee.remoting.config.java_properties import parse_java_properties
 from aerobee.remoting.errors import AerobeeError
 from aerobee.remoting.headers._fields import encode_header
 from aerobee.remoting.headers.namesrv import BrokerMemberGroupRequest
-from aerobee.remoting.java_properties import parse_java_properties
 
 log = logging.getLogger(__name__)
 

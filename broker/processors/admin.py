@@ -5,9 +5,9 @@ from aerobee.broker.processors.runtime_info import runtime_info
 from aerobee.broker.settings.admin_networks import is_trusted
 from aerobee.remoting.bodies import KVTable, encode_body
 from aerobee.remoting.codes import RequestCode, ResponseCode
+from aerobee.remoting.config.java_properties import parse_java_properties
 from aerobee.remoting.errors import RequestError
 from aerobee.remoting.headers.admin import BrokerConfigReply
-from aerobee.remoting.java_properties import parse_java_properties
 from aerobee.remoting.net.routes import NoHeader, Outcome, Reply, Request, Routes
 
 routes: Routes[Context] = Routes("admin")

@@ -38,4 +38,4 @@ FAMILIES: Final[tuple[Routes[Context], ...]] = (
 )
 
 SERVED_BY_CONNECTION: Final = frozenset({RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE})
-"""Pulls may be held, so the connection hands them to `broker.pulling` itself."""
+"""Pulls may be held, so the connection hands them to `broker.pulls.server` itself."""

@@ -1,6 +1,6 @@
 """Storing messages with every check (SendMessageProcessor): 10, 310 and 320.
 
-The fast path (`broker.fast_sends`) declines whatever is unusual, so what is here is complete, and
+The fast path (`broker.sends.fast`) declines whatever is unusual, so what is here is complete, and
 the first plain message that passes for a topic puts that topic on the fast path's list.
 """
 

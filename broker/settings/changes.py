@@ -22,10 +22,9 @@ from aerobee.remoting.bodies import DataVersion
 from aerobee.remoting.clocks import steady_clock_ms
 from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.complaints import Complaints
-from aerobee.remoting.errors import RequestError
-from aerobee.remoting.java_properties import format_java_properties, parse_java_properties
-from aerobee.remoting.kept_files import replace_file
-from aerobee.remoting.settings import (
+from aerobee.remoting.config.java_properties import format_java_properties, parse_java_properties
+from aerobee.remoting.config.kept_files import replace_file
+from aerobee.remoting.config.settings import (
     HIDDEN,
     SettingsError,
     Trait,
@@ -33,6 +32,7 @@ from aerobee.remoting.settings import (
     plain_key,
     without_secrets,
 )
+from aerobee.remoting.errors import RequestError
 
 log = logging.getLogger(__name__)
 

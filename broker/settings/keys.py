@@ -14,9 +14,9 @@ from pydantic import AfterValidator, BeforeValidator, Field, field_validator
 
 from aerobee.broker.settings.admin_networks import parse_networks
 from aerobee.broker.settings.promises import PROMISES
+from aerobee.remoting.config.settings import AtStart, GivenPath, Guarded
 from aerobee.remoting.message.layout import ENTRY_FIELDS
 from aerobee.remoting.net.settings import CallingSettings
-from aerobee.remoting.settings import AtStart, GivenPath, Guarded
 from aerobee.storage.settings import StoreSettings
 
 _MILLISECONDS_MAX: Final = 7 * 24 * 3600 * 1000

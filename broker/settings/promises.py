@@ -1,14 +1,14 @@
 """Every key of RocketMQ's broker that has no field here: a promise, or harmless.
 
 Together with the fields of `BrokerSettings` the two tables hold each key of
-`remoting/settings_keys.py` once; a test looks. The rule: what would go wrong in silence is a
+`remoting/config/settings_keys.py` once; a test looks. The rule: what would go wrong in silence is a
 promise and is refused; what a client asks for by a request of its own (POP, transactions, recall)
 is refused then, by code, so the keys that tune it are harmless here.
 """
 
 from typing import Final
 
-from aerobee.remoting.promises import Promise
+from aerobee.remoting.config.promises import Promise
 
 _ONE = ("0", "1", "")
 _COPY = "there is no replication yet, each message is on this broker's disk alone"

@@ -3,7 +3,7 @@
 import ipaddress
 import socket
 
-from aerobee.remoting.settings import SettingsError
+from aerobee.remoting.config.settings import SettingsError
 
 
 def record_host(ip: str, port: int) -> tuple[str, int]:

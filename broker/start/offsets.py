@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from aerobee.broker.tables.committed import OffsetTable
-from aerobee.remoting.kept_files import replace_file
+from aerobee.remoting.config.kept_files import replace_file
 from aerobee.storage.store import MessageStore
 
 log = logging.getLogger(__name__)

@@ -1,6 +1,6 @@
 """The broker's tables as JSON files: written aside, one write at a time, by whoever has to wait.
 
-`remoting.kept_files` says how a file is replaced and what a crash at each step leaves.
+`remoting.config.kept_files` says how a file is replaced and what a crash at each step leaves.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ from typing import TypeAlias, TypeVar
 import msgspec
 
 from aerobee.remoting.bodies import Body, decode_body
-from aerobee.remoting.kept_files import load_kept_file, replace_file
+from aerobee.remoting.config.kept_files import load_kept_file, replace_file
 
 T = TypeVar("T")
 B = TypeVar("B", bound=Body)

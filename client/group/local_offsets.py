@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 from aerobee.client.group.offsets import QueueOffsets
 from aerobee.client.message import MessageQueue
 from aerobee.remoting import fastjson
+from aerobee.remoting.config.kept_files import KeptFileDamaged, load_kept_file, replace_file
 from aerobee.remoting.errors import AerobeeError, ProtocolError
-from aerobee.remoting.kept_files import KeptFileDamaged, load_kept_file, replace_file
 
 if TYPE_CHECKING:
     from aerobee.client.instance.client_instance import ClientInstance

@@ -2,9 +2,9 @@
 
 from aerobee.namesrv.context import Context
 from aerobee.remoting.codes import RequestCode
-from aerobee.remoting.java_properties import format_java_properties
+from aerobee.remoting.config.java_properties import format_java_properties
+from aerobee.remoting.config.settings import without_secrets
 from aerobee.remoting.net.routes import NoHeader, Reply, Request, Routes
-from aerobee.remoting.settings import without_secrets
 
 routes: Routes[Context] = Routes("settings")
 

@@ -5,10 +5,10 @@ import platform
 from importlib.metadata import PackageNotFoundError, version
 from typing import Final
 
+from aerobee.remoting.config.settings import ServerSettings
 from aerobee.remoting.net.addresses import format_address
 from aerobee.remoting.net.settings import NetSettings
 from aerobee.remoting.net.tls import ClientAuth, TlsMode
-from aerobee.remoting.settings import ServerSettings
 
 FORMAT: Final = "%(asctime)s %(levelname)s %(name)s %(message)s"
 _CONTROLS: Final = {

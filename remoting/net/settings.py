@@ -5,9 +5,9 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
+from aerobee.remoting.config.settings import AtStart, Guarded, ServerSettings
 from aerobee.remoting.net.limits import KIB, MIB, NetLimits
 from aerobee.remoting.net.tls import ClientAuth, TlsClientSettings, TlsMode, TlsSettings
-from aerobee.remoting.settings import AtStart, Guarded, ServerSettings
 
 _NAMES: Final = tuple(each.name for each in fields(NetLimits))
 _Milliseconds = Annotated[int, Field(gt=0, le=7 * 24 * 3600 * 1000)]

@@ -10,8 +10,8 @@ from click.testing import CliRunner
 
 from aerobee.cli import main
 from aerobee.cli.program import Failure, Lazy, Program, option_name
+from aerobee.remoting.config.settings import SettingsError
 from aerobee.remoting.errors import AerobeeError
-from aerobee.remoting.settings import SettingsError
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from aerobee.namesrv.kv_config import KvConfig
+from aerobee.remoting.config.kept_files import KeptFileDamaged
 from aerobee.remoting.errors import RequestError
-from aerobee.remoting.kept_files import KeptFileDamaged
 
 
 @pytest.fixture

@@ -4,10 +4,10 @@ from dataclasses import asdict
 
 import pytest
 
+from aerobee.remoting.config.settings import SettingsError
 from aerobee.remoting.net.limits import NetLimits
 from aerobee.remoting.net.settings import CallingSettings, NetSettings
 from aerobee.remoting.net.tls import ClientAuth, TlsClientSettings, TlsMode, TlsSettings
-from aerobee.remoting.settings import SettingsError
 
 
 def test_the_defaults_are_those_of_the_limits() -> None:

@@ -15,8 +15,8 @@ from aerobee.broker.app import Broker
 from aerobee.broker.tables import table_file as json_files
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.command import Command, next_opaque
+from aerobee.remoting.config.kept_files import replace_file
 from aerobee.remoting.frame import encode_frame
-from aerobee.remoting.kept_files import replace_file
 
 
 def queues(broker: Broker, topic: str) -> int:

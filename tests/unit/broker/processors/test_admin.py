@@ -15,7 +15,7 @@ from aerobee.remoting.bodies import (
     decode_body,
 )
 from aerobee.remoting.codes import RequestCode, ResponseCode
-from aerobee.remoting.java_properties import parse_java_properties
+from aerobee.remoting.config.java_properties import parse_java_properties
 from aerobee.remoting.message.record import decode_record
 
 

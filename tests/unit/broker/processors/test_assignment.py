@@ -33,9 +33,9 @@ from aerobee.remoting.bodies import (
 )
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.command import Command
+from aerobee.remoting.config.settings import SettingsError
 from aerobee.remoting.errors import Unavailable
 from aerobee.remoting.net.client import ConnectionPool
-from aerobee.remoting.settings import SettingsError
 
 
 @pytest.fixture

@@ -11,9 +11,9 @@ from aerobee.broker.settings.keys import BrokerSettings
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.command import Command
 from aerobee.remoting.complaints import TOLD_MAX
+from aerobee.remoting.config.settings import SettingsError, Trait
 from aerobee.remoting.net.connection import Connection
 from aerobee.remoting.net.limits import NetLimits
-from aerobee.remoting.settings import SettingsError, Trait
 
 DANGEROUS = {
     "fileReservedTime": "1",

@@ -8,9 +8,9 @@ from aerobee.broker.settings.changes import SettingsChanges
 from aerobee.broker.settings.keys import BrokerSettings
 from aerobee.broker.settings.live import Live
 from aerobee.remoting.codes import ResponseCode
+from aerobee.remoting.config.java_properties import parse_java_properties
+from aerobee.remoting.config.settings import HIDDEN
 from aerobee.remoting.errors import RequestError
-from aerobee.remoting.java_properties import parse_java_properties
-from aerobee.remoting.settings import HIDDEN
 
 CONF = """# kept by hand
 brokerName=broker-x

@@ -6,8 +6,8 @@ import pytest
 
 from aerobee.broker.settings.keys import BrokerSettings, local_address
 from aerobee.broker.start.hosts import record_host
+from aerobee.remoting.config.settings import SettingsError
 from aerobee.remoting.net.tls import ClientAuth, TlsMode
-from aerobee.remoting.settings import SettingsError
 from aerobee.storage.settings import DELAY_LEVELS_MS, StoreSettings
 
 SHIPPED = """# what RocketMQ ships as broker.conf

@@ -20,7 +20,7 @@ from aerobee.broker.settings.keys import BrokerSettings
 from aerobee.namesrv.app import NameServer
 from aerobee.namesrv.settings import NamesrvSettings
 from aerobee.remoting.codes import RequestCode, ResponseCode
-from aerobee.remoting.settings import Trait
+from aerobee.remoting.config.settings import Trait
 
 OTHERS = {
     "adminAllowedNetworks": "10.0.0.0/8",

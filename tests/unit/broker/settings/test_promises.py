@@ -9,8 +9,8 @@ from aerobee.broker.settings.keys import BrokerSettings
 from aerobee.broker.settings.promises import HARMLESS, PROMISES
 from aerobee.namesrv.settings import NamesrvSettings
 from aerobee.remoting.codes import RequestCode, ResponseCode
-from aerobee.remoting.settings import SettingsError
-from aerobee.remoting.settings_keys import ROCKETMQ_KEYS
+from aerobee.remoting.config.settings import SettingsError
+from aerobee.remoting.config.settings_keys import ROCKETMQ_KEYS
 
 ASKS = {
     "brokerRole": "SYNC_MASTER",

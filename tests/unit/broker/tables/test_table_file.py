@@ -9,7 +9,7 @@ from support.waiting import until
 
 from aerobee.broker.tables import table_file as json_files
 from aerobee.broker.tables.table_file import TableFile
-from aerobee.remoting.kept_files import replace_file
+from aerobee.remoting.config.kept_files import replace_file
 
 
 def as_number(data: bytes) -> int:

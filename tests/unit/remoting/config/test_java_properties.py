@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aerobee.remoting.java_properties import format_java_properties, parse_java_properties
+from aerobee.remoting.config.java_properties import format_java_properties, parse_java_properties
 
 
 @pytest.mark.parametrize(

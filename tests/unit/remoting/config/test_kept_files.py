@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from aerobee.remoting.kept_files import KeptFileDamaged, load_kept_file, replace_file
+from aerobee.remoting.config.kept_files import KeptFileDamaged, load_kept_file, replace_file
 
 
 def as_number(data: bytes) -> int:

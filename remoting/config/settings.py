@@ -49,9 +49,9 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 from pydantic.fields import FieldInfo
 
+from aerobee.remoting.config.java_properties import parse_java_properties
+from aerobee.remoting.config.promises import Promise
 from aerobee.remoting.errors import AerobeeError
-from aerobee.remoting.java_properties import parse_java_properties
-from aerobee.remoting.promises import Promise
 
 ENV_PREFIX: Final = "AEROBEE_"
 SECRETS: Final = ("password", "secret", "credential", "token", "accesskey")
@@ -360,6 +360,6 @@ def _read(file: Path) -> dict[str, str]:
 
 def _is_rocketmq_key(key: str) -> bool:
     """Whether RocketMQ's own servers know the key; loaded late, most files have none of them."""
-    from aerobee.remoting.settings_keys import ROCKETMQ_KEYS
+    from aerobee.remoting.config.settings_keys import ROCKETMQ_KEYS
 
     return any(plain_key(key) == plain_key(known) for known in ROCKETMQ_KEYS)

@@ -6,8 +6,8 @@ from typing import Literal
 import pytest
 from pydantic import Field, ValidationError, model_validator
 
-from aerobee.remoting.settings import FILE_BYTES_MAX, ServerSettings, SettingsError
-from aerobee.remoting.settings_keys import ROCKETMQ_KEYS
+from aerobee.remoting.config.settings import FILE_BYTES_MAX, ServerSettings, SettingsError
+from aerobee.remoting.config.settings_keys import ROCKETMQ_KEYS
 
 
 class Example(ServerSettings):

@@ -1,0 +1,1 @@
+"""How servers get their settings, and keep small files: RocketMQ's keys and text formats."""
