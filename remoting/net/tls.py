@@ -130,10 +130,24 @@ class TlsClientSettings:
             _load_trust(context, "tls.client", self.trust_cert_path, ssl.Purpose.SERVER_AUTH)
         else:
             context.verify_mode = ssl.CERT_NONE
+        self._load_own(context)
+        return context
+
+    def shown(self) -> ssl.SSLContext | None:
+        """Load the own certificate as a server would show it: so it can be judged.
+
+        None without one. Raises TlsError.
+        """
+        if not self.cert_path:
+            return None
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self._load_own(context)
+        return context
+
+    def _load_own(self, context: ssl.SSLContext) -> None:
         if self.cert_path:
             key_path = self.key_path or self.cert_path
             _load_chain(context, "tls.client", self.cert_path, key_path, self.key_password)
-        return context
 
 
 def _load_chain(

@@ -5,6 +5,7 @@ import logging
 import ssl
 import tempfile
 from pathlib import Path
+from weakref import WeakKeyDictionary
 
 from aerobee.remoting.net.certificates.self_made import certificate_and_key
 from aerobee.remoting.net.certificates.validity import ends_s, out_of_date
@@ -80,8 +81,10 @@ class ClientTls:
 
     def __init__(self, settings: TlsClientSettings) -> None:
         """Load trust and certificate; raises TlsError."""
+        self._settings = settings
+        self._shown: WeakKeyDictionary[ssl.SSLContext, ssl.SSLContext] = WeakKeyDictionary()
         paths = (settings.cert_path, settings.key_path, settings.trust_cert_path)
-        self._watched = WatchedContext(settings.context, paths)
+        self._watched = WatchedContext(self._load, paths, out_of_date=self._out_of_date)
 
     def context(self) -> ssl.SSLContext:
         """Return what the next handshake is made with."""
@@ -91,6 +94,17 @@ class ClientTls:
     def look(self) -> None:
         """Take over certificates that have changed."""
         self._watched.look()
+
+    def _load(self) -> ssl.SSLContext:
+        context, shown = self._settings.context(), self._settings.shown()
+        if shown is not None:
+            self._shown[context] = shown
+        return context
+
+    def _out_of_date(self, context: ssl.SSLContext) -> str:
+        """Say what servers will say of the dates of our certificate; "" where it is none."""
+        shown = self._shown.get(context)
+        return out_of_date(shown) if shown is not None else ""
 
 
 def _self_made() -> ssl.SSLContext:

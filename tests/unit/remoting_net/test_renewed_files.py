@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 from support.tls_certs import Pair, made, replace
 
-from aerobee.remoting.net.certificates.sides import ServerTls
+from aerobee.remoting.net.certificates.sides import ClientTls, ServerTls
 from aerobee.remoting.net.certificates.validity import out_of_date
 from aerobee.remoting.net.certificates.watched import (
     JUDGE_INTERVAL_MS,
     LOOK_INTERVAL_MS,
     WatchedContext,
 )
-from aerobee.remoting.net.tls import TlsMode
+from aerobee.remoting.net.tls import TlsClientSettings, TlsMode
 
 pytest.importorskip("cryptography", reason="makes the certificates of these tests")
 
@@ -227,6 +227,21 @@ def test_a_server_that_starts_with_an_expired_certificate_says_so(
     tls = ServerTls(pair.server())
     assert tls.mode is TlsMode.PERMISSIVE
     assert caplog.text.count("out of date") == 1 and "certificate has expired" in caplog.text
+
+
+def test_a_client_whose_own_certificate_has_expired_says_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Servers that verify hang up on it, most without a word; a good one is told nothing of."""
+    pair = Pair(tmp_path)
+    pair.write("good")
+    ClientTls(pair.client())
+    ClientTls(TlsClientSettings())
+    assert not caplog.messages
+    pair.write("old", expired=True)
+    ClientTls(pair.client())
+    (line,) = caplog.messages
+    assert "out of date" in line and "certificate has expired" in line and str(pair.cert) in line
 
 
 def test_the_end_of_a_certificate_in_use_is_told(
