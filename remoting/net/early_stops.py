@@ -65,9 +65,15 @@ class EarlyStops:
         self._loop.call_soon_threadsafe(turned.set)
         if turned.wait(PATIENCE_S) or not self._starting:
             return
-        log.warning(
-            "stopped_while_it_started signal=%s: ended at once, as by a kill, within a step that"
-            " cannot be cancelled, such as the recovery of a store; the next start begins anew",
-            number.name,
-        )
+        teller = threading.Thread(target=_tell, args=(number,), daemon=True)
+        teller.start()  # for nobody may read the log, and its pipe be full
+        teller.join(PATIENCE_S)
         os._exit(0)
+
+
+def _tell(number: signal.Signals) -> None:
+    log.warning(
+        "stopped_while_it_started signal=%s: ended at once, as by a kill, within a step that"
+        " cannot be cancelled, such as the recovery of a store; the next start begins anew",
+        number.name,
+    )

@@ -106,6 +106,22 @@ def test_a_stop_does_not_wait_for_the_recovery(store: Path, number: signal.Signa
         assert child.wait() == 0
 
 
+def test_a_stop_does_not_wait_for_who_reads_the_log(store: Path) -> None:
+    """A pipe that is full holds up a line for ever; the stop comes without it."""
+    checkpoint = store / "checkpoint"
+    checkpoint.unlink()
+    os.mkfifo(checkpoint)
+    with starting_broker(store) as child:
+        log_until(child, "store_still_recovers")
+        pipe = os.open(f"/proc/{child.pid}/fd/2", os.O_WRONLY | os.O_NONBLOCK)
+        with pytest.raises(BlockingIOError):
+            while os.write(pipe, bytes(4096)):
+                pass
+        os.close(pipe)
+        child.send_signal(signal.SIGTERM)
+        assert child.wait() == 0
+
+
 def test_a_stop_does_not_wait_for_a_nameserver(store: Path) -> None:
     """Who starts asks the nameservers first; one that is silent delays no stop, which is clean."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
