@@ -17,8 +17,8 @@ from aerobee.broker.cold.lookups import Lookups
 from aerobee.broker.cold.parts import Cold
 from aerobee.broker.cold.reads import ColdReads
 from aerobee.broker.context import Context
-from aerobee.broker.delays.delivery import DelayService
-from aerobee.broker.filters.subscriptions import load_parser
+from aerobee.broker.features.feature import Parts
+from aerobee.broker.features.listed import Features
 from aerobee.broker.front.connection import BrokerConnection
 from aerobee.broker.front.lateness import BEAT_S, Lateness
 from aerobee.broker.front.ports import Ports
@@ -32,10 +32,8 @@ from aerobee.broker.pulls.broadcasts import BroadcastOffsets
 from aerobee.broker.pulls.held import SWEEP_INTERVAL_MS, Holds
 from aerobee.broker.pulls.parts import PullParts
 from aerobee.broker.pulls.server import NoPulls, Pull, Pulls
-from aerobee.broker.sends.checks import SendChecks
 from aerobee.broker.sends.fast import FastSends
 from aerobee.broker.sends.parts import Sends
-from aerobee.broker.sends.placing import Placing
 from aerobee.broker.sends.retries import Retries
 from aerobee.broker.settings.changes import SettingsChanges
 from aerobee.broker.settings.keys import BrokerSettings
@@ -85,6 +83,7 @@ class Broker:
         self._tasks = Tasks(self.failed)
         self._pool: ConnectionPool | None = None
         self._ports = Ports()
+        self._features = Features()
         self._http: HttpServer | None = None
         self._closing: list[Callable[[], object]] = []
         self._traffic: Traffic
@@ -111,8 +110,7 @@ class Broker:
         """Open the store, recover, bind the ports, tell the nameservers, serve."""
         loop = asyncio.get_running_loop()
         tell_start(log, "broker", self.settings)
-        if self.settings.enable_property_filter:
-            await load_parser()
+        await self._features.load(self.settings)
         with told_while_slow(self.store):
             self.store.open()
         try:
@@ -157,10 +155,11 @@ class Broker:
             keep(partial(self._every, interval_s, work), name)
         keep(self.context.cluster.registration.run, "registration")
         keep(partial(tables.save, self.live), "tables")
-        delays = self.context.delays
-        keep(partial(tables.save_delay_offsets, self.live, delays.settled), "delay offsets")
+        for feature in self._features:
+            for name, goes_on in feature.background():
+                keep(goes_on, name)
         self._tasks.start(self._start_http(), "http")
-        self.context.delays.start()
+        self._features.start()
         told.serves(self.context, self.port)
         gc.collect()
         gc.freeze()
@@ -173,7 +172,7 @@ class Broker:
             await self._http.stop()
         await self._tasks.close()
         self.context.lateness.rest()
-        self.context.delays.stop()
+        self._features.stop()
         self.context.cold.reads.close()
         await self.context.cluster.registration.stop()
         await self._answer_all()
@@ -185,7 +184,7 @@ class Broker:
             undo()
         unsaved = self._tables.save_now()  # a full disk is no reason to leave the log open
         self.store.close()
-        unsaved = self._tables.save_delay_offsets_now(self.context.delays.close()) or unsaved
+        unsaved = self._features.close() or unsaved
         told.stopped(self.context, began_s, unsaved)
         if unsaved is not None:
             raise unsaved
@@ -207,8 +206,6 @@ class Broker:
     def _apply(self, settings: BrokerSettings) -> None:
         """Make anew what was made from settings, after the parts that it is made of."""
         context = self.context
-        if settings.enable_property_filter:
-            self._tasks.start(load_parser(), "parser of filters")
         for traffic in (self._traffic, self._fast_traffic):
             traffic.sends = FastSends(settings, context.writing, context.store_host)
         self._traffic.pulls = self._pulls = Pulls(settings, self.context.pulls)
@@ -236,15 +233,17 @@ class Broker:
         faults = self._metrics.faults
         writing = Writing.over(loop, live, store, store_host, faults)
         reads, tick, queues = ColdReads(loop, live), writing.tick, writing.queues
-        levels_ms = settings.delay_levels_ms
-        delays = DelayService(writing, wall_clock_ms, loop.call_later, levels_ms, reads)
-        delays.progress.recover(tables.delay_offsets.load())
         holds = self._make_holds(loop)
         consumers = follow_members(loop, live, tables, queues, holds, self._tasks.start, faults)
-        placing, retries = Placing(writing, delays), Retries(
-            topics, tables.groups, levels_ms,
+        self._features.make(Parts(
+            live, writing, reads, wall_clock_ms, loop.call_later, self._troubles.met,
+            consumers.members.sql_filters.languages,
+        ))  # fmt: skip
+        retries = Retries(
+            topics, tables.groups, settings.delay_levels_ms,
             consumers.locks.is_ordered, self._metrics.dead_letter,
         )  # fmt: skip
+        broadcasts = BroadcastOffsets(consumers.members, tables.offsets, store, wall_clock_ms)
         lateness = self._make_lateness(loop, waits=tick.sync)
         hooks = Hooks(queues.forget_checks)
         self.context = Context(
@@ -256,26 +255,24 @@ class Broker:
             consumers=consumers,
             ports=self._ports,
             cluster=Cluster.at(address, live, topics, self._pool, self.failed),
-            sends=Sends(SendChecks(live, topics, placing, wall_clock_ms), placing, retries),
+            sends=Sends.over(live, writing, tables, self._features.placers, retries),
             pulls=PullParts(
                 writing=writing,
                 tables=tables,
                 members=consumers.members,
                 owners=consumers.handovers,
                 holds=holds,
-                broadcasts=BroadcastOffsets(
-                    consumers.members, tables.offsets, store, wall_clock_ms
-                ),
+                broadcasts=broadcasts,
                 cold_reads=reads,
                 hooks=hooks,
                 metrics=self._metrics,
             ),
-            delays=delays,
+            features=self._features,
             hooks=hooks,
             lateness=lateness,
             metrics=self._metrics,
             troubles=self._troubles,
-            changes=SettingsChanges(live, self._config_file, wall_clock_ms),
+            changes=self._make_changes(),
             now_ms=wall_clock_ms,
             host=host,
             store_host=store_host,
@@ -283,6 +280,11 @@ class Broker:
         tick.wake, tick.slow_write = holds.wake, lateness.wrote
         topics.on_changed.append(lambda config: queues.forget_checks())
         self._build_traffic(loop)
+
+    def _make_changes(self) -> SettingsChanges:
+        return SettingsChanges(
+            self.live, self._config_file, wall_clock_ms, prepare=self._features.load
+        )
 
     def _make_lateness(self, loop: asyncio.AbstractEventLoop, *, waits: bool) -> Lateness:
         flusher = self.store.flusher
@@ -307,7 +309,9 @@ class Broker:
         self._traffic = Traffic(
             lateness=context.lateness,
             limits=settings.net_limits,
-            dispatcher=Dispatcher(context, FAMILIES, self._tasks.start, self.failed),
+            dispatcher=Dispatcher(
+                context, (*FAMILIES, *self._features.routes), self._tasks.start, self.failed
+            ),
             sends=FastSends(settings, context.writing, context.store_host),
             pulls=self._pulls,
             tick=context.writing.tick,
@@ -316,8 +320,8 @@ class Broker:
             now_ms=wall_clock_ms,
         )
         self._fast_traffic = replace(self._traffic, pulls=NoPulls())
-        self._troubles.files += (*self._tables.files, context.tables.delay_offsets.file)
-        context.delays.on_refused = self._troubles.met
+        for keeper in (self._tables, *self._features):
+            self._troubles.files += keeper.files
         self.live.on_change(self._apply)
 
     def _serve_again(self, pull: Pull, expired: bool) -> bool:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from aerobee.broker.cluster.parts import Cluster
     from aerobee.broker.cold.parts import Cold
-    from aerobee.broker.delays.delivery import DelayService
+    from aerobee.broker.features.listed import Features
     from aerobee.broker.front.lateness import Lateness
     from aerobee.broker.front.ports import Ports
     from aerobee.broker.handover.parts import MemberParts
@@ -38,7 +38,7 @@ class Context:
     ports: "Ports"
     sends: "Sends"
     pulls: "PullParts"
-    delays: "DelayService"
+    features: "Features"
     lateness: "Lateness"
     hooks: "Hooks"
     metrics: "Metrics"

@@ -9,11 +9,14 @@ see `storage.delays.progress`.
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 from aerobee.broker.cold.reads import ColdReads
 from aerobee.broker.delays.levels import arrived_properties, due_ms, postpone
+from aerobee.broker.features.feature import CallLater, Elsewhere, Timer
+from aerobee.broker.rules.delay_property import delay_level
 from aerobee.broker.rules.names import topic_problem
 from aerobee.broker.rules.system_topics import HALF_TOPIC, SCHEDULE_TOPIC
 from aerobee.broker.writing.parts import Writing
@@ -25,7 +28,7 @@ from aerobee.remoting.message.properties import PROPERTIES_BYTES_MAX, Property, 
 from aerobee.remoting.message.record import Record, decode_record, host_bytes
 from aerobee.storage.cold.fetching import Fetched, fetch
 from aerobee.storage.cold.wish import Wish
-from aerobee.storage.delays.progress import DelayProgress
+from aerobee.storage.delays.progress import DELIVERED_BYTES_MAX, DelayProgress
 from aerobee.storage.errors import LogBusy, MessageTooLarge, StoreError
 from aerobee.storage.queues.consume_queue import ConsumeQueue
 
@@ -40,22 +43,11 @@ REFUSED_WAIT_MS: Final = 1000  # until a log that refuses is tried again
 QUEUE_ID_MAX: Final = 32_767
 
 
-class Timer(Protocol):
-    """What `call_later` of a loop returns."""
-
-    def cancel(self) -> object:
-        """Forget the call."""
-
-
-CallLater = Callable[[float, Callable[[], None]], Timer]
-"""Takes seconds and a function, as the event loop's method of that name does."""
-
-
 class DelayService:
     """Puts messages aside and stores them in their own topic once they are due.
 
-    `place` says where a delayed message waits; whoever has appended it there calls `waits`. Clock
-    and timer are given: `now_ms` is the wall clock that records carry.
+    `elsewhere` says where a delayed message waits. Clock and timer are given: `now_ms` is the wall
+    clock that records carry. `on_refused` hears what the store would not take.
     """
 
     def __init__(
@@ -65,6 +57,7 @@ class DelayService:
         call_later: CallLater,
         levels_ms: tuple[int, ...],
         cold_reads: ColdReads | None = None,
+        on_refused: Callable[[StoreError], None] = lambda error: None,
     ) -> None:
         self._cold_reads = cold_reads
         self._fetching: set[Path] = set()  # queues of which something is being read
@@ -79,7 +72,7 @@ class DelayService:
         self._first = 0  # the level that the last slice began with
         self._timer: Timer | None = None
         self._wake_ms = 0  # when the timer fires, by the wall clock
-        self.on_refused: Callable[[StoreError], None] = lambda error: None
+        self._on_refused = on_refused
         self._refused = False  # whether the last slice met a log that refuses: told once
 
     def start(self) -> None:
@@ -120,17 +113,22 @@ class DelayService:
             self._note()
         return self.progress.durable
 
-    def place(
-        self, properties: dict[str, str], topic: str, queue_id: int, level: int, now_ms: int
-    ) -> tuple[TopicQueue, int]:
-        """Change the properties of a message to be delayed; return its queue and when it is due.
+    def elsewhere(
+        self, properties: dict[str, str], topic: str, queue_id: int, now_ms: int
+    ) -> Elsewhere | None:
+        """Say where a message waits that asks for a level, with its properties changed for that.
 
-        That time (ms) is also the tags code of its queue entry.
+        The tags code of its queue entry is the time (ms) when it is due.
         """
+        level = delay_level(properties)
+        if not level:
+            return None
         level = postpone(properties, topic, queue_id, level, len(self.levels_ms))
-        return self._queues.get(SCHEDULE_TOPIC, level - 1), now_ms + self.levels_ms[level - 1]
+        due = now_ms + self.levels_ms[level - 1]
+        queue = self._queues.get(SCHEDULE_TOPIC, level - 1)
+        return Elsewhere(queue, due, DELIVERED_BYTES_MAX, partial(self._waits, due))
 
-    def waits(self, due: int) -> None:
+    def _waits(self, due: int) -> None:
         """Take note of a message that was appended to its level's queue, before it is committed."""
         if self._timer is None:
             self._note()  # so that recovery need not look through the hours without any
@@ -220,7 +218,7 @@ class DelayService:
                 wait_ms = BUSY_WAIT_MS
                 break
             except StoreError as error:
-                self.on_refused(error)
+                self._on_refused(error)
                 wait_ms = REFUSED_WAIT_MS
                 self._tell_refused(level, error)
                 break

@@ -1,4 +1,4 @@
-"""Delay levels as properties: how a message asks for one, and how it waits and comes back.
+"""Delay levels as properties: how a message waits for its level's time, and how it comes back.
 
 A message with DELAY=n waits in queue n-1 of SCHEDULE_TOPIC_XXXX with its topic and queue in
 REAL_TOPIC and REAL_QID (HookUtils.transformDelayLevelMessage). When it is due it is stored once
@@ -6,39 +6,9 @@ more, with the same properties, in its own topic (ScheduleMessageService.message
 that consumers get keeps DELAY, REAL_TOPIC and REAL_QID, as RocketMQ 5.5.0's does).
 """
 
-import re
-from typing import Final
-
-from aerobee.remoting.codes import ResponseCode
-from aerobee.remoting.errors import RequestError
+from aerobee.broker.rules.delay_property import TIMER_PROPERTIES
 from aerobee.remoting.message.properties import Property, parse_properties
 from aerobee.storage.delays.progress import DELIVERED_PROPERTY, delivered_property
-
-TIMER_PROPERTIES: Final = (
-    Property.TIMER_DELAY_SEC,
-    Property.TIMER_DELAY_MS,
-    Property.TIMER_DELIVER_MS,
-)
-LEVEL_MAX: Final = 2**31 - 1  # of a Java int
-
-_INT: Final = re.compile(r"[+-]?[0-9]{1,10}")
-
-
-def delay_level(properties: dict[str, str]) -> int:
-    """Return the level that a message asks for, 0 for none; negative ones count as none.
-
-    Raises RequestError (MESSAGE_ILLEGAL) where DELAY is no 32-bit number: RocketMQ answers code 1
-    with a NumberFormatException.
-    """
-    text = properties.get(Property.DELAY)
-    if text is None:
-        return 0
-    if _INT.fullmatch(text) is None or not -LEVEL_MAX <= int(text) <= LEVEL_MAX:
-        raise RequestError(
-            ResponseCode.MESSAGE_ILLEGAL,
-            f"the property DELAY is {text[:20]!r}, it must be a delay level: a number from 1 on",
-        )
-    return max(0, int(text))
 
 
 def postpone(properties: dict[str, str], topic: str, queue_id: int, level: int, levels: int) -> int:

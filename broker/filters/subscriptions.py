@@ -4,20 +4,15 @@ Of tags the broker compares hashes only, so two tags with one hash both pass; th
 the text. SQL92 it decides alone (FilterAPI, ExpressionMessageFilter, ConsumerFilterManager).
 """
 
-import asyncio
-import importlib
 import logging
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from aerobee.remoting.clocks import steady_clock_ms
 from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.errors import RequestError
 from aerobee.remoting.message.tags import java_string_hash
-
-if TYPE_CHECKING:
-    from aerobee.broker.filters.sql92.expression import Expression
 
 log = logging.getLogger(__name__)
 
@@ -25,16 +20,24 @@ ALL: Final = "*"
 TAG: Final = "TAG"
 SQL92: Final = "SQL92"
 _SEPARATOR: Final = "||"
-_PARSER: Final = "aerobee.broker.filters.sql92.expression"  # takes a tenth of a second
 COMPILED_CHARS_PER_S: Final = 64 << 10  # a third of one core
 COMPILED_CHARS_AT_ONCE: Final = 512 << 10  # as when thousands of groups come back to a new process
+
+
+Scan = Callable[[memoryview], bool | None]
+"""Says of a record whether it is wanted; None means that the time of its walk is up."""
+Language = Callable[[str], Callable[[], Scan]]
+"""Compiles an expression to what begins a walk over records; raises ExpressionRefused."""
+
+
+class ExpressionRefused(Exception):
+    """An expression that cannot be compiled; the text says what is wrong, and where."""
 
 
 class SqlFilter:
     """An expression that decides by a message's properties; compiled when it is first needed.
 
-    So a heartbeat with a thousand of them costs nothing before somebody pulls. The parser is
-    imported by `load_parser`, or by the first of all.
+    So a heartbeat with a thousand of them costs nothing before somebody pulls.
     """
 
     __slots__ = ("_compiled", "_problem", "expression", "expression_type")
@@ -42,7 +45,7 @@ class SqlFilter:
     def __init__(self, expression: str, expression_type: str) -> None:
         self.expression = expression
         self.expression_type = expression_type
-        self._compiled: Expression | None = None
+        self._compiled: Callable[[], Scan] | None = None
         self._problem: str | None = None
 
     def same(self, other: "SqlFilter") -> bool:
@@ -56,31 +59,20 @@ class SqlFilter:
         """Whether `problem` was asked before: then it is quick."""
         return self._compiled is not None or self._problem is not None
 
-    def problem(self) -> str | None:
+    def problem(self, language: Language) -> str | None:
         """Compile, and say what is wrong with the expression, if anything."""
         if not self.asked:
-            self._compile()
+            try:
+                self._compiled = language(self.expression)
+            except ExpressionRefused as error:
+                self._problem = str(error)
+                log.warning("filter_refused expression=%.200r error=%s", self.expression, error)
         return self._problem
 
-    def scan(self) -> Callable[[memoryview], bool | None]:
-        """Return what a read asks of each record; None means that its time is up."""
-        from aerobee.broker.filters.sql92.scan import scan
-
+    def scan(self) -> Scan:
+        """Return what a read asks of each record."""
         assert self._compiled is not None, "problem() was asked before"
-        return scan(self._compiled)
-
-    def _compile(self) -> None:
-        if self.expression_type != SQL92:
-            self._problem = f"there is no filter of type {self.expression_type}"
-            return
-        from aerobee.broker.filters.sql92.errors import ExpressionError
-        from aerobee.broker.filters.sql92.expression import Expression
-
-        try:
-            self._compiled = Expression(self.expression)
-        except ExpressionError as error:
-            self._problem = str(error)
-            log.warning("filter_refused expression=%.200r error=%s", self.expression, error)
+        return self._compiled()
 
 
 MessageFilter: TypeAlias = frozenset[int] | SqlFilter
@@ -98,6 +90,7 @@ class SqlFilters:
     def __init__(
         self, chars_max: int = 256 << 10, clock_ms: Callable[[], int] = steady_clock_ms
     ) -> None:
+        self.languages: dict[str, Language] = {}  # by type of expression: features bring them
         self._chars_max = chars_max
         self._chars = 0
         self._known: OrderedDict[tuple[str, str], SqlFilter] = OrderedDict()
@@ -124,9 +117,12 @@ class SqlFilters:
 
         Raises RequestError (SYSTEM_BUSY) where too much had to be compiled lately.
         """
+        language = self.languages.get(wanted.expression_type)
+        if language is None:
+            return f"there is no filter of type {wanted.expression_type}"
         if not wanted.asked:
             self._allow(min(len(wanted.expression), COMPILED_CHARS_AT_ONCE))
-        return wanted.problem()
+        return wanted.problem(language)
 
     def __len__(self) -> int:
         return len(self._known)
@@ -144,11 +140,6 @@ class SqlFilters:
                 f"{COMPILED_CHARS_PER_S} characters per second are compiled",
             )
         self._allowed_chars -= chars
-
-
-async def load_parser() -> None:
-    """Import the parser of expressions in a thread, so that the first of them stalls nobody."""
-    await asyncio.to_thread(importlib.import_module, _PARSER)
 
 
 def is_tag_type(expression_type: str | None) -> bool:

@@ -36,7 +36,6 @@ NAMES: Final = {
     "rocketmq_storage_dispatch_behind_bytes": "Bytes of the log that no queue has yet",
     "rocketmq_storage_message_reserve_time": "Age of the oldest message, in milliseconds",
     "aerobee_fsyncs_total": "Completed flushes to the disk, of the log and of the queues",
-    "aerobee_delayed_messages": "Messages that wait for their delay level's time, by level",
     "aerobee_held_pulls": "Pulls that wait for a message",
     "aerobee_owned_queues": "Queues of clustering groups of which the broker knows the owner",
     "aerobee_held_offset_requests": "Members that wait until a queue's owner has given it up",

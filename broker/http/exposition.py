@@ -2,8 +2,9 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Final
 
 from prometheus_client import CollectorRegistry, generate_latest
@@ -35,11 +36,12 @@ class Snapshot:
     """Values by metric name, with their labels."""
 
     common: Labels
+    names: Mapping[str, str]  # with what is said of each
     rows: dict[str, list[tuple[Labels, float]]] = field(default_factory=dict)
 
     def add(self, name: str, value: float, **labels: str) -> None:
         """Take one value; the name must be in the table of names."""
-        assert name in NAMES, name
+        assert name in self.names, name
         self.rows.setdefault(name, []).append((labels, value))
 
 
@@ -54,7 +56,7 @@ class _Rows(Collector):
         for name, rows in self._snapshot.rows.items():
             keys = [*self._snapshot.common, *sorted({key for labels, _ in rows for key in labels})]
             kind = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
-            family = kind(name, NAMES[name], labels=keys)
+            family = kind(name, self._snapshot.names[name], labels=keys)
             for labels, value in rows:
                 full = self._snapshot.common | labels
                 family.add_metric([full.get(key, "") for key in keys], value)
@@ -68,7 +70,8 @@ async def text(ctx: Context) -> bytes:
             "node_type": "broker",
             "cluster": ctx.settings.broker_cluster_name,
             "node_id": ctx.settings.broker_name,
-        }
+        },
+        NAMES | {name: said for each in ctx.features for name, said in each.metrics.items()},
     )
     _broker(ctx, snapshot)
     times = await _times(ctx)
@@ -167,8 +170,8 @@ def _many(
         labels = {"topic": topic, "consumer_group": group, "is_system": is_system(topic)}
         snapshot.add("rocketmq_send_to_dlq_messages_total", count, **labels)
         yield
-    for level, (offset, end) in ctx.delays.waiting().items():
-        snapshot.add("aerobee_delayed_messages", max(0, end - offset), level=str(level))
+    for sample in chain.from_iterable(feature.samples() for feature in ctx.features):
+        snapshot.add(sample.name, sample.value, **sample.labels)
         yield
     yield from _connections(ctx, snapshot)
     for topic, group, queues in ctx.tables.offsets.entries():

@@ -17,7 +17,7 @@ POOLS: Final = ("send", "pull", "litePull", "query", "ack")
 
 def runtime_info(ctx: Context) -> dict[str, str]:
     """Return the broker's state as strings, under RocketMQ's keys."""
-    return {**_times(ctx), **_messages(ctx), **_store(ctx), **_delays(ctx), **_absent_parts()}
+    return {**_times(ctx), **_messages(ctx), **_store(ctx), **_features(ctx), **_absent_parts()}
 
 
 def _times(ctx: Context) -> dict[str, str]:
@@ -80,12 +80,8 @@ def _store(ctx: Context) -> dict[str, str]:
     }
 
 
-def _delays(ctx: Context) -> dict[str, str]:
-    """Next offset to deliver and end of the queue of every delay level that was used."""
-    return {
-        f"scheduleMessageOffset_{level}": f"{offset},{end}"
-        for level, (offset, end) in ctx.delays.waiting().items()
-    }
+def _features(ctx: Context) -> dict[str, str]:
+    return {key: text for each in ctx.features for key, text in each.runtime_info().items()}
 
 
 def _absent_parts() -> dict[str, str]:

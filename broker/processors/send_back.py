@@ -1,6 +1,6 @@
-"""Messages that were not consumed, and those that wait: 36 and 45.
+"""Messages that were not consumed: 36.
 
-36 is answered when the message is as safe as a sent one: RocketMQ does not wait for its disk here.
+It is answered when the message is as safe as a sent one: RocketMQ does not wait for its disk here.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from aerobee.remoting.codes import Perm, RequestCode, ResponseCode, SysFlag
 from aerobee.remoting.errors import RequestError
 from aerobee.remoting.headers.send import SendBackRequest
 from aerobee.remoting.message.record import host_bytes
-from aerobee.remoting.net.routes import NoHeader, Outcome, Reply, Request, Routes
+from aerobee.remoting.net.routes import Outcome, Reply, Request, Routes
 from aerobee.storage.errors import LogBusy, MessageTooLarge, StoreError
 
 routes: Routes[Context] = Routes("send_back")
@@ -75,9 +75,3 @@ def store_again(ctx: Context, position: int, target: Destination) -> None:
     if not ctx.writing.tick.commit_log():
         raise unavailable(ctx.store.commit_log.refusal or "the log could not be written")
     ctx.writing.tick.schedule()  # somebody may wait for the message
-
-
-@routes.on(RequestCode.GET_ALL_DELAY_OFFSET)
-def get_all_delay_offset(ctx: Context, request: Request[NoHeader]) -> Outcome:
-    """Return how far each delay level was delivered, as the text of delayOffset.json."""
-    return Reply(body=ctx.tables.delay_offsets.text(ctx.delays.progress.offsets))

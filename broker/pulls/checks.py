@@ -103,13 +103,14 @@ class PullChecks:
 
     def _check_expression(self, wanted: SqlFilter, header: PullMessageRequest) -> None:
         """Refuse an expression that cannot be compiled, and any where none is allowed."""
+        enabled = self._settings.enable_property_filter
         brought = header.sys_flag & PullSysFlag.SUBSCRIPTION
-        if not brought and self._problem(wanted) is not None:
+        if enabled and not brought and self._problem(wanted) is not None:
             raise RequestError(
                 ResponseCode.FILTER_DATA_NOT_EXIST,
                 "The broker's consumer filter data is not exist!Your expression may be wrong!",
             )
-        check_property_filter(wanted.expression_type, enabled=self._settings.enable_property_filter)
+        check_property_filter(wanted.expression_type, enabled=enabled)
         problem = self._problem(wanted)
         if problem is not None:
             reason = f", {problem}" if wanted.expression else ""

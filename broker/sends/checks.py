@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from aerobee.broker.delays.levels import TIMER_PROPERTIES, delay_level
+from aerobee.broker.rules.delay_property import TIMER_PROPERTIES, delay_level
 from aerobee.broker.rules.names import RETRY_PREFIX, check_topic
 from aerobee.broker.rules.remarks import further_details, topic_text
 from aerobee.broker.rules.system_topics import SEND_FORBIDDEN
@@ -159,6 +159,11 @@ class SendChecks:
             raise RequestError(
                 ResponseCode.NO_PERMISSION,
                 f"the broker[{settings.broker_ip1}] sending transaction message is forbidden",
+            )
+        if delayed and not reconsume_times and not settings.delays_messages:
+            raise RequestError(
+                ResponseCode.MESSAGE_ILLEGAL,
+                "this broker delays no message: its messageDelayLevel is empty",
             )
         if not delayed and any(name in properties for name in TIMER_PROPERTIES):
             raise RequestError(

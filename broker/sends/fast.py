@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from aerobee.broker.compiled.choice import serve_run
-from aerobee.broker.delays.levels import TIMER_PROPERTIES
+from aerobee.broker.rules.delay_property import TIMER_PROPERTIES
 from aerobee.broker.sends.envelopes import SendFields
 from aerobee.broker.settings.keys import BrokerSettings
 from aerobee.broker.writing.appender import Message

@@ -1,14 +1,14 @@
-"""Where messages are stored, and as what: in their own queue, or in that of a delay level."""
+"""Where messages are stored, and as what: in their own queue, or where a feature puts them."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from aerobee.broker.delays.delivery import DelayService
-from aerobee.broker.delays.levels import delay_level
+from aerobee.broker.features.feature import Placer
 from aerobee.broker.writing.appender import Message
 from aerobee.broker.writing.parts import Writing
 from aerobee.broker.writing.queues import TopicQueue
 from aerobee.remoting.message.properties import PROPERTIES_BYTES_MAX, join_properties
-from aerobee.storage.delays.progress import DELIVERED_BYTES_MAX, DELIVERED_PROPERTY
+from aerobee.storage.delays.progress import DELIVERED_PROPERTY
 from aerobee.storage.errors import MessageTooLarge
 
 
@@ -18,16 +18,16 @@ class Placed:
 
     queue: TopicQueue
     messages: list[Message]
-    due_ms: int | None = None  # None: they do not wait
+    appended: Callable[[], None] | None = None  # who wants to know of it, before the commit
 
 
 class Placing:
-    """Completes messages and stores them, those at once that wait for nothing."""
+    """Completes messages and stores them, where the first of `placers` says that has an opinion."""
 
-    def __init__(self, writing: Writing, delays: DelayService) -> None:
+    def __init__(self, writing: Writing, placers: Sequence[Placer]) -> None:
         self._queues = writing.queues
         self._appender = writing.appender
-        self._delays = delays
+        self._placers = placers
 
     def place(
         self,
@@ -38,26 +38,26 @@ class Placing:
         properties: dict[str, str],
         now_ms: int,
     ) -> Placed:
-        """Complete a message that is stored at `now_ms`; `properties` are changed where it waits.
+        """Complete a message that is stored at `now_ms`; `properties` may change with its place.
 
-        Raises MessageTooLarge for properties that are too long, those included that a delayed
-        message gets later, and RequestError for a delay level that is none.
+        Raises MessageTooLarge for properties that are too long, those included that a message gets
+        later by its place, and RequestError for properties that cannot be.
         """
         properties.pop(DELIVERED_PROPERTY, None)  # ours alone: recovery believes it
-        level = delay_level(properties)
-        due = None
-        bytes_max = PROPERTIES_BYTES_MAX
-        if level:
-            queue, due = self._delays.place(properties, topic, queue_id, level, now_ms)
-            bytes_max -= DELIVERED_BYTES_MAX
-        else:
-            queue = self._queues.get(topic, queue_id)
+        elsewhere = None
+        for placer in self._placers:
+            if elsewhere := placer.elsewhere(properties, topic, queue_id, now_ms):
+                break
+        bytes_max = PROPERTIES_BYTES_MAX - (elsewhere.spare_bytes if elsewhere else 0)
         text = join_properties(properties)
         encoded = text.encode("utf-8", "replace")
         if len(encoded) > bytes_max:
             raise MessageTooLarge(f"the properties have {len(encoded)} bytes, limit {bytes_max}")
-        tags_code = self.tags_code_of(text) if due is None else due
-        return Placed(queue, [(flag, body, encoded, tags_code)], due)
+        if elsewhere:
+            messages: list[Message] = [(flag, body, encoded, elsewhere.tags_code)]
+            return Placed(elsewhere.queue, messages, elsewhere.appended)
+        messages = [(flag, body, encoded, self.tags_code_of(text))]
+        return Placed(self._queues.get(topic, queue_id), messages)
 
     def place_batch(self, topic: str, queue_id: int, messages: list[Message]) -> Placed:
         """Say where the complete messages of a batch are stored."""
@@ -78,6 +78,6 @@ class Placing:
         positions = self._appender.append(
             placed.queue, sys_flag, born_timestamp, stamp, placed.messages
         )
-        if placed.due_ms is not None:
-            self._delays.waits(placed.due_ms)
+        if placed.appended is not None:
+            placed.appended()
         return positions, offset

@@ -10,7 +10,7 @@ afar: what CVE-2023-33246 abused, and what an operator adds with `configBlackLis
 import asyncio
 import logging
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -42,10 +42,15 @@ _AT_START: Final = BrokerSettings.having(Trait.AT_START)
 _GUARDED: Final = BrokerSettings.having(Trait.GUARDED)
 
 
+async def _nothing(settings: BrokerSettings) -> None:
+    pass
+
+
 class SettingsChanges:
     """Changes settings as an operator asks from afar, and keeps them in the broker's file.
 
     Who holds `live` has a change when `update` returns; what works after a restart is in `kept`.
+    `prepare` is waited for before a change: what it needs may take a while to import.
     """
 
     def __init__(
@@ -54,6 +59,7 @@ class SettingsChanges:
         file: Path | None,
         now_ms: Callable[[], int],
         steady_clock_ms: Callable[[], int] = steady_clock_ms,
+        prepare: Callable[[BrokerSettings], Awaitable[None]] = _nothing,
     ) -> None:
         self._live = live
         self._complaints = Complaints(steady_clock_ms, log)
@@ -62,6 +68,7 @@ class SettingsChanges:
         self._file = file
         self._now_ms = now_ms
         self._turn = asyncio.Lock()
+        self._prepare = prepare
 
     async def update(self, properties: Mapping[str, str], stranger: str = "") -> str:
         """Change settings; return which keys work at once, and which after a restart.
@@ -97,6 +104,7 @@ class SettingsChanges:
             now = {key: value for (_, key), value in given.items() if key not in later}
             changed = self._checked(settings, now)
             self._check_unkept(wanted, changed)
+            await self._prepare(changed)
             if self._file is not None and given:
                 await self._write(self._file, now | later)
                 self.kept.update(later)

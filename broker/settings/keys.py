@@ -12,15 +12,16 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator
 
+from aerobee.broker.delays.keys import DelayKeys
 from aerobee.broker.settings.admin_networks import parse_networks
 from aerobee.broker.settings.promises import PROMISES
+from aerobee.broker.settings.values import Milliseconds
+from aerobee.broker.sql92.keys import Sql92Keys
 from aerobee.remoting.config.settings import AtStart, GivenPath, Guarded
 from aerobee.remoting.message.layout import ENTRY_FIELDS
 from aerobee.remoting.net.settings import CallingSettings
 from aerobee.storage.settings import StoreSettings
 
-_MILLISECONDS_MAX: Final = 7 * 24 * 3600 * 1000
-_UNIT_MS: Final = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _RATIO_MIN: Final = 10
 _RATIO_MAX: Final = 95
 _NAME: Final = re.compile(r"(?!\.+$)[%|a-zA-Z0-9_.-]{1,127}")
@@ -57,16 +58,16 @@ def _nearest_ratio(value: int) -> int:
     return min(max(value, _RATIO_MIN), _RATIO_MAX)
 
 
-Milliseconds = Annotated[int, Field(gt=0, le=_MILLISECONDS_MAX)]
 Queues = Annotated[int, Field(ge=1, le=32767)]
 Ratio = Annotated[int, AfterValidator(_nearest_ratio), Field(ge=_RATIO_MIN, le=_RATIO_MAX)]
 
 
-class BrokerSettings(CallingSettings):
+class BrokerSettings(DelayKeys, Sql92Keys, CallingSettings):
     """Settings of one broker process; frozen, a change at run time makes a new value.
 
     What is not marked `AtStart` works at once when it is changed by code 25; who keeps a copy of it
-    follows `Live.on_change`. What is `Guarded` is taken from `adminAllowedNetworks` alone.
+    follows `Live.on_change`. What is `Guarded` is taken from `adminAllowedNetworks` alone. The keys
+    of a feature stand in `keys.py` of its room.
     """
 
     promises = PROMISES
@@ -129,7 +130,6 @@ class BrokerSettings(CallingSettings):
     max_transfer_bytes_on_message_in_disk: int = Field(default=64 << 10, ge=1)
     max_transfer_count_on_message_in_disk: int = Field(default=8, ge=1)
     access_message_in_memory_max_ratio: int = Field(default=40, ge=1, le=100)
-    max_filter_message_size: int = Field(default=16_000, ge=20)
     # ours: pulls that wait for a message
     held_pulls_max: AtStart[int] = Field(default=200_000, ge=1)
     held_pulls_per_connection_max: AtStart[int] = Field(default=20_000, ge=1)  # ours
@@ -137,7 +137,6 @@ class BrokerSettings(CallingSettings):
     cold_reads_max: int = Field(default=8192, ge=16)  # ours: that wait for those threads
     cold_read_bytes_max: int = Field(default=64 << 20, ge=1 << 20)  # ours: read at once
     reject_pull_consumer_enable: bool = False
-    enable_property_filter: bool = False  # SQL92
     slave_read_enable: bool = False
     enable_broadcast_offset_store: bool = True
 
@@ -202,12 +201,6 @@ class BrokerSettings(CallingSettings):
     disk_max_used_space_ratio: Guarded[Ratio] = 75
     disk_space_clean_forcibly_ratio: Guarded[Ratio] = 85
     disk_space_warning_level_ratio: Guarded[Ratio] = 90
-    # what waits already is delivered by the new times
-    message_delay_level: AtStart[Guarded[str]] = Field(
-        default="1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h",
-        pattern=r"^\s*[0-9]{1,9}[smhd](\s+[0-9]{1,9}[smhd]){0,127}\s*$",  # \d costs 60 ms a start
-    )
-    flush_delay_offset_interval: Milliseconds = 10_000
 
     # Operation
     http_host: AtStart[Guarded[str]] = "127.0.0.1"
@@ -301,13 +294,6 @@ class BrokerSettings(CallingSettings):
         """The nameservers' addresses, each once."""
         parts = (part.strip() for part in self.namesrv_addr.split(";"))
         return tuple(dict.fromkeys(filter(None, parts)))
-
-    @property
-    def delay_levels_ms(self) -> tuple[int, ...]:
-        """The delay levels from 1 on, in milliseconds."""
-        return tuple(
-            int(level[:-1]) * _UNIT_MS[level[-1]] for level in self.message_delay_level.split()
-        )
 
     @property
     def store(self) -> StoreSettings:

@@ -4,6 +4,7 @@ import logging
 import time
 
 from aerobee.broker.context import Context
+from aerobee.broker.rules.system_topics import SCHEDULE_TOPIC
 from aerobee.remoting.net.addresses import format_address
 from aerobee.remoting.net.said import tell_openness
 from aerobee.storage.layout import ABORT
@@ -32,6 +33,10 @@ def serves(ctx: Context, port: int) -> None:
     tell_openness(log, "broker", settings, port)
     if statistics.refusal is not None:
         log.warning("broker_takes_no_messages reason=%s", statistics.refusal)
+    if not settings.delays_messages and ctx.store.topics().get(SCHEDULE_TOPIC):
+        log.warning(
+            "delayed_messages_stay: messageDelayLevel is empty, and messages may wait in the store"
+        )
     if not settings.nameservers:
         log.warning("broker_without_nameserver: clients find it through namesrvAddr alone")
 

@@ -2,12 +2,10 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Self
 
 from aerobee.broker.rules.system_topics import system_topics
 from aerobee.broker.tables.committed import OffsetTable
-from aerobee.broker.tables.delay_offsets import DelayOffsetTable
 from aerobee.broker.tables.groups import GroupTable
 from aerobee.broker.tables.request_modes import RequestModeTable
 from aerobee.broker.tables.topics import TopicTable
@@ -15,29 +13,23 @@ from aerobee.remoting.clocks import wall_clock_ms
 
 if TYPE_CHECKING:
     from aerobee.broker.settings.live import Live
-    from aerobee.broker.tables.table_file import TableFile
 
 log = logging.getLogger(__name__)
 
 
 class Tables:
-    """Topics, groups, offsets, how groups share queues, and how far delays were delivered.
-
-    What is written of delays is what the disk has of the log: it is saved apart from the others.
-    """
+    """Topics, groups, offsets, and how groups share queues."""
 
     def __init__(
         self,
         topics: TopicTable,
         groups: GroupTable,
         offsets: OffsetTable,
-        delay_offsets: DelayOffsetTable,
         request_modes: RequestModeTable,
     ) -> None:
         self.topics = topics
         self.groups = groups
         self.offsets = offsets
-        self.delay_offsets = delay_offsets
         self.request_modes = request_modes
         self.files = [  # saved every few seconds
             topics.file, groups.file, offsets.file, request_modes.file,
@@ -45,7 +37,7 @@ class Tables:
 
     @classmethod
     def load(cls, live: "Live") -> Self:
-        """Read what earlier runs have kept; delay offsets are read by who recovers from them."""
+        """Read what earlier runs have kept."""
         settings = live.current
         folder = settings.config_dir
         topics = TopicTable(
@@ -73,8 +65,7 @@ class Tables:
         offsets.load()
         for table in (topics, groups, offsets):
             live.on_change(table.apply)
-        delay_offsets = DelayOffsetTable(wall_clock_ms, folder)
-        return cls(topics, groups, offsets, delay_offsets, RequestModeTable(folder))
+        return cls(topics, groups, offsets, RequestModeTable(folder))
 
     async def save(self, live: "Live") -> None:
         """Write what has changed, every `flushConsumerOffsetInterval`."""
@@ -89,35 +80,12 @@ class Tables:
                 except Exception:  # and none of them is given up
                     log.exception("table_not_saved")
 
-    async def save_delay_offsets(
-        self, live: "Live", settled: Callable[[], Mapping[int, int]]
-    ) -> None:
-        """Write how far delayed messages were delivered, as far as the disk has them."""
-        while True:
-            await asyncio.sleep(live.current.flush_delay_offset_interval / 1000)
-            try:
-                self.delay_offsets.update(settled())
-                await self.delay_offsets.file.flush()
-            except OSError:  # see TableFile.error
-                pass
-            except Exception:  # the next round tries again
-                log.exception("delay_offsets_not_saved")
-
     def save_now(self) -> OSError | None:
-        """Write all but the delay offsets; what could not be written is no reason to stop."""
-        return _written(self.files)
-
-    def save_delay_offsets_now(self, settled: Mapping[int, int]) -> OSError | None:
-        """Write the delay offsets when the log is closed: what they say is on the disk."""
-        self.delay_offsets.update(settled)
-        return _written((self.delay_offsets.file,))
-
-
-def _written(files: "Iterable[TableFile]") -> OSError | None:
-    unsaved = None
-    for file in files:
-        try:
-            file.flush_now()
-        except OSError as error:
-            unsaved = error
-    return unsaved
+        """Write them all; what could not be written is no reason to stop."""
+        unsaved = None
+        for file in self.files:
+            try:
+                file.flush_now()
+            except OSError as error:
+                unsaved = error
+        return unsaved

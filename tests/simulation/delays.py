@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from aerobee.broker.delays.feature import Delays
 from aerobee.remoting.message.properties import find_property
 from aerobee.remoting.message.record import decode_record
 from aerobee.storage.delays.progress import DELIVERED_PROPERTY
@@ -39,7 +40,9 @@ def _demanded(ledger: Ledger, node: BrokerNode) -> dict[str, bytes]:
 
 def _waiting(ledger: Ledger, node: BrokerNode) -> bool:
     """Whether a delayed message of a broker is still to be delivered."""
-    progress = node.broker.context.delays.progress
+    delays = node.broker.context.features.find(Delays)
+    assert delays is not None
+    progress = delays.service.progress
     demanded = (which.split("-") for which in _demanded(ledger, node))
     return any(int(offset) >= progress.next_offset(int(level)) for level, offset in demanded)
 

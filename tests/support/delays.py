@@ -105,12 +105,13 @@ class Delays:
         """Store a message that waits; return its position."""
         properties = {"UNIQ_KEY": body.decode(), "DELAY": str(level), **pairs}
         now_ms = self.clock.now_ms()
-        queue, due = self.service.place(properties, topic, queue_id, level, now_ms)
+        place = self.service.elsewhere(properties, topic, queue_id, now_ms)
+        assert place is not None
         stamp = Stamp(host_bytes(*BORN), host_bytes("10.0.0.1", 10911))
         text = format_properties(properties).encode()
         (position,) = self.appender.append(
-            queue, 0, NOW_MS - 5, stamp.at(now_ms, 2), [(7, body, text, due)]
+            place.queue, 0, NOW_MS - 5, stamp.at(now_ms, 2), [(7, body, text, place.tags_code)]
         )
-        self.service.waits(due)
+        place.appended()
         self.store.commit_log.commit()
         return position

@@ -10,6 +10,7 @@ from typing import Any, Final, Self
 import pytest
 
 from aerobee.broker.app import Broker
+from aerobee.broker.delays.feature import Delays
 from aerobee.broker.sends import checks as send_checks
 from aerobee.remoting.frame import encode_frame
 from support.brokers import running_broker, send_command
@@ -68,7 +69,9 @@ class TwinBrokers:
             broker = await self._exits.enter_async_context(running)
             broker.context.now_ms = broker._traffic.now_ms = lambda: NOW_MS
             broker._fast_traffic.now_ms = broker._traffic.now_ms
-            broker.context.delays._now_ms = broker._traffic.now_ms  # nothing delayed is ever due
+            delays = broker.context.features.find(Delays)
+            assert delays is not None
+            delays.service._now_ms = broker._traffic.now_ms  # nothing delayed is ever due
             self.brokers.append(broker)
             if compiled == "checked":
                 broker.hooks.add(before_send=lambda event: None)

@@ -11,6 +11,7 @@ from support.slow_disk import Disk
 from support.waiting import until
 
 from aerobee.broker.app import Broker
+from aerobee.broker.delays.feature import Delays
 from aerobee.broker.http import exposition
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.command import Command, next_opaque
@@ -136,13 +137,15 @@ async def test_what_is_due_is_asked_of_the_disk_once(broker: Broker) -> None:
         disk.gate.clear()
         await until(lambda: disk.reads, what="the disk is asked for what is due")
         looks: list[int] = []
-        deliver = broker.context.delays._deliver
+        delays = broker.context.features.find(Delays)
+        assert delays is not None
+        deliver = delays.service._deliver
 
         def counted() -> int | None:
             looks.append(1)
             return deliver()
 
-        broker.context.delays._deliver = counted  # type: ignore[method-assign]
+        delays.service._deliver = counted  # type: ignore[method-assign]
         await until(lambda: len(looks) == 2, what="it looks again")
         assert broker.context.cold.reads.waiting == 0
         broker.store.reader.use(lambda memory, at, count: count)

@@ -2,7 +2,8 @@
 
 import pytest
 
-from aerobee.broker.delays.levels import arrived_properties, delay_level, due_ms, postpone
+from aerobee.broker.delays.levels import arrived_properties, due_ms, postpone
+from aerobee.broker.rules.delay_property import delay_level
 from aerobee.remoting.errors import RequestError
 
 

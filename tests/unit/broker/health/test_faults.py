@@ -235,7 +235,6 @@ async def test_tables_are_saved_after_a_round_that_failed(
                 context.tables.topics,
                 context.tables.groups,
                 context.tables.offsets,
-                context.tables.delay_offsets,
                 context.tables.request_modes,
             )
             saving = asyncio.create_task(tables.save(Live(often)))

@@ -10,6 +10,7 @@ from aerobee.broker.filters.subscriptions import SqlFilter
 from aerobee.broker.members.group import Client
 from aerobee.broker.members.mismatches import differences
 from aerobee.broker.members.registry import Members
+from aerobee.broker.sql92.feature import compiled
 from aerobee.remoting.bodies import ConsumerData, SubscriptionData, SubscriptionGroupConfig
 from aerobee.remoting.codes import PullSysFlag, ResponseCode
 from aerobee.remoting.errors import RequestError
@@ -287,7 +288,7 @@ def test_an_expression_is_kept_until_it_changes() -> None:
         return world.members.filter_for_pull(GROUP, pull())
 
     first = wanted("a > 1", 1)
-    assert isinstance(first, SqlFilter) and first.problem() is None
+    assert isinstance(first, SqlFilter) and first.problem(compiled) is None
     assert wanted("a > 1", 2) is first
     other = wanted("a > 2", 3)
     assert isinstance(other, SqlFilter) and other is not first

@@ -1,14 +1,20 @@
 """Every request code is served, or it stands in the list with a reason."""
 
+from pathlib import Path
+
+from support.brokers import running_broker
+
 from aerobee.broker.processors.families import FAMILIES, SERVED_BY_CONNECTION
 from aerobee.broker.processors.unserved import UNSERVED
 from aerobee.remoting.codes import REQUEST_NAMES
 
 
-def test_every_code_is_served_or_explained() -> None:
-    """The table of codes, the processors and the list agree; nothing is in two of them."""
+async def test_every_code_is_served_or_explained(tmp_path: Path) -> None:
+    """Codes, processors, features and the list agree; nothing is in two of them."""
+    async with running_broker(tmp_path) as broker:
+        features = broker.context.features.routes
     served = set(SERVED_BY_CONNECTION)
-    for family in FAMILIES:
+    for family in (*FAMILIES, *features):
         assert not served & set(family.table), f"{family.family} serves a code twice"
         served |= set(family.table)
     assert not served & set(UNSERVED)

@@ -23,7 +23,6 @@ async def test_a_table_that_cannot_be_written_keeps_no_other_from_it(tmp_path: P
             context.tables.topics,
             context.tables.groups,
             context.tables.offsets,
-            context.tables.delay_offsets,
             context.tables.request_modes,
         )
         saving = asyncio.create_task(tables.save(Live(often)))

@@ -1,7 +1,9 @@
 """What can be wrong with a filter expression, when it is read and when it runs."""
 
+from aerobee.broker.filters.subscriptions import ExpressionRefused
 
-class ExpressionError(Exception):
+
+class ExpressionError(ExpressionRefused):
     """An expression that cannot be compiled; the text says what is wrong, and where."""
 
 

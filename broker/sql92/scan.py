@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from aerobee.broker.filters.sql92.expression import Expression
+from aerobee.broker.sql92.expression import Expression
 from aerobee.remoting.message.layout import (
     HOST_BITS,
     MAGIC_LAST_AT,

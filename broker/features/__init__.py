@@ -1,0 +1,1 @@
+"""What settings can switch off, and the list of it."""

@@ -1,0 +1,113 @@
+"""What can be switched off is not there then: no module, no request code, no metric, no file."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support.brokers import pull_command, running_broker, send_command
+from support.raw_peer import RawPeer
+from support.waiting import until
+
+from aerobee.broker.delays.feature import Delays
+from aerobee.broker.http import exposition
+from aerobee.broker.processors.runtime_info import runtime_info
+from aerobee.remoting.codes import RequestCode, ResponseCode
+from aerobee.remoting.command import Command, next_opaque
+from aerobee.remoting.message.record import iter_records
+
+DELAYED = "UNIQ_KEY\x01D1\x02DELAY\x011\x02"
+OFFSETS = RequestCode.GET_ALL_DELAY_OFFSET
+ROOMS = """
+import asyncio, sys
+from pathlib import Path
+
+from support.brokers import running_broker
+
+async def main(folder, **options):
+    async with running_broker(folder, **options):
+        rooms = {name.split(".")[2]: name for name in sys.modules if name.endswith(".feature")
+                 and name.startswith("aerobee.broker.") and "features" not in name}
+        print(*sorted(rooms))
+
+asyncio.run(main(Path(sys.argv[1]), **dict(each.split("=") for each in sys.argv[2:])))
+"""
+
+
+@pytest.mark.parametrize(
+    ("options", "rooms"),
+    [
+        ((), "delays"),
+        (("messageDelayLevel=",), ""),
+        (("enablePropertyFilter=true",), "delays sql92"),
+        (("messageDelayLevel=", "enablePropertyFilter=true"), "sql92"),
+    ],
+)
+def test_what_is_switched_off_is_not_imported(
+    tmp_path: Path, options: tuple[str, ...], rooms: str
+) -> None:
+    """Each feature costs a start its own time alone."""
+    command = [sys.executable, "-c", ROOMS, str(tmp_path), *options]
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[3])}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == rooms, done.stderr
+
+
+async def test_a_broker_without_delays_refuses_and_counts_none(tmp_path: Path) -> None:
+    """Who asks for a delay hears why; nothing else of it is left."""
+    async with (
+        running_broker(tmp_path, messageDelayLevel=" ") as broker,
+        await RawPeer.connect(broker.port) as peer,
+    ):
+        assert (await peer.request(send_command(b"plain"))).code == 0
+        refused = await peer.request(send_command(b"late", properties=DELAYED))
+        assert refused.code == ResponseCode.MESSAGE_ILLEGAL
+        assert "messageDelayLevel is empty" in (refused.remark or "")
+        unknown = await peer.request(Command(code=OFFSETS, opaque=next_opaque()))
+        assert unknown.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
+        assert b"aerobee_delayed_messages" not in await exposition.text(broker.context)
+        assert not any("schedule" in key for key in runtime_info(broker.context))
+    assert not (tmp_path / "store" / "config" / "delayOffset.json").exists()
+
+
+async def test_what_a_group_failed_to_consume_comes_back_at_once(tmp_path: Path) -> None:
+    """There is no level for it to wait in, whether the broker or the client counts the tries."""
+    async with (
+        running_broker(tmp_path, messageDelayLevel="") as broker,
+        await RawPeer.connect(broker.port) as peer,
+    ):
+        assert (await peer.request(send_command(b"plain"))).code == 0
+        ext = {"offset": "0", "group": "g", "delayLevel": "0", "originTopic": "T"}
+        back = Command(code=RequestCode.CONSUMER_SEND_MSG_BACK, ext=ext, opaque=next_opaque())
+        assert (await peer.request(back)).code == 0
+        again = send_command(b"again", topic="%RETRY%g", properties=DELAYED, j="1")
+        assert (await peer.request(again)).code == 0
+        found = await peer.request(pull_command(topic="%RETRY%g", offset=0))
+        assert [record.body for record in iter_records(found.body)] == [b"plain", b"again"]
+
+
+async def test_what_waits_stays_while_delays_are_off(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The log says so at the start, and it is delivered when there are levels again."""
+    async with (
+        running_broker(tmp_path, messageDelayLevel="1h") as broker,
+        await RawPeer.connect(broker.port) as peer,
+    ):
+        assert (await peer.request(send_command(b"late", properties=DELAYED))).code == 0
+        offsets = await peer.request(Command(code=OFFSETS, opaque=next_opaque()))
+        assert b"offsetTable" in offsets.body
+    async with running_broker(tmp_path, messageDelayLevel="") as broker:
+        assert "delayed_messages_stay" in caplog.text
+        assert broker.context.features.find(Delays) is None
+    async with running_broker(tmp_path, messageDelayLevel="0s") as broker:
+        delays = broker.context.features.find(Delays)
+        assert delays is not None
+
+        def delivered() -> bool:
+            queue = broker.store.find_queue("T", 0)
+            return queue is not None and queue.max_offset == 1
+
+        await until(delivered, what="it is delivered")
+        assert delays.service.waiting() == {1: (1, 1)}
