@@ -89,6 +89,8 @@ class Cause(Enum):
     BROKER_LOST_POWER = Reach(
         "it lost power", COMMIT_S + SAVE_S, ROUTES_S + HAND_OVER_S, locks=True
     )
+    # whoever asks for a queue gets it, whatever its owner has not committed
+    WAITS_CHANGED = Reach("it waits for no owner", COMMIT_S, HAND_OVER_S + SHARE_S)
     # it takes no message, also none back, and so the offsets of who fails stand still
     BROKER_REFUSES = Reach("its log takes nothing", COMMIT_S, ROUTES_S + HAND_OVER_S)
     # it saves what it was told; what was on its way gets no answer

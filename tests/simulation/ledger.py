@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
-from simulation.causes import ASK_S, DOWN, LEASE_S, SETTLED_S, Cause
+from simulation.causes import ASK_S, COMMIT_S, DOWN, LEASE_S, SETTLED_S, Cause
 from simulation.trace import Trace
 
 
@@ -210,8 +210,17 @@ class Ledger:
         """A broker has noted an offset that somebody committed."""
         before = self._committed.get((group, place), -1)
         self._committed[group, place] = offset
-        if offset < before and place.broker not in self.shortened:
+        if offset < before and place.broker not in self.shortened and not self._free(place.broker):
             self.broke(Kind.WENT_BACK, f"{group} {place} from {before} to {offset} by {remote}")
+
+    def _free(self, broker: str) -> bool:
+        """Whether everybody may commit: the broker waits for nobody, or did until just now."""
+        return any(
+            each.subject == broker
+            and each.cause is Cause.WAITS_CHANGED
+            and each.begins_s <= self._now_s() <= each.ends_s + COMMIT_S
+            for each in self.disturbances
+        )
 
     def forget_commits(self, broker: str) -> None:
         """A broker has been killed: it comes back with the offsets that it had saved."""

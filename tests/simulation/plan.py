@@ -32,10 +32,12 @@ class Trouble(StrEnum):
     HURRY = "sends time out while they connect"
     POISON = "messages cannot be unpacked"
     MOVES = "brokers come back elsewhere"
+    SETTINGS = "the waits of hand-overs are changed"
 
 
 EDGES = (Trouble.CANCELS, Trouble.HURRY, Trouble.POISON, Trouble.MOVES)
-"""Drawn apart from the others, which therefore stay what they were for a seed."""
+LATER = (Trouble.SETTINGS,)
+"""Both are drawn apart from the others, which therefore stay what they were for a seed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +97,11 @@ def draw(seed: int) -> Plan:
         )
         for number in range(dice.choice((1, 2, 2, 3)))
     )
-    troubles = [each for each in Trouble if each not in EDGES and dice.random() < 0.4]
+    troubles = [each for each in Trouble if each not in EDGES + LATER and dice.random() < 0.4]
     edges = Random(f"edges {seed}")
     troubles += [each for each in EDGES if edges.random() < 0.3]
+    later = Random(f"later {seed}")
+    troubles += [each for each in LATER if later.random() < 0.3]
     return Plan(
         nameservers=dice.choice((1, 2)),
         brokers=dice.choice((1, 2, 2)),

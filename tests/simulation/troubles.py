@@ -22,6 +22,8 @@ GREETED_WITHIN_S: Final = 6.0  # a pull that failed is tried again within half o
 HALF_OPEN_S: Final = (1.0, 90.0)
 CUT_OFF_S: Final = (0.5, 12.0)
 AWAY_S: Final = (0.5, 10.0)
+CHANGED_S: Final = (0.0, 12.0)
+WAITS_MS: Final = (0, 0, 300, 1500)
 FROZEN_S: Final = (1.0, 20.0)  # a lock that was renewed before the last renewal outlives it
 
 
@@ -46,6 +48,7 @@ class Troubles:
             Trouble.CANCELS: self._bounce,
             Trouble.HURRY: self._hurry,
             Trouble.MOVES: self._move_broker,
+            Trouble.SETTINGS: self._change_waits,
         }
         self._ways = [ways[each] for each in Trouble if each in scenario.plan.troubles & set(ways)]
         self._disks = DiskTroubles(self, scenario)
@@ -90,6 +93,26 @@ class Troubles:
             await unless_killed(node.stop())
             node.move()
             await self.bring_back(node, down_s)
+
+    async def _change_waits(self) -> None:
+        """Let a running broker wait for owners less, or not at all, and again as before."""
+        node = self._dice.choice(self._scenario.brokers)
+        seconds = self._dice.uniform(*CHANGED_S)
+        waits = {
+            "handover_wait_millis": self._dice.choice(WAITS_MS),
+            "handover_drain_millis": self._dice.choice(WAITS_MS),
+        }
+        if node.up:
+            self._blame_broker(node, Cause.WAITS_CHANGED, seconds)
+            live = node.broker.live
+            before = {name: getattr(live.current, name) for name in waits}
+            live.change(live.current.model_copy(update=waits))
+            await asyncio.sleep(seconds)
+            live.change(live.current.model_copy(update=before))  # if it has died, of its last life
+
+    def _blame_broker(self, node: BrokerNode, cause: Cause, seconds: float) -> None:
+        self._world.trace.note(f"{node.name}: {cause} {seconds:.1f} s")
+        self._ledger.disturb(node.name, cause, seconds)
 
     async def _bounce(self) -> None:
         """Let one member of a process leave in the middle of that, and the others stay."""
