@@ -9,9 +9,9 @@ A trouble that lasted from `begins` to `ends` excuses two deliveries of a messag
 - the second one began while it lasted, or at most `after_s` after it: by then the queue has an
   owner, who begins where the commits end. Of orderly queues a lock may have to expire first.
 
-All of it follows from settings of brokers and clients; none is measured. Slow syncs, full disks and
-nameservers that die excuse nothing, and neither do failed syncs until the log refuses messages:
-what cannot be sent back to it is not counted as done, and keeps all behind it from being committed.
+All of it follows from settings of brokers and clients; none is measured. Slow syncs and nameservers
+that die excuse nothing, and neither do full disks and failed syncs, but where messages have to be
+sent back to a log that takes none: those are not done, and keep all behind them uncommitted.
 """
 
 from dataclasses import dataclass

@@ -125,6 +125,7 @@ class Ledger:
         self.delayed: dict[bytes, str] = {}  # the topics of those that wait elsewhere first
         self.disturbances: list[Disturbance] = []
         self.duplicates: list[tuple[Attempt, Attempt]] = []
+        self.powerless: set[str] = set()  # brokers that have lost their power
         self.shortened: set[str] = set()  # brokers whose queues have lost their ends to power loss
         self.broken: list[Violation] = []  # what was wrong the moment it was seen
         self.poison = False  # there are messages that nobody handles, and orderly queues pass
@@ -332,12 +333,15 @@ class Ledger:
         if others:
             self.broke(Kind.ORDER, f"{what} while {others[0]} works on {others[0].offset}")
         next_offset = group.furthest.get(attempt.place, 0)
-        if attempt.offset > next_offset and not self._only_poison(attempt, next_offset):
+        if attempt.offset > next_offset and not self._nobodys(attempt, next_offset):
             self.broke(Kind.ORDER, f"{what} though {next_offset} is not done")
 
-    def _only_poison(self, attempt: Attempt, next_offset: int) -> bool:
-        """Whether nothing that was acknowledged, and is not done, stands before an attempt."""
-        if not self.poison:
+    def _nobodys(self, attempt: Attempt, next_offset: int) -> bool:
+        """Whether what stands before an attempt, and is not done, was acknowledged to nobody.
+
+        Poison is passed, and so is a hole that power has left where nothing was promised.
+        """
+        if not self.poison and attempt.place.broker not in self.powerless:
             return False
         place, before = attempt.place, range(next_offset, attempt.offset)
         return not any(

@@ -110,6 +110,7 @@ class DiskBrokerNode(BrokerNode):
         self.machine.lose_power()
         self.machine.weather.clear_up()
         self.lost_power = True
+        self._ledger.powerless.add(self.name)
         if self._flush == "ASYNC_FLUSH":
             self._ledger.shortened.add(self.name)
         self._ledger.down(self.name, Cause.BROKER_LOST_POWER)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from simulation.causes import Cause
 from simulation.clients import unless_killed
 from simulation.disk.broker import DiskBrokerNode
+from simulation.plan import Trouble
 
 if TYPE_CHECKING:
     from simulation.scenario import Scenario
@@ -27,6 +28,7 @@ class DiskTroubles:
         self._trace = scenario.world.trace
         self._dice = Random(f"disk troubles {scenario.world.seed}")
         self._nodes = [each for each in scenario.brokers if isinstance(each, DiskBrokerNode)]
+        self._sends_back = bool({Trouble.POISON, Trouble.FAILING_HANDLERS} & scenario.plan.troubles)
         self._refusing: dict[DiskBrokerNode, None] = {}
         self.ways: list[Callable[[], Awaitable[None]]] = [
             self._lose_power,
@@ -105,4 +107,6 @@ class DiskTroubles:
     async def _fill_up(self) -> None:
         node = self._node("no space")
         seconds = self._dice.uniform(0.5, 10)
+        if self._sends_back:
+            self._ledger.disturb(node.name, Cause.BROKER_REFUSES, seconds)
         node.machine.weather.no_space_until_s = node.machine.clock.monotonic() + seconds
