@@ -11,7 +11,7 @@ from aerobee.namesrv.settings import NamesrvSettings
 from aerobee.remoting.errors import AerobeeError
 from aerobee.remoting.net import process
 from aerobee.remoting.net.addresses import format_address
-from aerobee.remoting.net.said import OneLine
+from aerobee.remoting.net.said import ServerLog
 from aerobee.remoting.net.server import raise_open_files_limit
 
 SPARE_FILES: Final = 64  # descriptors beside those of the connections
@@ -20,9 +20,7 @@ _ANYWHERE: Final = frozenset({"", "0.0.0.0", "::"})
 
 def run(settings: NamesrvSettings) -> int:
     """Serve until told to stop; return the exit code."""
-    handler = logging.StreamHandler()
-    handler.setFormatter(OneLine())
-    logging.basicConfig(level=settings.log_level, handlers=[handler])
+    logging.basicConfig(level=settings.log_level, handlers=[ServerLog()])
     raise_open_files_limit(settings.connections_max + SPARE_FILES)
     server = NameServer(settings)
     host = "127.0.0.1" if settings.bind_address in _ANYWHERE else settings.bind_address

@@ -1,11 +1,10 @@
 """Where log lines go: the only place of the broker that installs handlers."""
 
 import logging
-import sys
 from typing import TextIO
 
 from aerobee.broker.settings.keys import BrokerSettings
-from aerobee.remoting.net.said import OneLine
+from aerobee.remoting.net.said import ServerLog
 
 
 def configure_logs(settings: BrokerSettings, stream: TextIO | None = None) -> logging.Handler:
@@ -14,8 +13,7 @@ def configure_logs(settings: BrokerSettings, stream: TextIO | None = None) -> lo
     Called once by a process that is a broker; an embedding program keeps its own handlers instead.
     Returns the handler, for `undo`.
     """
-    handler = logging.StreamHandler(stream or sys.stderr)
-    handler.setFormatter(OneLine())
+    handler = ServerLog(stream)
     ours = logging.getLogger("aerobee")
     ours.addHandler(handler)
     ours.setLevel(settings.log_level)

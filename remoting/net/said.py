@@ -2,8 +2,12 @@
 
 import logging
 import platform
+import time
+from collections import Counter
+from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
-from typing import Final
+from pathlib import Path
+from typing import Final, TextIO
 
 from aerobee.remoting.config.settings import ServerSettings
 from aerobee.remoting.net.addresses import format_address
@@ -15,6 +19,9 @@ _CONTROLS: Final = {
     sign: f"\\x{sign:02x}" if sign < 0x100 else f"\\u{sign:04x}"
     for sign in (*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2029)
 }
+LINE_CHARS_MAX: Final = 8000
+LIKE_MAX: Final = 100
+PERIOD_S: Final = 60.0
 EVERYWHERE: Final = frozenset({"", "0.0.0.0", "::"})
 
 
@@ -25,8 +32,49 @@ class OneLine(logging.Formatter):
         super().__init__(FORMAT)
 
     def formatMessage(self, record: logging.LogRecord) -> str:
-        """Write control characters as they are written in Python."""
-        return super().formatMessage(record).translate(_CONTROLS)
+        """Write control characters as Python does, and of a very long line its beginning."""
+        line = super().formatMessage(record)
+        if len(line) > LINE_CHARS_MAX:
+            line = f"{line[:LINE_CHARS_MAX]}... ({len(line)} characters)"
+        return line.translate(_CONTROLS)
+
+
+class ServerLog(logging.StreamHandler[TextIO]):
+    """Writes the log of a server, and of warnings that are alike a bounded number.
+
+    Whoever can make a server complain can do so ten thousand times a second, and would fill the
+    disk. Alike are those of one place in the code; of each LIKE_MAX are written in a minute, and
+    then how many more there were.
+    """
+
+    def __init__(
+        self, stream: TextIO | None = None, clock_s: Callable[[], float] = time.monotonic
+    ) -> None:
+        super().__init__(stream)
+        self.setFormatter(OneLine())
+        self._clock_s = clock_s
+        self._since_s = clock_s()
+        self._written: Counter[tuple[str, int]] = Counter()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a line, or count it."""
+        now_s = self._clock_s()
+        if now_s - self._since_s >= PERIOD_S:
+            alike, self._written = self._written, Counter()
+            self._since_s = now_s
+            for (path, line), count in alike.items():
+                if count > LIKE_MAX:
+                    self._tell(f"{Path(path).stem}:{line}", count - LIKE_MAX)
+        if record.levelno >= logging.WARNING:
+            place = record.pathname, record.lineno
+            self._written[place] += 1
+            if self._written[place] > LIKE_MAX:
+                return
+        super().emit(record)
+
+    def _tell(self, place: str, count: int) -> None:
+        text, said = "lines_left_out place=%s count=%d", (place, count)
+        super().emit(logging.LogRecord(__name__, logging.WARNING, "", 0, text, said, None))
 
 
 def package_version() -> str:
