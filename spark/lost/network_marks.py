@@ -6,7 +6,7 @@ message for each queue that has news. A replica has its master's log, and so tel
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from aerobee.spark.lost.marks import Mark
 from aerobee.spark.offsets import Marks, Offsets, QueueKey, QueueRange
@@ -64,6 +64,11 @@ class NetworkMarks:
             elif text and offset == offsets[key]:
                 found[key] = text  # as it was: it could not be asked for
         return found
+
+    def doubt(self, keys: Iterable[QueueKey]) -> None:
+        """Look at these again, with news or without: tasks may find another queue in the place."""
+        for key in keys:
+            self._verified.pop(key, None)
 
     def _doubted(self, key: QueueKey, there: QueueRange) -> bool:
         """Whether a queue has a mark, and news since it was seen to be the mark's."""

@@ -107,7 +107,7 @@ class Planned:
             there = entries.position(offset) if entries.end > entries.first else -1
         if there < 0 or there == position:
             return None
-        _tell(f"queue {key}", f"offset {offset + 1}", fail=fail)
+        tell_another(f"queue {key}", f"offset {offset + 1}", fail=fail)
         same_log = self.witness is not None and self.witness.confirms()
         return position if same_log else -1
 
@@ -115,11 +115,12 @@ class Planned:
         """Whether the log is another one by now; likewise."""
         if self.witness is None or not self.witness.denies():
             return False
-        _tell(f"log {log_dir}", f"position {self.witness.last.position}", fail=fail)
+        tell_another(f"log {log_dir}", f"position {self.witness.last.position}", fail=fail)
         return True
 
 
-def _tell(what: str, planned_to: str, *, fail: bool) -> None:
+def tell_another(what: str, planned_to: str, *, fail: bool) -> None:
+    """Say that what was planned up to there is another one by now: raises DataLost, or warns."""
     text = (
         f"{what}, to be read up to {planned_to}, is another one now: its topic was deleted and made"
         " again after the micro-batch was planned, or its store was, or has lost its end"

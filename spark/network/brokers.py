@@ -261,16 +261,10 @@ class Network:
         pull = partial(self._puller.pull, queue, offset, 1)
         try:
             reply = await self._patient(pull, f"queue {key}")
-            data, bounds = ReplyBuffer().join([reply.body])
-            records = Records(data, 0, *find_records(data, bounds))
+            return place_of(reply.body, offset)
         except (ClusterUnreachable, CorruptRecord) as error:
             log.warning("the message before offset %d is not known: %s", offset + 1, error)
             return None
-        if not len(records) or records.field("queue_offset", np.int64)[0] != offset:
-            return None
-        names = ("position", "store_timestamp")
-        position, stamp = (int(records.field(name, np.int64)[0]) for name in names)
-        return position, stamp
 
     async def _patient(
         self, ask: Callable[[], Awaitable[T]], what: str, let: type[Exception] | tuple[()] = ()
@@ -299,6 +293,20 @@ class Network:
     async def _close(self) -> None:
         await self._cluster.close()
         await self._connections.close()
+
+
+def place_of(reply: bytes | memoryview, offset: int) -> tuple[int, int] | None:
+    """Log position and store timestamp (ms) of the message that a pull at an offset has brought.
+
+    None where it is not the one at that offset. Raises CorruptRecord.
+    """
+    data, bounds = ReplyBuffer().join([reply])
+    records = Records(data, 0, *find_records(data, bounds))
+    if not len(records) or records.field("queue_offset", np.int64)[0] != offset:
+        return None
+    names = ("position", "store_timestamp")
+    position, stamp = (int(records.field(name, np.int64)[0]) for name in names)
+    return position, stamp
 
 
 async def _each(

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from aerobee.spark.at_rest.queue_ranges import resolve_ranges
+from aerobee.spark.lost.network_planned import PlannedEnds
 from aerobee.spark.network.brokers import Network
 from aerobee.spark.network.reads import NetworkPiece
 from aerobee.spark.offsets import QueueRange
@@ -63,11 +64,15 @@ def narrowed(
 
 
 def share_out(
-    network: Network, ranges: Sequence[QueueRange], options: Options
+    network: Network,
+    ranges: Sequence[QueueRange],
+    options: Options,
+    planned: PlannedEnds = PlannedEnds(),  # noqa: B008
 ) -> list[NetworkPiece]:
     """The ranges as pieces for tasks: some for each core, none too small to pay for a task.
 
     Small queues share a task; a large one is cut. `minPartitions` and `partitionBytes` count.
+    `planned` are the ends of the ranges, as far as they are known.
     """
     count = messages(ranges)
     if not count:
@@ -76,7 +81,7 @@ def share_out(
     target = options.partition_bytes or piece_bytes(size, os.cpu_count() or 1)
     parts = min(count, max(1, -(-size // target), options.partitions_min or 1))
     groups = shared_out(ranges, parts)
-    return [NetworkPiece(network.address, tuple(group)) for group in groups]
+    return [NetworkPiece(network.address, tuple(group), planned.of(group)) for group in groups]
 
 
 def _within(each: QueueRange, low: int, high: int | None) -> QueueRange:

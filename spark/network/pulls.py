@@ -21,10 +21,10 @@ from aerobee.client.message import MessageQueue
 from aerobee.client.pulls.puller import PullStatus
 from aerobee.client.pulls.raw import RawPull, RawPuller
 from aerobee.remoting.codes import ResponseCode
-from aerobee.remoting.errors import ProtocolError, RequestError, Unavailable
+from aerobee.remoting.errors import CorruptRecord, ProtocolError, RequestError, Unavailable
 from aerobee.remoting.net.client import refuse_requests
 from aerobee.spark.at_rest.queue_ranges import report_lost
-from aerobee.spark.network.brokers import BUSY_CODES
+from aerobee.spark.network.brokers import BUSY_CODES, place_of
 from aerobee.spark.network.patience import Patience
 from aerobee.spark.offsets import QueueKey, QueueRange
 from aerobee.spark.options.address import NetworkAddress
@@ -60,7 +60,7 @@ _Read = tuple[list[Pulled], _Span | None]
 
 
 class Pulls:
-    """Reads queue ranges of a cluster within one event loop.
+    """Reads queue ranges of a cluster within one event loop; connections stay until `aclose`.
 
     `fail_on_data_loss` decides whether messages that are gone raise DataLost or are left out with
     a warning. Nothing is committed, no group joined.
@@ -101,7 +101,7 @@ class Pulls:
                     self._ahead.appendleft(self._begin(rest))
                 yield replies
         finally:
-            await self._close()
+            await self._stop()
 
     def _spans(self) -> Iterator[_Span]:
         """The ranges in parts of about SPAN_BYTES, as far as sizes are known."""
@@ -133,7 +133,6 @@ class Pulls:
     async def _pull(self, wanted: _Span) -> Pulled:
         """One reply from the beginning of a span; without a body where messages are gone."""
         key, start, end = wanted.key, wanted.start, wanted.end
-        queue = MessageQueue(key.topic, key.broker, key.queue_id)
         count = min(end - start, PULL_MESSAGES_MAX)
         gone = self._gone.get(key)
         if gone is not None and gone.start <= start < gone.end:
@@ -142,23 +141,9 @@ class Pulls:
         patience = Patience(self._address, what)
         shorter_s: float | None = None  # since when the queue ends before the wanted messages
         while True:
-            replica = self._replicas.get(key.broker, MASTER_ID)
-            try:
-                reply = await self._puller.pull(queue, start, count, replica)
-            except Unavailable as error:
-                self._replicas.pop(key.broker, None)
-                await patience.wait(str(error))
-                await self._look_again(key.topic)
-                continue
-            except (RequestError, ProtocolError) as error:  # a reply that cannot be understood
-                raise patience.failure(str(error)) from error
-            except BrokerRefused as error:
-                if error.code == ResponseCode.TOPIC_NOT_EXIST:
-                    return self._lost(wanted, wanted.last)
-                if error.code not in BUSY_CODES:
-                    raise patience.failure(str(error)) from error
-                await patience.wait(str(error))
-                continue
+            reply = await self._ask(key, start, count, patience)
+            if reply is None:
+                return self._lost(wanted, wanted.last)
             if reply.status is PullStatus.FOUND and reply.body and reply.next_offset > start:
                 self._replicas[key.broker] = reply.advised
                 return Pulled(key, start, min(reply.next_offset, end), reply.body)
@@ -174,6 +159,43 @@ class Pulls:
                 f"broker {reply.asked} answers {reply.status.value} with offsets"
                 f" {reply.min_offset} to {reply.max_offset}"
             )
+
+    async def aclose(self) -> None:
+        """Close the connections; to be done when no reply is waited for."""
+        await self._connections.close()
+
+    async def message_at(self, key: QueueKey, offset: int) -> tuple[int, int] | None:
+        """Log position and store timestamp of a queue's message, None where there is none now."""
+        what = f"the message of queue {key} at offset {offset} cannot be looked at"
+        patience = Patience(self._address, what)
+        self._replicas.pop(key.broker, None)
+        reply = await self._ask(key, offset, 1, patience)
+        try:
+            return None if reply is None else place_of(reply.body, offset)
+        except CorruptRecord as error:
+            raise patience.failure(str(error)) from error
+
+    async def _ask(
+        self, key: QueueKey, start: int, count: int, patience: Patience
+    ) -> RawPull | None:
+        """The reply to one pull, waited for; None where the broker has no such queue."""
+        queue = MessageQueue(key.topic, key.broker, key.queue_id)
+        while True:
+            replica = self._replicas.get(key.broker, MASTER_ID)
+            try:
+                return await self._puller.pull(queue, start, count, replica)
+            except Unavailable as error:
+                self._replicas.pop(key.broker, None)
+                await patience.wait(str(error))
+                await self._look_again(key.topic)
+            except (RequestError, ProtocolError) as error:  # a reply that cannot be understood
+                raise patience.failure(str(error)) from error
+            except BrokerRefused as error:
+                if error.code == ResponseCode.TOPIC_NOT_EXIST:
+                    return None
+                if error.code not in BUSY_CODES:
+                    raise patience.failure(str(error)) from error
+                await patience.wait(str(error))
 
     def _lost(self, wanted: _Span, there: int) -> Pulled:
         """Go on at offset `there`, after saying what lies before it; raises DataLost if that fails.
@@ -192,11 +214,10 @@ class Pulls:
         except (Unavailable, BrokerRefused) as error:
             log.warning("%s", error)
 
-    async def _close(self) -> None:
+    async def _stop(self) -> None:
         for task in self._ahead:
             task.cancel()
         await asyncio.gather(*self._ahead, return_exceptions=True)
-        await self._connections.close()
 
 
 def _next_there(reply: RawPull, start: int) -> int:

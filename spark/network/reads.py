@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -16,9 +16,10 @@ import pyarrow as pa
 
 from aerobee.remoting.errors import CorruptRecord
 from aerobee.spark.at_rest.queue_ranges import report_lost
+from aerobee.spark.lost.network_planned import EndsWatch, PlannedEnds
 from aerobee.spark.network.loop_thread import LoopThread
 from aerobee.spark.network.pulls import Pulled, Pulls
-from aerobee.spark.offsets import QueueRange
+from aerobee.spark.offsets import QueueKey, QueueRange
 from aerobee.spark.options.address import NetworkAddress
 from aerobee.spark.records.decode import Decoder
 from aerobee.spark.records.headers import Ints, Records
@@ -36,6 +37,7 @@ class NetworkPiece:
 
     address: NetworkAddress
     ranges: tuple[QueueRange, ...]
+    planned: PlannedEnds = field(default_factory=PlannedEnds)
 
 
 class BrokerRecords(NamedTuple):
@@ -77,21 +79,27 @@ def network_records(
         async def more() -> list[Pulled] | None:
             return await anext(blocks, None)
 
+        def look(key: QueueKey, offset: int) -> tuple[int, int] | None:
+            return loop.run(pulls.message_at(key, offset))
+
+        watch = EndsWatch(piece.planned, look, fail=fail_on_data_loss)
         try:
             while (block := loop.run(more())) is not None:
                 try:
-                    records = _records(block, buffer, fail=fail_on_data_loss)
+                    records, bounds = _records(block, buffer, fail=fail_on_data_loss)
                 except CorruptRecord as error:
                     first, last = block[0], block[-1]
                     raise CorruptRecord(
                         f"messages from queue {first.key} offset {first.offset} to queue {last.key}"
                         f" offset {last.end}, as their broker sent them: {error}"
                     ) from error
+                records = watch.own([each.key for each in block], bounds, records)
                 wanted = selection.pick(records)
                 if len(wanted):
                     yield BrokerRecords(block[0].key.broker, wanted)
         finally:
             loop.run(blocks.aclose())
+            loop.run(pulls.aclose())
 
 
 async def _blocks(
@@ -114,8 +122,8 @@ async def _blocks(
             yield block
 
 
-def _records(block: list[Pulled], buffer: ReplyBuffer, *, fail: bool) -> Records:
-    """The records of some replies, each offset that was asked for once."""
+def _records(block: list[Pulled], buffer: ReplyBuffer, *, fail: bool) -> tuple[Records, Ints]:
+    """The records of some replies, each offset that was asked for once, and each reply's first."""
     data, bounds = buffer.join([each.body for each in block])
     starts, sizes = find_records(data, bounds)
     records = Records(data, 0, starts, sizes)
@@ -126,12 +134,15 @@ def _records(block: list[Pulled], buffer: ReplyBuffer, *, fail: bool) -> Records
     offsets: Ints = records.field("queue_offset", np.int64)
     expected = np.repeat(firsts - first_rows[:-1], counts) + np.arange(len(offsets))
     if np.array_equal(counts, ends - firsts) and np.array_equal(offsets, expected):
-        return records
+        return records, first_rows
     wanted = offsets >= np.repeat(firsts, counts)
     wanted &= offsets < np.repeat(ends, counts)
     if not (records.field("sys_flag", np.int32) & INNER_BATCH).any():
         _report_gaps(block, np.split(offsets, first_rows[1:-1]), fail=fail)
-    return records if wanted.all() else records.take(np.flatnonzero(wanted))
+    if wanted.all():
+        return records, first_rows
+    kept = records.take(np.flatnonzero(wanted))
+    return kept, np.searchsorted(kept.starts, bounds)
 
 
 def _report_gaps(block: list[Pulled], offsets: list[Ints], *, fail: bool) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from contextlib import aclosing
 
 from aerobee.remoting.message.properties import NAME_SEPARATOR, Property
 from aerobee.spark.network.pulls import Pulls
@@ -26,12 +27,13 @@ async def stored_ids(
     ours = re.compile(f"{Property.UNIQ_KEY}{NAME_SEPARATOR}({prefix}[0-9A-F]*)".encode())
     found: set[str] = set()
     buffer = ReplyBuffer()
-    async for replies in Pulls(address, wanted, fail_on_data_loss=False).replies():
-        data, bounds = buffer.join([each.body for each in replies])
-        starts, sizes = find_records(data, bounds)
-        if len(starts):
-            records = Records(data, 0, starts, sizes)
-            cells = ragged(records.data, records.properties_at, records.properties_bytes)
-            properties, _ = payload(cells)
-            found.update(each.decode() for each in ours.findall(properties.tobytes()))
+    async with aclosing(Pulls(address, wanted, fail_on_data_loss=False)) as pulls:
+        async for replies in pulls.replies():
+            data, bounds = buffer.join([each.body for each in replies])
+            starts, sizes = find_records(data, bounds)
+            if len(starts):
+                records = Records(data, 0, starts, sizes)
+                cells = ragged(records.data, records.properties_at, records.properties_bytes)
+                properties, _ = payload(cells)
+                found.update(each.decode() for each in ours.findall(properties.tobytes()))
     return found

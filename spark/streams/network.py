@@ -10,6 +10,7 @@ import numpy as np
 
 from aerobee.spark.errors import ClusterUnreachable
 from aerobee.spark.lost.network_marks import NetworkMarks
+from aerobee.spark.lost.network_planned import PlannedEnds
 from aerobee.spark.network.brokers import Network
 from aerobee.spark.network.plan import share_out
 from aerobee.spark.network.reader import NetworkPartition
@@ -109,10 +110,13 @@ class NetworkFeed:
         return found
 
     def partitions(
-        self, ranges: Sequence[QueueRange], _names: Sequence[str], _marks: Marks
+        self, ranges: Sequence[QueueRange], _names: Sequence[str], marks: Marks
     ) -> list[NetworkPartition]:
-        """What Spark's tasks pull that take these ranges."""
-        return [NetworkPartition(each) for each in share_out(self._network, ranges, self._options)]
+        """What Spark's tasks pull that take these ranges; `marks` are those of their ends."""
+        self._marked.doubt(each.key for each in ranges)
+        planned = PlannedEnds.of_marks(ranges, marks)
+        pieces = share_out(self._network, ranges, self._options, planned)
+        return [NetworkPartition(each) for each in pieces]
 
     def close(self) -> None:
         """Close the connections."""

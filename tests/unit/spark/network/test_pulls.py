@@ -7,6 +7,7 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import msgspec
 import pytest
 from support.fake_cluster import FakeBroker, FakeCluster
 from support.waiting import until
@@ -18,6 +19,8 @@ from aerobee.remoting.headers.pull import PullMessageReply
 from aerobee.remoting.message.record import encode_record
 from aerobee.remoting.net.routes import Reply
 from aerobee.spark.errors import ClusterUnreachable, DataLost
+from aerobee.spark.lost.marks import Mark
+from aerobee.spark.lost.network_planned import PlannedEnds
 from aerobee.spark.network import pulls as network_pulls
 from aerobee.spark.network.loop_thread import LoopThread
 from aerobee.spark.network.reads import NetworkPiece, network_records
@@ -159,6 +162,30 @@ def test_topic_is_deleted(fake: FakeBroker) -> None:
     fake.refuse(PULL, ResponseCode.TOPIC_NOT_EXIST)
     with pytest.raises(DataLost, match=r"\[0, 100\)"):
         read(fake)
+
+
+@pytest.mark.parametrize("later_ms", [0, 5000])
+def test_last_planned_message_vouches_for_the_others(
+    fake: FakeBroker, later_ms: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A broker's clock that was set back is no loss; the broker is asked, and only then."""
+    records = fake.log["orders", 0]
+    stamp = records[10].store_timestamp + later_ms
+    records[10] = msgspec.structs.replace(records[10], store_timestamp=stamp)
+    last = Mark(records[99].position, records[99].store_timestamp)
+    planned = PlannedEnds({KEY: (99, last)})
+    piece = NetworkPiece(
+        NetworkAddress((fake.cluster.namesrv,)), (QueueRange(KEY, 0, 50),), planned
+    )
+    with caplog.at_level(logging.WARNING):
+        found = [
+            offset
+            for _, pulled in network_records(piece, EVERYTHING)
+            for offset in pulled.field("queue_offset", "i8").tolist()
+        ]
+    assert found == list(range(50)) and not caplog.records
+    asked = [each for each in fake.requests(PULL) if each.ext["queueOffset"] == "99"]
+    assert len(asked) == (1 if later_ms else 0)
 
 
 def test_refusal(fake: FakeBroker) -> None:
