@@ -35,6 +35,10 @@ Found = TypeVar("Found")
 THREADS = 32  # that look at queues, and wait for the disk more than for each other
 QUEUES_AT_ONCE = 500  # of one thread
 LOST_NAMED_MAX = 10  # ranges that an error or a warning names one by one
+LOST_REASON = (
+    "the broker's retention has deleted them, their topic was deleted, the log was damaged there,"
+    " or the store was made anew"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,17 +180,14 @@ def offsets_of(ranges: Iterable[QueueRange], of: Callable[[QueueRange], int]) ->
     return {each.key: of(each) for each in ranges}
 
 
-def report_lost(lost: list[QueueRange], *, fail: bool) -> None:
-    """Raise DataLost with the ranges of messages that are gone, or warn of them."""
+def report_lost(lost: list[QueueRange], why: str = LOST_REASON, *, fail: bool) -> None:
+    """Raise DataLost with the ranges of messages that are gone, and why, or warn of them."""
     if not lost:
         return
     named = ", ".join(map(str, lost[:LOST_NAMED_MAX]))
     more = f" and {len(lost) - LOST_NAMED_MAX} more" if len(lost) > LOST_NAMED_MAX else ""
     count = sum(each.end - each.start for each in lost)
-    text = (
-        f"{count} messages that were asked for are not in the store: {named}{more}; the broker's"
-        " retention has deleted them, its log was damaged there, or the store was made anew"
-    )
+    text = f"{count} messages that were asked for are not in the store: {named}{more}; {why}"
     if fail:
         raise DataLost(f"{text} (failOnDataLoss=false reads what is left)")
     log.warning("%s; they are left out", text)

@@ -26,7 +26,7 @@ from aerobee.client.settings import ProducerSettings
 from aerobee.remoting.bodies import TopicList
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.command import Command
-from aerobee.remoting.errors import CorruptRecord, Unavailable
+from aerobee.remoting.errors import CorruptRecord, RequestError, Unavailable
 from aerobee.remoting.headers._fields import Header
 from aerobee.remoting.net.client import refuse_requests
 from aerobee.spark.errors import ClusterUnreachable, OptionError
@@ -143,6 +143,13 @@ class Network:
         found = self._loop.run(_each(self._message_at, list(offsets.items()), MESSAGES_AT_ONCE))
         return {key: each for key, each in zip(offsets, found, strict=True) if each is not None}
 
+    def deleted(self, keys: Iterable[QueueKey]) -> frozenset[QueueKey]:
+        """Those of the queues whose topic was deleted: their broker is there, and knows none such.
+
+        Of a broker that has not registered, or does not answer, nothing is known.
+        """
+        return self._loop.run(self._deleted(keys))
+
     def check_writable(self, topic: str) -> None:
         """Raise OptionError unless messages can be sent to the topic, or would create it."""
         usual = ProducerSettings()
@@ -244,7 +251,11 @@ class Network:
         count = size = 0
         for each in sorted(ranges, key=lambda each: each.start - each.end)[:SAMPLES]:
             middle = (each.start + each.end) // 2
-            reply = await self._peek(each.key, middle)
+            try:
+                reply = await self._peek(each.key, middle)
+            except ClusterUnreachable as error:  # its task waits for it, or says so
+                log.warning("%s", error)
+                break
             if reply.next_offset > middle:
                 count += reply.next_offset - middle
                 size += len(reply.body)
@@ -265,6 +276,25 @@ class Network:
         except (ClusterUnreachable, CorruptRecord) as error:
             log.warning("the message before offset %d is not known: %s", offset + 1, error)
             return None
+
+    async def _deleted(self, keys: Iterable[QueueKey]) -> frozenset[QueueKey]:
+        registered = await self._patient(
+            lambda: learn_brokers(self._cluster, self._routes), "its brokers"
+        )
+        some = {(key.broker, key.topic): key for key in keys if key.broker in registered}
+        unknown = await _each(self._topic_unknown, list(some.values()), MESSAGES_AT_ONCE)
+        topics = {topic for topic, gone in zip(some, unknown, strict=True) if gone}
+        return frozenset(key for key in keys if (key.broker, key.topic) in topics)
+
+    async def _topic_unknown(self, key: QueueKey) -> bool:
+        try:
+            await self._puller.pull(MessageQueue(key.topic, key.broker, key.queue_id), 0, 1)
+        except BrokerRefused as error:
+            master = self._routes.address(key.broker)
+            return error.code == ResponseCode.TOPIC_NOT_EXIST and error.address == master
+        except (Unavailable, RequestError):
+            pass  # it is asked again
+        return False
 
     async def _patient(
         self, ask: Callable[[], Awaitable[T]], what: str, let: type[Exception] | tuple[()] = ()
@@ -307,6 +337,18 @@ def place_of(reply: bytes | memoryview, offset: int) -> tuple[int, int] | None:
     names = ("position", "store_timestamp")
     position, stamp = (int(records.field(name, np.int64)[0]) for name in names)
     return position, stamp
+
+
+async def learn_brokers(cluster: Cluster, routes: RouteCache) -> set[str]:
+    """Let `routes` know where all brokers are, also those that no topic's route names.
+
+    Those answer for their topics that were deleted. Returns their names.
+    """
+    found: dict[str, dict[int, str]] = {}
+    for each in await cluster.brokers():
+        found.setdefault(each.name, {})[each.broker_id] = each.address
+    routes.brokers.update(found)
+    return set(found)
 
 
 async def _each(

@@ -15,6 +15,7 @@ from time import monotonic
 from typing import Final, NamedTuple
 
 from aerobee.client.cluster.connections import Connections
+from aerobee.client.cluster.directory import Cluster
 from aerobee.client.cluster.routes import MASTER_ID, RouteCache
 from aerobee.client.errors import BrokerRefused
 from aerobee.client.message import MessageQueue
@@ -23,18 +24,27 @@ from aerobee.client.pulls.raw import RawPull, RawPuller
 from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.errors import CorruptRecord, ProtocolError, RequestError, Unavailable
 from aerobee.remoting.net.client import refuse_requests
-from aerobee.spark.at_rest.queue_ranges import report_lost
-from aerobee.spark.network.brokers import BUSY_CODES, place_of
+from aerobee.spark.at_rest.queue_ranges import LOST_REASON, report_lost
+from aerobee.spark.network.brokers import BUSY_CODES, learn_brokers, place_of
 from aerobee.spark.network.patience import Patience
 from aerobee.spark.offsets import QueueKey, QueueRange
 from aerobee.spark.options.address import NetworkAddress
 
 log = logging.getLogger(__name__)
 
+QUEUE_GONE: Final = (
+    "their topic was deleted, or has fewer queues to read now (readQueueNums), which its broker can"
+    " be told to change"
+)
+
 SPANS_AHEAD: Final = 16
 SPAN_BYTES: Final = 512 << 10  # with SPANS_AHEAD the memory that a task reads ahead into
 FIRST_MESSAGES: Final = 32  # of a span while nothing is known of sizes
 PULL_MESSAGES_MAX: Final = 1024  # brokers lower it to their own limit
+GONE_CODES: Final = {  # the topic was deleted, or has fewer queues to read
+    ResponseCode.TOPIC_NOT_EXIST,
+    ResponseCode.INVALID_PARAMETER,
+}
 SHORTER_PATIENCE_S: Final = 10.0  # for a queue to get back the messages that it had
 
 
@@ -71,6 +81,7 @@ class Pulls:
     ) -> None:
         settings = address.client()
         self._connections = Connections(settings, refuse_requests)
+        self._cluster = Cluster(address.namesrv, settings=settings)
         self._routes = RouteCache(self._connections, address.namesrv)
         self._puller = RawPuller(self._connections, self._routes, address.group)
         self._address = address
@@ -143,7 +154,7 @@ class Pulls:
         while True:
             reply = await self._ask(key, start, count, patience)
             if reply is None:
-                return self._lost(wanted, wanted.last)
+                return self._lost(wanted, wanted.last, QUEUE_GONE)
             if reply.status is PullStatus.FOUND and reply.body and reply.next_offset > start:
                 self._replicas[key.broker] = reply.advised
                 return Pulled(key, start, min(reply.next_offset, end), reply.body)
@@ -153,7 +164,8 @@ class Pulls:
                     return self._lost(wanted, there)
                 if reply.max_offset < end:
                     shorter_s = monotonic() if shorter_s is None else shorter_s
-                    if monotonic() - shorter_s > SHORTER_PATIENCE_S:
+                    enough_s = min(SHORTER_PATIENCE_S, self._address.patience_ms / 2000)
+                    if monotonic() - shorter_s > enough_s:
                         return self._lost(wanted, wanted.last)
             await patience.wait(
                 f"broker {reply.asked} answers {reply.status.value} with offsets"
@@ -163,6 +175,7 @@ class Pulls:
     async def aclose(self) -> None:
         """Close the connections; to be done when no reply is waited for."""
         await self._connections.close()
+        await self._cluster.close()
 
     async def message_at(self, key: QueueKey, offset: int) -> tuple[int, int] | None:
         """Log position and store timestamp of a queue's message, None where there is none now."""
@@ -187,31 +200,38 @@ class Pulls:
             except Unavailable as error:
                 self._replicas.pop(key.broker, None)
                 await patience.wait(str(error))
-                await self._look_again(key.topic)
+                await self._look_again(key)
             except (RequestError, ProtocolError) as error:  # a reply that cannot be understood
                 raise patience.failure(str(error)) from error
             except BrokerRefused as error:
-                if error.code == ResponseCode.TOPIC_NOT_EXIST:
+                if error.code in GONE_CODES and self._is_master(key.broker, error.address):
                     return None
-                if error.code not in BUSY_CODES:
+                if error.code in GONE_CODES:
+                    self._replicas.pop(key.broker, None)  # which may not know it yet
+                elif error.code not in BUSY_CODES:
                     raise patience.failure(str(error)) from error
                 await patience.wait(str(error))
 
-    def _lost(self, wanted: _Span, there: int) -> Pulled:
+    def _lost(self, wanted: _Span, there: int, why: str = LOST_REASON) -> Pulled:
         """Go on at offset `there`, after saying what lies before it; raises DataLost if that fails.
 
         Later spans that are lost with this one pass it over without a word, and without a pull.
         """
         lost = QueueRange(wanted.key, wanted.start, min(there, wanted.last))
-        report_lost([lost], fail=self._fail)
+        report_lost([lost], why, fail=self._fail)
         self._gone[wanted.key] = lost
         return Pulled(wanted.key, wanted.start, min(there, wanted.end), b"")
 
-    async def _look_again(self, topic: str) -> None:
+    def _is_master(self, broker: str, address: str) -> bool:
+        return self._routes.address(broker) in (address, None)
+
+    async def _look_again(self, key: QueueKey) -> None:
         """Ask whether the broker has another address now."""
         try:
-            await self._routes.refresh(topic)
-        except (Unavailable, BrokerRefused) as error:
+            route = await self._routes.refresh(key.topic)
+            if route is None or key.broker not in route.brokers:
+                await learn_brokers(self._cluster, self._routes)  # the topic may be deleted
+        except (Unavailable, BrokerRefused, RequestError) as error:
             log.warning("%s", error)
 
     async def _stop(self) -> None:

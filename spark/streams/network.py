@@ -46,6 +46,8 @@ class NetworkFeed:
         self._asked_s = self._looked_s = float("-inf")
         self._silent_s: float | None = None  # since when somebody does not answer
         self._idle = False
+        self._known_absent: frozenset[QueueKey] = frozenset()  # of which was asked since
+        self._deleted: frozenset[QueueKey] = frozenset()
         self._marked = NetworkMarks(self._network.messages_at)
         self._peeked: dict[QueueKey, tuple[int, Ints]] = {}  # sizes from an offset on, of this look
         self._usual: Counts = {}  # the mean of the sizes that were seen last
@@ -80,9 +82,13 @@ class NetworkFeed:
         self._network.bounds(self._options.choice(self._brokers))
 
     def missing(self, keys: Collection[QueueKey]) -> Missing:
-        """A queue without a route is away: nothing tells a deleted one from a broker's restart."""
+        """A queue without a route is away, unless its broker is there and knows no such topic."""
         wanted = (key for key in keys if self._choice is None or self._choice.wants_queue(key))
-        return Missing(away=frozenset(key for key in wanted if key not in self._bounds))
+        absent = frozenset(key for key in wanted if key not in self._bounds)
+        if absent - self._known_absent:
+            self._known_absent, self._deleted = absent, self._ask_deleted(absent)
+        deleted = absent & self._deleted
+        return Missing(deleted=deleted, away=absent - deleted)
 
     def changed(self, offsets: Offsets, marks: Marks) -> Offsets:
         """Queues that were made anew since they were marked, and where to go on in each."""
@@ -122,6 +128,13 @@ class NetworkFeed:
         """Close the connections."""
         self._network.close()
 
+    def _ask_deleted(self, absent: frozenset[QueueKey]) -> frozenset[QueueKey]:
+        try:
+            return self._network.deleted(absent)
+        except ClusterUnreachable as error:
+            log.warning("%s", error)
+            return frozenset()
+
     def _peek(self, key: QueueKey, start: int) -> Ints:
         try:
             sizes = self._network.record_sizes(key, start)
@@ -146,4 +159,5 @@ class NetworkFeed:
             self._choice = self._options.choice(known)
         found = self._network.bounds(self._choice, missing_fails=False)
         self._asked_s = time.monotonic()
+        self._known_absent = frozenset()  # what became of those is asked once more
         return found

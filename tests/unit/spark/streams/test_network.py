@@ -30,6 +30,7 @@ class FakeCluster:
         self.ends: Offsets = {A: 3, B: 5}
         self.silent = self.mute = False
         self.life = 1  # of the topic
+        self.gone: set[QueueKey] = set()  # of which their broker knows no topic
         self.asked: list[str] = []
         self.now_s = 100.0
         self.closed = False
@@ -79,6 +80,11 @@ class FakeCluster:
             for key, at in offsets.items()
             if at < self.ends[key]
         }
+
+    def deleted(self, keys: Iterable[QueueKey]) -> frozenset[QueueKey]:
+        """Those of a topic that was deleted."""
+        self._ask("deleted")
+        return frozenset(key for key in keys if key in self.gone)
 
     def close(self) -> None:
         """Remember it."""
@@ -178,6 +184,27 @@ def test_queues_without_a_route_are_away(cluster: FakeCluster) -> None:
     assert list(feed.look()) == [A]
     other = QueueKey("a", "payments", 0)
     assert feed.missing({B, other}) == Missing(away=frozenset({B}))
+
+
+def test_what_became_of_absent_queues_is_asked_with_the_routes(cluster: FakeCluster) -> None:
+    """Not at each look; a broker that tells nothing has deleted nothing."""
+    feed = feed_of(subscribe="orders")
+    feed.look()
+    del cluster.ends[B]
+    cluster.now_s += ROUTES_S
+    feed.look()
+    for _ in range(3):
+        assert feed.missing({B}) == Missing(away=frozenset({B}))
+        feed.look()
+    cluster.gone.add(B)
+    cluster.now_s += ROUTES_S
+    feed.look()
+    assert feed.missing({B}) == Missing(deleted=frozenset({B}))
+    assert cluster.asked.count("deleted") == 2
+    cluster.now_s += ROUTES_S
+    feed.look()
+    cluster.silent = True
+    assert feed.missing({B}) == Missing(away=frozenset({B}))
 
 
 def test_offsets_that_went_back_are_looked_at_in_full(cluster: FakeCluster) -> None:

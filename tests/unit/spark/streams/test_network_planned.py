@@ -156,3 +156,90 @@ def test_topic_made_anew_while_a_task_reads_is_told(
     first = [number for number in found if number < 64]
     assert first == list(range(len(first))) and first
     assert found[len(first) :] == list(range(64, 134))
+
+
+DELETED = r"orders broker-a:\d \[0, 10\).* their topic was deleted"
+
+
+def test_topic_deleted_after_a_plan_is_told(topic: Topic) -> None:
+    """By the tasks, and by a restart from the checkpoint, which has the plan."""
+    topic.make(2, 20)
+    checkpoint = Checkpoint()
+    with pytest.raises(DataLost, match=DELETED):
+        run(after_planning(topic.query(), topic.delete), checkpoint)
+    with pytest.raises(DataLost, match=DELETED):
+        run(topic.query(), checkpoint)
+    assert not checkpoint.rows()
+
+
+def test_query_goes_on_without_a_topic_deleted_after_a_plan(
+    topic: Topic, caplog: pytest.LogCaptureFixture
+) -> None:
+    """With failOnDataLoss=false; one of the same name is read from its first message on."""
+    topic.make(2, 20)
+    checkpoint = Checkpoint()
+    run(after_planning(topic.query(failOnDataLoss="false"), topic.delete), checkpoint)
+    assert "[0, 10)" in caplog.text
+    assert not checkpoint.rows()
+    topic.make(1, 3)
+    run(topic.query(failOnDataLoss="false"), checkpoint)
+    assert numbers(checkpoint) == [20, 21, 22]
+
+
+def test_restart_goes_on_without_a_topic_deleted_after_a_plan(topic: Topic) -> None:
+    """With failOnDataLoss=false, after a query that ended."""
+    topic.make(2, 20)
+    checkpoint = Checkpoint()
+    with pytest.raises(DataLost):
+        run(after_planning(topic.query(), topic.delete), checkpoint)
+    run(topic.query(failOnDataLoss="false"), checkpoint)
+    assert checkpoint.commits == len(checkpoint.offsets)
+
+
+def test_topic_deleted_between_micro_batches(
+    topic: Topic, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It ends the query, or is forgotten: its broker is there, and knows no such topic."""
+    topic.make(2, 20)
+    checkpoint = Checkpoint()
+    run(topic.query(), checkpoint)
+    topic.delete()
+    with pytest.raises(
+        DataLost, match=r"orders broker-a:0 and 1 more, read up to offset 10, is not"
+    ):
+        run(topic.query(), checkpoint)
+    run(topic.query(failOnDataLoss="false"), checkpoint)
+    assert "queue orders broker-a:0 is not there; read up to offset 10" in caplog.text
+    topic.make(2, 30)
+    run(topic.query(), checkpoint)
+    assert numbers(checkpoint) == list(range(50))
+
+
+def test_fewer_queues_after_a_plan(topic: Topic, caplog: pytest.LogCaptureFixture) -> None:
+    """Those that may not be read any more end the query, or are left out with a warning."""
+    topic.make(4, 20)
+    checkpoint = Checkpoint()
+
+    def fewer() -> None:
+        topic.make(2, 0)
+
+    text = r"orders broker-a:2 \[0, 5\).*fewer queues to read"
+    with pytest.raises(DataLost, match=text):
+        run(after_planning(topic.query(), fewer), checkpoint)
+    run(topic.query(failOnDataLoss="false"), checkpoint)
+    assert {row["queue_id"] for row in checkpoint.rows()} == {0, 1}
+    assert "orders broker-a:2 [0, 5)" in caplog.text
+
+
+def test_little_patience_suffices_for_a_queue_that_is_shorter(topic: Topic) -> None:
+    """What is lost is told as lost, not as a broker that does not answer."""
+    topic.make(1, 20)
+
+    def again() -> None:
+        topic.delete()
+        topic.make(1, 3)
+
+    reader = topic.query(networkTimeout="1000", failOnDataLoss="false")
+    checkpoint = Checkpoint()
+    run(after_planning(reader, again), checkpoint)
+    assert numbers(checkpoint) == [20, 21, 22]
