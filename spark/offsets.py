@@ -84,20 +84,38 @@ def offsets_of_tree(tree: Mapping[str, Any]) -> Offsets:
             " aerobee; this one would lose what stands there: go on with that one, or with a new"
             " checkpoint and startingOffsets"
         )
-    topics = {topic: queues for topic, queues in tree.items() if topic != MARKS}
-    return {key: int(offset) for key, offset in _leaves(topics)}
+    found: Offsets = {}
+    for key, offset in _leaves({topic: queues for topic, queues in tree.items() if topic != MARKS}):
+        if type(offset) is not int or not 0 <= offset < 1 << 63:
+            raise _damaged(f"{offset!r} as the offset of queue {key}, which is no number from 0 on")
+        found[key] = offset
+    return found
 
 
 def marks_of_tree(tree: Mapping[str, Any]) -> Marks:
-    """The marks in such a tree, none in one of an early version."""
+    """The marks in such a tree, none in one of an early version; ValueError likewise."""
     return {key: str(text) for key, text in _leaves(tree.get(MARKS, {}))}
 
 
-def _leaves(tree: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[QueueKey, Any]]:
+def _leaves(tree: Any) -> Iterator[tuple[QueueKey, Any]]:
+    if not isinstance(tree, Mapping):
+        raise _damaged(f"{tree!r} in place of its topics")
     for topic, queues in tree.items():
+        if not isinstance(queues, Mapping):
+            raise _damaged(f"{queues!r} in place of the queues of {topic!r}")
         for name, value in queues.items():
-            broker, _, number = name.rpartition(":")
-            yield QueueKey(broker, topic, int(number)), value
+            queue = _QUEUE.fullmatch(name)
+            if queue is None or queue[1] is None or int(queue[2]) > QUEUE_ID_MAX:
+                raise _damaged(f"{name!r} of {topic!r}, which is no queue (broker:number)")
+            yield QueueKey(queue[1], topic, int(queue[2])), value
+
+
+def _damaged(what: str) -> ValueError:
+    return ValueError(
+        f"a checkpoint has {what}: it was changed by another hand, or is damaged; put back one from"
+        ' before (folder "offsets"), or begin a new one with startingOffsets, as'
+        f" {_EXAMPLE}"
+    )
 
 
 def parse_offsets(

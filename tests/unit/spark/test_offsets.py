@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,6 +12,7 @@ from aerobee.spark.errors import OptionError
 from aerobee.spark.offsets import (
     QueueKey,
     format_offsets,
+    marks_of_tree,
     offsets_of_tree,
     parse_assign,
     parse_offsets,
@@ -65,6 +68,29 @@ def test_wrong_assignments_are_explained(text: str) -> None:
     """Likewise for the list of queues."""
     with pytest.raises(OptionError, match=r'^option assign: .*write it as {"orders": \["bro'):
         parse_assign(text, ["b"])
+
+
+@pytest.mark.parametrize(
+    ("tree", "message"),
+    [
+        ({"t": [3]}, r"\[3\] in place of the queues of 't'"),
+        ({"t": {"0": 3}}, r"'0' of 't', which is no queue \(broker:number\)"),
+        ({"t": {"b:x": 3}}, "'b:x' of 't', which is no queue"),
+        ({"t": {"b:0": None}}, "None as the offset of queue t b:0"),
+        ({"t": {"b:0": "3"}}, "'3' as the offset"),
+        ({"t": {"b:0": 1.7}}, "1.7 as the offset"),
+        ({"t": {"b:0": -2}}, "-2 as the offset"),
+        ({"t": {"b:0": 1 << 70}}, r"\d+ as the offset"),
+        ({"@last": [1]}, r"\[1\] in place of its topics"),
+        ({"@last": {"t": "x"}}, "'x' in place of the queues of 't'"),
+    ],
+)
+def test_checkpoint_that_was_edited_wrongly_is_refused_in_words(
+    tree: dict[str, Any], message: str
+) -> None:
+    """Nothing in it is guessed at, and the text says what to do."""
+    with pytest.raises(ValueError, match=rf"a checkpoint has {message}.*startingOffsets"):
+        offsets_of_tree(tree), marks_of_tree(tree)
 
 
 def test_checkpoint_of_a_later_version_is_refused_in_words() -> None:
