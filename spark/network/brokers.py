@@ -26,7 +26,7 @@ from aerobee.client.settings import ProducerSettings
 from aerobee.remoting.bodies import TopicList
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.command import Command
-from aerobee.remoting.errors import CorruptRecord, RequestError, Unavailable
+from aerobee.remoting.errors import CorruptRecord, ProtocolError, RequestError, Unavailable
 from aerobee.remoting.headers._fields import Header
 from aerobee.remoting.net.client import refuse_requests
 from aerobee.spark.errors import ClusterUnreachable, OptionError
@@ -52,6 +52,7 @@ BUSY_CODES: Final = {  # another answer may come a moment later
     ResponseCode.SERVICE_NOT_AVAILABLE,
     ResponseCode.FLOW_CONTROL,
 }
+RUBBISH: Final = (RequestError, ProtocolError, CorruptRecord)  # a reply that cannot be understood
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -130,10 +131,14 @@ class Network:
 
     def record_sizes(self, key: QueueKey, start: int) -> Ints:
         """The sizes of a queue's next records from an offset on, as many as one pull brings."""
-        reply = self._loop.run(self._peek(key, start))
-        data, bounds = ReplyBuffer().join([reply.body])
-        sizes: Ints = find_records(data, bounds)[1].astype(np.int64)
-        return sizes
+
+        async def ask() -> Ints:
+            reply = await self._peek(key, start)
+            data, bounds = ReplyBuffer().join([reply.body])
+            sizes: Ints = find_records(data, bounds)[1].astype(np.int64)
+            return sizes
+
+        return self._loop.run(self._patient(ask, f"queue {key}"))
 
     def messages_at(self, offsets: Offsets) -> dict[QueueKey, tuple[int, int]]:
         """Log position and store timestamp (ms) of the message at an offset of each queue.
@@ -198,8 +203,7 @@ class Network:
         keys = sorted(key for key in keys if choice.wants_queue(key))
         low = await self._ask_all(keys, self._offsets.oldest)
         high = await self._ask_all(keys, self._offsets.newest)
-        # a queue without messages has -1 as its earliest offset (ConsumeQueueStore.java)
-        return {key: QueueRange(key, max(0, min(low[key], high[key])), high[key]) for key in keys}
+        return {key: QueueRange(key, min(low[key], high[key]), high[key]) for key in keys}
 
     async def _topics(self, choice: TopicChoice) -> list[str]:
         if choice.names is not None:
@@ -242,8 +246,9 @@ class Network:
         ordered = list(keys)
 
         async def one(key: QueueKey) -> int:
+            # a queue without messages has -1 as its earliest offset (ConsumeQueueStore.java)
             queue = MessageQueue(key.topic, key.broker, key.queue_id)
-            return await self._patient(lambda: ask(queue), f"queue {key}")
+            return max(0, await self._patient(lambda: ask(queue), f"queue {key}"))
 
         return dict(zip(ordered, await _each(one, ordered), strict=True))
 
@@ -274,7 +279,9 @@ class Network:
             reply = await self._patient(pull, f"queue {key}")
             return place_of(reply.body, offset)
         except (ClusterUnreachable, CorruptRecord) as error:
-            log.warning("the message before offset %d is not known: %s", offset + 1, error)
+            log.warning(
+                "the message of queue %s before offset %d is not known: %s", key, offset + 1, error
+            )
             return None
 
     async def _deleted(self, keys: Iterable[QueueKey]) -> frozenset[QueueKey]:
@@ -305,8 +312,8 @@ class Network:
                 return await ask()
             except let:
                 raise
-            except (Unavailable, BrokerRefused, RouteMissing) as error:
-                final = isinstance(error, RouteMissing) or (
+            except (Unavailable, BrokerRefused, RouteMissing, *RUBBISH) as error:
+                final = isinstance(error, (RouteMissing, *RUBBISH)) or (
                     isinstance(error, BrokerRefused) and error.code not in BUSY_CODES
                 )
                 if final or turn + 1 == TRIES:

@@ -22,11 +22,13 @@ from aerobee.spark.errors import ClusterUnreachable, DataLost
 from aerobee.spark.lost.marks import Mark
 from aerobee.spark.lost.network_planned import PlannedEnds
 from aerobee.spark.network import pulls as network_pulls
+from aerobee.spark.network.brokers import Network
 from aerobee.spark.network.loop_thread import LoopThread
 from aerobee.spark.network.reads import NetworkPiece, network_records
 from aerobee.spark.offsets import QueueKey, QueueRange
 from aerobee.spark.options.address import NetworkAddress
 from aerobee.spark.records.selection import EVERYTHING
+from aerobee.spark.topics import TopicChoice
 
 KEY = QueueKey("broker-a", "orders", 0)
 PULL = RequestCode.PULL_MESSAGE
@@ -162,6 +164,33 @@ def test_topic_is_deleted(fake: FakeBroker) -> None:
     fake.refuse(PULL, ResponseCode.TOPIC_NOT_EXIST)
     with pytest.raises(DataLost, match=r"\[0, 100\)"):
         read(fake)
+
+
+RUBBISH = [
+    (RequestCode.GET_MAX_OFFSET, {"offset": "x"}, "queue orders broker-a:0.*OffsetReply"),
+    (PULL, {"nextBeginOffset": "x"}, "queue orders broker-a:0.*PullMessageReply"),
+]
+
+
+@pytest.mark.parametrize(("code", "ext", "text"), RUBBISH)
+def test_driver_names_whose_answer_is_rubbish(
+    fake: FakeBroker, code: int, ext: dict[str, str], text: str
+) -> None:
+    """Which queue was asked about, at which cluster, and what to look at."""
+    for _ in range(3):
+        fake.script[code].append(lambda *_: Reply(ext=ext, code=ResponseCode.SUCCESS))
+    refusal = pytest.raises(ClusterUnreachable, match=f"asked about {text}.*see that the address")
+    with Network(NetworkAddress((fake.cluster.namesrv,))) as network, refusal:
+        network.latest([KEY]), network.record_sizes(KEY, 0)
+
+
+def test_no_offset_is_below_zero(fake: FakeBroker) -> None:
+    """Whatever a broker answers."""
+    for code in (RequestCode.GET_MIN_OFFSET, RequestCode.GET_MAX_OFFSET):
+        fake.script[code].append(lambda *_: Reply(ext={"offset": "-7"}, code=ResponseCode.SUCCESS))
+    with Network(NetworkAddress((fake.cluster.namesrv,))) as network:
+        choice = TopicChoice(names=frozenset({"orders"}))
+        assert network.bounds(choice) == {KEY: QueueRange(KEY, 0, 0)}
 
 
 @pytest.mark.parametrize("later_ms", [0, 5000])
