@@ -120,6 +120,10 @@ class Pulls:
             start = each.start
             while start < each.end:
                 size = self._record_bytes
+                gone = self._gone.get(each.key)
+                if gone is not None and gone.start <= start < gone.end:
+                    start = gone.end  # that may be any number of spans
+                    continue
                 count = max(1, SPAN_BYTES // size) if size else FIRST_MESSAGES
                 yield _Span(each.key, start, min(start + count, each.end), each.end)
                 start += count

@@ -140,6 +140,14 @@ def test_what_is_lost_is_waited_for_and_told_once(
     assert len(fake.requests(PULL)) < 20
 
 
+def test_end_that_no_queue_has_is_passed_at_once(
+    fake: FakeBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many messages a broker has said that there are."""
+    monkeypatch.setattr(network_pulls, "SHORTER_PATIENCE_S", 0.1)
+    assert read(fake, 90, (1 << 63) - 1, fail=False) == list(range(90, 100))
+
+
 def test_broker_that_was_away_gets_its_time_to_find_messages(
     fake: FakeBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
