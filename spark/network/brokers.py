@@ -143,9 +143,12 @@ class Network:
     def messages_at(self, offsets: Offsets) -> dict[QueueKey, tuple[int, int]]:
         """Log position and store timestamp (ms) of the message at an offset of each queue.
 
-        Left out where no broker tells: it is away, or has no message there.
+        Left out where no broker tells: it is away, or has no message there. One that does not
+        answer for a queue is not asked for its others.
         """
-        found = self._loop.run(_each(self._message_at, list(offsets.items()), MESSAGES_AT_ONCE))
+        silent: set[str] = set()
+        ask = partial(self._message_at, silent)
+        found = self._loop.run(_each(ask, list(offsets.items()), MESSAGES_AT_ONCE))
         return {key: each for key, each in zip(offsets, found, strict=True) if each is not None}
 
     def deleted(self, keys: Iterable[QueueKey]) -> frozenset[QueueKey]:
@@ -271,8 +274,12 @@ class Network:
         pull = partial(self._puller.pull, queue, offset, SAMPLE_MESSAGES)
         return await self._patient(pull, f"queue {key}")
 
-    async def _message_at(self, asked: tuple[QueueKey, int]) -> tuple[int, int] | None:
+    async def _message_at(
+        self, silent: set[str], asked: tuple[QueueKey, int]
+    ) -> tuple[int, int] | None:
         key, offset = asked
+        if key.broker in silent:
+            return None
         queue = MessageQueue(key.topic, key.broker, key.queue_id)
         pull = partial(self._puller.pull, queue, offset, 1)
         try:
@@ -282,6 +289,8 @@ class Network:
             log.warning(
                 "the message of queue %s before offset %d is not known: %s", key, offset + 1, error
             )
+            if isinstance(error.__cause__, Unavailable):
+                silent.add(key.broker)
             return None
 
     async def _deleted(self, keys: Iterable[QueueKey]) -> frozenset[QueueKey]:

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 import numpy as np
 
+from aerobee.remoting.errors import Unavailable
 from aerobee.spark.errors import ClusterUnreachable
 from aerobee.spark.lost.network_marks import NetworkMarks
 from aerobee.spark.lost.network_planned import PlannedEnds
@@ -50,6 +51,7 @@ class NetworkFeed:
         self._deleted: frozenset[QueueKey] = frozenset()
         self._marked = NetworkMarks(self._network.messages_at)
         self._peeked: dict[QueueKey, tuple[int, Ints]] = {}  # sizes from an offset on, of this look
+        self._mute: set[str] = set()  # brokers that told no sizes since this look
         self._usual: Counts = {}  # the mean of the sizes that were seen last
 
     def look(self) -> dict[QueueKey, QueueRange]:
@@ -71,6 +73,7 @@ class NetworkFeed:
         self._idle, self._looked_s = found == self._bounds, time.monotonic()
         self._bounds = found
         self._peeked.clear()
+        self._mute.clear()
         return found
 
     def brokers(self) -> Collection[str]:
@@ -105,7 +108,8 @@ class NetworkFeed:
     def sizes(self, key: QueueKey, start: int, count: int) -> Ints:
         """About the sizes of a queue's records: of the next ones exactly, of others their mean.
 
-        Brokers do not tell sizes: for each queue and look, one pull brings the next records.
+        Brokers do not tell sizes: for each queue and look, one pull brings the next records. One
+        that does not answer is asked once for all of its queues.
         """
         if key not in self._peeked or start < self._peeked[key][0]:
             self._peeked[key] = start, self._peek(key, start)
@@ -136,10 +140,14 @@ class NetworkFeed:
             return frozenset()
 
     def _peek(self, key: QueueKey, start: int) -> Ints:
+        if key.broker in self._mute:
+            return np.empty(0, np.int64)
         try:
             sizes = self._network.record_sizes(key, start)
         except ClusterUnreachable as error:  # the look says so, if it lasts
             log.warning("%s", error)
+            if isinstance(error.__cause__, Unavailable):
+                self._mute.add(key.broker)
             return np.empty(0, np.int64)
         if len(sizes):
             self._usual[key] = max(1, int(sizes.mean()))

@@ -10,12 +10,15 @@ from support.fake_spark import Checkpoint, run
 
 from aerobee.client import Message, Producer
 from aerobee.client.cluster.directory import Cluster
+from aerobee.client.message import MessageQueue
 from aerobee.client.pulls.puller import PullStatus
 from aerobee.client.pulls.raw import RawPull
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.command import Command
+from aerobee.remoting.errors import CallTimedOut
 from aerobee.remoting.net.client import ConnectionPool
 from aerobee.spark.errors import ClusterUnreachable, DataLost, OptionError
+from aerobee.spark.network import brokers as network_brokers
 from aerobee.spark.network.brokers import Network
 from aerobee.spark.offsets import QueueKey, QueueRange
 from aerobee.spark.options.address import NetworkAddress
@@ -120,6 +123,27 @@ def test_few_messages_are_held_at_a_time(network: Network, monkeypatch: pytest.M
     monkeypatch.setattr(network._puller, "pull", pull)
     assert network.messages_at({QueueKey("broker-a", "t", each): 0 for each in range(1000)}) == {}
     assert 1 < max(held) <= 32
+
+
+def test_silent_broker_is_asked_for_few_of_its_queues(
+    network: Network, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thousand queues would else wait for it one after the other; another broker's are told."""
+    asked: list[str] = []
+    monkeypatch.setattr(network_brokers, "RETRY_DELAY_S", 0.01)
+
+    async def pull(queue: MessageQueue, *_: object) -> RawPull:
+        asked.append(queue.broker_name)
+        await asyncio.sleep(0)
+        if queue.broker_name == "silent":
+            raise CallTimedOut("no reply")
+        return RawPull(PullStatus.NO_NEW_MSG, 0, 0, 0, b"", 0, 0)
+
+    monkeypatch.setattr(network._puller, "pull", pull)
+    queues = [(broker, number) for number in range(1000) for broker in ("silent", "well")]
+    assert network.messages_at({QueueKey(broker, "t", at): 0 for broker, at in queues}) == {}
+    assert asked.count("well") == 1000
+    assert asked.count("silent") <= 32 * network_brokers.TRIES
 
 
 def test_topic_made_anew_is_told_to_a_stream() -> None:

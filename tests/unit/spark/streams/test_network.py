@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from aerobee.remoting.errors import CallTimedOut
 from aerobee.spark.errors import ClusterUnreachable, OptionError
 from aerobee.spark.offsets import Offsets, QueueKey, QueueRange
 from aerobee.spark.options.address import NetworkAddress
@@ -97,7 +98,7 @@ class FakeCluster:
     def _ask(self, what: str) -> None:
         self.asked.append(what)
         if self.silent:
-            raise ClusterUnreachable("broker b does not answer")
+            raise ClusterUnreachable("broker b does not answer") from CallTimedOut("no reply")
 
     def _sleep(self, seconds: float) -> None:
         self.now_s += seconds
@@ -286,6 +287,19 @@ def test_sizes_are_those_of_the_next_messages(cluster: FakeCluster) -> None:
     feed.look()
     assert feed.sizes(A, 4, 1).tolist() == [125], "as they were before"
     assert feed.sizes(B, 0, 1).tolist() == [UNKNOWN_BYTES]
+
+
+def test_silent_broker_is_asked_once_for_sizes(cluster: FakeCluster) -> None:
+    """At each look, however many queues it has; each question may take half a minute."""
+    more = [A._replace(queue_id=number) for number in range(100)]
+    cluster.ends |= dict.fromkeys(more, 5)
+    feed = feed_of(maxBytesPerTrigger="1m")
+    feed.look()
+    cluster.silent = True
+    feed.look()
+    for key in [*more, B]:
+        assert feed.sizes(key, 0, 1).tolist() == [UNKNOWN_BYTES]
+    assert cluster.asked.count("sizes") == 2
 
 
 def test_limit_of_bytes(cluster: FakeCluster) -> None:
