@@ -7,6 +7,7 @@ message for each queue that has news. A replica has its master's log, and so tel
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from itertools import islice
 
 from aerobee.spark.lost.marks import Mark
 from aerobee.spark.offsets import Marks, Offsets, QueueKey, QueueRange
@@ -37,7 +38,7 @@ class NetworkMarks:
                 continue
             if now == mark and offset <= bounds[key].end:
                 self._verified[key] = offset, text
-            elif offset <= bounds[key].end or now.stamp > mark.stamp:  # else its end was cut off
+            elif offset <= bounds[key].end or _is_later(now, mark):  # else its end was cut off
                 found[key] = bounds[key].start
                 self._verified.pop(key, None)
                 self._given.pop(key)
@@ -70,6 +71,10 @@ class NetworkMarks:
         for key in keys:
             self._verified.pop(key, None)
 
+    def doubt_some(self, count: int) -> None:
+        """Look at so many again, those first that were not looked at for the longest time."""
+        self.doubt(list(islice(self._verified, count)))
+
     def _doubted(self, key: QueueKey, there: QueueRange) -> bool:
         """Whether a queue has a mark, and news since it was seen to be the mark's."""
         offset, text = self._given[key]
@@ -80,3 +85,8 @@ class NetworkMarks:
         wanted = {key: at for key, at in asked.items() if bounds[key].start <= at < bounds[key].end}
         found = self._ask(wanted) if wanted else {}
         return {key: Mark(*each) for key, each in found.items()}
+
+
+def _is_later(now: Mark, mark: Mark) -> bool:
+    """Whether a message came after the marked one, by its log or, in another log, by the clock."""
+    return now.position > mark.position or now.stamp > mark.stamp

@@ -27,6 +27,7 @@ log = logging.getLogger(__name__)
 
 ROUTES_S = 5.0  # how often topics, routes and earliest offsets are asked for; latest ones always
 UNKNOWN_BYTES = 1 << 40  # of a record of a broker that is away: a limit leaves it for later
+IDLE_MARKS = 32  # queues without news that are looked at then, in turns: they may be made anew
 IDLE_PAUSE_S = 0.1  # between two looks that find nothing: Spark asks again at once
 
 
@@ -168,4 +169,5 @@ class NetworkFeed:
         found = self._network.bounds(self._choice, missing_fails=False)
         self._asked_s = time.monotonic()
         self._known_absent = frozenset()  # what became of those is asked once more
+        self._marked.doubt_some(IDLE_MARKS)
         return found

@@ -31,6 +31,7 @@ class FakeCluster:
         self.ends: Offsets = {A: 3, B: 5}
         self.silent = self.mute = False
         self.life = 1  # of the topic
+        self.clock_ms = 0
         self.gone: set[QueueKey] = set()  # of which their broker knows no topic
         self.asked: list[str] = []
         self.now_s = 100.0
@@ -77,7 +78,7 @@ class FakeCluster:
         if self.mute:
             return {}
         return {
-            key: (1000 * self.life + 100 * at, 5000 * self.life + at)
+            key: (1000 * self.life + 100 * at, 5000 * self.life + at + self.clock_ms)
             for key, at in offsets.items()
             if at < self.ends[key]
         }
@@ -232,8 +233,36 @@ def test_topic_made_anew_is_told(cluster: FakeCluster, ends: Offsets) -> None:
     again.look()
     assert again.changed(read, marks) == {A: 0, B: 0}
     assert again.marks({A: 0, B: 0}, {}) == {}
-    if ends[A] != 3:  # one that ends where it did is told as soon as it has news
-        assert feed.changed(read, marks) == {A: 0, B: 0}
+    assert feed.changed(read, marks) == {A: 0, B: 0}, "with the routes also what has no news"
+
+
+def test_queues_without_news_are_looked_at_in_turns(cluster: FakeCluster) -> None:
+    """Some with each look at the routes, so that many cost no more."""
+    cluster.ends = {A._replace(queue_id=number): 3 for number in range(100)}
+    feed = feed_of()
+    read = {key: there.end for key, there in feed.look().items()}
+    marks = feed.marks(read, {})
+    cluster.asked.clear()
+    found: set[QueueKey] = set()
+    cluster.life = 2
+    for _ in range(4):
+        cluster.now_s += ROUTES_S
+        feed.look()
+        changed = feed.changed({key: 3 for key in read if key not in found}, marks)
+        found.update(changed)
+    looked = [each for each in cluster.asked if each.startswith("messages")]
+    assert looked == ["messages of 32"] * 3 + ["messages of 4"]
+    assert found == set(read)
+
+
+def test_topic_made_anew_on_a_clock_that_was_set_back_is_told(cluster: FakeCluster) -> None:
+    """It is shorter than it was, and its messages are older; but they stand behind in the log."""
+    feed = feed_of()
+    read = {key: there.end for key, there in feed.look().items()}
+    marks = feed.marks(read, {})
+    cluster.life, cluster.clock_ms, cluster.ends = 2, -100_000, {A: 1, B: 1}
+    feed.look()
+    assert feed.changed(read, marks) == {A: 0, B: 0}
 
 
 def test_what_is_asked_for_marks(cluster: FakeCluster) -> None:
