@@ -186,6 +186,7 @@ class Pulls:
         what = f"the message of queue {key} at offset {offset} cannot be looked at"
         patience = Patience(self._address, what)
         self._replicas.pop(key.broker, None)
+        await self._look_again(key)
         reply = await self._ask(key, offset, 1, patience)
         try:
             return None if reply is None else place_of(reply.body, offset)
@@ -208,7 +209,7 @@ class Pulls:
             except (RequestError, ProtocolError) as error:  # a reply that cannot be understood
                 raise patience.failure(str(error)) from error
             except BrokerRefused as error:
-                if error.code in GONE_CODES and self._is_master(key.broker, error.address):
+                if error.code in GONE_CODES and await self._is_master(key, error.address):
                     return None
                 if error.code in GONE_CODES:
                     self._replicas.pop(key.broker, None)  # which may not know it yet
@@ -226,8 +227,10 @@ class Pulls:
         self._gone[wanted.key] = lost
         return Pulled(wanted.key, wanted.start, min(there, wanted.end), b"")
 
-    def _is_master(self, broker: str, address: str) -> bool:
-        return self._routes.address(broker) in (address, None)
+    async def _is_master(self, key: QueueKey, address: str) -> bool:
+        """Whether the queue's master has this address still: another broker may have it by now."""
+        await self._look_again(key)
+        return self._routes.address(key.broker) in (address, None)
 
     async def _look_again(self, key: QueueKey) -> None:
         """Ask whether the broker has another address now."""

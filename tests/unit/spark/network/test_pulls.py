@@ -12,7 +12,8 @@ import pytest
 from support.fake_cluster import FakeBroker, FakeCluster
 from support.waiting import until
 
-from aerobee.remoting.codes import RequestCode, ResponseCode
+from aerobee.remoting.bodies import BrokerData, QueueData, TopicRouteData, encode_body
+from aerobee.remoting.codes import Perm, RequestCode, ResponseCode
 from aerobee.remoting.errors import CorruptRecord
 from aerobee.remoting.headers._fields import encode_header
 from aerobee.remoting.headers.pull import PullMessageReply
@@ -199,6 +200,29 @@ def test_no_offset_is_below_zero(fake: FakeBroker) -> None:
     with Network(NetworkAddress((fake.cluster.namesrv,))) as network:
         choice = TopicChoice(names=frozenset({"orders"}))
         assert network.bounds(choice) == {KEY: QueueRange(KEY, 0, 0)}
+
+
+def test_other_broker_at_the_address_is_not_believed() -> None:
+    """What it does not know is not deleted: the queue's broker may have moved."""
+    cluster = FakeCluster(2)
+    with LoopThread("test") as loop:
+        loop.run(cluster.__aenter__())
+        cluster.create("orders", 1)
+        fake, other = cluster.brokers
+        for number in range(100):
+            fake.store("orders", 0, b"%d" % number)
+        moved = TopicRouteData(
+            queue_datas=[QueueData(broker_name=KEY.broker, read_queue_nums=1, perm=Perm.READ)],
+            broker_datas=[
+                BrokerData(cluster="c", broker_name=KEY.broker, broker_addrs={0: other.address})
+            ],
+        )
+        route = RequestCode.GET_ROUTEINFO_BY_TOPIC
+        fake.script[route].append(lambda *_: Reply(body=encode_body(moved)))
+        other.refuse(PULL, ResponseCode.TOPIC_NOT_EXIST)
+        assert read(fake) == list(range(100))
+        assert len(other.requests(PULL)) == 1
+        loop.run(cluster.__aexit__())
 
 
 @pytest.mark.parametrize("later_ms", [0, 5000])
