@@ -12,6 +12,7 @@ from aerobee.spark.network.brokers import Network
 from aerobee.spark.network.reads import NetworkPiece
 from aerobee.spark.offsets import QueueRange
 from aerobee.spark.options.query import Options
+from aerobee.spark.options.values import PARTITIONS_MAX
 from aerobee.spark.planning.asked_names import check_chosen
 from aerobee.spark.planning.log_pieces import piece_bytes
 from aerobee.spark.planning.queue_pieces import messages, shared_out
@@ -79,7 +80,8 @@ def share_out(
         return []
     size = count * network.record_bytes(ranges)
     target = options.partition_bytes or piece_bytes(size, os.cpu_count() or 1)
-    parts = min(count, max(1, -(-size // target), options.partitions_min or 1))
+    wanted = max(1, -(-size // target), options.partitions_min or 1)
+    parts = min(count, wanted, PARTITIONS_MAX)  # whatever ends the brokers have told
     groups = shared_out(ranges, parts)
     return [NetworkPiece(network.address, tuple(group), planned.of(group)) for group in groups]
 
