@@ -314,9 +314,10 @@ class Draining:
         drain.told = True
         if drain.left:
             log.info("not_finished group=%s queues=%d", drain.group, len(drain.left))
-        if drain.alone is None and self._slow.get(drain.group, 0) <= drain.began_ms:
-            self._note_slowness(drain)
         group = self._members.group(drain.group)
+        judged = drain.alone is None and self._slow.get(drain.group, 0) <= drain.began_ms
+        if judged and group is not None:  # or nobody would ever forget it
+            self._note_slowness(drain)
         settle_ms = SETTLE_MS_MAX if group is not None else 0
         drain.timer = self._later(settle_ms / 1000, lambda: self._over(drain))  # whatever follows
         if group is not None and drain.alone is None:

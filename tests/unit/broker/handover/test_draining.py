@@ -66,6 +66,22 @@ class World:
         return self.told_ms - joined_ms
 
 
+def test_a_group_that_leaves_before_it_has_finished_is_forgotten() -> None:
+    """Its time is up while its last commits may still come; nobody is there to be judged slow."""
+    world = World()
+    first = world.join()
+    assert world.handovers.ask(first, KEY, lambda verdict: None) is Verdict.OFFSET
+    assert world.handovers.begin_pull(first, KEY, 0)  # and never again
+    second = world.join()
+    world.time.advance(LIMIT_MS - 10)
+    for connection in (first, second):
+        world.members.unregister_consumer(connection, "g")
+    world.time.advance(2 * LIMIT_MS)
+    for connection in (first, second):
+        world.handovers.closed(connection)
+    assert world.handovers.is_empty
+
+
 def test_a_group_that_is_too_slow_is_not_waited_for_again() -> None:
     """For ten minutes: its handlers last longer than anybody waits."""
     world = World()
