@@ -295,10 +295,9 @@ class Handovers:
     def left(self, connection: Connection, group: str) -> None:
         """Wait a little for the last commits of a member that has left."""
         self._signs.left(connection, group)
-        for queue in list(self._owners.of.get(connection, {}).values()):
-            if queue.key.group == group:
-                for ask in self._owners.withdraw(queue, connection):
-                    self._owners.answer(ask, Verdict.OFFSET)
+        for queue in list(self._owners.of.get(connection, {}).get(group, {}).values()):
+            for ask in self._owners.withdraw(queue, connection):
+                self._owners.answer(ask, Verdict.OFFSET)
         leaving = self._owners.owned_by(connection, group)
         for queue in leaving:
             queue.leaving = True
@@ -343,7 +342,7 @@ class Handovers:
     def closed(self, connection: Connection) -> None:
         """Forget a connection that is gone: what it owned is anybody's."""
         self._newcomers.closed(connection)
-        for queue in list(self._owners.of.get(connection, {}).values()):
+        for queue in self._owners.all_of(connection):
             queue.formers.pop(connection, None)
             self._owners.withdraw(queue, connection)
             if queue.is_owned_by(connection):

@@ -7,7 +7,7 @@ clock, the timers and what happens to pulls come from outside.
 import logging
 from collections import Counter
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from aerobee.broker.handover.owned_queue import Ask, Holder, OwnedQueue, Timer, Verdict
 from aerobee.broker.health.faults import Faults
@@ -27,6 +27,7 @@ FORMERS_MAX: Final = 16  # of one queue: those before have long ceased to pull
 STEPS_MAX: Final = 1000  # in the search for owners that wait for each other
 
 Later = Callable[[float, Callable[[], None]], Timer]
+_Place = TypeVar("_Place")
 
 
 class Surroundings(Protocol):
@@ -71,7 +72,8 @@ class QueueOwners:
     `watched` holds the connections whose pulls somebody must look at, with the queues in question.
     `wait_ms` is handoverWaitMillis. Invariants: a queue has at most one owner; a queue is contested
     while somebody else asks for it, or was told to ask again; only those whom a queue has to do
-    with are in `of`, and a queue that nobody has to do with is not in `queues`.
+    with are in `of`, and a queue that nobody has to do with is not in `queues`. `of` is by group,
+    too: a connection may have a thousand of them, and each change is one of one group.
     """
 
     def __init__(
@@ -88,7 +90,7 @@ class QueueOwners:
         self._later = later
         self._wait_ms = wait_ms
         self.queues: dict[QueueKey, OwnedQueue] = {}
-        self.of: dict[Connection, dict[QueueKey, OwnedQueue]] = {}
+        self.of: dict[Connection, dict[str, dict[QueueKey, OwnedQueue]]] = {}
         self.asks: dict[Connection, dict[Ask, None]] = {}
         self.watched: dict[Connection, dict[QueueKey, OwnedQueue]] = {}
         self.on_given: Callable[[OwnedQueue], None] = lambda queue: None
@@ -96,11 +98,13 @@ class QueueOwners:
 
     def owned_by(self, connection: Connection, group: str) -> list[OwnedQueue]:
         """Return the queues of a group that a connection owns."""
-        return [
-            queue
-            for queue in self.of.get(connection, {}).values()
-            if queue.key.group == group and queue.is_owned_by(connection)
-        ]
+        queues = self.of.get(connection, {}).get(group, {})
+        return [queue for queue in queues.values() if queue.is_owned_by(connection)]
+
+    def all_of(self, connection: Connection) -> list[OwnedQueue]:
+        """Return the queues that a connection has to do with: it owns or owned them, or asks."""
+        groups = self.of.get(connection, {}).values()
+        return [queue for queues in groups for queue in queues.values()]
 
     def put_on_hold(
         self, queue: OwnedQueue, holder: Holder, answer: Callable[[Verdict], None]
@@ -250,28 +254,21 @@ class QueueOwners:
         """Keep the tables of connections true after anything has changed between the two."""
         former = connection in queue.formers
         owner = queue.is_owned_by(connection)
+        groups = self.of.setdefault(connection, {})
         if former or owner or any(ask.holder.connection is connection for ask in queue.asks):
-            self.of.setdefault(connection, {})[queue.key] = queue
+            groups.setdefault(queue.key.group, {})[queue.key] = queue
         else:
-            self._unlink(self.of, queue, connection)
+            _unlink(groups, queue.key.group, queue)
+        if not groups:
+            del self.of[connection]
         watched = queue.waits or queue.floor or queue.unseen or queue.look is not None
         if former or (owner and watched):
             self.watched.setdefault(connection, {})[queue.key] = queue
         else:
-            self._unlink(self.watched, queue, connection)
+            _unlink(self.watched, connection, queue)
         if queue.idle and queue.renewal is None:
             queue.stop_timers()
             self.queues.pop(queue.key, None)
-
-    def _unlink(
-        self,
-        table: dict[Connection, dict[QueueKey, OwnedQueue]],
-        queue: OwnedQueue,
-        connection: Connection,
-    ) -> None:
-        queues = table.get(connection)
-        if queues is not None and queues.pop(queue.key, None) is not None and not queues:
-            del table[connection]
 
     def _contest(self, queue: OwnedQueue) -> None:
         """Somebody asks for an owned queue: its owner's pulls wait, and its time begins."""
@@ -384,3 +381,11 @@ class QueueOwners:
             why.replace(" ", "_"),
             waited_ms,
         )
+
+
+def _unlink(
+    table: dict[_Place, dict[QueueKey, OwnedQueue]], place: _Place, queue: OwnedQueue
+) -> None:
+    queues = table.get(place)
+    if queues is not None and queues.pop(queue.key, None) is not None and not queues:
+        del table[place]
