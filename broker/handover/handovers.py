@@ -58,6 +58,7 @@ class Handovers:
         self._clock_ms = clock_ms
         self._later = later
         self._wait_ms = wait_ms
+        self._holds = wait_ms() > 0
         self._queues_max = queues_max
         self._signs = ReleaseSigns(clock_ms)
         self._owners = QueueOwners(around, clock_ms, later, wait_ms, faults)
@@ -347,6 +348,20 @@ class Handovers:
             self._owners.withdraw(queue, connection)
             if queue.is_owned_by(connection):
                 self._owners.vacate(queue, "closed")
+
+    def settings_changed(self) -> None:
+        """Begin to hold queues, or end it, where handoverWaitMillis has come from 0 or gone there.
+
+        Of the time in which nothing was held nothing is known: members show by their pulls what
+        they own, as after a restart.
+        """
+        before, self._holds = self._holds, self._wait_ms() > 0
+        if before and not self._holds:
+            self._owners.forget_all()
+        elif self._holds and not before:
+            for group in self._members.groups():
+                for connection in group.members:
+                    self._newcomers.joined(connection)
 
     def notify(self, group: str, members: list[Connection]) -> None:
         """Tell a group's members that it has changed, when they have finished what they fetched."""

@@ -3,10 +3,12 @@
 import enum
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from aerobee.broker.members.queue_key import QueueKey
 from aerobee.remoting.net.connection import Connection
+
+_Place = TypeVar("_Place")
 
 
 class Verdict(enum.Enum):
@@ -91,6 +93,13 @@ class OwnedQueue:
         self.returned = self.unseen = False
         self.began = None
 
+    def forget_all(self) -> None:
+        """Have to do with nobody any more."""
+        self.stop_timers()
+        self.forget_signs()
+        self.owner, self.contested = None, False
+        self.formers.clear()
+
     def has_let_go(self, change: int) -> bool:
         """Whether the owner's signs say that it has given the queue up after `change`."""
         return self.let_go_for_good or (self.let_go_in == change and change > 0)
@@ -115,3 +124,12 @@ class OwnedQueue:
     def idle(self) -> bool:
         """Whether nobody has to do with the queue any more."""
         return self.owner is None and not self.asks and not self.formers
+
+
+def unlink(
+    table: dict[_Place, dict[QueueKey, OwnedQueue]], place: _Place, queue: OwnedQueue
+) -> None:
+    """Take a queue out of those that are found at a place, and the place if it was the last."""
+    queues = table.get(place)
+    if queues is not None and queues.pop(queue.key, None) is not None and not queues:
+        del table[place]

@@ -7,9 +7,9 @@ clock, the timers and what happens to pulls come from outside.
 import logging
 from collections import Counter
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, Protocol
 
-from aerobee.broker.handover.owned_queue import Ask, Holder, OwnedQueue, Timer, Verdict
+from aerobee.broker.handover.owned_queue import Ask, Holder, OwnedQueue, Timer, Verdict, unlink
 from aerobee.broker.health.faults import Faults
 from aerobee.broker.members.queue_key import QueueKey
 from aerobee.remoting.net.connection import Connection
@@ -27,7 +27,6 @@ FORMERS_MAX: Final = 16  # of one queue: those before have long ceased to pull
 STEPS_MAX: Final = 1000  # in the search for owners that wait for each other
 
 Later = Callable[[float, Callable[[], None]], Timer]
-_Place = TypeVar("_Place")
 
 
 class Surroundings(Protocol):
@@ -201,6 +200,21 @@ class QueueOwners:
             self._unasked(queue)
         return asks
 
+    def forget_all(self) -> None:
+        """Own nothing for anybody any more: who waits for a queue is answered."""
+        keys, asks = list(self.queues), [ask for asks in self.asks.values() for ask in asks]
+        for ask in asks:
+            self._forget_ask(ask)
+        for queue in self.queues.values():
+            queue.forget_all()
+        self.queues.clear()
+        self.of.clear()
+        self.watched.clear()
+        for ask in asks:
+            self.answer(ask, Verdict.OFFSET)
+        for key in keys:
+            self._around.wake_pulls(key)
+
     def regain(self, queue: OwnedQueue, former: Holder) -> None:
         """Give a queue back to a former owner that still pulls it.
 
@@ -258,14 +272,14 @@ class QueueOwners:
         if former or owner or any(ask.holder.connection is connection for ask in queue.asks):
             groups.setdefault(queue.key.group, {})[queue.key] = queue
         else:
-            _unlink(groups, queue.key.group, queue)
+            unlink(groups, queue.key.group, queue)
         if not groups:
             del self.of[connection]
         watched = queue.waits or queue.floor or queue.unseen or queue.look is not None
         if former or (owner and watched):
             self.watched.setdefault(connection, {})[queue.key] = queue
         else:
-            _unlink(self.watched, connection, queue)
+            unlink(self.watched, connection, queue)
         if queue.idle and queue.renewal is None:
             queue.stop_timers()
             self.queues.pop(queue.key, None)
@@ -381,11 +395,3 @@ class QueueOwners:
             why.replace(" ", "_"),
             waited_ms,
         )
-
-
-def _unlink(
-    table: dict[_Place, dict[QueueKey, OwnedQueue]], place: _Place, queue: OwnedQueue
-) -> None:
-    queues = table.get(place)
-    if queues is not None and queues.pop(queue.key, None) is not None and not queues:
-        del table[place]

@@ -76,6 +76,7 @@ def follow_members(
         faults=faults,
     )
     members.watchers.append(handovers)
+    live.on_change(lambda _: handovers.settings_changed())
 
     def topic_changed(config: TopicConfig) -> None:
         for group in members.groups_of_topic(config.topic_name):
