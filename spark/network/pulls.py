@@ -73,11 +73,17 @@ class Pulls:
     """Reads queue ranges of a cluster within one event loop; connections stay until `aclose`.
 
     `fail_on_data_loss` decides whether messages that are gone raise DataLost or are left out with
-    a warning. Nothing is committed, no group joined.
+    a warning; with `queues_stay` a queue that may not be read any more (readQueueNums) is no loss:
+    it raises ClusterUnreachable. Nothing is committed, no group joined.
     """
 
     def __init__(
-        self, address: NetworkAddress, ranges: Sequence[QueueRange], *, fail_on_data_loss: bool
+        self,
+        address: NetworkAddress,
+        ranges: Sequence[QueueRange],
+        *,
+        fail_on_data_loss: bool,
+        queues_stay: bool = False,
     ) -> None:
         settings = address.client()
         self._connections = Connections(settings, refuse_requests)
@@ -87,6 +93,7 @@ class Pulls:
         self._address = address
         self._ranges = ranges
         self._fail = fail_on_data_loss
+        self._gone_codes = GONE_CODES - ({ResponseCode.INVALID_PARAMETER} if queues_stay else set())
         self._replicas: dict[str, int] = {}  # by broker: where it advised to pull from next
         self._record_bytes = 0  # the usual size; 0 before the first reply
         self._ahead: deque[asyncio.Task[_Read]] = deque()
@@ -209,9 +216,9 @@ class Pulls:
             except (RequestError, ProtocolError) as error:  # a reply that cannot be understood
                 raise patience.failure(str(error)) from error
             except BrokerRefused as error:
-                if error.code in GONE_CODES and await self._is_master(key, error.address):
+                if error.code in self._gone_codes and await self._is_master(key, error.address):
                     return None
-                if error.code in GONE_CODES:
+                if error.code in self._gone_codes:
                     self._replicas.pop(key.broker, None)  # which may not know it yet
                 elif error.code not in BUSY_CODES:
                     raise patience.failure(str(error)) from error

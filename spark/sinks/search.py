@@ -21,13 +21,15 @@ async def stored_ids(
     """The ids of messages in the ranges that begin with `prefix`.
 
     Messages of others cost their transfer and a look at their properties. What retention has
-    deleted is told as a warning. Raises ClusterUnreachable where a queue cannot be read.
+    deleted is told as a warning. Raises ClusterUnreachable where a queue cannot be read, also for
+    want of read queues: what is stored in it would be written again.
     """
     wanted = [each for each in ranges if each.start < each.end]
     ours = re.compile(f"{Property.UNIQ_KEY}{NAME_SEPARATOR}({prefix}[0-9A-F]*)".encode())
     found: set[str] = set()
     buffer = ReplyBuffer()
-    async with aclosing(Pulls(address, wanted, fail_on_data_loss=False)) as pulls:
+    reading = Pulls(address, wanted, fail_on_data_loss=False, queues_stay=True)
+    async with aclosing(reading) as pulls:
         async for replies in pulls.replies():
             data, bounds = buffer.join([each.body for each in replies])
             starts, sizes = find_records(data, bounds)

@@ -102,6 +102,18 @@ def test_request_that_is_under_way_when_a_task_fails() -> None:
         assert fake_bodies(brokers) == once(1200)
 
 
+def test_queue_that_cannot_be_searched_fails_the_task() -> None:
+    """It may hold what was written before: a topic can have fewer queues to read than to write."""
+    with fakes(1) as brokers:
+        _fakes[:] = brokers
+        plan = fake_plan(brokers)
+        brokers[0].script[BATCH].append(carried_out_but_lost)
+        brokers[0].refuse(RequestCode.PULL_MESSAGE, ResponseCode.INVALID_PARAMETER)
+        with pytest.raises(ClusterUnreachable, match="INVALID_PARAMETER"):
+            write(plan, rows(500))
+        assert fake_bodies(brokers) == once(500)
+
+
 def test_broker_comes_back_with_another_address() -> None:
     """A lost answer is looked up there."""
     with fakes(2) as brokers:
