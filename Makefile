@@ -15,7 +15,7 @@ ROUNDS ?= 50
 SEEDS ?= 200
 DISK_SEEDS ?= 10000
 EXAMPLES_FACTOR ?= 20
-BY_FILE := --dist loadfile --no-loadscope-reorder  # in the order of tests/support/slowest_files.py
+BY_FILE := --dist loadfile --no-loadscope-reorder  # in the order of tests/support/runs/slowest_files.py
 
 # Links that an editable install makes; `git clean` takes them, so their absence asks for set-up.
 ifeq ($(wildcard .dev/aerobee/remoting/py.typed),)
@@ -46,11 +46,11 @@ demo: $(READY) ## 100,000 messages live, then counted by Spark
 test: WORKERS = 4  # tests wait for processes, disks and timers as long as they compute
 test quick: export PYTHONDONTWRITEBYTECODE =  # each worker and each child would compile all anew
 test: $(READY) ## every test that needs no other project's servers or clients
-	@PYTHONPATH=tests $(BIN)/python -m support.spark_java
+	@PYTHONPATH=tests $(BIN)/python -m support.lake.spark_java
 	$(BIN)/python -m pytest -n $(WORKERS) $(BY_FILE) -m "not interop and not soak" $(ARGS)
 
 quick: $(READY) ## what a change needs, in under a minute; prints what it ran
-	@PYTHONPATH=tests $(BIN)/python -m support.quick
+	@PYTHONPATH=tests $(BIN)/python -m support.runs.quick
 
 lint: $(READY) ## formatting, rules, import direction
 	$(BIN)/ruff format --check .
@@ -76,10 +76,10 @@ bench-overload: $(READY) ## what is served of twice the load that a broker can c
 	PYTHONPATH=tests $(BIN)/python -m benchmarks.overload $(ARGS)
 
 bench-handover: $(READY) ## what is delivered twice when groups grow and shrink, ours beside RocketMQ
-	PYTHONPATH=tests $(BIN)/python -m benchmarks.handover $(ARGS)
+	PYTHONPATH=tests $(BIN)/python -m benchmarks.handovers.handover $(ARGS)
 
 bench-spark: $(READY) ## the Spark pipeline: CPU of JVM and workers, with the bars
-	PYTHONPATH=tests $(BIN)/python -m benchmarks.spark_speed $(ARGS)
+	PYTHONPATH=tests $(BIN)/python -m benchmarks.pipeline.spark_speed $(ARGS)
 
 interop: $(READY) ## real RocketMQ clients and servers against ours, and a cluster of Spark's
 	$(BIN)/python -m pytest -n $(WORKERS) $(BY_FILE) -m interop tests/interop tests/spark $(ARGS)

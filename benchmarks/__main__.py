@@ -13,16 +13,19 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from benchmarks import compiling, machine, micro, results
-from benchmarks.brokers import RocketMQTarget
+from benchmarks import results
 from benchmarks.loads import LOADS, Load
-from benchmarks.memory import MIB, needed_bytes
-from benchmarks.others import NatsTarget, RedisTarget
-from benchmarks.progress import progress
-from benchmarks.report import missed, print_report
-from benchmarks.rounds import Note, Plan, Report, measure_floor, measure_load
+from benchmarks.pieces import micro
+from benchmarks.reports import machine
+from benchmarks.reports.memory import MIB, needed_bytes
+from benchmarks.reports.progress import progress
+from benchmarks.reports.report import missed, print_report
+from benchmarks.reports.rounds import Note, Plan, Report, measure_floor, measure_load
 from benchmarks.starts import measure_starts
-from benchmarks.target import Cpus, Timing
+from benchmarks.targets import compiling
+from benchmarks.targets.brokers import RocketMQTarget
+from benchmarks.targets.others import NatsTarget, RedisTarget
+from benchmarks.targets.target import Cpus, Timing
 
 
 def main(words: Sequence[str] | None = None) -> int:

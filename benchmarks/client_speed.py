@@ -28,9 +28,10 @@ from support.interop.raw_messages import create_topic, wait_for_route
 from support.interop.sessions import Session
 from support.interop.toolchain import BuildFailed, ToolMissing
 
-from benchmarks import compiling, machine
-from benchmarks.figures import Verdict
-from benchmarks.report import print_table
+from benchmarks.reports import machine
+from benchmarks.reports.figures import Verdict
+from benchmarks.reports.report import print_table
+from benchmarks.targets import compiling
 
 BODY_BYTES: Final = 1024
 IN_FLIGHT: Final = 64

@@ -26,11 +26,11 @@ from typing import Final
 from support.interop.raw_remoting import RawClient
 
 from aerobee.storage.disk.residency import resident_bytes
-from benchmarks import compiling
-from benchmarks.brokers import AerobeeTarget, BrokerTarget, RocketMQTarget
 from benchmarks.generator import Measurement, run_marked
 from benchmarks.loads import Bar, Load, Variant
-from benchmarks.target import Cpus, Timing
+from benchmarks.targets import compiling
+from benchmarks.targets.brokers import AerobeeTarget, BrokerTarget, RocketMQTarget
+from benchmarks.targets.target import Cpus, Timing
 
 GROUPS: Final = 4
 QUEUES: Final = 4

@@ -27,13 +27,13 @@ from typing import Any, Final
 
 from support.interop.processes import ServerFailed
 
-from benchmarks import compiling, processes
-from benchmarks.brokers import AerobeeTarget, BrokerTarget, RocketMQTarget
 from benchmarks.generator import LoadFailed
 from benchmarks.loads import Bar, Load, Variant
-from benchmarks.memory import FullMemory
-from benchmarks.messages import QUEUES
-from benchmarks.target import Cpus
+from benchmarks.pieces.messages import QUEUES
+from benchmarks.reports.memory import FullMemory
+from benchmarks.targets import compiling, processes
+from benchmarks.targets.brokers import AerobeeTarget, BrokerTarget, RocketMQTarget
+from benchmarks.targets.target import Cpus
 
 BODY_BYTES: Final = 128  # with more, a fast machine measures its disk
 WINDOW: Final = 64  # open requests of a connection, for the best rate

@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from benchmarks.machine import slug
-from benchmarks.rounds import Report
+from benchmarks.reports.machine import slug
+from benchmarks.reports.rounds import Report
 
 
 def document(report: Report, machine: dict[str, Any], noise: dict[str, float]) -> dict[str, Any]:

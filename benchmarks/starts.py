@@ -5,9 +5,9 @@ import time
 from pathlib import Path
 from typing import Final
 
-from benchmarks import processes
-from benchmarks.brokers import AerobeeTarget, BrokerTarget, RocketMQTarget
-from benchmarks.rounds import Note, Plan, Report
+from benchmarks.reports.rounds import Note, Plan, Report
+from benchmarks.targets import processes
+from benchmarks.targets.brokers import AerobeeTarget, BrokerTarget, RocketMQTarget
 
 STARTS: Final = 3
 REST_S: Final = 3.0  # after which memory is looked at

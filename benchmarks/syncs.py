@@ -4,7 +4,7 @@ import struct
 from pathlib import Path
 from typing import Final
 
-from benchmarks import compiling
+from benchmarks.targets import compiling
 
 KINDS: Final = ("fsync", "fdatasync", "msync", "aio", "sync_file_range")
 _COUNTS: Final = struct.Struct(f"={len(KINDS)}Q")

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
-from support.reruns import allow_reruns
-from support.slowest_files import handed_out_with, slowest_first
-from support.spark_java import LEAN, quick
+from support.lake.spark_java import LEAN, quick
+from support.runs.reruns import allow_reruns
+from support.runs.slowest_files import handed_out_with, slowest_first
 
 if TYPE_CHECKING:
     from xdist.remote import Producer

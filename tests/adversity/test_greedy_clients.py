@@ -12,9 +12,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from support.brokers import pull_command, send_command
-from support.child_broker import ChildBroker, child_broker
 from support.raw_peer import RawPeer
+from support.servers.brokers import pull_command, send_command
+from support.servers.child_broker import ChildBroker, child_broker
 from support.waiting import until
 
 from aerobee.remoting.codes import ResponseCode

@@ -4,8 +4,8 @@ import shutil
 from pathlib import Path
 
 import pytest
-from support.brokers import running_broker, send_command
 from support.raw_peer import RawPeer
+from support.servers.brokers import running_broker, send_command
 
 from aerobee.broker.app import Broker
 from aerobee.remoting.codes import ResponseCode

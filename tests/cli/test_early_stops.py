@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from support.brokers import SMALL_STORE, running_broker, send_command
 from support.raw_peer import RawPeer
+from support.servers.brokers import SMALL_STORE, running_broker, send_command
 
 TIMEOUT_S: Final = 60
 MESSAGES: Final = 5

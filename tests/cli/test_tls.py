@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from support.live_broker import small_settings
-from support.tls_certs import CERTS
+from support.servers.live_broker import small_settings
+from support.servers.tls_certs import CERTS
 from support.waiting import until
 
 from aerobee.broker.app import Broker

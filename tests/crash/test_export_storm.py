@@ -17,8 +17,8 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from support.export_drivers import Driver, Drivers
-from support.exports import Inline, Place, go_on, grown, message, stored, visible
+from support.lake.export_drivers import Driver, Drivers
+from support.lake.exports import Inline, Place, go_on, grown, message, stored, visible
 
 from aerobee.spark import exported_files
 

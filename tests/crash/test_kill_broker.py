@@ -14,9 +14,9 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from support.brokers import pull_command, send_command
-from support.killed_broker import KilledBroker
 from support.raw_peer import RawPeer
+from support.servers.brokers import pull_command, send_command
+from support.servers.killed_broker import KilledBroker
 from support.waiting import until
 
 from aerobee.remoting.codes import ResponseCode

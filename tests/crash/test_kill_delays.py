@@ -8,9 +8,9 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from support.brokers import pull_command, send_command
-from support.killed_broker import KilledBroker
 from support.raw_peer import RawPeer
+from support.servers.brokers import pull_command, send_command
+from support.servers.killed_broker import KilledBroker
 
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.command import Command, next_opaque

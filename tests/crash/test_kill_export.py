@@ -10,8 +10,8 @@ from pathlib import Path
 
 import psutil
 import pytest
-from support.export_drivers import Driver, Drivers
-from support.exports import Inline, go_on, grown, staged, stored, visible
+from support.lake.export_drivers import Driver, Drivers
+from support.lake.exports import Inline, go_on, grown, staged, stored, visible
 
 ROUNDS = int(os.environ.get("KILL_ROUNDS", "2"))
 GROWTH = 300

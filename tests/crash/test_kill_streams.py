@@ -20,7 +20,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from support.stream_driver import PER_TRIGGER
+from support.lake.stream_driver import PER_TRIGGER
 
 from aerobee.storage.settings import StoreSettings
 from aerobee.storage.store import MessageStore
@@ -73,7 +73,7 @@ class Driver:
         environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
         environment[MARK] = str(folder)
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "support.stream_driver", str(store), str(folder)],
+            [sys.executable, "-m", "support.lake.stream_driver", str(store), str(folder)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self.errors.open("a"),

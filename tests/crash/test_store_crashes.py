@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.logs import (
+from support.disks.logs import (
     ForgetfulFiles,
     append,
     bodies,
@@ -121,7 +121,7 @@ WRITE_UNTIL_KILLED = """
 import sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[2])
-from support.logs import append, opened, small
+from support.disks.logs import append, opened, small
 from aerobee.storage.settings import SYNC_FLUSH
 number, offsets = int(sys.argv[3]), {}
 store = opened(small(Path(sys.argv[1]), segment_bytes=1 << 20, queue_file_entries=3000,

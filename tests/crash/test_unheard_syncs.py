@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.logs import bodies, opened, read_all, send, settle, small
+from support.disks.logs import bodies, opened, read_all, send, settle, small
 
 from aerobee.storage.disk.files import Files
 from aerobee.storage.layout import DOUBT
@@ -21,7 +21,7 @@ WRITE_UNTIL_A_SYNC_FAILS = """
 import os, signal, sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[2])
-from support.logs import opened, send, settle, small
+from support.disks.logs import opened, send, settle, small
 from aerobee.storage.disk.aio import LinuxKernel
 from aerobee.storage.disk.files import Files
 

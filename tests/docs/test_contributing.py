@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from support.source_tree import ROOT, packages
+from support.runs.source_tree import ROOT, packages
 
 TEXT = (ROOT / "CONTRIBUTING.md").read_text()
 STEPS = re.findall(r"<!-- ([a-z ]+): (\S+) -->\n```python\n(.*?)```", TEXT, re.DOTALL)

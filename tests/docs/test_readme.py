@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.source_tree import ROOT, committed_files, name
+from support.runs.source_tree import ROOT, committed_files, name
 
 from aerobee.testing import ClusterThread
 

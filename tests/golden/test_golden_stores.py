@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from support.disks.logs import opened, small
 from support.golden.stores import load_store
-from support.logs import opened, small
 
 from aerobee.remoting import fastjson
 from aerobee.remoting.codes import SysFlag

@@ -3,7 +3,7 @@
 import ast
 from collections.abc import Iterator
 
-from support.source_tree import name, package_files, python_files, tree
+from support.runs.source_tree import name, package_files, python_files, tree
 
 
 def _public(body: list[ast.stmt], prefix: str = "") -> Iterator[tuple[str, ast.AST]]:

@@ -2,11 +2,16 @@
 
 import runpy
 from pathlib import Path
+from typing import Final
 
 import pytest
-from support.source_tree import ROOT, packages, project
+from support.runs.source_tree import ROOT, committed_files, packages, project
 
 import aerobee.remoting
+
+ENTRIES_MAX: Final = 25
+USUAL: Final = {"README.md", "__init__.py", "__main__.py", "py.typed"}
+RECORDED: Final = {"tests/golden/frames/java-5.5.0-admin"}  # what a peer said, a file for each code
 
 
 def test_every_typed_folder_is_packaged() -> None:
@@ -34,6 +39,17 @@ def test_an_editable_install_links_every_folder() -> None:
     assert {link.name for link in links.iterdir() if link.is_symlink()} == set(packages())
     for name in packages():
         assert (links / name).resolve() == ROOT / name
+
+
+def test_a_folder_can_be_taken_in_at_a_glance() -> None:
+    """More than 25 entries beside those that every package has are several thoughts."""
+    shown: dict[Path, set[str]] = {}
+    for path in (path.relative_to(ROOT) for path in committed_files()):
+        for inner in (path, *path.parents[:-1]):
+            if not inner.name.startswith("."):
+                shown.setdefault(inner.parent, set()).add(inner.name)
+    large = {str(folder) for folder, names in shown.items() if len(names - USUAL) > ENTRIES_MAX}
+    assert large == RECORDED, large ^ RECORDED
 
 
 def test_the_drawing_shows_the_rooms_that_there_are() -> None:

@@ -4,7 +4,7 @@ import ast
 import re
 import runpy
 
-from support.source_tree import ROOT, compiled_files, name, package_files, text
+from support.runs.source_tree import ROOT, compiled_files, name, package_files, text
 
 TABLE = "remoting/message/layout.py"
 MADE = ("broker/compiled/layout.pxi", "spark/compiled/layout.pxi")

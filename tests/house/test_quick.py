@@ -3,7 +3,7 @@
 import subprocess
 from pathlib import Path
 
-from support.quick import changed_files, needed_tests
+from support.runs.quick import changed_files, needed_tests
 
 TESTS = {
     "tests/unit/broker/pulls/test_held.py": "from aerobee.broker.pulls.held import Holds",

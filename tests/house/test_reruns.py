@@ -1,8 +1,8 @@
 """A second try is for what a machine's scheduler can spoil, and is always told."""
 
 import pytest
-from support.reruns import FILES, FOLDERS, TESTS, may_be_rerun
-from support.source_tree import project
+from support.runs.reruns import FILES, FOLDERS, TESTS, may_be_rerun
+from support.runs.source_tree import project
 
 
 def test_what_may_be_rerun_exists() -> None:

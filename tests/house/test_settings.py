@@ -5,7 +5,7 @@ import re
 from typing import Any
 
 import pytest
-from support.source_tree import ROOT
+from support.runs.source_tree import ROOT
 
 from aerobee.broker.settings.keys import BrokerSettings
 from aerobee.client import settings as client

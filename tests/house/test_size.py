@@ -2,7 +2,7 @@
 
 import ast
 
-from support.source_tree import ROOT, compiled_files, name, nodes, python_files, text
+from support.runs.source_tree import ROOT, compiled_files, name, nodes, python_files, text
 
 LINE_COLUMNS_MAX = 100
 FUNCTION_LINES_MAX = 60

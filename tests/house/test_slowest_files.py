@@ -1,7 +1,7 @@
 """The order in which files of tests are handed out."""
 
 import pytest
-from support.slowest_files import APART, SESSION, SLOWEST, TESTS, handed_out_with
+from support.runs.slowest_files import APART, SESSION, SLOWEST, TESTS, handed_out_with
 
 
 def test_slowest_files_exist() -> None:

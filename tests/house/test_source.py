@@ -3,7 +3,7 @@
 import re
 from urllib.parse import urlsplit
 
-from support.source_tree import (
+from support.runs.source_tree import (
     ROOT,
     committed_files,
     imports,

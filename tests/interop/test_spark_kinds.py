@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from support.disks.stores import parse_properties
 from support.interop.aerobee_server import Aerobee
 from support.interop.cluster import Cluster
 from support.interop.peers import JAVA_5, KINDS, RECORDS, Peer
@@ -25,7 +26,6 @@ from support.interop.raw_messages import create_group, offset_of, wait_for_route
 from support.interop.raw_remoting import RawClient
 from support.interop.rocketmq_server import RocketMQ
 from support.interop.sessions import Session
-from support.stores import parse_properties
 
 if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession

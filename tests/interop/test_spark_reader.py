@@ -4,11 +4,11 @@ from collections import defaultdict
 from pathlib import Path
 
 import pytest
+from support.disks.stores import read_log
 from support.interop.aerobee_server import Aerobee
 from support.interop.cluster import Cluster
 from support.interop.ledger import Ledger
 from support.interop.rocketmq_server import RocketMQ
-from support.stores import read_log
 
 from aerobee.spark.columns import COLUMNS, arrow_schema
 from aerobee.spark.planning.planner import plan_store

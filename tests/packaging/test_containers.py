@@ -5,7 +5,7 @@ import shlex
 from pathlib import Path
 
 import pytest
-from support.source_tree import ROOT
+from support.runs.source_tree import ROOT
 
 from aerobee.broker.front.ports import FAST_PORT_STEP
 from aerobee.broker.http import views

@@ -10,7 +10,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from support.source_tree import ROOT, committed_files, name, packages, project
+from support.runs.source_tree import ROOT, committed_files, name, packages, project
 
 SUFFIX = importlib.machinery.EXTENSION_SUFFIXES[0]
 COMPILED = {

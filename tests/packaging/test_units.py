@@ -4,7 +4,7 @@ import shlex
 from pathlib import Path, PurePosixPath
 
 import pytest
-from support.source_tree import ROOT
+from support.runs.source_tree import ROOT
 
 from aerobee.cli import broker_start, namesrv_start
 

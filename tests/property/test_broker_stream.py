@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from support.brokers import pull_command, running_broker, send_command
 from support.examples import examples
+from support.servers.brokers import pull_command, running_broker, send_command
 from support.waiting import until
 from support.wire import connect, feed
 

@@ -6,9 +6,9 @@ from typing import Any, Final
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from support.brokers import send_command
 from support.examples import examples
-from support.twin_brokers import TwinBrokers
+from support.servers.brokers import send_command
+from support.servers.twin_brokers import TwinBrokers
 
 from aerobee.remoting.codes import RequestCode
 from aerobee.remoting.frame import FrameReader, encode_frame

@@ -9,8 +9,8 @@ from typing import Any, Final
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support.disks.logs import append, opened, settle, small
 from support.examples import examples
-from support.logs import append, opened, settle, small
 
 from aerobee.broker.compiled.choice import is_compiled
 from aerobee.remoting.message.tags import java_string_hash

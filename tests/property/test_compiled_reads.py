@@ -10,9 +10,9 @@ from typing import Any, Final
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from support.brokers import pull_command, running_broker, send_command
+from support.disks.logs import append, opened, small
 from support.examples import examples
-from support.logs import append, opened, small
+from support.servers.brokers import pull_command, running_broker, send_command
 from support.waiting import until
 from support.wire import connect, feed
 

@@ -11,11 +11,11 @@ from typing import Any, Final
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from support.brokers import pull_command, send_command
 from support.examples import examples
 from support.golden.frames import load_frame
-from support.source_tree import ROOT
-from support.twin_brokers import TwinBrokers
+from support.runs.source_tree import ROOT
+from support.servers.brokers import pull_command, send_command
+from support.servers.twin_brokers import TwinBrokers
 
 from aerobee.broker.compiled.choice import is_compiled
 from aerobee.client.message import Message, MessageQueue

@@ -7,8 +7,8 @@ from hypothesis import assume, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from support.examples import examples
-from support.fake_connection import FakeConnection
-from support.virtual_time import VirtualTime
+from support.stand_ins.fake_connection import FakeConnection
+from support.stand_ins.virtual_time import VirtualTime
 
 from aerobee.broker.handover.draining import POLL_SLOWLY_MS, SETTLE_MS_MAX
 from aerobee.broker.handover.handed_out import Holdings

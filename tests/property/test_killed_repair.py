@@ -17,7 +17,7 @@ from property.test_store_repair import (
     configured,
     served,
 )
-from support.logs import opened
+from support.disks.logs import opened
 from unit.storage.tools.test_repair import DyingFiles, Killed
 
 from aerobee.remoting.message.record import decode_record

@@ -3,7 +3,7 @@
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
-from support.fake_connection import FakeConnection
+from support.stand_ins.fake_connection import FakeConnection
 
 from aerobee.broker.members.group import Client
 from aerobee.broker.members.registry import EXPIRED_MS, Members

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.disks.stores import Stored, StoreWriter, properties, read_log, tag_hash
 from support.examples import examples
-from support.stores import Stored, StoreWriter, properties, read_log, tag_hash
 
 pytest.importorskip("pyarrow")
 

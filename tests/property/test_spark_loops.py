@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from property.test_spark_decoder import ALL, STORED
+from support.disks.stores import Stored, StoreWriter, pack_record
 from support.examples import examples
-from support.stores import Stored, StoreWriter, pack_record
 
 pytest.importorskip("pyarrow")
 

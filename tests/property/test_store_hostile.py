@@ -8,8 +8,8 @@ from pathlib import Path
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support.disks.logs import opened, send, small
 from support.examples import examples
-from support.logs import opened, send, small
 
 from aerobee.remoting.message.record import decode_record
 from aerobee.storage import dump

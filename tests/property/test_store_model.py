@@ -8,7 +8,7 @@ from pathlib import Path
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
-from support.logs import append, bodies, opened, settle, small
+from support.disks.logs import append, bodies, opened, settle, small
 
 from aerobee.remoting.message.record import iter_records
 from aerobee.storage.verify import verify

@@ -14,8 +14,8 @@ from aerobee.remoting.net.tasks import Tasks
 from aerobee.storage.log.scan import SCHEDULE_TOPIC
 from simulation.causes import Cause
 from simulation.ledger import Ledger, Place
-from simulation.process import Process, ProcessDied
-from simulation.world import World
+from simulation.stage.process import Process, ProcessDied
+from simulation.stage.world import World
 
 if TYPE_CHECKING:
     from simulation.members import Member

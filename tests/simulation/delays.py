@@ -9,7 +9,7 @@ from aerobee.storage.delays.progress import DELIVERED_PROPERTY
 from simulation.disk.broker import DiskBrokerNode
 from simulation.ledger import Kind, Ledger, Place
 from simulation.servers import BrokerNode
-from simulation.world import World
+from simulation.stage.world import World
 
 Copies = dict[str, list[tuple[Place, int, bytes]]]
 """By level-offset of delayed messages: where each copy in their own topics stands, and its body."""

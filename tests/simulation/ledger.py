@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from simulation.causes import ASK_S, COMMIT_S, DOWN, LEASE_S, SETTLED_S, Cause
-from simulation.trace import Trace
+from simulation.stage.trace import Trace
 
 
 class Kind(StrEnum):

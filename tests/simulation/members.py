@@ -15,7 +15,7 @@ from aerobee.storage.delays.progress import DELIVERED_PROPERTY
 from simulation.causes import LONG_S, Cause
 from simulation.clients import POISON, HostNode
 from simulation.ledger import Attempt, Kind, Outcome, Place
-from simulation.world import HandlerFails
+from simulation.stage.world import HandlerFails
 
 QUICK_S: Final = 0.05  # most handlers take at most so long
 LONG_SHARE: Final = 0.005

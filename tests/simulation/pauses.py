@@ -1,7 +1,7 @@
 """What a hand-over costs groups of Java clients: how long queues rest, and what comes twice.
 
 On the simulation's time, so that it says the same on a busy machine. Members come and leave while
-messages are sent, as in `benchmarks/handover.py`. A queue rests from the last message that its old
+messages are sent, as in `benchmarks/handovers/`. A queue rests from the last message that its old
 owner began to the first one of the new owner; not before that was stored, nor as long as a member
 that leaves waits for its own handlers. By hand, for limits in ms:
 
@@ -30,7 +30,7 @@ from simulation.clients import ClientNode, HostNode
 from simulation.java_member import JavaMember, OwnedQueue
 from simulation.ledger import Group, Ledger
 from simulation.servers import BrokerNode, NamesrvNode, start_all
-from simulation.world import World
+from simulation.stage.world import World
 
 GROUP: Final = "g"
 TOPIC: Final = "t"

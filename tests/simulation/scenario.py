@@ -27,8 +27,8 @@ from simulation.ledger import Group, Ledger, Place, Violation
 from simulation.members import LiteMember, Member, OrderlyMember, PushMember
 from simulation.plan import EDGES, Kind, Plan, Trouble, draw
 from simulation.servers import BrokerNode, NamesrvNode, ServerNode
+from simulation.stage.world import World
 from simulation.troubles import Troubles
-from simulation.world import World
 
 JOIN_WITHIN_S: Final = 15.0
 CONSUMED_WITHIN_S: Final = 300.0  # of quiet; failed messages may take turns of their own

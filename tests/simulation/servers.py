@@ -11,8 +11,8 @@ from aerobee.broker.tables.committed import OffsetTable
 from aerobee.namesrv.app import NameServer
 from aerobee.namesrv.settings import NamesrvSettings
 from simulation.ledger import Ledger, Place
-from simulation.process import Process
-from simulation.world import World
+from simulation.stage.process import Process
+from simulation.stage.world import World
 
 NAMESRV_PORT: Final = 9876
 BROKER_PORT: Final = 10911

@@ -7,7 +7,7 @@ import pytest
 from aerobee.storage.log.scan import SCHEDULE_TOPIC
 from simulation.causes import SETTLED_S, Cause
 from simulation.ledger import Group, Kind, Ledger, Outcome, Place
-from simulation.trace import Trace
+from simulation.stage.trace import Trace
 
 PLACE = Place("t", "broker-a", 0)
 

@@ -7,8 +7,8 @@ from random import Random
 import pytest
 
 from aerobee.storage.disk.signals import Signal
-from simulation.loop import DISK_S, THREAD_S, Stuck, VirtualLoop
-from simulation.process import Process, ProcessDied
+from simulation.stage.loop import DISK_S, THREAD_S, Stuck, VirtualLoop
+from simulation.stage.process import Process, ProcessDied
 
 
 @pytest.fixture

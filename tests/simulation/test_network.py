@@ -12,11 +12,11 @@ from aerobee.remoting.errors import CallTimedOut, ConnectionLost, NotConnected
 from aerobee.remoting.net.client import ConnectionPool
 from aerobee.remoting.net.connection import Connection
 from aerobee.remoting.net.server import Server
-from simulation.doors import closed
-from simulation.loop import VirtualLoop
-from simulation.network import Network
-from simulation.process import Process
-from simulation.trace import Trace
+from simulation.stage.doors import closed
+from simulation.stage.loop import VirtualLoop
+from simulation.stage.network import Network
+from simulation.stage.process import Process
+from simulation.stage.trace import Trace
 
 ADDRESS = "10.0.0.1:9000"
 

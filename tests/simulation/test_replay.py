@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from support.hash_seeds import digests_elsewhere
+from support.runs.hash_seeds import digests_elsewhere
 
 from simulation.plan import Trouble, draw
 from simulation.scenario import Verdict, simulate

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from support.stores import Stored, StoreWriter, properties
+from support.disks.stores import Stored, StoreWriter, properties
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from support.source_tree import ROOT
-from support.stores import read_log
+from support.disks.stores import read_log
+from support.runs.source_tree import ROOT
 
 if TYPE_CHECKING:
-    from support.spark_cluster import SparkCluster
+    from support.lake.spark_cluster import SparkCluster
 
 pytestmark = [pytest.mark.spark, pytest.mark.interop]  # servers, or a Java, of its own
 
@@ -41,7 +41,7 @@ def modules(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCluster]:
     """A master and two workers."""
     pytest.importorskip("pyspark")
-    from support.spark_cluster import SparkCluster
+    from support.lake.spark_cluster import SparkCluster
 
     with SparkCluster(tmp_path_factory.mktemp("cluster")) as cluster:
         yield cluster

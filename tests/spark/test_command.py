@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from support.exports import grown
+from support.lake.exports import grown
 
 from aerobee.cli import main
 from aerobee.spark.lake.lake import Lake

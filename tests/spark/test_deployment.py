@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import pyspark
 import pytest
+from support.disks.stores import read_log
 from support.interop.processes import Process
-from support.source_tree import ROOT, packages
-from support.spark_cluster import START_SECONDS_MAX, cluster_environment
-from support.stores import read_log
+from support.lake.spark_cluster import START_SECONDS_MAX, cluster_environment
+from support.runs.source_tree import ROOT, packages
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

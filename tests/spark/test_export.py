@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from support.exports import grown
-from support.stores import Stored, StoreWriter, read_log
+from support.disks.stores import Stored, StoreWriter, read_log
+from support.lake.exports import grown
 
 from aerobee.spark import ExportRefused, export, exported_files, read_export
 from aerobee.spark.lake.folders import cut_topic

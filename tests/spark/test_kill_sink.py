@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import psutil
 import pytest
-from support.sinking_child import stream
+from support.lake.sinking_child import stream
 
 from aerobee.spark.columns import arrow_schema
 from aerobee.spark.network.brokers import Network
@@ -66,7 +66,7 @@ class Driver:
             words = [self._cluster.namesrv_addr, TOPIC, checkpoint, str(ROWS), "100000"]
             with (self._folder / "log").open("a") as log:
                 self._process = subprocess.Popen(
-                    [sys.executable, "-m", "support.sinking_child", *words],
+                    [sys.executable, "-m", "support.lake.sinking_child", *words],
                     cwd=TESTS,
                     env={**os.environ, MARK: str(self._folder)},
                     stdout=log,

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from support.stores import Stored, StoreWriter, properties, read_log
+from support.disks.stores import Stored, StoreWriter, properties, read_log
 
 from aerobee.testing import ClusterThread
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from support.stores import read_log, tag_hash
+from support.disks.stores import read_log, tag_hash
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

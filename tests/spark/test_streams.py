@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from support.stores import read_log
+from support.disks.stores import read_log
 
 from aerobee.client import Message, Producer
 from aerobee.client.cluster.directory import Cluster

@@ -12,7 +12,7 @@ from aerobee.client import (
     PushSettings,
     ReceivedMessage,
 )
-from support.fake_cluster import FakeCluster
+from support.stand_ins.fake_cluster import FakeCluster
 
 QUICK = PushSettings(
     redeliver_delay_ms=20,

@@ -14,7 +14,7 @@ from aerobee.broker.writing.tick import Tick
 from aerobee.remoting.message.properties import format_properties
 from aerobee.remoting.message.record import host_bytes
 from aerobee.storage.disk.files import Files
-from support.logs import NOW_MS, opened, small
+from support.disks.logs import NOW_MS, opened, small
 
 LEVELS_MS = (1_000, 5_000, 60_000)
 BORN = ("10.0.0.7", 4000)

@@ -16,9 +16,9 @@ from aerobee.remoting.bodies import (
 )
 from aerobee.remoting.command import Language
 from aerobee.remoting.net.connection import Connection
-from support.fake_connection import FakeConnection
-from support.quiet_surroundings import QuietSurroundings
-from support.virtual_time import VirtualTime
+from support.stand_ins.fake_connection import FakeConnection
+from support.stand_ins.quiet_surroundings import QuietSurroundings
+from support.stand_ins.virtual_time import VirtualTime
 
 LIMIT_MS = 6_000
 TOLD_WITHIN_MS = 200

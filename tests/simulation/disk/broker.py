@@ -13,9 +13,9 @@ from simulation.disk.door import Door
 from simulation.disk.kernel import SimulatedKernel
 from simulation.disk.machine import Died, Machine
 from simulation.ledger import Kind, Ledger, Place
-from simulation.process import Process, ProcessDied
 from simulation.servers import BrokerNode, Flush
-from simulation.world import World
+from simulation.stage.process import Process, ProcessDied
+from simulation.stage.world import World
 
 STARTS_MAX: Final = 20
 

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from support.hash_seeds import digests_elsewhere
+from support.runs.hash_seeds import digests_elsewhere
 
 from simulation.disk.folders import scratch
 from simulation.disk.plan import Trouble, draw

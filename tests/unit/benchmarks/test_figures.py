@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from benchmarks import results
-from benchmarks.figures import (
+from benchmarks.generator import Measurement
+from benchmarks.loads import FEW_LAST, LOADS, Bar
+from benchmarks.reports.figures import (
     middle,
     ratio,
     spread,
@@ -15,10 +17,8 @@ from benchmarks.figures import (
     syncs_per_second,
     verdicts,
 )
-from benchmarks.generator import Measurement
-from benchmarks.loads import FEW_LAST, LOADS, Bar
-from benchmarks.report import load_rows, markdown, missed
-from benchmarks.rounds import Report
+from benchmarks.reports.report import load_rows, markdown, missed
+from benchmarks.reports.rounds import Report
 
 
 def measured(

@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 from support.interop.peers import PeerFailed
 
-from benchmarks import compiling, handover
-from benchmarks.handover import plan
-from benchmarks.handover_report import AEROBEE, ROCKETMQ, Results, verdicts
-from benchmarks.handover_runs import FIVE, GO, JAVA, LITE, OURS, PUSH, SLOW, Run
-from benchmarks.handover_tally import Outcome, Pauses
+from benchmarks.handovers import handover
+from benchmarks.handovers.handover import plan
+from benchmarks.handovers.handover_report import AEROBEE, ROCKETMQ, Results, verdicts
+from benchmarks.handovers.handover_runs import FIVE, GO, JAVA, LITE, OURS, PUSH, SLOW, Run
+from benchmarks.handovers.handover_tally import Outcome, Pauses
+from benchmarks.targets import compiling
 
 
 def outcome(*, twice: int = 0, lost: int = 0, joins_ms: float = 0) -> Outcome:

@@ -1,6 +1,6 @@
 """What the hand-over benchmark counts."""
 
-from benchmarks.handover_tally import Pauses, Tally
+from benchmarks.handovers.handover_tally import Pauses, Tally
 
 
 def test_what_came_twice_and_what_never_is_counted_per_group() -> None:

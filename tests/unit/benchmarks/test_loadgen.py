@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.live_broker import LiveBroker, live_broker
+from support.servers.live_broker import LiveBroker, live_broker
 
 from aerobee.remoting.codes import RequestCode
-from benchmarks import compiling
-from benchmarks.brokers import topic_fields
 from benchmarks.generator import LoadFailed, Sample, run_marked
 from benchmarks.loads import LOADS, MANY_FIRST, Load, Variant
+from benchmarks.targets import compiling
+from benchmarks.targets.brokers import topic_fields
 
 SMALL = Variant(topics=1, queues=4, tags_first=False)
 TIMES = ["--warmup", "0", "--seconds", "60"]

@@ -5,8 +5,8 @@ import os
 import pytest
 from support.waiting import until
 
-from benchmarks import memory
-from benchmarks.memory import MIB, WarmMemory
+from benchmarks.reports import memory
+from benchmarks.reports.memory import MIB, WarmMemory
 
 
 async def test_memory_is_given_up_as_the_page_cache_grows(

@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from support.live_broker import live_broker
+from support.servers.live_broker import live_broker
 from support.waiting import until
 
 from aerobee.broker import app

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from support.brokers import pull_command, running_broker, send_command
-from support.live_broker import live_broker
 from support.raw_peer import RawPeer
+from support.servers.brokers import pull_command, running_broker, send_command
+from support.servers.live_broker import live_broker
 from support.waiting import until
 
 from aerobee.broker.app import Broker

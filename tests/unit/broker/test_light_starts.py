@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from support.brokers import SMALL_STORE
-from support.logs import opened, send
+from support.disks.logs import opened, send
+from support.servers.brokers import SMALL_STORE
 
 from aerobee.broker.settings.keys import BrokerSettings
 
@@ -16,7 +16,7 @@ STARTS = """
 import asyncio, sys
 from pathlib import Path
 
-from support.brokers import running_broker
+from support.servers.brokers import running_broker
 
 async def main(folder):
     async with running_broker(folder):

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from support.brokers import running_broker, send_command
 from support.raw_peer import RawPeer
+from support.servers.brokers import running_broker, send_command
 from support.waiting import until
 
 from aerobee.remoting.codes import ResponseCode

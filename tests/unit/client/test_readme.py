@@ -5,7 +5,7 @@ import re
 import sys
 from pathlib import Path
 
-from support.fake_cluster import FakeCluster
+from support.stand_ins.fake_cluster import FakeCluster
 
 README = Path(__file__).parents[3] / "client" / "README.md"
 

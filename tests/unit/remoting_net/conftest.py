@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 
 import pytest
 import uvloop
-from support.net_servers import Servers
+from support.servers.net_servers import Servers
 
 
 def pytest_asyncio_loop_factories(

@@ -5,8 +5,8 @@ from collections.abc import Coroutine
 from typing import Any
 
 import pytest
-from support.net_servers import Servers
 from support.raw_peer import RawPeer
+from support.servers.net_servers import Servers
 from support.waiting import until
 
 from aerobee.remoting.command import Command

@@ -7,9 +7,9 @@ import time
 from pathlib import Path
 
 import pytest
-from support.net_servers import Servers
 from support.raw_peer import RawPeer
-from support.tls_certs import CERTS, Pair, made, mutual_tls, replace
+from support.servers.net_servers import Servers
+from support.servers.tls_certs import CERTS, Pair, made, mutual_tls, replace
 from support.waiting import until
 
 from aerobee.remoting.command import Command

@@ -5,8 +5,8 @@ import socket
 import time
 
 import pytest
-from support.net_servers import Servers
-from support.tls_certs import CERTS, mutual_tls
+from support.servers.net_servers import Servers
+from support.servers.tls_certs import CERTS, mutual_tls
 from support.waiting import until
 
 from aerobee.remoting.command import Command

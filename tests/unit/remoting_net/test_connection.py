@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Callable
 
 import pytest
-from support.net_servers import Servers, echo
 from support.raw_peer import RawPeer
+from support.servers.net_servers import Servers, echo
 from support.waiting import until
 
 from aerobee.remoting.command import FLAG_ONEWAY, Codec, Command

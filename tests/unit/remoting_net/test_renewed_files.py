@@ -7,7 +7,7 @@ import ssl
 from pathlib import Path
 
 import pytest
-from support.tls_certs import Pair, made, replace
+from support.servers.tls_certs import Pair, made, replace
 
 from aerobee.remoting.net.certificates.sides import ClientTls, ServerTls
 from aerobee.remoting.net.certificates.validity import out_of_date

@@ -6,7 +6,7 @@ from collections.abc import Coroutine
 from typing import Any
 
 import pytest
-from support.fake_connection import FakeConnection
+from support.stand_ins.fake_connection import FakeConnection
 
 from aerobee.remoting.command import FLAG_ONEWAY, Command
 from aerobee.remoting.errors import RequestError

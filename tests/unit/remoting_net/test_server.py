@@ -6,9 +6,9 @@ import socket
 import ssl
 
 import pytest
-from support.net_servers import Servers
 from support.raw_peer import RawPeer
-from support.tls_certs import CERTS
+from support.servers.net_servers import Servers
+from support.servers.tls_certs import CERTS
 from support.waiting import until
 
 from aerobee.remoting.command import Command

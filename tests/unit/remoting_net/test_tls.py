@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from support.tls_certs import CERTS
+from support.servers.tls_certs import CERTS
 
 from aerobee.remoting.net.certificates.sides import ServerTls
 from aerobee.remoting.net.tls import (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from support.exports import Inline
+from support.lake.exports import Inline
 
 from aerobee.spark.records import acceleration
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.stores import Stored, StoreWriter, read_log
+from support.disks.stores import Stored, StoreWriter, read_log
 
 from aerobee.remoting.errors import CorruptRecord
 from aerobee.spark.at_rest.queue_ranges import queue_bounds

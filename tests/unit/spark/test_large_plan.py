@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.stores import Stored, pack_record
+from support.disks.stores import Stored, pack_record
 
 from aerobee.spark.options.query import parse_options
 from aerobee.spark.planning.stores import plan_read

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.stores import properties, read_log
+from support.disks.stores import properties, read_log
 
 from aerobee.spark.at_rest import queue_hints
 from aerobee.spark.columns import COLUMNS, arrow_schema

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.stores import Stored, StoreWriter
+from support.disks.stores import Stored, StoreWriter
 
 from aerobee.spark import versions
 from aerobee.spark.errors import OptionError, StoreUnreadable, VersionsDiffer

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from support.exports import go_on, visible
-from support.fake_spark import Checkpoint, reader_of, run
-from support.logs import opened, send, small
+from support.disks.logs import opened, send, small
+from support.lake.exports import go_on, visible
+from support.lake.fake_spark import Checkpoint, reader_of, run
 
 from aerobee.remoting.errors import AerobeeError, CorruptRecord
 from aerobee.remoting.message.layout import BLANK_SIZE

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 from pyspark.sql.datasource import EqualTo, Filter
-from support.spark_rows import rows
-from support.stores import Stored, StoreWriter, properties
+from support.disks.stores import Stored, StoreWriter, properties
+from support.lake.spark_rows import rows
 
 from aerobee.remoting.errors import CorruptRecord
 from aerobee.spark.at_rest import queue_hints

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.logs import bodies, opened, send, settle, small
+from support.disks.logs import bodies, opened, send, settle, small
 
 from aerobee.storage.disk.files import Files
 from aerobee.storage.errors import LogFull, LogUnavailable, StoreReadOnly
@@ -42,7 +42,7 @@ FILL = """
 import sys, time
 from pathlib import Path
 sys.path.insert(0, sys.argv[2])
-from support.logs import append, bodies, opened, small
+from support.disks.logs import append, bodies, opened, small
 from aerobee.storage.errors import LogBusy, LogFull
 root, helper, queues = Path(sys.argv[1]), sys.argv[3] == "helper", int(sys.argv[4])
 size = int(sys.argv[5])

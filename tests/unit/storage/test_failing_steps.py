@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from support.logs import ForgetfulFiles, bodies, opened, send, settle, small
+from support.disks.logs import ForgetfulFiles, bodies, opened, send, settle, small
 
 from aerobee.storage.proofs.progress import read_progress
 from aerobee.storage.settings import SYNC_FLUSH

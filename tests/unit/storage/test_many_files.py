@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from support.logs import bodies, opened, send, settle, small
+from support.disks.logs import bodies, opened, send, settle, small
 
 from aerobee.storage.disk.files import Files
 from aerobee.storage.disk.maps import WITHOUT_NUMBERS, map_file
@@ -24,7 +24,7 @@ import resource, sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[2])
 resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
-from support.logs import append, bodies, opened, settle, small
+from support.disks.logs import append, bodies, opened, settle, small
 QUEUES = 2000
 root = Path(sys.argv[1])
 settings = small(root, segment_bytes=8192, queue_flush_interval_ms=60_000)

@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 import pytest
-from support.logs import ForgetfulFiles, bodies, opened, send, settle, small
+from support.disks.logs import ForgetfulFiles, bodies, opened, send, settle, small
 
 from aerobee.storage.store import MessageStore
 from aerobee.storage.verify import verify

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.logs import opened, send, small
+from support.disks.logs import opened, send, small
 
 from aerobee.storage.layout import file_name, file_spans, is_file_name, log_files, queue_paths
 from aerobee.storage.settings import DELAY_LEVELS_MS, GIB, StoreSettings

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.logs import NOW_MS, append, bodies, opened, send, settle, small
+from support.disks.logs import NOW_MS, append, bodies, opened, send, settle, small
 
 from aerobee.storage.disk.files import Files
 from aerobee.storage.errors import StoreError, StoreLocked

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.fake_connection import FakeConnection
+from support.stand_ins.fake_connection import FakeConnection
 from support.waiting import until
 
 from aerobee.broker.cluster import registration as module

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from support.interop.processes import free_port
-from support.live_broker import live_broker, small_settings
+from support.servers.live_broker import live_broker, small_settings
 
 from aerobee.broker.app import Broker
 from aerobee.broker.cluster.twins import QUIET_LOOKS, NameInUse

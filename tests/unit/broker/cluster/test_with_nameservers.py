@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 import pytest
-from support.live_broker import LiveBroker, live_broker
+from support.servers.live_broker import LiveBroker, live_broker
 from support.waiting import until
 
 from aerobee.namesrv.app import NameServer

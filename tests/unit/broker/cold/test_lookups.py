@@ -5,9 +5,9 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from support.brokers import running_broker, send_command
+from support.disks.slow_disk import Disk
 from support.raw_peer import RawPeer
-from support.slow_disk import Disk
+from support.servers.brokers import running_broker, send_command
 from support.waiting import until
 
 from aerobee.broker.app import Broker

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from support.brokers import running_broker, send_command
+from support.servers.brokers import running_broker, send_command
 from support.waiting import until
 from support.wire import connect, feed
 

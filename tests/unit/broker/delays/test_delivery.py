@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from support.delays import BORN, LEVELS_MS, Delays
-from support.logs import NOW_MS, bodies, read_all
+from support.disks.logs import NOW_MS, bodies, read_all
 
 from aerobee.broker.delays.delivery import SLICE_MESSAGES
 from aerobee.remoting.message.properties import parse_properties

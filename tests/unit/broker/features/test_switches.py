@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.brokers import pull_command, running_broker, send_command
 from support.raw_peer import RawPeer
+from support.servers.brokers import pull_command, running_broker, send_command
 from support.waiting import until
 
 from aerobee.broker.delays.feature import Delays
@@ -23,7 +23,7 @@ ROOMS = """
 import asyncio, sys
 from pathlib import Path
 
-from support.brokers import running_broker
+from support.servers.brokers import running_broker
 
 async def main(folder, **options):
     async with running_broker(folder, **options):

@@ -141,7 +141,7 @@ LOADING = """
 import asyncio, sys
 from pathlib import Path
 
-from support.brokers import running_broker
+from support.servers.brokers import running_broker
 
 async def main(folder, switched):
     options = {} if switched else {"enablePropertyFilter": "true"}

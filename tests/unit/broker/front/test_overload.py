@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from support.brokers import pull_command, running_broker, send_command
+from support.servers.brokers import pull_command, running_broker, send_command
 from support.waiting import until
 
 from aerobee.broker.app import Broker

@@ -6,7 +6,7 @@ from math import inf
 from pathlib import Path
 
 import pytest
-from support.brokers import running_broker, send_command
+from support.servers.brokers import running_broker, send_command
 from support.waiting import until
 from support.wire import connect, feed
 

@@ -3,9 +3,9 @@
 from contextlib import suppress
 
 import pytest
-from support.fake_connection import FakeConnection
-from support.quiet_surroundings import QuietSurroundings
-from support.virtual_time import VirtualTime
+from support.stand_ins.fake_connection import FakeConnection
+from support.stand_ins.quiet_surroundings import QuietSurroundings
+from support.stand_ins.virtual_time import VirtualTime
 
 from aerobee.broker.handover.draining import MISSES_MAX, QUICK_MS, SLOW_MS
 from aerobee.broker.handover.handovers import Handovers

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.live_broker import LiveBroker, live_broker
 from support.members import RawMember, offset_of
+from support.servers.live_broker import LiveBroker, live_broker
 from support.waiting import until
 
 from aerobee.remoting.bodies import (

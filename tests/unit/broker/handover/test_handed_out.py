@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 
-from support.fake_connection import FakeConnection
-from support.quiet_surroundings import QuietSurroundings
-from support.virtual_time import VirtualTime
+from support.stand_ins.fake_connection import FakeConnection
+from support.stand_ins.quiet_surroundings import QuietSurroundings
+from support.stand_ins.virtual_time import VirtualTime
 
 from aerobee.broker.handover.handed_out import HandedOut, Holdings
 from aerobee.broker.handover.owned_queue import Holder, OwnedQueue

@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from support.live_broker import LiveBroker, live_broker
 from support.members import RawMember, offset_of
+from support.servers.live_broker import LiveBroker, live_broker
 from support.waiting import until
 
 from aerobee.broker.members.queue_key import QueueKey

@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from support.live_broker import LiveBroker, live_broker
 from support.members import RawMember
+from support.servers.live_broker import LiveBroker, live_broker
 from support.waiting import until
 
 from aerobee.remoting.codes import RequestCode

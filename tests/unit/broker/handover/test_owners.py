@@ -5,11 +5,11 @@ import logging
 from pathlib import Path
 
 import pytest
-from support.fake_connection import FakeConnection
-from support.live_broker import live_broker
 from support.members import RawMember
-from support.quiet_surroundings import QuietSurroundings
-from support.virtual_time import VirtualTime
+from support.servers.live_broker import live_broker
+from support.stand_ins.fake_connection import FakeConnection
+from support.stand_ins.quiet_surroundings import QuietSurroundings
+from support.stand_ins.virtual_time import VirtualTime
 from support.waiting import until
 
 from aerobee.broker.handover.owned_queue import Holder, OwnedQueue, Verdict

@@ -5,9 +5,9 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from support.fake_connection import FakeConnection
-from support.live_broker import LiveBroker, live_broker
 from support.members import RawMember
+from support.servers.live_broker import LiveBroker, live_broker
+from support.stand_ins.fake_connection import FakeConnection
 
 from aerobee.broker.handover.handed_out import Holdings
 from aerobee.broker.handover.surroundings import HOLDINGS_BYTES_MAX, BrokerSurroundings

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.brokers import pull_command, running_broker, send_command
 from support.delays import LEVELS_MS, Delays
-from support.fake_connection import FakeConnection
-from support.logs import append, bodies, opened, small
+from support.disks.logs import append, bodies, opened, small
 from support.raw_peer import RawPeer
+from support.servers.brokers import pull_command, running_broker, send_command
+from support.stand_ins.fake_connection import FakeConnection
 from support.waiting import until
 
 from aerobee.broker.health.faults import QUIET_S, Faults

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from support.live_broker import LiveBroker, live_broker
-from support.small_disk import fill_up, remount, small_disk
+from support.disks.small_disk import fill_up, remount, small_disk
+from support.servers.live_broker import LiveBroker, live_broker
 from support.waiting import until
 
 from aerobee.broker.health.troubles import ROOM_ASKED_MAX, Troubles

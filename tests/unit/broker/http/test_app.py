@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from support.live_broker import LiveBroker, fill, live_broker
 from support.members import RawMember
+from support.servers.live_broker import LiveBroker, fill, live_broker
 from support.waiting import until
 
 from aerobee.broker.health.metrics import NAMES

@@ -5,9 +5,9 @@ import re
 import time
 from pathlib import Path
 
-from support.brokers import pull_command
-from support.live_broker import live_broker
-from support.tls_certs import CERTS
+from support.servers.brokers import pull_command
+from support.servers.live_broker import live_broker
+from support.servers.tls_certs import CERTS
 
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.message.record import iter_records

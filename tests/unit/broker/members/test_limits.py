@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.fake_connection import FakeConnection
-from support.live_broker import live_broker
+from support.servers.live_broker import live_broker
+from support.stand_ins.fake_connection import FakeConnection
 
 from aerobee.broker.members.group import Client
 from aerobee.broker.members.limits import MemberLimits, size

@@ -2,7 +2,7 @@
 
 import random
 
-from support.fake_connection import FakeConnection
+from support.stand_ins.fake_connection import FakeConnection
 
 from aerobee.broker.members.group import Client
 from aerobee.broker.members.lists import KEPT_BYTES_MAX, ConsumerLists

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from support.fake_connection import FakeConnection
+from support.stand_ins.fake_connection import FakeConnection
 
 from aerobee.broker.members.notices import QUIET_S, ChangeNotices
 from aerobee.remoting.codes import RequestCode

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from support.fake_connection import FakeConnection
+from support.stand_ins.fake_connection import FakeConnection
 
 from aerobee.broker.filters.subscriptions import SqlFilter
 from aerobee.broker.members.group import Client

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.live_broker import LiveBroker, live_broker
+from support.servers.live_broker import LiveBroker, live_broker
 
 from aerobee.remoting.bodies import (
     KVTable,

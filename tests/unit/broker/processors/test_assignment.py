@@ -4,9 +4,9 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from support.live_broker import LiveBroker, live_broker
 from support.members import RawMember
-from support.virtual_time import VirtualTime
+from support.servers.live_broker import LiveBroker, live_broker
+from support.stand_ins.virtual_time import VirtualTime
 from support.waiting import until
 
 from aerobee.broker.cluster.routes import FRESH_MS, TopicRoutes

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from support.live_broker import LiveBroker, live_broker, slow_announcements
+from support.servers.live_broker import LiveBroker, live_broker, slow_announcements
 from support.waiting import until
 
 from aerobee.remoting.bodies import (

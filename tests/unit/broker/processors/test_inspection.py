@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from support.live_broker import LiveBroker, fill, live_broker
+from support.servers.live_broker import LiveBroker, fill, live_broker
 
 from aerobee.remoting import fastjson
 from aerobee.remoting.bodies import (

@@ -4,8 +4,8 @@ import errno
 from pathlib import Path
 
 import pytest
-from support.brokers import pull_command, running_broker, send_command
 from support.raw_peer import RawPeer
+from support.servers.brokers import pull_command, running_broker, send_command
 
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.command import Command, next_opaque

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from support.brokers import running_broker
+from support.servers.brokers import running_broker
 
 from aerobee.broker.processors.families import FAMILIES, SERVED_BY_CONNECTION
 from aerobee.broker.processors.unserved import UNSERVED

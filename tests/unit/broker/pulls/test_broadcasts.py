@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from support.fake_connection import FakeConnection
+from support.stand_ins.fake_connection import FakeConnection
 
 from aerobee.broker.members.group import Client
 from aerobee.broker.members.registry import Members

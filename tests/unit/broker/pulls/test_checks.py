@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from support.brokers import pull_command, running_broker, send_command
 from support.raw_peer import RawPeer
+from support.servers.brokers import pull_command, running_broker, send_command
 from support.waiting import until
 
 from aerobee.broker.app import Broker

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from support.fake_connection import FakeConnection
+from support.stand_ins.fake_connection import FakeConnection
 
 from aerobee.broker.pulls.held import SERVED_PER_TURN_MAX, SWEEP_INTERVAL_MS, Holds
 from aerobee.broker.pulls.server import Pull

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
-from support.brokers import running_broker, send_command
 from support.raw_peer import RawPeer
+from support.servers.brokers import running_broker, send_command
 
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.message.batch import BatchedMessage, encode_batch

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from support.brokers import pull_command, running_broker, send_command
 from support.raw_peer import RawPeer
+from support.servers.brokers import pull_command, running_broker, send_command
 
 from aerobee.broker.app import Broker
 from aerobee.broker.front.connection import BrokerConnection

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.live_broker import live_broker
+from support.servers.live_broker import live_broker
 
 from aerobee.broker.settings.admin_networks import is_trusted
 from aerobee.broker.settings.keys import BrokerSettings

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.brokers import send_command
-from support.held_values import held_values
-from support.live_broker import LiveBroker, live_broker
 from support.raw_peer import RawPeer
+from support.servers.brokers import send_command
+from support.servers.live_broker import LiveBroker, live_broker
+from support.stand_ins.held_values import held_values
 from support.waiting import until
 
 from aerobee.broker.settings.keys import BrokerSettings

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from support.live_broker import live_broker
+from support.servers.live_broker import live_broker
 
 from aerobee.broker.settings.keys import BrokerSettings
 from aerobee.broker.settings.promises import HARMLESS, PROMISES

@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.brokers import pull_command, running_broker, send_command
 from support.raw_peer import RawPeer
+from support.servers.brokers import pull_command, running_broker, send_command
 
 from aerobee.broker.app import Broker
 from aerobee.broker.start import offsets as lowering

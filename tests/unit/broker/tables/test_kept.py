@@ -3,7 +3,7 @@
 import asyncio
 from pathlib import Path
 
-from support.brokers import running_broker
+from support.servers.brokers import running_broker
 from support.waiting import until
 
 from aerobee.broker.settings.live import Live

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from support.logs import bodies, hosts, opened, small
+from support.disks.logs import bodies, hosts, opened, small
 
 from aerobee.broker.writing.appender import Appender, Message
 from aerobee.broker.writing.queues import AckStyle, TopicQueue

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 from aiohttp import web
-from support.fake_cluster import FakeCluster
+from support.stand_ins.fake_cluster import FakeCluster
 from support.waiting import until
 
 from aerobee.client import ClientSettings, InvalidUse, Message, Producer, Unavailable

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
-from support.net_servers import Servers
+from support.servers.net_servers import Servers
 
 from aerobee.client.cluster.channel import Channel
 from aerobee.remoting.acks import Ack

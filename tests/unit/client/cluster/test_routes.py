@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
-from support.fake_cluster import FakeCluster
-from support.silent_server import SilentServer
+from support.stand_ins.fake_cluster import FakeCluster
+from support.stand_ins.silent_server import SilentServer
 
 from aerobee.client.cluster import first_answer
 from aerobee.client.cluster.connections import Connections

@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from support.fake_cluster import FakeCluster
+from support.stand_ins.fake_cluster import FakeCluster
 
 from aerobee.client import Message, MessageQueue, Producer
 from aerobee.client.group.offsets import GroupOffsets

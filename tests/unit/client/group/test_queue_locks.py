@@ -1,6 +1,6 @@
 """Locks of queues are asked of each queue's broker, and given back there."""
 
-from support.fake_cluster import FakeCluster
+from support.stand_ins.fake_cluster import FakeCluster
 
 from aerobee.client import ClientSettings, MessageQueue
 from aerobee.client.group.queue_locks import QueueLocks

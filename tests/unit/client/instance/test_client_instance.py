@@ -4,12 +4,12 @@ import asyncio
 import gc
 import socket
 import threading
-from pathlib import Path
 from typing import Any
 
 import pytest
 from support.consumers import Seen, consumer, fill
-from support.fake_cluster import FakeCluster
+from support.servers.tls_certs import CERTS
+from support.stand_ins.fake_cluster import FakeCluster
 from support.waiting import until
 
 from aerobee.client import (
@@ -215,11 +215,10 @@ async def test_the_last_user_closes_the_instance(cluster: FakeCluster) -> None:
 
 async def test_clients_speak_tls_where_they_are_told_to() -> None:
     """Nameserver and brokers are reached by TLS, and by nothing else."""
-    certs = Path(__file__).parents[3] / "support" / "certs"
     tls = TlsSettings(
         mode=TlsMode.ENFORCING,
-        cert_path=str(certs / "server.pem"),
-        key_path=str(certs / "server.key"),
+        cert_path=str(CERTS / "server.pem"),
+        key_path=str(CERTS / "server.key"),
     )
     async with FakeCluster(tls=tls) as cluster:
         cluster.create("t", 1)

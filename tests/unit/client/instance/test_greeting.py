@@ -1,6 +1,6 @@
 """Whoever is a broker hears who is here before anything else on a new connection."""
 
-from support.fake_cluster import FakeCluster
+from support.stand_ins.fake_cluster import FakeCluster
 
 from aerobee.client import Message, Producer
 from aerobee.remoting.codes import RequestCode

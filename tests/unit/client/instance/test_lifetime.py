@@ -7,7 +7,7 @@ from contextlib import nullcontext
 import pytest
 from support.consumers import Seen
 from support.consumers import consumer as push_consumer
-from support.fake_cluster import FakeCluster
+from support.stand_ins.fake_cluster import FakeCluster
 from support.waiting import until
 
 from aerobee.client import LitePullConsumer, Message, Producer, PullConsumer, PushConsumer

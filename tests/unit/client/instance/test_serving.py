@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 from support.consumers import Seen, consumer, fill
-from support.fake_cluster import FakeBroker, FakeCluster
+from support.stand_ins.fake_cluster import FakeBroker, FakeCluster
 from support.waiting import until
 
 from aerobee.client import (

@@ -5,7 +5,7 @@ import gc
 from pathlib import Path
 
 import pytest
-from support.fake_cluster import FakeCluster
+from support.stand_ins.fake_cluster import FakeCluster
 from support.waiting import until
 
 from aerobee.client import (

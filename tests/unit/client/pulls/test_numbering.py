@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.consumers import QUICK, Seen
-from support.fake_cluster import FakeCluster
+from support.stand_ins.fake_cluster import FakeCluster
 from support.waiting import until
 
 from aerobee.client import ConsumeFrom, MessageQueue, PushConsumer
@@ -71,7 +71,7 @@ async def test_one_bad_record_harms_itself_alone(
             damage(data)
         return bytes(data)
 
-    monkeypatch.setattr("support.fake_cluster.encode_record", encode)
+    monkeypatch.setattr("support.stand_ins.fake_cluster.encode_record", encode)
     cluster.create("t", 1)
     cluster.brokers.pop()
     broker = cluster.brokers[0]

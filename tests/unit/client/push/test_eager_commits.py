@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 from support.consumers import fill
-from support.fake_cluster import FakeCluster
+from support.stand_ins.fake_cluster import FakeCluster
 from support.waiting import until
 
 from aerobee.client import ConsumeFrom, PullSettings, PushConsumer, PushSettings, ReceivedMessage

@@ -5,8 +5,8 @@ import itertools
 from collections import defaultdict
 
 from support.consumers import fill
-from support.fake_cluster import FakeBroker, FakeCluster
-from support.fake_connection import FakeConnection
+from support.stand_ins.fake_cluster import FakeBroker, FakeCluster
+from support.stand_ins.fake_connection import FakeConnection
 from support.waiting import until
 
 from aerobee.client import (

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 from support.consumers import QUICK, Seen, consumer, fill
-from support.fake_cluster import FakeCluster
+from support.stand_ins.fake_cluster import FakeCluster
 from support.waiting import until
 
 from aerobee.client import (

@@ -6,7 +6,7 @@ import logging
 import msgspec
 import pytest
 from support.consumers import Seen
-from support.fake_cluster import FakeBroker, FakeCluster
+from support.stand_ins.fake_cluster import FakeBroker, FakeCluster
 from support.waiting import until
 
 from aerobee.client import (
@@ -143,7 +143,7 @@ async def test_damage_is_not_copied(
         return data.replace(b"2", b"?") if record.queue_offset == 2 else data
 
     change(broker, 2, sys_flag=0)
-    monkeypatch.setattr("support.fake_cluster.encode_record", encode)
+    monkeypatch.setattr("support.stand_ins.fake_cluster.encode_record", encode)
     seen = Seen()
     async with push(cluster, seen) as member:
         await until(lambda: len(seen.bodies) == 4)

@@ -5,7 +5,7 @@ import itertools
 from collections.abc import Callable
 
 import pytest
-from support.fake_cluster import FakeCluster
+from support.stand_ins.fake_cluster import FakeCluster
 from support.waiting import until
 
 from aerobee.client import ConsumeFrom, InvalidUse, Later, PushConsumer, ReceivedMessage

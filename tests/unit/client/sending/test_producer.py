@@ -4,8 +4,8 @@ import asyncio
 import time
 
 import pytest
-from support.fake_cluster import FakeBroker, FakeCluster
-from support.silent_server import SilentServer
+from support.stand_ins.fake_cluster import FakeBroker, FakeCluster
+from support.stand_ins.silent_server import SilentServer
 from support.waiting import until
 
 from aerobee.client import (

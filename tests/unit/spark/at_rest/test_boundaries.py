@@ -7,7 +7,7 @@ import struct
 
 import numpy as np
 import pytest
-from support.stores import MAGIC_BLANK, Stored, pack_record
+from support.disks.stores import MAGIC_BLANK, Stored, pack_record
 
 from aerobee.spark.at_rest.boundaries import Chain, Stop, find_chain
 from aerobee.spark.records.headers import SLACK_BYTES, Bytes

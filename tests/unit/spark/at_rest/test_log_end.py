@@ -6,7 +6,7 @@ import zlib
 from pathlib import Path
 
 import pytest
-from support.stores import Stored, StoreWriter, properties
+from support.disks.stores import Stored, StoreWriter, properties
 
 from aerobee.spark.at_rest import log_end
 from aerobee.spark.at_rest.log_end import find_end

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from support.stores import Stored, StoreWriter
+from support.disks.stores import Stored, StoreWriter
 
 from aerobee.remoting.errors import CorruptRecord
 from aerobee.remoting.message.layout import BLANK_MAGIC

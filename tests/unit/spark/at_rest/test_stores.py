@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from support.stores import Stored, StoreWriter
+from support.disks.stores import Stored, StoreWriter
 
 from aerobee.spark.at_rest.stores import Paths, find_stores, is_pattern
 from aerobee.spark.errors import OptionError, StoreUnreadable

@@ -9,8 +9,8 @@ from typing import Any
 
 import pyarrow.dataset as ds
 import pytest
-from support.exports import go_on, visible
-from support.stores import Stored, StoreWriter
+from support.disks.stores import Stored, StoreWriter
+from support.lake.exports import go_on, visible
 
 from aerobee.remoting.errors import CorruptRecord
 from aerobee.spark import export

@@ -10,8 +10,8 @@ from typing import Any
 
 import pyarrow.dataset as ds
 import pytest
-from support.exports import FIRST_MS, go_on, grown
-from support.stores import Stored, StoreWriter
+from support.disks.stores import Stored, StoreWriter
+from support.lake.exports import FIRST_MS, go_on, grown
 
 from aerobee.spark.at_rest.times import store_time
 from aerobee.spark.errors import DataLost

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.exports import Inline, bury, go_on, grown, staged, stored, visible
+from support.lake.exports import Inline, bury, go_on, grown, staged, stored, visible
 
 from aerobee.spark import export, exported_files
 from aerobee.spark.lake.lake import Lake

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from support.exports import Inline, go_on, grown, message, stored, visible
-from support.stores import Stored, StoreWriter
+from support.disks.stores import Stored, StoreWriter
+from support.lake.exports import Inline, go_on, grown, message, stored, visible
 
 from aerobee.cli.export import EXIT_LOST
 from aerobee.cli.main import main

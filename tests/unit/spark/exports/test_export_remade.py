@@ -6,8 +6,8 @@ import shutil
 from pathlib import Path
 
 import pytest
-from support.exports import Inline, go_on, grown, message, stored, visible
-from support.stores import StoreWriter
+from support.disks.stores import StoreWriter
+from support.lake.exports import Inline, go_on, grown, message, stored, visible
 
 from aerobee.spark.errors import DataLost
 

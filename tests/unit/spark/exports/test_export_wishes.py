@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from support.exports import go_on, grown, message, stored, visible
-from support.stores import Stored, StoreWriter
+from support.disks.stores import Stored, StoreWriter
+from support.lake.exports import go_on, grown, message, stored, visible
 
 from aerobee.cli.export import export as command
 from aerobee.spark import export, exported_files

@@ -8,7 +8,8 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from support.exports import (
+from support.disks.stores import Stored, StoreWriter
+from support.lake.exports import (
     FIRST_MS,
     Inline,
     bury,
@@ -19,7 +20,6 @@ from support.exports import (
     stored,
     visible,
 )
-from support.stores import Stored, StoreWriter
 
 from aerobee.remoting.errors import AerobeeError
 from aerobee.spark import export, exported_files

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.exports import go_on, grown, message, stored, visible
-from support.stores import Stored, StoreWriter, pack_record
+from support.disks.stores import Stored, StoreWriter, pack_record
+from support.lake.exports import go_on, grown, message, stored, visible
 
 from aerobee.spark.errors import ExportFailed
 from aerobee.spark.exports import task as export_task

@@ -7,9 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from support.exports import FIRST_MS, go_on, grown, message, stored, visible
-from support.fake_spark import Checkpoint, reader_of, run
-from support.stores import Stored, StoreWriter
+from support.disks.stores import Stored, StoreWriter
+from support.lake.exports import FIRST_MS, go_on, grown, message, stored, visible
+from support.lake.fake_spark import Checkpoint, reader_of, run
 
 from aerobee.remoting.message.layout import BLANK_SIZE
 from aerobee.spark.errors import DataLost, StoreUnreadable

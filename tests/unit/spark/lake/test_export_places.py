@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.exports import go_on, grown, staged, stored, visible
-from support.stores import Stored, StoreWriter
+from support.disks.stores import Stored, StoreWriter
+from support.lake.exports import go_on, grown, staged, stored, visible
 
 from aerobee.spark import export, exported_files
 from aerobee.spark.errors import ExportFailed, ExportRefused

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
 from click.testing import CliRunner
-from support.exports import Inline, go_on, grown, message, stored, visible
-from support.stores import Stored
+from support.disks.stores import Stored
+from support.lake.exports import Inline, go_on, grown, message, stored, visible
 
 from aerobee.cli.export import export as command
 from aerobee.spark import export

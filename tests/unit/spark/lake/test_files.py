@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from support.stores import Stored, pack_record
+from support.disks.stores import Stored, pack_record
 
 from aerobee.spark.lake import files as export_files
 from aerobee.spark.lake.files import PartitionedFiles

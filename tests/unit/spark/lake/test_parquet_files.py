@@ -7,8 +7,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from support.exports import go_on, grown
-from support.stores import Stored
+from support.disks.stores import Stored
+from support.lake.exports import go_on, grown
 
 from aerobee.spark.at_rest import blocks
 from aerobee.spark.lake import files as export_files

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterator
 
 import pytest
-from support.fake_spark import Checkpoint, run
+from support.lake.fake_spark import Checkpoint, run
 
 from aerobee.client import Message, Producer
 from aerobee.client.cluster.directory import Cluster

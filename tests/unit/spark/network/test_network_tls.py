@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 import pytest
-from support.fake_cluster import FakeBroker, FakeCluster
-from support.tls_certs import CERTS, mutual_tls
+from support.servers.tls_certs import CERTS, mutual_tls
+from support.stand_ins.fake_cluster import FakeBroker, FakeCluster
 
 from aerobee.spark.errors import ClusterUnreachable
 from aerobee.spark.network.brokers import Network

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import msgspec
 import pytest
-from support.fake_cluster import FakeBroker, FakeCluster
+from support.stand_ins.fake_cluster import FakeBroker, FakeCluster
 from support.waiting import until
 
 from aerobee.remoting.bodies import BrokerData, QueueData, TopicRouteData, encode_body

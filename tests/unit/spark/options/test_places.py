@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from support.exports import go_on, grown, stored, visible
+from support.lake.exports import go_on, grown, stored, visible
 
 from aerobee.cli.main import main
 from aerobee.cli.program import EXIT_USAGE

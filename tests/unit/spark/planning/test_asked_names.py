@@ -8,9 +8,9 @@ import shutil
 from pathlib import Path
 
 import pytest
-from support.fake_spark import Checkpoint, reader_of, run
-from support.spark_rows import rows
-from support.stores import Stored, StoreWriter
+from support.disks.stores import Stored, StoreWriter
+from support.lake.fake_spark import Checkpoint, reader_of, run
+from support.lake.spark_rows import rows
 
 from aerobee.spark.at_rest.stores import find_stores
 from aerobee.spark.errors import OptionError

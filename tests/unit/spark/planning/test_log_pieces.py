@@ -6,7 +6,7 @@ from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
-from support.stores import Stored, StoreWriter
+from support.disks.stores import Stored, StoreWriter
 
 from aerobee.spark.at_rest.log_files import Segment
 from aerobee.spark.planning.log_pieces import PIECE_BYTES_MAX, PIECE_BYTES_MIN, cut, piece_bytes

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.stores import Stored, StoreWriter, properties, read_log, tag_hash
+from support.disks.stores import Stored, StoreWriter, properties, read_log, tag_hash
 
 from aerobee.remoting.errors import CorruptRecord
 from aerobee.spark.at_rest.log_files import SegmentFile

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from support.stores import Stored, StoreWriter
+from support.disks.stores import Stored, StoreWriter
 
 from aerobee.remoting.errors import CorruptRecord
 from aerobee.spark.at_rest.log_files import SegmentFile, list_segments

@@ -6,8 +6,8 @@ import shutil
 from pathlib import Path
 
 import pytest
-from support.spark_rows import rows
-from support.stores import Stored, StoreWriter
+from support.disks.stores import Stored, StoreWriter
+from support.lake.spark_rows import rows
 
 from aerobee.spark.at_rest.log_files import list_segments
 from aerobee.spark.planning.log_pieces import Piece

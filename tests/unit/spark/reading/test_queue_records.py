@@ -6,7 +6,7 @@ import random
 from pathlib import Path
 
 import pytest
-from support.stores import Stored, StoreWriter
+from support.disks.stores import Stored, StoreWriter
 
 from aerobee.spark.exports.plan import plan_export
 from aerobee.spark.planning.queue_pieces import EntryPiece

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import zstandard
-from support.stores import Stored, pack_record, properties, tag_hash
+from support.disks.stores import Stored, pack_record, properties, tag_hash
 
 from aerobee.remoting.errors import CorruptRecord
 from aerobee.spark.columns import arrow_schema

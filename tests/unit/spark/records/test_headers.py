@@ -6,7 +6,7 @@ import struct
 
 import numpy as np
 import pytest
-from support.stores import Stored, pack_record
+from support.disks.stores import Stored, pack_record
 
 from aerobee.remoting.errors import CorruptRecord
 from aerobee.spark.records.headers import SLACK_BYTES, Records

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
-from support.stores import parse_properties
+from support.disks.stores import parse_properties
 
 from aerobee.spark.columns import arrow_types
 from aerobee.spark.records.properties import LAGS_MAX, Properties

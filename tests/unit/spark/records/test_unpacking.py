@@ -14,7 +14,7 @@ PROGRAM = """
 import resource, sys
 import lz4.frame, pyarrow as pa, zstandard
 from isal import isal_zlib
-from support.stores import Stored
+from support.disks.stores import Stored
 from aerobee.spark.exports.bodies import unpacked_batches
 from aerobee.spark.records.unpacking import unpacked_parts
 from unit.spark.records.test_decode import records_of

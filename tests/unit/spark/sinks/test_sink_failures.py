@@ -11,8 +11,8 @@ from dataclasses import replace
 
 import pyarrow as pa
 import pytest
-from support.fake_cluster import FakeBroker, FakeCluster
-from support.sink_writes import once, rows, write
+from support.lake.sink_writes import once, rows, write
+from support.stand_ins.fake_cluster import FakeBroker, FakeCluster
 
 from aerobee.client.errors import InvalidMessage
 from aerobee.remoting.codes import RequestCode, ResponseCode

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from support.sink_writes import QUERY, once, rows, write
+from support.lake.sink_writes import QUERY, once, rows, write
 
 from aerobee.client.errors import InvalidMessage
 from aerobee.client.message import Message, MessageQueue

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql.datasource import InputPartition
-from support.fake_spark import Checkpoint, run
+from support.lake.fake_spark import Checkpoint, run
 
 from aerobee.client import Message, Producer
 from aerobee.client.cluster.directory import Cluster

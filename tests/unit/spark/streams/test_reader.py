@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows
-from support.fake_spark import Checkpoint, offsets, reader_of, run
-from support.stores import Stored, StoreWriter
+from support.disks.stores import Stored, StoreWriter
+from support.lake.fake_spark import Checkpoint, offsets, reader_of, run
 
 from aerobee.spark.errors import DataLost, OptionError, StoreUnreadable
 from aerobee.spark.source import RocketMQSource
@@ -47,7 +47,7 @@ class Growing:
 @pytest.fixture
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Growing:
     """A store with no messages yet, and with small files."""
-    monkeypatch.setattr("support.stores.QUEUE_FILE_ENTRIES", 50)
+    monkeypatch.setattr("support.disks.stores.QUEUE_FILE_ENTRIES", 50)
     return Growing(tmp_path / "s")
 
 

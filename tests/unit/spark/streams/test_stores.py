@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from support.stores import Stored, StoreWriter, read_log
+from support.disks.stores import Stored, StoreWriter, read_log
 
 from aerobee.spark.at_rest import log_end
 from aerobee.spark.at_rest.log_end import find_end

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from support.fake_spark import Checkpoint, Crash, reader_of, run
-from support.stores import Stored, StoreWriter
+from support.disks.stores import Stored, StoreWriter
+from support.lake.fake_spark import Checkpoint, Crash, reader_of, run
 
 from aerobee.spark.errors import DataLost
 from aerobee.spark.offsets import MARKS

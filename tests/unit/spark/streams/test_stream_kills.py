@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from support.fake_spark import CRASHES, Checkpoint, Crash, offsets, reader_of, run
+from support.lake.fake_spark import CRASHES, Checkpoint, Crash, offsets, reader_of, run
 
 from aerobee.spark.at_rest.stores import find_stores, has_queues
 from aerobee.storage.settings import StoreSettings

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.streaming.datasource import ReadMaxRows
-from support.fake_spark import Checkpoint, reader_of, run
-from support.stores import Stored, StoreWriter
+from support.disks.stores import Stored, StoreWriter
+from support.lake.fake_spark import Checkpoint, reader_of, run
 
 from aerobee.spark.errors import DataLost
 from aerobee.spark.offsets import OffsetsTree

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from support.delays import LEVELS_MS, Delays
-from support.logs import ForgetfulFiles, bodies, send, settle
+from support.disks.logs import ForgetfulFiles, bodies, send, settle
 
 from aerobee.remoting.errors import CorruptRecord
 from aerobee.storage.delays.notes import (

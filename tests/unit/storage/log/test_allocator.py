@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from support.logs import bodies, opened, send, small
+from support.disks.logs import bodies, opened, send, small
 from support.waiting import readable
 
 from aerobee.storage.errors import AppendRefused, LogBusy

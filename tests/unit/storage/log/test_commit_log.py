@@ -5,8 +5,8 @@ import struct
 from pathlib import Path
 
 import pytest
-from support.logs import NOW_MS, append, bodies, hosts, opened, send, small
-from support.stores import Stored, pack_record
+from support.disks.logs import NOW_MS, append, bodies, hosts, opened, send, small
+from support.disks.stores import Stored, pack_record
 
 from aerobee.remoting.message.record import Record, decode_record, encode_record
 from aerobee.remoting.message.tags import java_string_hash

@@ -5,7 +5,7 @@ import mmap
 from pathlib import Path
 
 import pytest
-from support.logs import ForgetfulFiles, append, bodies, opened, send, small
+from support.disks.logs import ForgetfulFiles, append, bodies, opened, send, small
 
 from aerobee.storage.errors import LogUnavailable
 from aerobee.storage.verify import verify

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
-from support.logs import small
-from support.stores import Stored, StoreWriter, properties
+from support.disks.logs import small
+from support.disks.stores import Stored, StoreWriter, properties
 
 from aerobee.storage.disk.files import Files
 from aerobee.storage.log import scan as log_scan

@@ -4,7 +4,7 @@ import struct
 from pathlib import Path
 
 import pytest
-from support.logs import append, bodies, opened, send, settle, small
+from support.disks.logs import append, bodies, opened, send, settle, small
 
 from aerobee.remoting.message.layout import BLANK_MAGIC
 

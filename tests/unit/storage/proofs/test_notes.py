@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.logs import ForgetfulFiles
+from support.disks.logs import ForgetfulFiles
 
 from aerobee.storage.disk.files import Files
 from aerobee.storage.proofs.marker import MARKER_BYTES, Marker

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from support.logs import ForgetfulFiles, append, bodies, opened, send, settle, small
+from support.disks.logs import ForgetfulFiles, append, bodies, opened, send, settle, small
 
 from aerobee.storage.proofs.checkpoint import read_checkpoint
 from aerobee.storage.proofs.progress import read_progress

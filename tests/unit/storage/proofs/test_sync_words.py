@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from support.logs import ForgetfulFiles, bodies, opened, send, small
+from support.disks.logs import ForgetfulFiles, bodies, opened, send, small
 
 from aerobee.storage.disk.files import Files
 from aerobee.storage.disk.worker import Job, outcome

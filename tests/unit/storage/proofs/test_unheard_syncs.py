@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from support.caching_disk import CachingFiles, check_all_is_durable
-from support.logs import bodies, opened, send, settle, small
+from support.disks.caching_disk import CachingFiles, check_all_is_durable
+from support.disks.logs import bodies, opened, send, settle, small
 
 from aerobee.storage.layout import DOUBT, PROGRESS, WRITTEN
 from aerobee.storage.proofs.marker import Marker

@@ -7,7 +7,7 @@ import struct
 from pathlib import Path
 
 import pytest
-from support.logs import ForgetfulFiles
+from support.disks.logs import ForgetfulFiles
 
 from aerobee.remoting.message.layout import BLANK_SIZE
 from aerobee.storage.disk.files import Files

@@ -7,7 +7,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from support.logs import bodies, opened, send, settle, small
+from support.disks.logs import bodies, opened, send, settle, small
 
 from aerobee.storage.disk.files import Files
 from aerobee.storage.errors import StoreReadOnly

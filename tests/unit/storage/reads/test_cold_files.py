@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from support.logs import append, opened, send, settle, small
+from support.disks.logs import append, opened, send, settle, small
 
 from aerobee.broker.compiled.choice import is_compiled
 from aerobee.storage.cold import fetching

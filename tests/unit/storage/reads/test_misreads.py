@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from support.logs import opened, send, settle, small
+from support.disks.logs import opened, send, settle, small
 
 from aerobee.broker.compiled.choice import is_compiled
 from aerobee.remoting.message.record import iter_records

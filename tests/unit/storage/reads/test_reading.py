@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from support.logs import append, opened, send, small
+from support.disks.logs import append, opened, send, small
 
 from aerobee.remoting.message.record import decode_record, iter_records
 from aerobee.remoting.message.tags import java_string_hash

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from support.logs import NOW_MS, append, opened, send, small
+from support.disks.logs import NOW_MS, append, opened, send, small
 
 from aerobee.remoting.errors import CorruptRecord
 from aerobee.remoting.message.layout import MAGIC_V1

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from support.bad_sectors import PAGE, BadSectors
-from support.logs import bodies, lost, opened, read_all, send, settle, small
+from support.disks.bad_sectors import PAGE, BadSectors
+from support.disks.logs import bodies, lost, opened, read_all, send, settle, small
 
 from aerobee.storage.disk.files import Files
 from aerobee.storage.disk.sectors import PAGES_MAX

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
-from support.caching_disk import CachingFiles
-from support.logs import bodies, opened, send, settle, small
+from support.disks.caching_disk import CachingFiles
+from support.disks.logs import bodies, opened, send, settle, small
 
 from aerobee.storage.layout import ENTRY_BYTES, file_name
 from aerobee.storage.queues.files import ENTRY

@@ -7,7 +7,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.logs import append, bodies, lost, opened, other_problems, read_all, send, settle, small
+from support.disks.logs import (
+    append,
+    bodies,
+    lost,
+    opened,
+    other_problems,
+    read_all,
+    send,
+    settle,
+    small,
+)
 
 from aerobee.remoting.message.record import BLANK
 from aerobee.storage.disk.files import Files

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from support.logs import bodies, opened, send, small
+from support.disks.logs import bodies, opened, send, small
 
 from aerobee.storage.disk.files import Files
 from aerobee.storage.log.damage import Damage, DamageTable, read_damage, write_damage

@@ -8,8 +8,8 @@ import random
 from pathlib import Path
 
 import pytest
-from support.caching_disk import CachingFiles, check_all_is_durable
-from support.logs import append, bodies, opened, send, settle, small
+from support.disks.caching_disk import CachingFiles, check_all_is_durable
+from support.disks.logs import append, bodies, opened, send, settle, small
 
 from aerobee.storage.errors import LogUnavailable
 from aerobee.storage.layout import DOUBT, WRITTEN

@@ -5,7 +5,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from support.logs import bodies, lost, opened, other_problems, read_all, send, settle, small
+from support.disks.logs import bodies, lost, opened, other_problems, read_all, send, settle, small
 
 from aerobee.storage.layout import ENTRY_BYTES
 from aerobee.storage.queues.files import BLANK_ENTRY, ENTRY

@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from support.logs import append, bodies, opened, send, settle, small
+from support.disks.logs import append, bodies, opened, send, settle, small
 
 from aerobee.storage.disk.files import Files
 from aerobee.storage.layout import DELETED, ENTRY_BYTES, PROGRESS, WRITTEN, file_name

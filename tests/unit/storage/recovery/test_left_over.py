@@ -4,7 +4,7 @@ import shutil
 from contextlib import suppress
 from pathlib import Path
 
-from support.logs import append, opened, read_all, send, small
+from support.disks.logs import append, opened, read_all, send, small
 from unit.storage.tools.test_repair import DyingFiles, Killed
 
 from aerobee.remoting.message.record import decode_record, iter_records

@@ -5,7 +5,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from support.logs import bodies, lost, opened, read_all, send, small
+from support.disks.logs import bodies, lost, opened, read_all, send, small
 
 from aerobee.remoting.message.layout import BLANK_MAGIC
 from aerobee.remoting.message.record import BLANK

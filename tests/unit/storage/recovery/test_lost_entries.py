@@ -5,7 +5,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from support.logs import bodies, opened, send, settle, small
+from support.disks.logs import bodies, opened, send, settle, small
 
 from aerobee.storage.disk.files import Files
 from aerobee.storage.log.damage import Damage, write_damage

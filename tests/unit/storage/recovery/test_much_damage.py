@@ -3,7 +3,7 @@
 import struct
 from pathlib import Path
 
-from support.logs import append, opened, read_all, send, small
+from support.disks.logs import append, opened, read_all, send, small
 
 from aerobee.remoting.message.layout import MAGIC_V1
 from aerobee.storage.disk.files import Files

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from support.logs import append, bodies, opened, send, settle, small
+from support.disks.logs import append, bodies, opened, send, settle, small
 
 from aerobee.remoting.message.layout import BLANK_MAGIC, BLANK_SIZE
 from aerobee.remoting.message.record import BLANK

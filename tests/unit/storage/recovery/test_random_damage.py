@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from support.logs import opened, send, settle, small
+from support.disks.logs import opened, send, settle, small
 
 from aerobee.storage.layout import ENTRY_BYTES, FileSpan, file_spans, queue_paths
 from aerobee.storage.repair import repair

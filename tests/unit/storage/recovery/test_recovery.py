@@ -8,8 +8,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.logs import NOW_MS, append, bodies, hosts, opened, other_problems, send, settle, small
-from support.stores import Stored, StoreWriter, properties
+from support.disks.logs import (
+    NOW_MS,
+    append,
+    bodies,
+    hosts,
+    opened,
+    other_problems,
+    send,
+    settle,
+    small,
+)
+from support.disks.stores import Stored, StoreWriter, properties
 
 from aerobee.remoting.message.tags import java_string_hash
 from aerobee.storage.errors import StoreDamaged, WrongFileSize

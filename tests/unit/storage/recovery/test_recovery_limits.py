@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from support.logs import NOW_MS, bodies, opened, send, small
+from support.disks.logs import NOW_MS, bodies, opened, send, small
 
 from aerobee.storage.disk.files import Files
 from aerobee.storage.proofs.progress import Progress, write_progress

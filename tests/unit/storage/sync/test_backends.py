@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
-from support.logs import ForgetfulFiles
+from support.disks.logs import ForgetfulFiles
 from support.waiting import readable
 
 from aerobee.storage.disk.aio import Bell, Kernel, LinuxKernel

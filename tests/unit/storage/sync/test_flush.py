@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from support.logs import ForgetfulFiles, append, bodies, opened, send, settle, small
+from support.disks.logs import ForgetfulFiles, append, bodies, opened, send, settle, small
 
 from aerobee.storage.disk.files import Files
 from aerobee.storage.disk.maps import WITHOUT_NUMBERS

@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 
 import pytest
-from support.logs import opened, send, settle, small
+from support.disks.logs import opened, send, settle, small
 
 from aerobee.storage.disk.files import Files
 from aerobee.storage.layout import CONSUME_QUEUE, PROGRESS

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.logs import lost, opened, other_problems, read_all, send, small
+from support.disks.logs import lost, opened, other_problems, read_all, send, small
 
 from aerobee.storage import repair
 from aerobee.storage import verify as verify_store

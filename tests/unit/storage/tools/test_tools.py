@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.logs import append, opened, send, small
-from support.stores import Stored, StoreWriter, properties
+from support.disks.logs import append, opened, send, small
+from support.disks.stores import Stored, StoreWriter, properties
 
 from aerobee.storage import dump, verify
 from aerobee.storage.tools.guessing import store_settings

@@ -1,0 +1,1 @@
+"""What is delivered twice when groups change."""

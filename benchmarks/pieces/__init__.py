@@ -1,0 +1,1 @@
+"""Small pieces of the hot path, timed or counted without sockets."""

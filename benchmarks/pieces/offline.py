@@ -1,0 +1,100 @@
+"""A whole broker with one connection that has no socket: what is left is the broker's own work."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from aerobee.broker.app import Broker
+from aerobee.broker.front.connection import BrokerConnection
+from aerobee.broker.settings.keys import BrokerSettings
+from benchmarks.pieces.messages import send_frame
+
+
+class DeafTransport(asyncio.Transport):
+    """Takes every write and counts the bytes."""
+
+    def __init__(self) -> None:
+        super().__init__({"peername": ("127.0.0.1", 5555)})
+        self.written_bytes = 0
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        """Count."""
+        self.written_bytes += len(data)
+
+    def is_closing(self) -> bool:
+        """Return that it is open, always."""
+        return False
+
+    def get_write_buffer_size(self) -> int:
+        """Return that nothing waits."""
+        return 0
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        """Need none."""
+
+    def pause_reading(self) -> None:
+        """Have nothing to pause."""
+
+    def resume_reading(self) -> None:
+        """Have nothing to resume."""
+
+    def close(self) -> None:
+        """Have nothing to close."""
+
+    def abort(self) -> None:
+        """Fail: the broker refused what it was given."""
+        raise AssertionError("the broker cut the connection off")
+
+
+class OfflineConnection:
+    """What a client's reads cost: `read` handles one, with everything up to the socket write."""
+
+    def __init__(self, broker: Broker) -> None:
+        self.transport = DeafTransport()
+        self._connection = BrokerConnection(broker._traffic)
+        self._connection.connection_made(self.transport)
+        self._commit = broker.context.writing.tick.commit
+        self._queues = broker.context.writing.queues
+
+    def read(self, data: bytes) -> None:
+        """Handle what one socket read would bring, and commit as the loop does after its turn."""
+        self._connection.data_received(data)
+        self._commit()
+
+    def stored(self, topic: str, queues: int) -> int:
+        """Return how many messages the topic has."""
+        return sum(self._queues.get(topic, number).stored.max_offset for number in range(queues))
+
+
+@asynccontextmanager
+async def offline_connection(
+    folder: Path, log_bytes: int = 512 << 20, *, compiled: bool = True
+) -> AsyncIterator[OfflineConnection]:
+    """Start a broker whose log is ready for `log_bytes`; the topic exists and takes messages.
+
+    `compiled` says whether compiled code, where there is some, serves sends.
+    """
+    values: dict[str, Any] = {
+        "store_path_root_dir": folder,
+        "listen_port": 0,
+        "bind_address": "127.0.0.1",
+        "broker_ip1": "127.0.0.1",
+        "http_port": -1,
+        "helper_process": False,
+        "prepared_bytes": log_bytes,
+        "compiled_fast_path": compiled,
+        "enable_property_filter": True,
+        "broker_fast_failure_enable": False,  # the loop stands still between two reads
+    }
+    broker = Broker(BrokerSettings(**values))
+    await broker.start()
+    try:
+        connection = OfflineConnection(broker)
+        connection.read(send_frame(0, 1024))  # makes the topic
+        await asyncio.sleep(0.2)
+        connection.read(send_frame(0, 1024))  # from here on the short way
+        yield connection
+    finally:
+        await broker.stop()

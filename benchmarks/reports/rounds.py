@@ -1,0 +1,154 @@
+"""Measures servers in turn, A B A B, so that a slow minute of the machine meets all of them."""
+
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from support.interop.processes import ServerFailed
+
+from benchmarks.generator import LoadFailed, Measurement
+from benchmarks.loads import FEW_LAST, Load, Variant
+from benchmarks.reports.memory import WarmMemory
+from benchmarks.targets.brokers import AerobeeTarget, RocketMQTarget
+from benchmarks.targets.others import FloorTarget, NatsTarget, RedisTarget
+from benchmarks.targets.target import Cpus, Target, Timing
+
+JIT_WARMUP_S: Final = 10.0  # of a JVM that has just started, at full load
+REST_S: Final = 1.0  # at rest, files that were deleted and dirty pages leave the picture
+
+Note = Callable[[str], None]
+Cell = dict[str, list[Measurement]]
+"""By server, one measurement for each round."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How much is measured."""
+
+    cpus: Cpus
+    directory: Path
+    rounds: int
+    timing: Timing
+    peers: bool  # RocketMQ, and where a load says so Redis and NATS
+    warm_bytes: int = 0  # given up while a server is measured
+
+
+@dataclass(slots=True)
+class Report:
+    """Everything that was measured."""
+
+    cells: dict[tuple[str, str], Cell] = field(default_factory=dict)  # by load and variant
+    floors: dict[str, Measurement] = field(default_factory=dict)  # by load
+    starts: dict[str, list[float]] = field(default_factory=dict)  # seconds, by server
+    anonymous_bytes: dict[str, int] = field(default_factory=dict)  # by server, at rest
+    versions: dict[str, str] = field(default_factory=dict)  # by server
+    missing: dict[str, str] = field(default_factory=dict)  # why a server was left out
+    failures: list[str] = field(default_factory=list)  # loads that brought a wrong reply, or none
+
+
+def measure_load(plan: Plan, load: Load, report: Report, note: Note) -> None:
+    """Measure one load in all its variants against every server it is meant for.
+
+    A wrong reply ends the load; it is noted in `report.failures`, and the next load may begin.
+    """
+    try:
+        _measure_load(plan, load, report, note)
+    except (LoadFailed, ServerFailed) as error:
+        lines = str(error).strip().splitlines()
+        report.failures.append(f"{load.name}: {' ... '.join(dict.fromkeys((lines[0], lines[-1])))}")
+        note(f"{load.name} failed: {error}")
+
+
+def _measure_load(plan: Plan, load: Load, report: Report, note: Note) -> None:
+    with ExitStack() as stack:
+        java: Target | None = None
+        if plan.peers and RocketMQTarget.name not in report.missing:
+            note(f"{load.name}: RocketMQ warms up")
+            java = stack.enter_context(_running(plan, RocketMQTarget, load, report))
+            java.prepare(load, load.variants[0])
+            java.measure(load, load.variants[0], Timing(JIT_WARMUP_S, 0.5))
+            java.pause()
+        for variant in load.variants:
+            _measure_variant(plan, load, variant, java, report, note)
+
+
+def measure_floor(plan: Plan, loads: Sequence[Load], report: Report, note: Note) -> None:
+    """Measure what the generator reaches against a server that stores nothing."""
+    for load in loads:
+        if load.workload == "wake":
+            continue
+        note(f"{load.name}: the generator alone")
+        with tempfile.TemporaryDirectory(dir=plan.directory) as folder:
+            target = FloorTarget(Path(folder) / "floor", plan.cpus)
+            try:
+                target.start()
+                report.floors[load.name] = target.measure(load, FEW_LAST, Timing(0.3, 1.0))
+            finally:
+                target.stop()
+
+
+def _measure_variant(
+    plan: Plan, load: Load, variant: Variant, java: Target | None, report: Report, note: Note
+) -> None:
+    """Run all rounds of one variant; every server but the one that is measured is paused."""
+    with ExitStack() as stack:
+        targets: list[Target] = []
+        for kind in _kinds(plan, load, variant, report):
+            target = stack.enter_context(_running(plan, kind, load, report))
+            target.prepare(load, variant)
+            target.pause()
+            targets.append(target)
+        if java is not None:
+            java.resume()
+            java.prepare(load, variant)
+            java.pause()
+            targets.insert(1, java)
+        cell: Cell = {}
+        time.sleep(REST_S)
+        for number in range(plan.rounds):
+            for target in targets:
+                note(f"{load.name}, {variant.label}: {target.name}, {number + 1} of {plan.rounds}")
+                with WarmMemory(plan.warm_bytes).flowing():
+                    target.resume()
+                    measured = target.measure(load, variant, plan.timing)
+                    target.pause()
+                cell.setdefault(target.name, []).append(measured)
+        report.cells[load.name, variant.label] = cell
+        for target in targets:
+            target.resume()  # so that it can be stopped
+        if java is not None:
+            java.pause()
+
+
+def _kinds(plan: Plan, load: Load, variant: Variant, report: Report) -> list[type[Target]]:
+    """Return the servers that are started for each variant."""
+    kinds: list[type[Target]] = [AerobeeTarget]
+    if plan.peers and load.others and variant == FEW_LAST:
+        kinds += [RedisTarget, NatsTarget]
+    return [kind for kind in kinds if kind.name not in report.missing]
+
+
+@contextmanager
+def _running(plan: Plan, kind: type[Target], load: Load, report: Report) -> Iterator[Target]:
+    """Start a server over an empty store, stop it and delete the store at the end."""
+    with tempfile.TemporaryDirectory(dir=plan.directory, ignore_cleanup_errors=True) as folder:
+        target = make(kind, Path(folder) / "server", plan.cpus, sync_flush=load.sync_flush)
+        report.versions.setdefault(kind.name, target.version())
+        try:
+            target.start()
+            yield target
+        finally:
+            target.stop()
+
+
+def make(kind: type[Target], directory: Path, cpus: Cpus, *, sync_flush: bool) -> Target:
+    """Return a server of the kind, not started."""
+    if kind is AerobeeTarget:
+        return AerobeeTarget(directory, cpus, sync_flush=sync_flush)
+    if kind is RocketMQTarget:
+        return RocketMQTarget(directory, cpus, sync_flush=sync_flush)
+    return kind(directory, cpus)

@@ -1,0 +1,87 @@
+"""Builds the programs in C and Go that the benchmarks run, once for each state of their sources."""
+
+import hashlib
+import os
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+BENCHMARKS: Final = Path(__file__).resolve().parents[1]
+PROJECT: Final = BENCHMARKS.parent
+BUILD: Final = PROJECT / "build" / "benchmarks"
+BUILD_SECONDS_MAX: Final = 900
+_FLAGS: Final = ("-O2", "-std=gnu11", "-Wall", "-Wextra")
+
+
+class ToolMissing(Exception):
+    """A compiler or a server that a benchmark needs is not there; the text says what to install."""
+
+
+class BuildFailed(Exception):
+    """A program could not be built; the text is what the compiler said."""
+
+
+def tool(name: str, hint: str) -> str:
+    """Return the path of a program; ToolMissing with the hint where there is none."""
+    found = shutil.which(name)
+    if found is None:
+        raise ToolMissing(f"`{name}` is not on the path: {hint}")
+    return found
+
+
+def load_generator() -> Path:
+    """Return the load generator, compiled."""
+    folder = BENCHMARKS / "loadgen"
+    sources = [path for path in sorted(folder.glob("*.c")) if path.name != "sync_counts.c"]
+    return _compile("loadgen", sources, sorted(folder.glob("*.h")), libraries=["-lm"])
+
+
+def sync_counter() -> Path:
+    """Return the library that counts a server's fsyncs when it is preloaded, compiled."""
+    source = BENCHMARKS / "loadgen" / "sync_counts.c"
+    return _compile("sync_counts.so", [source], [], libraries=["-shared", "-fPIC", "-ldl"])
+
+
+def nats_program() -> Path:
+    """Return NATS's server and publisher, built from the pinned modules."""
+    go = tool("go", "install Go 1.25 or later to compare with NATS JetStream")
+    folder = BENCHMARKS / "nats"
+    cache = Path(os.environ.get("AEROBEE_CACHE", PROJECT / ".cache")) / "benchmarks"
+    target = cache / "natsbench"
+    sources = [folder / name for name in ("main.go", "go.mod", "go.sum")]
+    return _build(target, sources, [go, "build", "-o", str(target), "."], folder)
+
+
+def _compile(name: str, sources: list[Path], headers: list[Path], *, libraries: list[str]) -> Path:
+    compiler = tool(
+        "cc", "the load generator is written in C; install gcc or clang (build-essential)"
+    )
+    target = BUILD / name
+    command = [compiler, *_FLAGS, "-o", str(target), *map(str, sources), *libraries]
+    return _build(target, [*sources, *headers], command, BENCHMARKS)
+
+
+def _build(target: Path, inputs: Sequence[Path], command: list[str], folder: Path) -> Path:
+    """Run `command` unless it made `target` of these inputs already."""
+    digest = hashlib.sha256("\n".join(command).encode())
+    for path in inputs:
+        digest.update(path.read_bytes())
+    stamp = target.with_name(target.name + ".stamp")
+    if target.exists() and stamp.exists() and stamp.read_text() == digest.hexdigest():
+        return target
+    target.parent.mkdir(parents=True, exist_ok=True)
+    made = subprocess.run(
+        command,
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=BUILD_SECONDS_MAX,
+        check=False,
+    )
+    if made.returncode:
+        raise BuildFailed(f"{' '.join(command)} ended with {made.returncode}:\n{made.stdout}")
+    stamp.write_text(digest.hexdigest())
+    return target

@@ -1,0 +1,1 @@
+"""How tests are run: which a change needs, in which order, which once more."""

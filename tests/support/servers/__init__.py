@@ -1,0 +1,1 @@
+"""Real brokers and servers: in this process, in a child, in pairs, with certificates."""

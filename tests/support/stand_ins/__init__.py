@@ -1,0 +1,1 @@
+"""What stands in for peers, surroundings and clocks."""
