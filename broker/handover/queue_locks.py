@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from aerobee.remoting.bodies import MessageQueue
+from aerobee.remoting.complaints import Complaints
 
 log = logging.getLogger(__name__)
 
@@ -38,6 +39,7 @@ class QueueLocks:
         self._locks: dict[tuple[str, MessageQueue], tuple[str, int]] = {}  # client id, renewed at
         self._renewed: dict[str, int] = {}  # by group, when any lock of it was taken or renewed
         self._swept_ms = clock_ms()
+        self._complaints = Complaints(clock_ms, log)
 
     def __len__(self) -> int:
         return len(self._locks)
@@ -73,18 +75,21 @@ class QueueLocks:
 
     def unlock(self, group: str, client_id: str, queues: Iterable[MessageQueue]) -> None:
         """Give up the locks that the client holds; others' stay."""
+        refused = []
         for queue in queues:
             known = self._locks.get((group, queue))
             if known is not None and known[0] == client_id:
                 del self._locks[group, queue]
             elif known is not None:
-                log.warning(
-                    "unlock_refused group=%s queue=%s holder=%s client=%s",
-                    group,
-                    queue,
-                    known[0],
-                    client_id,
-                )
+                refused.append((queue, known[0]))
+        if refused:
+            self._complaints.tell(
+                "unlock_refused group=%s client=%s queues=%d first=%s holder=%s",
+                group,
+                client_id,
+                len(refused),
+                *refused[0],
+            )
 
     def holder(self, group: str, queue: MessageQueue) -> str | None:
         """Return the client that holds a queue's lock."""

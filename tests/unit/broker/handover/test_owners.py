@@ -103,3 +103,19 @@ async def test_who_commits_what_it_lost_floods_no_log(
                 await old.commit(0)
         assert live.broker.context.consumers.handovers.commits_ignored == 2 * TOLD_MAX
     assert sum(each.startswith("commit_ignored") for each in caplog.messages) == TOLD_MAX
+
+
+async def test_who_unlocks_what_others_hold_floods_no_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A request is one line, however many queues it names, and the first ones of a minute are."""
+    async with live_broker(tmp_path) as live:
+        holder, other = RawMember(live.broker.port, "c1"), RawMember(live.broker.port, "c2")
+        async with holder, other:
+            await holder.lock(*range(100))
+            for _ in range(2 * TOLD_MAX):
+                assert (await other.unlock(*range(100))).code == ResponseCode.SUCCESS
+        assert len(live.broker.context.consumers.locks) == 100
+    told = [each for each in caplog.messages if each.startswith("unlock_refused")]
+    assert len(told) == TOLD_MAX
+    assert "group=G client=c2 queues=100 first=" in told[0]
