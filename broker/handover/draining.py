@@ -159,12 +159,13 @@ class Draining:
         if group is None:
             return None
         told = self._told.get(group_name, {})
-        others = (each for each, it in group.members.items() if it.client.client_id not in told)
-        if not self._has_owner(group_name, others) and self._has_owner(group_name, group.members):
+        near = group.members.keys() & self._owners.of.keys()  # few, where thousands ask at a time
+        ids = {each: group.members[each].client.client_id for each in near}
+        others = (each for each, client_id in ids.items() if client_id not in told)
+        if not self._has_owner(group_name, others) and self._has_owner(group_name, near):
             return list(told)
-        asking = group.members.get(connection)
-        asker = "" if asking is None else asking.client.client_id
-        same = (each for each, it in group.members.items() if it.client.client_id == asker)
+        asker = group.members[connection].client.client_id if connection in group.members else ""
+        same = (each for each, client_id in ids.items() if client_id == asker)
         if self._has_owner(group_name, same):
             return None
         return [each for each in group.client_ids() if each != asker]
@@ -213,11 +214,9 @@ class Draining:
     def _foreign(self, group_name: str, alone: Connection | None) -> list[OwnedQueue]:
         """Return the queues of members whose pulls say how far they are, and who keep them."""
         group = self._members.group(group_name)
-        if group is None:
-            return []
         return [
             queue
-            for connection, member in group.members.items()
+            for connection, member in (group.members.items() if group is not None else ())
             if member.handover_timeout_ms is None and alone in (None, connection)
             for queue in self._owners.owned_by(connection, group_name)
             if not queue.leaving

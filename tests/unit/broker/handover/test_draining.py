@@ -1,5 +1,6 @@
 """How long members that are not ours may take to finish, on a clock of its own."""
 
+import time
 from contextlib import suppress
 
 import pytest
@@ -80,6 +81,21 @@ def test_a_group_that_leaves_before_it_has_finished_is_forgotten() -> None:
     for connection in (first, second):
         world.handovers.closed(connection)
     assert world.handovers.is_empty
+
+
+def test_thousands_that_join_at_once_hold_nobody_up() -> None:
+    """Each asks who is there, and is answered at the same time as all others are."""
+    world = World()
+    first = world.join()
+    assert world.handovers.ask(first, KEY, lambda verdict: None) is Verdict.OFFSET
+    assert world.handovers.begin_pull(first, KEY, 0)  # and never again
+    heard: list[list[str] | None] = []
+    for connection in [world.join() for _ in range(3_000)]:
+        assert not world.handovers.ask_members(connection, "g", heard.append)
+    began_s = time.process_time()
+    world.time.advance(HELD_MS)
+    assert time.process_time() - began_s < 1.0  # looking at all for each: four times that
+    assert heard == [["c1"]] * 3_000
 
 
 def test_a_group_that_is_too_slow_is_not_waited_for_again() -> None:
