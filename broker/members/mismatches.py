@@ -5,10 +5,12 @@ another member wants beside it is filtered out for that member, too; in RocketMQ
 """
 
 import logging
+from collections.abc import Callable
 from typing import Final
 
 from aerobee.broker.members.group import ConsumerGroup, Member
 from aerobee.broker.rules.names import retry_topic
+from aerobee.remoting.complaints import Complaints
 
 log = logging.getLogger(__name__)
 
@@ -19,10 +21,14 @@ Differences = dict[str, dict[str, list[str]]]
 
 
 class Mismatches:
-    """Warns once of each way in which the members of a group differ; `warned` counts it."""
+    """Warns once of each way in which the members of a group differ; `warned` counts it.
 
-    def __init__(self) -> None:
+    A member that wants something else with every heartbeat fills no disk: see `Complaints`.
+    """
+
+    def __init__(self, clock_ms: Callable[[], int]) -> None:
         self.warned = 0
+        self._complaints = Complaints(clock_ms, log)
         self._known: dict[str, frozenset[object]] = {}
 
     def __len__(self) -> int:
@@ -53,7 +59,7 @@ class Mismatches:
                 + (f" and {len(members) - NAMED_MAX} more" if len(members) > NAMED_MAX else "")
                 for what, members in subscriptions.items()
             )
-            log.warning(
+            self._complaints.tell(
                 "subscriptions differ, messages are lost group=%s topic=%s subscriptions=%.2000s",
                 group.name,
                 topic,

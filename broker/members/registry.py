@@ -71,7 +71,7 @@ class Members:
         self._is_forbidden = is_forbidden
         self.limits = limits or MemberLimits()
         self.watchers: list[Watcher] = []
-        self.mismatches = Mismatches()
+        self.mismatches = Mismatches(clock_ms)
         self.waiting = WaitingJoins()
         self.lists = ConsumerLists()
         self._lateness = Lateness(clock_ms)

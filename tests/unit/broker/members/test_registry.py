@@ -13,6 +13,7 @@ from aerobee.broker.members.registry import Members
 from aerobee.broker.sql92.feature import compiled
 from aerobee.remoting.bodies import ConsumerData, SubscriptionData, SubscriptionGroupConfig
 from aerobee.remoting.codes import PullSysFlag, ResponseCode
+from aerobee.remoting.complaints import TOLD_MAX
 from aerobee.remoting.errors import RequestError
 from aerobee.remoting.headers.pull import PullMessageRequest
 from aerobee.remoting.message.tags import java_string_hash
@@ -354,3 +355,16 @@ def test_members_that_subscribe_differently_are_named_once(
     assert "topic=u subscriptions=TAG '*' of c1,c2; none of c3" in caplog.text
     world.members.closed(three)
     assert (len(mismatches), mismatches.warned) == (0, 2)
+
+
+def test_a_member_that_always_wants_something_else_floods_no_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Each way is counted, the first ones of a minute are told."""
+    world = World()
+    one, two = (FakeConnection(f"10.0.0.{n}:1") for n in range(2))
+    world.beat(one, "c1", "t")
+    for version in range(3 * TOLD_MAX):
+        world.beat(two, "c2", f"t=a{version}", version=version)
+    assert world.members.mismatches.warned == 3 * TOLD_MAX
+    assert sum(each.startswith("subscriptions differ") for each in caplog.messages) == TOLD_MAX
