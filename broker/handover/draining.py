@@ -50,8 +50,8 @@ class Draining:
     That takes `limit_ms()` at most, 0 lets nobody wait; of a group that took longer twice in a row,
     QUICK_MS, for ten minutes. How old its messages are says nothing of that: a member may have
     fetched a backlog a moment ago. Where some take long, the others go on until these have
-    finished. A group is not drained again before as much time has passed as all have rested, and
-    hears of no change before that: its members consume at least half of the time.
+    finished. A group is not drained again before as much time has passed as all of it has rested,
+    and hears of no change before that. Where some never finish that is soon, twice in a row.
     """
 
     def __init__(
