@@ -16,7 +16,6 @@ from aerobee.broker.cluster.twins import LOOK_INTERVAL_MS
 from aerobee.broker.cold.lookups import Lookups
 from aerobee.broker.cold.parts import Cold
 from aerobee.broker.cold.reads import ColdReads
-from aerobee.broker.context import Context
 from aerobee.broker.features.feature import Parts
 from aerobee.broker.features.listed import Features
 from aerobee.broker.front.connection import BrokerConnection
@@ -39,6 +38,7 @@ from aerobee.broker.settings.changes import SettingsChanges
 from aerobee.broker.settings.keys import BrokerSettings
 from aerobee.broker.settings.live import Live
 from aerobee.broker.start import told
+from aerobee.broker.start.context import Context
 from aerobee.broker.start.hosts import record_host
 from aerobee.broker.start.offsets import lower_offsets
 from aerobee.broker.start.slow import told_while_slow

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 from aerobee.broker.cold.reads import ColdReads
-from aerobee.broker.filters.subscriptions import Language
+from aerobee.broker.members.subscriptions import Language
 from aerobee.broker.settings.live import Live
 from aerobee.broker.tables.table_file import TableFile
 from aerobee.broker.writing.parts import Writing

@@ -12,10 +12,10 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from aerobee.broker.filters.subscriptions import ALL, is_tag_type
 from aerobee.broker.handover.owned_queue import OwnedQueue
 from aerobee.broker.handover.owners import QueueOwners, Surroundings
 from aerobee.broker.members.registry import Members
+from aerobee.broker.members.subscriptions import ALL, is_tag_type
 from aerobee.remoting.bodies import ConsumerRunningInfo
 from aerobee.remoting.net.connection import Connection
 

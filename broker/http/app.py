@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from aerobee.broker.context import Context
+    from aerobee.broker.start.context import Context
 
 VIEWS: Final = "aerobee.broker.http.views"  # imports aiohttp, which takes a quarter of a second
 REQUEST_BYTES_MAX: Final = 1024  # nothing here takes a body

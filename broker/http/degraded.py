@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from aerobee.broker.context import Context
+from aerobee.broker.start.context import Context
 from aerobee.storage.log.damage import Damage, Lost
 
 SHOWN_MAX: Final = 100  # spans, and queues of a span, in one answer

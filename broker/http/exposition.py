@@ -12,12 +12,12 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.registry import Collector
 
-from aerobee.broker.context import Context
 from aerobee.broker.health.metrics import NAMES
 from aerobee.broker.http.degraded import lost_messages, lost_offsets, passed_over
 from aerobee.broker.http.overview import is_writable
 from aerobee.broker.rules.names import DLQ_PREFIX, RETRY_PREFIX
 from aerobee.broker.rules.system_topics import SYSTEM_PREFIX, system_topic_names
+from aerobee.broker.start.context import Context
 from aerobee.remoting.command import language_name
 from aerobee.remoting.errors import RequestError
 from aerobee.storage.queues.consume_queue import ConsumeQueue

@@ -5,7 +5,6 @@ from typing import Any
 
 import msgspec
 
-from aerobee.broker.context import Context
 from aerobee.broker.http.degraded import (
     damage_shown,
     degraded,
@@ -15,6 +14,7 @@ from aerobee.broker.http.degraded import (
 )
 from aerobee.broker.members.mismatches import Differences, differences
 from aerobee.broker.members.queue_key import QueueKey
+from aerobee.broker.start.context import Context
 from aerobee.remoting.bodies import TopicConfig
 from aerobee.remoting.codes import Perm
 from aerobee.remoting.command import language_name

@@ -13,9 +13,9 @@ from typing import Any, Final
 import msgspec
 from aiohttp import web
 
-from aerobee.broker.context import Context
 from aerobee.broker.http import exposition, overview
 from aerobee.broker.http.degraded import degraded
+from aerobee.broker.start.context import Context
 
 CONTEXT: Final = web.AppKey("context", Context)
 JSON: Final = "application/json"

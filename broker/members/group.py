@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from aerobee.broker.filters.subscriptions import MessageFilter
+from aerobee.broker.members.subscriptions import MessageFilter
 from aerobee.remoting.bodies import ConsumerData, SubscriptionData
 from aerobee.remoting.net.connection import Connection
 

@@ -4,8 +4,8 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from aerobee.broker.filters.subscriptions import is_tag_type
 from aerobee.broker.members.group import Wish
+from aerobee.broker.members.subscriptions import is_tag_type
 from aerobee.remoting.bodies import SubscriptionData
 from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.errors import RequestError

@@ -11,17 +11,17 @@ import logging
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final, Protocol
 
-from aerobee.broker.filters.subscriptions import (
+from aerobee.broker.members.group import BROADCASTING, Client, ConsumerGroup, Member
+from aerobee.broker.members.limits import MemberLimits
+from aerobee.broker.members.lists import ConsumerLists
+from aerobee.broker.members.mismatches import Mismatches
+from aerobee.broker.members.subscriptions import (
     MessageFilter,
     SqlFilter,
     SqlFilters,
     is_tag_type,
     wanted_hashes,
 )
-from aerobee.broker.members.group import BROADCASTING, Client, ConsumerGroup, Member
-from aerobee.broker.members.limits import MemberLimits
-from aerobee.broker.members.lists import ConsumerLists
-from aerobee.broker.members.mismatches import Mismatches
 from aerobee.broker.members.waiting_joins import WaitingJoins
 from aerobee.broker.rules.remarks import Forbidden, further_details
 from aerobee.remoting.bodies import ConsumerData, SubscriptionData, SubscriptionGroupConfig

@@ -1,8 +1,8 @@
 """Administration of the broker itself: 25, 26 and 28 (AdminBrokerProcessor)."""
 
-from aerobee.broker.context import Context
 from aerobee.broker.processors.runtime_info import runtime_info
 from aerobee.broker.settings.admin_networks import is_trusted
+from aerobee.broker.start.context import Context
 from aerobee.remoting.bodies import KVTable, encode_body
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.config.java_properties import parse_java_properties

@@ -3,8 +3,8 @@
 import logging
 from typing import Final
 
-from aerobee.broker.context import Context
 from aerobee.broker.rules.names import RETRY_PREFIX
+from aerobee.broker.start.context import Context
 from aerobee.broker.tables.request_modes import PULL
 from aerobee.remoting.allocation import STRATEGIES, allocate, sorted_members, sorted_queues
 from aerobee.remoting.bodies import (

@@ -2,7 +2,6 @@
 
 from typing import Final
 
-from aerobee.broker.context import Context
 from aerobee.broker.processors import (
     admin,
     assignment,
@@ -18,6 +17,7 @@ from aerobee.broker.processors import (
     send_back,
     topics,
 )
+from aerobee.broker.start.context import Context
 from aerobee.remoting.codes import RequestCode
 from aerobee.remoting.net.routes import Routes
 

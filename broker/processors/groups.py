@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from aerobee.broker.context import Context
 from aerobee.broker.rules.names import check_group
+from aerobee.broker.start.context import Context
 from aerobee.remoting.bodies import SubscriptionGroupConfig, decode_body, encode_body
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.errors import RequestError

@@ -5,11 +5,11 @@ from collections.abc import Coroutine
 from functools import partial
 from typing import Any, Final
 
-from aerobee.broker.context import Context
-from aerobee.broker.filters.subscriptions import check_property_filter, is_tag_type
 from aerobee.broker.members.group import Client
+from aerobee.broker.members.subscriptions import check_property_filter, is_tag_type
 from aerobee.broker.members.waiting_joins import WaitingJoin
 from aerobee.broker.rules.names import retry_topic
+from aerobee.broker.start.context import Context
 from aerobee.remoting.bodies import (
     CheckClientConfig,
     ConsumerData,

@@ -5,9 +5,9 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from aerobee.broker.context import Context
 from aerobee.broker.members.group import Member
 from aerobee.broker.rules.system_topics import system_topic_names
+from aerobee.broker.start.context import Context
 from aerobee.remoting.bodies import (
     ClientConnection,
     ConsumerConnection,

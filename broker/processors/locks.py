@@ -1,7 +1,7 @@
 """Queues that one member has for itself: 41 and 42 (AdminBrokerProcessor.lockBatchMQ)."""
 
-from aerobee.broker.context import Context
 from aerobee.broker.members.queue_key import QueueKey
+from aerobee.broker.start.context import Context
 from aerobee.remoting.bodies import LockBatchBody, LockBatchReply, decode_body, encode_body
 from aerobee.remoting.codes import RequestCode
 from aerobee.remoting.net.routes import NoHeader, Outcome, Reply, Request, Routes

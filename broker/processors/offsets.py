@@ -3,9 +3,9 @@
 from functools import partial
 from typing import Final
 
-from aerobee.broker.context import Context
 from aerobee.broker.handover.owned_queue import Verdict
 from aerobee.broker.members.queue_key import QueueKey
+from aerobee.broker.start.context import Context
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.errors import RequestError
 from aerobee.remoting.headers.offsets import (

@@ -1,6 +1,6 @@
 """Looking at single messages: 33 (QueryMessageProcessor)."""
 
-from aerobee.broker.context import Context
+from aerobee.broker.start.context import Context
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.errors import CorruptRecord, RequestError
 from aerobee.remoting.headers.query import ViewMessageRequest

@@ -7,9 +7,9 @@ from typing import Any, Final
 
 import msgspec
 
-from aerobee.broker.context import Context
 from aerobee.broker.members.group import Member
 from aerobee.broker.processors.query import record_to_show
+from aerobee.broker.start.context import Context
 from aerobee.remoting.bodies import (
     ConsumerStatusBody,
     MessageQueue,

@@ -9,7 +9,7 @@ import shutil
 from typing import Final
 
 from aerobee.broker.compiled.choice import description
-from aerobee.broker.context import Context
+from aerobee.broker.start.context import Context
 
 VERSION: Final = "V5_5_0"
 POOLS: Final = ("send", "pull", "litePull", "query", "ack")

@@ -10,10 +10,10 @@ from collections.abc import Coroutine
 from typing import Any
 
 from aerobee.broker.cluster.announcing import until_known
-from aerobee.broker.context import Context
 from aerobee.broker.hooks import SendEvent
 from aerobee.broker.rules.names import RETRY_PREFIX
 from aerobee.broker.sends.checks import AnySend
+from aerobee.broker.start.context import Context
 from aerobee.broker.writing.queues import TopicQueue
 from aerobee.broker.writing.stamps import Stamp
 from aerobee.remoting.bodies import TopicConfig

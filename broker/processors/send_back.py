@@ -6,9 +6,9 @@ It is answered when the message is as safe as a sent one: RocketMQ does not wait
 import asyncio
 
 from aerobee.broker.cluster.announcing import until_known
-from aerobee.broker.context import Context
 from aerobee.broker.processors.send import busy, durable, unavailable
 from aerobee.broker.sends.retries import Destination, failed_record
+from aerobee.broker.start.context import Context
 from aerobee.broker.writing.stamps import Stamp
 from aerobee.remoting.codes import Perm, RequestCode, ResponseCode, SysFlag
 from aerobee.remoting.errors import RequestError

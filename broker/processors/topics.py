@@ -3,10 +3,10 @@
 from typing import Final
 
 from aerobee.broker.cluster.announcing import until_known
-from aerobee.broker.context import Context
 from aerobee.broker.rules.attributes import MESSAGE_TYPE, parse_edits
 from aerobee.broker.rules.names import RETRY_PREFIX, check_topic
 from aerobee.broker.rules.system_topics import is_system_topic
+from aerobee.broker.start.context import Context
 from aerobee.broker.writing.queues import TopicQueue
 from aerobee.remoting.bodies import TopicConfig, encode_body
 from aerobee.remoting.codes import RequestCode, ResponseCode

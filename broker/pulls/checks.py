@@ -2,7 +2,7 @@
 
 from typing import Final, TypeAlias
 
-from aerobee.broker.filters.subscriptions import MessageFilter, SqlFilter, check_property_filter
+from aerobee.broker.members.subscriptions import MessageFilter, SqlFilter, check_property_filter
 from aerobee.broker.pulls.parts import PullParts
 from aerobee.broker.rules.names import SYSTEM_GROUP_PREFIX
 from aerobee.broker.rules.remarks import Forbidden, further_details

@@ -1,6 +1,6 @@
 """What can be wrong with a filter expression, when it is read and when it runs."""
 
-from aerobee.broker.filters.subscriptions import ExpressionRefused
+from aerobee.broker.members.subscriptions import ExpressionRefused
 
 
 class ExpressionError(ExpressionRefused):

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from aerobee.broker.features.feature import Feature, Parts
-from aerobee.broker.filters.subscriptions import SQL92, Scan
+from aerobee.broker.members.subscriptions import SQL92, Scan
 from aerobee.broker.sql92.expression import Expression
 from aerobee.broker.sql92.scan import scan
 

@@ -3,13 +3,13 @@
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from aerobee.broker.filters.subscriptions import ALL, is_tag_type
 from aerobee.broker.handover.at_work.history import History, Seen
 from aerobee.broker.handover.handed_out import Holdings
 from aerobee.broker.handover.owned_queue import Holder, OwnedQueue, Timer
 from aerobee.broker.handover.owners import Later, QueueOwners, Surroundings
 from aerobee.broker.members.queue_key import QueueKey
 from aerobee.broker.members.registry import Members
+from aerobee.broker.members.subscriptions import ALL, is_tag_type
 from aerobee.remoting.command import Language
 from aerobee.remoting.net.connection import Connection
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from aerobee.broker.filters.subscriptions import (
+from aerobee.broker.members.subscriptions import (
     COMPILED_CHARS_AT_ONCE,
     COMPILED_CHARS_PER_S,
     ExpressionRefused,

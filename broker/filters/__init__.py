@@ -1,1 +1,0 @@
-"""Which messages of a queue a subscription wants: tags, and SQL92 expressions."""
