@@ -5,7 +5,8 @@ from contextlib import suppress
 from functools import partial
 
 from aerobee.broker.cold.reads import ColdReads
-from aerobee.remoting.errors import CorruptRecord
+from aerobee.remoting.codes import ResponseCode
+from aerobee.remoting.errors import CorruptRecord, RequestError
 from aerobee.storage.cold.places import FilePlaces
 from aerobee.storage.queues.consume_queue import ConsumeQueue
 from aerobee.storage.queues.place import QueuePlace
@@ -36,6 +37,23 @@ class Lookups:
         """
         if not self._store.reader.is_warm(position):
             await self._cold_reads.run(LOOKUPS, partial(_look, self._places(), position))
+
+    async def record(self, position: int) -> bytes:
+        """Return the record at a position of the log, as it is stored.
+
+        Raises RequestError where there is none, or it is damaged; OSError where the disk refuses.
+        """
+        await self.warm_record(position)
+        self._commit()
+        try:
+            record = self._store.record_at(position)
+        except CorruptRecord as error:
+            raise RequestError(ResponseCode.SYSTEM_ERROR, f"{error}") from error
+        if record is None:
+            raise RequestError(
+                ResponseCode.SYSTEM_ERROR, f"can not find message by the offset, {position}"
+            )
+        return record
 
     async def offset_of_time(
         self, queue: ConsumeQueue, timestamp_ms: int, boundary: Boundary = "LOWER"

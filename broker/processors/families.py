@@ -3,7 +3,6 @@
 from typing import Final
 
 from aerobee.broker.processors import (
-    admin,
     assignment,
     groups,
     heartbeat,
@@ -13,8 +12,10 @@ from aerobee.broker.processors import (
     progress,
     query,
     resets,
+    runtime_info,
     send,
     send_back,
+    settings,
     topics,
 )
 from aerobee.broker.start.context import Context
@@ -32,7 +33,8 @@ FAMILIES: Final[tuple[Routes[Context], ...]] = (
     groups.routes,
     query.routes,
     resets.routes,
-    admin.routes,
+    settings.routes,
+    runtime_info.routes,
     inspection.routes,
     progress.routes,
 )

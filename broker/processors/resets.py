@@ -8,7 +8,6 @@ from typing import Any, Final
 import msgspec
 
 from aerobee.broker.members.group import Member
-from aerobee.broker.processors.query import record_to_show
 from aerobee.broker.start.context import Context
 from aerobee.remoting.bodies import (
     ConsumerStatusBody,
@@ -242,8 +241,7 @@ async def consume_directly(ctx: Context, request: Request[ConsumeDirectlyRequest
         _, _, position = parse_offset_message_id(header.msg_id or "")
     except ValueError as error:
         raise RequestError(ResponseCode.INVALID_PARAMETER, str(error)) from None
-    await ctx.cold.lookups.warm_record(position)
-    record = record_to_show(ctx, position)
+    record = await ctx.cold.lookups.record(position)
     command = msgspec.structs.replace(request.command, body=record)
     return await _forward(ctx, header.consumer_group, header.client_id or "", ext, command)
 

@@ -10,9 +10,20 @@ from typing import Final
 
 from aerobee.broker.compiled.choice import description
 from aerobee.broker.start.context import Context
+from aerobee.remoting.bodies import KVTable, encode_body
+from aerobee.remoting.codes import RequestCode
+from aerobee.remoting.net.routes import NoHeader, Outcome, Reply, Request, Routes
+
+routes: Routes[Context] = Routes("runtime info")
 
 VERSION: Final = "V5_5_0"
 POOLS: Final = ("send", "pull", "litePull", "query", "ack")
+
+
+@routes.on(RequestCode.GET_BROKER_RUNTIME_INFO)
+def get_runtime_info(ctx: Context, request: Request[NoHeader]) -> Outcome:
+    """Return the counters and states that `mqadmin brokerStatus` and `clusterList` print."""
+    return Reply(body=encode_body(KVTable(table=runtime_info(ctx))))
 
 
 def runtime_info(ctx: Context) -> dict[str, str]:

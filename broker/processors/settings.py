@@ -1,16 +1,15 @@
-"""Administration of the broker itself: 25, 26 and 28 (AdminBrokerProcessor)."""
+"""A broker's settings, read and changed: 25 and 26 (AdminBrokerProcessor)."""
 
-from aerobee.broker.processors.runtime_info import runtime_info
 from aerobee.broker.settings.admin_networks import is_trusted
 from aerobee.broker.start.context import Context
-from aerobee.remoting.bodies import KVTable, encode_body
+from aerobee.remoting.bodies import encode_body
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.config.java_properties import parse_java_properties
 from aerobee.remoting.errors import RequestError
 from aerobee.remoting.headers.admin import BrokerConfigReply
 from aerobee.remoting.net.routes import NoHeader, Outcome, Reply, Request, Routes
 
-routes: Routes[Context] = Routes("admin")
+routes: Routes[Context] = Routes("settings")
 
 
 @routes.on(RequestCode.UPDATE_BROKER_CONFIG)
@@ -35,9 +34,3 @@ def get_broker_config(ctx: Context, request: Request[NoHeader]) -> Outcome:
     """Return every setting as a properties file."""
     version = encode_body(ctx.changes.data_version).decode()
     return Reply(BrokerConfigReply(version=version), body=ctx.changes.text().encode())
-
-
-@routes.on(RequestCode.GET_BROKER_RUNTIME_INFO)
-def get_runtime_info(ctx: Context, request: Request[NoHeader]) -> Outcome:
-    """Return the counters and states that `mqadmin brokerStatus` and `clusterList` print."""
-    return Reply(body=encode_body(KVTable(table=runtime_info(ctx))))
