@@ -1,6 +1,6 @@
 """Measures Aerobee, alone or beside RocketMQ, Redis Streams and NATS JetStream.
 
-    PYTHONPATH=tests python -m benchmarks [--peers] [--only LOAD] [--rounds N] [--seconds S]
+    PYTHONPATH=tests python -m benchmarks [--peers] [--beside DIR] [--only LOAD] [--rounds N]
 
 `make bench` and `make bench-peer` run it. Exits with 1 when a bar is missed.
 """
@@ -49,11 +49,11 @@ def main(words: Sequence[str] | None = None) -> int:
     load_before, stolen_before = machine.load_average(), machine.stolen_seconds()
     with tempfile.TemporaryDirectory(prefix="bench-", dir=options.dir) as folder:
         timing = Timing(options.warmup, options.seconds)
-        rounds = options.rounds or (3 if options.peers else 1)
+        rounds = options.rounds or (3 if options.peers or options.beside else 1)
         warm_bytes = needed_bytes(timing.warmup_s + timing.measured_s)
         if options.warm_memory is not None:
             warm_bytes = options.warm_memory * MIB
-        plan = Plan(cpus, Path(folder), rounds, timing, options.peers, warm_bytes)
+        plan = Plan(cpus, Path(folder), rounds, timing, options.peers, warm_bytes, options.beside)
         with progress(len(loads) + 2) as (note, advance):
             _measure(plan, loads, report, note, advance)
     noise = {
@@ -111,8 +111,11 @@ def _cpus() -> Cpus:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--peers", action="store_true", help="RocketMQ, Redis and NATS, too")
+    parser.add_argument(
+        "--beside", type=_checkout, help="another checkout, set up: before a change"
+    )
     parser.add_argument("--only", action="append", choices=[load.name for load in LOADS])
-    parser.add_argument("--rounds", type=int, help="of each load (1; with --peers 3)")
+    parser.add_argument("--rounds", type=int, help="of each load (1; beside others 3)")
     parser.add_argument("--seconds", type=float, default=3.0, help="measured in each round")
     parser.add_argument("--warmup", type=float, default=1.0, help="seconds before each round")
     parser.add_argument(
@@ -122,6 +125,15 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--keep", action="store_true", help="the result goes to benchmarks/results")
     parser.add_argument("--no-micro", action="store_true", help="leave the micro-benchmarks out")
     return parser
+
+
+def _checkout(word: str) -> Path:
+    folder = Path(word).resolve()
+    if not (folder / ".venv" / "bin" / "broker").exists():
+        raise argparse.ArgumentTypeError(
+            f"{folder} is no checkout that is set up: make setup there"
+        )
+    return folder
 
 
 if __name__ == "__main__":

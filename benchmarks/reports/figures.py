@@ -3,9 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
+from typing import Final
 
 from benchmarks.generator import Measurement
 from benchmarks.loads import ANONYMOUS_BYTES_MOST, START_SECONDS_MOST, Bar
+
+BESIDE_CPU_MOST: Final = 1.02
 
 
 def values(runs: Sequence[Measurement], name: str) -> list[float]:
@@ -59,6 +62,12 @@ def verdicts(bar: Bar, ours: Sequence[Measurement], theirs: Sequence[Measurement
             value = ratio(ours, theirs, name)
             found.append(Verdict(value <= most, f"{value:.2f}x {unit} (at most {most:.2f}x)"))
     return found
+
+
+def beside_verdict(ours: Sequence[Measurement], others: Sequence[Measurement]) -> Verdict:
+    """Hold our CPU per message against that of another checkout; rates are noisier."""
+    value = ratio(ours, others, "cpu_us")
+    return Verdict(value <= BESIDE_CPU_MOST, f"{value:.3f}x CPU (at most {BESIDE_CPU_MOST:g}x)")
 
 
 def start_verdicts(starts: Sequence[float], anonymous_bytes: int) -> list[Verdict]:

@@ -9,6 +9,7 @@ from benchmarks.generator import Measurement
 from benchmarks.loads import LOADS, Load
 from benchmarks.reports.figures import (
     Verdict,
+    beside_verdict,
     middle,
     ratio,
     spread,
@@ -17,7 +18,7 @@ from benchmarks.reports.figures import (
     verdicts,
 )
 from benchmarks.reports.rounds import Cell, Report
-from benchmarks.targets.brokers import AerobeeTarget, RocketMQTarget
+from benchmarks.targets.brokers import AerobeeTarget, BesideTarget, RocketMQTarget
 
 OURS: Final = AerobeeTarget.name
 THEIRS: Final = RocketMQTarget.name
@@ -76,6 +77,8 @@ def _comparison(load: Load, cell: Cell, name: str) -> Row:
     ours, theirs = cell[OURS], cell[name]
     rate, cpu, p50 = (ratio(ours, theirs, key) for key in ("per_second", "cpu_us", "p50_us"))
     text = f"{rate:.1f}x msg/s, {cpu:.2f}x CPU, {p50:.2f}x p50"
+    if name == BesideTarget.name:
+        return (text, _mark([beside_verdict(ours, theirs)]))
     if name != THEIRS:
         wanted = load.outstanding == 64 and load.others
         return (text, _mark([Verdict(rate > 1, "more msg/s")]) if wanted else "")

@@ -13,7 +13,7 @@ from support.interop.processes import ServerFailed
 from benchmarks.generator import LoadFailed, Measurement
 from benchmarks.loads import FEW_LAST, Load, Variant
 from benchmarks.reports.memory import WarmMemory
-from benchmarks.targets.brokers import AerobeeTarget, RocketMQTarget
+from benchmarks.targets.brokers import AerobeeTarget, BesideTarget, BrokerTarget, RocketMQTarget
 from benchmarks.targets.others import FloorTarget, NatsTarget, RedisTarget
 from benchmarks.targets.target import Cpus, Target, Timing
 
@@ -35,6 +35,7 @@ class Plan:
     timing: Timing
     peers: bool  # RocketMQ, and where a load says so Redis and NATS
     warm_bytes: int = 0  # given up while a server is measured
+    beside: Path | None = None  # another checkout that is measured, too
 
 
 @dataclass(slots=True)
@@ -127,6 +128,8 @@ def _measure_variant(
 def _kinds(plan: Plan, load: Load, variant: Variant, report: Report) -> list[type[Target]]:
     """Return the servers that are started for each variant."""
     kinds: list[type[Target]] = [AerobeeTarget]
+    if plan.beside is not None:
+        kinds.append(BesideTarget.of(plan.beside))
     if plan.peers and load.others and variant == FEW_LAST:
         kinds += [RedisTarget, NatsTarget]
     return [kind for kind in kinds if kind.name not in report.missing]
@@ -147,8 +150,6 @@ def _running(plan: Plan, kind: type[Target], load: Load, report: Report) -> Iter
 
 def make(kind: type[Target], directory: Path, cpus: Cpus, *, sync_flush: bool) -> Target:
     """Return a server of the kind, not started."""
-    if kind is AerobeeTarget:
-        return AerobeeTarget(directory, cpus, sync_flush=sync_flush)
-    if kind is RocketMQTarget:
-        return RocketMQTarget(directory, cpus, sync_flush=sync_flush)
+    if issubclass(kind, BrokerTarget):
+        return kind(directory, cpus, sync_flush=sync_flush)
     return kind(directory, cpus)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from support.interop import rocketmq_server
-from support.interop.aerobee_server import Aerobee
+from support.interop.aerobee_server import SCRIPTS, Aerobee
 from support.interop.cluster import Cluster
 from support.interop.processes import ServerFailed, free_port
 from support.interop.raw_remoting import RawClient
@@ -191,12 +191,13 @@ class AerobeeTarget(BrokerTarget):
     """This project, as a user starts it, with metrics and everything else on."""
 
     name = "Aerobee"
+    scripts = SCRIPTS  # of which checkout
 
     def make_cluster(self, settings: Mapping[str, str]) -> Cluster:
         """Our two console scripts."""
         settings = {**settings, "httpPort": str(free_port())}
         cluster = PlacedAerobee(self.directory / "cluster", settings=settings)
-        cluster.placing = self.placing
+        cluster.placing, cluster.scripts = self.placing, self.scripts
         return cluster
 
     def version(self) -> str:
@@ -205,6 +206,21 @@ class AerobeeTarget(BrokerTarget):
         wanted = BrokerSettings.load(None, {})[0].compiled_fast_path
         sends = f"fast path by {description(wanted=wanted)}"
         return f"{importlib.metadata.version('aerobee')} ({', '.join(parts)}, {sends})"
+
+
+class BesideTarget(AerobeeTarget):
+    """Another checkout of this project that is set up, such as that before a change."""
+
+    name = "beside"
+
+    @classmethod
+    def of(cls, checkout: Path) -> type[AerobeeTarget]:
+        """Return the target of a checkout."""
+        return type(cls.__name__, (cls,), {"scripts": checkout / ".venv" / "bin"})
+
+    def version(self) -> str:
+        """Return where it is; what it is made of is its own affair."""
+        return f"Aerobee by {self.scripts}"
 
 
 class RocketMQTarget(BrokerTarget):

@@ -2,14 +2,18 @@
 
 import sys
 from pathlib import Path
+from typing import Final
 
 from support.interop.cluster import Cluster
+
+SCRIPTS: Final = Path(sys.executable).parent
 
 
 class Aerobee(Cluster):
     """Our nameserver and broker, configured by RocketMQ's own files."""
 
     name = "aerobee"
+    scripts = SCRIPTS  # where `namesrv` and `broker` are
 
     def settings(self) -> dict[str, str]:
         """Leave the HTTP port out, for it would need a free one as well.
@@ -20,8 +24,8 @@ class Aerobee(Cluster):
 
     def namesrv_command(self, config: Path) -> list[str]:
         """Start `namesrv start -c FILE`."""
-        return [str(Path(sys.executable).with_name("namesrv")), "start", "-c", str(config)]
+        return [str(self.scripts / "namesrv"), "start", "-c", str(config)]
 
     def broker_command(self, config: Path) -> list[str]:
         """Start `broker start -c FILE`."""
-        return [str(Path(sys.executable).with_name("broker")), "start", "-c", str(config)]
+        return [str(self.scripts / "broker"), "start", "-c", str(config)]

@@ -10,6 +10,7 @@ from benchmarks import results
 from benchmarks.generator import Measurement
 from benchmarks.loads import FEW_LAST, LOADS, Bar
 from benchmarks.reports.figures import (
+    beside_verdict,
     middle,
     ratio,
     spread,
@@ -116,3 +117,11 @@ def test_results_are_kept_with_their_machine(report: Report, tmp_path: Path) -> 
     assert path.name == f"{document['date'][:10]}-intel-xeon-e5-2-cpus.json"
     kept = json.loads(path.read_text())
     assert kept["loads"][0]["servers"]["RocketMQ"][0]["per_second"] == 32_000
+
+
+def test_a_change_may_cost_a_fiftieth() -> None:
+    """Our CPU per message is held against that of another checkout, round by round."""
+    before = [measured(100, cpu_us=10.0), measured(100, cpu_us=20.0)]
+    dear = [measured(100, cpu_us=10.3), measured(100, cpu_us=20.6)]
+    assert beside_verdict([measured(90, cpu_us=10.1), measured(90, cpu_us=20.2)], before).met
+    assert not beside_verdict(dear, before).met
