@@ -44,7 +44,8 @@ demo: $(READY) ## 100,000 messages live, then counted by Spark
 	@$(BIN)/aerobee demo $(ARGS)
 
 test: WORKERS = 4  # tests wait for processes, disks and timers as long as they compute
-test quick: export PYTHONDONTWRITEBYTECODE =  # each worker and each child would compile all anew
+test quick demo: export PYTHONDONTWRITEBYTECODE =  # each worker and each child would compile all anew
+bench bench-peer bench-overload bench-handover bench-cold: export PYTHONDONTWRITEBYTECODE =  # as installed
 test: $(READY) ## every test that needs no other project's servers or clients
 	@PYTHONPATH=tests $(BIN)/python -m support.lake.spark_java
 	$(BIN)/python -m pytest -n $(WORKERS) $(BY_FILE) -m "not interop and not soak" $(ARGS)
