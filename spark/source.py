@@ -29,13 +29,12 @@ from pyspark.sql.types import (
 
 from aerobee.spark.columns import BY_NAME
 from aerobee.spark.errors import OptionError
-from aerobee.spark.network.reader import NetworkReader, PushingNetworkReader
 from aerobee.spark.options.query import Options, Use, check_mode, option_texts, parse_options
 from aerobee.spark.options.table import is_table, keep_options, kept_options
 from aerobee.spark.options.values import unknown_column
-from aerobee.spark.reading.partitions import LogPartition, read_share
+from aerobee.spark.reading.partitions import TaskPartition
+from aerobee.spark.reading.versions import FromDriver
 from aerobee.spark.records.damage import PERMISSIVE
-from aerobee.spark.versions import FromDriver
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -82,11 +81,8 @@ class RocketMQSource(DataSource):
         Raises OptionError where the query's own schema asks for what there is not.
         """
         options = parse_options(self._texts(schema))
-        pushing = options.push_filters and _pushing()
-        readable = _readable(schema, options.mode)
-        if options.network is not None:
-            return (PushingNetworkReader if pushing else NetworkReader)(options, readable)
-        return (PushingLogReader if pushing else LogReader)(options, readable)
+        kind = PushingBatchReader if options.push_filters and _pushing() else BatchReader
+        return kind(options, _readable(schema, options.mode))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """The reader of the given columns for `readStream`. Raises OptionError likewise."""
@@ -119,7 +115,7 @@ class RocketMQSource(DataSource):
         return stream_sink_writer(self.options, schema, overwrite=overwrite)
 
 
-class LogReader(FromDriver, DataSourceReader):
+class BatchReader(FromDriver, DataSourceReader):
     """Plans on the driver, reads and decodes in the tasks."""
 
     def __init__(self, options: Options, schema: StructType) -> None:
@@ -128,19 +124,18 @@ class LogReader(FromDriver, DataSourceReader):
         self._selection = options.selection
 
     def partitions(self) -> Sequence[InputPartition]:
-        """One partition per task. Raises OptionError, StoreUnreadable, DataLost."""
-        from aerobee.spark.planning.stores import plan_read
+        """One partition per task. Raises what `plan_read` does."""
+        from aerobee.spark.feeds.batch import plan_read
 
-        shares = plan_read(self._options, self._schema.names, self._selection)
-        return [LogPartition(share) for share in shares]
+        return plan_read(self._options, self._schema.names, self._selection)
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
         """The records of one partition; Spark makes one of None out of an empty plan."""
-        if isinstance(partition, LogPartition):
-            yield from read_share(partition.share, self._options, self._schema, self._selection)
+        if isinstance(partition, TaskPartition):
+            yield from partition.read(self._options, self._schema, self._selection)
 
 
-class PushingLogReader(LogReader):
+class PushingBatchReader(BatchReader):
     """The same with filters taken over from Spark, where its settings and an option allow that.
 
     Spark 4.3 keeps what the last filters have left of a DataFrame for every other query of the

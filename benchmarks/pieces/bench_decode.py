@@ -15,9 +15,9 @@ from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
+from support.lake.plans import plan_log
 
 from aerobee.spark.columns import USUAL, arrow_schema
-from aerobee.spark.planning.planner import plan_store
 from aerobee.spark.records import acceleration
 from aerobee.spark.records.selection import EVERYTHING
 from benchmarks.pipeline.spark_decoding import TWELVE, copy_rate, cpu_seconds, decode
@@ -48,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         with tempfile.TemporaryDirectory() as folder:
             root = Path(folder)
             count = write_store(root, options.mib << 20, body_bytes)
-            plan = plan_store(str(root), EVERYTHING, 1 << 40)
+            plan = plan_log(str(root), EVERYTHING, 1 << 40)
             for title, names, properties, queues in cases:
                 schema = arrow_schema(names, properties)
                 work = partial(decode, plan, schema, queues=queues)

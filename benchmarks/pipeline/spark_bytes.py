@@ -22,9 +22,10 @@ def bytes_read(store: Stored, columns: str) -> int:
 
 def main(words: Sequence[str]) -> None:
     """Print the number of bytes."""
+    from support.lake.plans import planned_shares
+
     from aerobee.spark.columns import arrow_schema
     from aerobee.spark.options.query import parse_options
-    from aerobee.spark.planning.stores import plan_read
     from aerobee.spark.reading.pieces import piece_batches
     from aerobee.spark.records.decode import Decoder
 
@@ -34,7 +35,7 @@ def main(words: Sequence[str]) -> None:
 
     def read() -> int:
         before = _rchar()
-        for share in plan_read(options, options.columns, options.selection):
+        for share in planned_shares(options, options.columns, options.selection):
             for _ in piece_batches(share.piece, share.queues_dir, options.selection, decoder):
                 pass
         return _rchar() - before

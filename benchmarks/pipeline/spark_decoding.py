@@ -6,9 +6,9 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+from support.lake.plans import LogPlan
 
 from aerobee.spark.columns import USUAL
-from aerobee.spark.planning.planner import Plan
 from aerobee.spark.reading.pieces import piece_batches
 from aerobee.spark.records.decode import Decoder
 from aerobee.spark.records.selection import EVERYTHING
@@ -38,7 +38,7 @@ def copy_rate() -> float:
     return 4 * len(source) / cpu_seconds(work)
 
 
-def decode(plan: Plan, schema: pa.Schema, *, queues: bool = True) -> int:
+def decode(plan: LogPlan, schema: pa.Schema, *, queues: bool = True) -> int:
     """Decode the whole store piece by piece; return the number of rows."""
     decoder = Decoder(schema)
     hints = plan.queues_dir if queues else None

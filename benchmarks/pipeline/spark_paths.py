@@ -129,16 +129,16 @@ def store_name(store: Stored) -> str:
 def decoding(bench: Bench) -> Iterator[Row]:
     """12 columns without Spark, on one core."""
     import pyarrow as pa
+    from support.lake.plans import plan_log
 
     from aerobee.spark.columns import arrow_schema
-    from aerobee.spark.planning.planner import plan_store
     from aerobee.spark.records.selection import EVERYTHING
     from benchmarks.pipeline.spark_decoding import TWELVE, copy_rate, cpu_seconds, decode
 
     pa.set_cpu_count(1)
     schema = arrow_schema(TWELVE, "binary")
     for store in bench.stores:
-        plan = plan_store(store.root, EVERYTHING)
+        plan = plan_log(store.root, EVERYTHING)
         spent, copies = [], []
         for _ in range(bench.warm_rounds + bench.rounds):
             copies.append(copy_rate())

@@ -90,16 +90,16 @@ def write_parquet(made: Stored) -> None:
     """The same records as Parquet files, written by pyarrow as it does by default, in snappy."""
     import pyarrow as pa
     import pyarrow.parquet
+    from support.lake.plans import plan_log
 
     from aerobee.spark.columns import arrow_schema
-    from aerobee.spark.planning.planner import plan_store
     from aerobee.spark.reading.pieces import piece_batches
     from aerobee.spark.records.decode import Decoder
     from aerobee.spark.records.selection import EVERYTHING
     from benchmarks.pipeline.spark_decoding import TWELVE
 
     decoder = Decoder(arrow_schema(TWELVE, "binary"))
-    plan = plan_store(made.root, EVERYTHING, -(-made.log_bytes // PARQUET_FILES))
+    plan = plan_log(made.root, EVERYTHING, -(-made.log_bytes // PARQUET_FILES))
     Path(made.parquet).mkdir(parents=True)
     for number, piece in enumerate(plan.pieces):
         batches = piece_batches(piece, plan.queues_dir, EVERYTHING, decoder)

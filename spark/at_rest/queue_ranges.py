@@ -1,15 +1,14 @@
-"""Which messages there are of each queue of a store, and which of them a read takes.
+"""Which messages there are of each queue of a store.
 
 The ConsumeQueues are looked at up to the confirmed end of the log: an entry whose record may
-still be in the making does not count. Ranges are fixed here once, on the driver; streams,
-incremental exports and single reads take theirs from here.
+still be in the making does not count.
 """
 
 from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeVar
@@ -19,14 +18,7 @@ from aerobee.spark.at_rest.log_files import Segment, check_absent, list_segments
 from aerobee.spark.at_rest.queue_entries import QueueEntries
 from aerobee.spark.at_rest.stores import Store
 from aerobee.spark.errors import DataLost
-from aerobee.spark.offsets import (
-    EARLIEST,
-    LATEST,
-    QUEUE_ID_MAX,
-    Offsets,
-    QueueKey,
-    QueueRange,
-)
+from aerobee.spark.offsets import QUEUE_ID_MAX, QueueKey, QueueRange
 from aerobee.spark.topics import ALL_TOPICS, LIGHT_QUEUE_PREFIX, TopicChoice
 
 log = logging.getLogger(__name__)
@@ -138,48 +130,6 @@ def queue_dir(store: Store, key: QueueKey) -> str:
     return f"{store.queues_dir}/{key.topic}/{key.queue_id}"
 
 
-def resolve_ranges(
-    bounds: Mapping[QueueKey, QueueRange],
-    starting: Mapping[QueueKey, int] | int = EARLIEST,
-    ending: Mapping[QueueKey, int] | int = LATEST,
-    *,
-    fail_on_data_loss: bool = True,
-) -> list[QueueRange]:
-    """The ranges to read, in order of their queues, none of them empty.
-
-    `starting` and `ending` are EARLIEST, LATEST, or an offset (or one of these) per queue; a
-    queue that they do not name is read from its earliest, up to its latest offset. What they ask
-    for and is not there any more, or not yet, raises DataLost, or is left out with a warning.
-    """
-    lost: list[QueueRange] = []
-    asked = set(starting if isinstance(starting, Mapping) else ())
-    asked.update(ending if isinstance(ending, Mapping) else ())
-    ranges = []
-    for key in sorted({*bounds, *asked}):
-        there = bounds.get(key) or QueueRange(key, 0, 0)
-        start = _offset(starting, there, EARLIEST)
-        end = _offset(ending, there, LATEST)
-        if start < end:
-            kept = QueueRange(key, max(start, there.start), min(end, there.end))
-            if kept.start >= kept.end:
-                lost.append(QueueRange(key, start, end))
-                continue
-            if start < kept.start:
-                lost.append(QueueRange(key, start, kept.start))
-            if end > kept.end:
-                lost.append(QueueRange(key, kept.end, end))
-            ranges.append(kept)
-        elif start > there.end:
-            lost.append(QueueRange(key, there.end, start))
-    report_lost(lost, fail=fail_on_data_loss)
-    return ranges
-
-
-def offsets_of(ranges: Iterable[QueueRange], of: Callable[[QueueRange], int]) -> Offsets:
-    """One offset per queue: `of` takes it out of the queue's range."""
-    return {each.key: of(each) for each in ranges}
-
-
 def report_lost(lost: list[QueueRange], why: str = LOST_REASON, *, fail: bool) -> None:
     """Raise DataLost with the ranges of messages that are gone, and why, or warn of them."""
     if not lost:
@@ -191,13 +141,6 @@ def report_lost(lost: list[QueueRange], why: str = LOST_REASON, *, fail: bool) -
     if fail:
         raise DataLost(f"{text} (failOnDataLoss=false reads what is left)")
     log.warning("%s; they are left out", text)
-
-
-def _offset(asked: Mapping[QueueKey, int] | int, there: QueueRange, usual: int) -> int:
-    offset = asked.get(there.key, usual) if isinstance(asked, Mapping) else asked
-    if offset == EARLIEST:
-        return there.start
-    return there.end if offset == LATEST else offset
 
 
 def _folders(path: str | None) -> list[str]:

@@ -15,8 +15,7 @@ from aerobee.spark.lake.manifest import Gap, Manifest
 from aerobee.spark.lost.reasons import DELETED, UNCOUNTED
 from aerobee.spark.lost.stamps import ELSEWHERE
 from aerobee.spark.offsets import QueueKey, QueueRange
-from aerobee.spark.planning.log_pieces import PIECE_BYTES_MAX
-from aerobee.spark.planning.planner import log_pieces
+from aerobee.spark.planning.log_pieces import PIECE_BYTES_MAX, log_pieces
 from aerobee.spark.reading.pieces import piece_records
 from aerobee.spark.records.damage import DROPMALFORMED, Damage
 from aerobee.spark.records.selection import Limits, Selection

@@ -16,15 +16,14 @@ from aerobee.spark.exports.queues import QueuesFound, QueuesLook
 from aerobee.spark.exports.walk import is_worthwhile
 from aerobee.spark.lake.manifest import Gap, Manifest
 from aerobee.spark.offsets import Offsets, QueueKey, QueueRange
-from aerobee.spark.planning.log_pieces import Piece, piece_bytes
-from aerobee.spark.planning.planner import log_pieces, within_time
+from aerobee.spark.planning.log_pieces import Piece, log_pieces, piece_bytes, within_time
 from aerobee.spark.planning.queue_pieces import (
     QUEUES_PER_WINDOW,
     EntryPiece,
     estimated_bytes,
-    messages,
     plan_ranges,
 )
+from aerobee.spark.planning.ranges import messages
 from aerobee.spark.records.selection import Selection
 
 

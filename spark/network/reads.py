@@ -6,13 +6,14 @@ are joined to blocks of some thousand records first.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Generator
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from pyspark.sql.types import StructType
 
 from aerobee.remoting.errors import CorruptRecord
 from aerobee.spark.at_rest.queue_ranges import report_lost
@@ -21,6 +22,9 @@ from aerobee.spark.network.loop_thread import LoopThread
 from aerobee.spark.network.pulls import Pulled, Pulls
 from aerobee.spark.offsets import QueueKey, QueueRange
 from aerobee.spark.options.address import NetworkAddress
+from aerobee.spark.options.query import Options
+from aerobee.spark.reading.partitions import TaskPartition
+from aerobee.spark.reading.worker_heap import settle_heap
 from aerobee.spark.records.decode import Decoder
 from aerobee.spark.records.headers import Ints, Records
 from aerobee.spark.records.replies import ReplyBuffer, find_records
@@ -38,6 +42,33 @@ class NetworkPiece:
     address: NetworkAddress
     ranges: tuple[QueueRange, ...]
     planned: PlannedEnds = field(default_factory=PlannedEnds)
+
+
+@dataclass
+class NetworkPartition(TaskPartition):
+    """What one task reads of a cluster, as Spark hands it on."""
+
+    piece: NetworkPiece
+
+    def read(
+        self, options: Options, schema: StructType, selection: Selection
+    ) -> Iterator[pa.RecordBatch]:
+        """The wanted messages as batches of the schema's columns."""
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        columns = to_arrow_schema(schema, timezone="UTC")
+
+        def decoder_of(broker: str) -> Decoder:
+            return Decoder(
+                columns,
+                decompress=options.decompress,
+                verify_crc=options.verify_crc,
+                broker=broker,
+            )
+
+        fail = options.fail_on_data_loss
+        yield from network_batches(self.piece, selection, decoder_of, fail_on_data_loss=fail)
+        settle_heap()
 
 
 class BrokerRecords(NamedTuple):

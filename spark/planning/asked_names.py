@@ -60,28 +60,22 @@ def check_assigned(
         raise OptionError(f"option assign: there is no queue {missing[0]} in {store.queues_dir}")
 
 
-def check_chosen(
+def check_offsets(
     option: str,
     asked: Offsets | int,
     choice: TopicChoice,
     bounds: Mapping[QueueKey, QueueRange],
-    stores: Collection[Store] = (),
     *,
     fail: bool,
 ) -> None:
     """Refuse offsets of queues that are not read; of those that there are not, or warn of them."""
     absent = sorted(key for key in asked if key not in bounds) if isinstance(asked, dict) else []
-    if not absent:
-        return
     for key in absent:
         if not choice.wants_queue(key):
             raise OptionError(
                 f"option {option}: queue {key} is not among those to read {_NOT_READ}"
             )
-    configured = {store.label: configured_queues(store) for store in stores}
     for key in absent:
-        if key.queue_id < configured.get(key.broker, {}).get(key.topic, 0):
-            continue  # nobody has sent to it so far
         own = sorted(each for each in bounds if each.topic == key.topic)
         if own:
             named = ", ".join(f"{each.broker}:{each.queue_id}" for each in own[:QUEUES_NAMED_MAX])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -13,6 +13,7 @@ from aerobee.spark.at_rest.queue_entries import NOWHERE, QueueEntries
 from aerobee.spark.at_rest.queue_ranges import queue_dir
 from aerobee.spark.at_rest.stores import Store
 from aerobee.spark.offsets import QueueRange
+from aerobee.spark.planning.ranges import messages, shared_out
 
 if TYPE_CHECKING:
     from aerobee.spark.lost.planned import Planned
@@ -70,11 +71,6 @@ def plan_ranges(
     ]
 
 
-def messages(ranges: Sequence[QueueRange]) -> int:
-    """How many messages the ranges have."""
-    return sum(each.end - each.start for each in ranges)
-
-
 def estimated_bytes(store: Store, ranges: Sequence[QueueRange]) -> int:
     """About how long the ranges' records are together, from a few entries of the largest queues."""
     largest = sorted(ranges, key=lambda each: each.start - each.end)[:SAMPLES]
@@ -123,24 +119,6 @@ def _even_cuts(store: Store, ranges: Sequence[QueueRange], parts: int) -> list[i
                 if near >= position:
                     found[position] = min(found[position], near)
     return sorted(position for position in set(found.values()) if position < NOWHERE)
-
-
-def shared_out(ranges: Sequence[QueueRange], parts: int) -> Iterator[list[QueueRange]]:
-    """The ranges in groups of about as many messages each; a large range is cut."""
-    share = max(1, -(-messages(ranges) // parts))
-    group: list[QueueRange] = []
-    room = share
-    for each in ranges:
-        start = each.start
-        while each.end - start >= room:
-            group.append(QueueRange(each.key, start, start + room))
-            yield group
-            start, group, room = start + room, [], share
-        if start < each.end:
-            group.append(QueueRange(each.key, start, each.end))
-            room -= each.end - start
-    if group:
-        yield group
 
 
 def _between(segments: Sequence[Segment], low: int, high: int) -> tuple[Segment, ...]:

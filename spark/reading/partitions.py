@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -15,14 +16,30 @@ from aerobee.spark.records.selection import Selection
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from aerobee.spark.planning.stores import Share
+    from aerobee.spark.planning.shares import Share
+
+
+class TaskPartition(InputPartition, ABC):
+    """What one task reads, wherever it comes from."""
+
+    @abstractmethod
+    def read(
+        self, options: Options, schema: StructType, selection: Selection
+    ) -> Iterator[pa.RecordBatch]:
+        """The wanted messages as batches of the schema's columns."""
 
 
 @dataclass
-class LogPartition(InputPartition):
-    """What one task reads."""
+class LogPartition(TaskPartition):
+    """What one task reads of a store."""
 
     share: Share
+
+    def read(
+        self, options: Options, schema: StructType, selection: Selection
+    ) -> Iterator[pa.RecordBatch]:
+        """The wanted records of the share."""
+        return read_share(self.share, options, schema, selection)
 
 
 def read_share(

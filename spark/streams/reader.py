@@ -19,24 +19,24 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from aerobee.spark.network.reader import NetworkPartition, read_piece
+from aerobee.spark.feeds.feed import Feed, Missing
+from aerobee.spark.feeds.open import open_feed
 from aerobee.spark.offsets import (
     LATEST,
     Offsets,
     OffsetsTree,
-    QueueKey,
-    QueueRange,
     marks_of_tree,
     offsets_of_tree,
     offsets_tree,
 )
 from aerobee.spark.options.query import Options
-from aerobee.spark.planning.asked_names import check_chosen
-from aerobee.spark.reading.partitions import LogPartition, read_share
+from aerobee.spark.planning.asked import Asked
+from aerobee.spark.planning.asked_names import check_offsets
+from aerobee.spark.planning.ranges import Bounds
+from aerobee.spark.reading.partitions import TaskPartition
+from aerobee.spark.reading.versions import FromDriver
 from aerobee.spark.records.selection import EVERYTHING
-from aerobee.spark.streams.feed import Feed, open_feed
-from aerobee.spark.streams.steps import NOTHING_MISSING, Missing, Steps, TriggerLimits
-from aerobee.spark.versions import FromDriver
+from aerobee.spark.streams.steps import NOTHING_MISSING, Steps, TriggerLimits
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -58,8 +58,8 @@ class QueueStreamReader(FromDriver, DataSourceStreamReader, SupportsTriggerAvail
         self._feed: Feed | None = None
         self._initial: Offsets | None = None
         self._begun = False  # whether a micro-batch has been planned
-        self._bounds: dict[QueueKey, QueueRange] = {}
-        self._frozen: dict[QueueKey, QueueRange] | None = None
+        self._bounds: Bounds = {}
+        self._frozen: Bounds | None = None
 
     def initialOffset(self) -> OffsetsTree:
         """Where a query without a checkpoint starts. Raises OptionError, DataLost.
@@ -120,14 +120,13 @@ class QueueStreamReader(FromDriver, DataSourceStreamReader, SupportsTriggerAvail
             return []
         whole = {each.key for each in ranges if each.end == until[each.key]}
         known = {key: text for key, text in marks.items() if key in whole}
-        return list(feed.partitions(ranges, self._schema.names, known))
+        asked = Asked(self._options, self._schema.names, EVERYTHING, begin, until, known)
+        return feed.partitions(asked, ranges)
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
         """The records of one partition."""
-        if isinstance(partition, LogPartition):
-            yield from read_share(partition.share, self._options, self._schema, EVERYTHING)
-        elif isinstance(partition, NetworkPartition):
-            yield from read_piece(partition.piece, self._options, self._schema, EVERYTHING)
+        if isinstance(partition, TaskPartition):
+            yield from partition.read(self._options, self._schema, EVERYTHING)
 
     def commit(self, end: OffsetsTree) -> None:
         """Nothing: the checkpoint is Spark's, and brokers keep no offsets for it."""
@@ -143,7 +142,7 @@ class QueueStreamReader(FromDriver, DataSourceStreamReader, SupportsTriggerAvail
             self._feed = open_feed(self._options)
         return self._feed
 
-    def _look(self, begin: Offsets) -> tuple[dict[QueueKey, QueueRange], Missing]:
+    def _look(self, begin: Offsets) -> tuple[Bounds, Missing]:
         """What there is, as far as this query goes, and what of its queues is not there."""
         feed = self._open()
         if self._frozen is None:
@@ -160,7 +159,7 @@ class QueueStreamReader(FromDriver, DataSourceStreamReader, SupportsTriggerAvail
         asked: Any = self._options.starting_offsets(feed.brokers())
         if asked != LATEST:
             choice = self._options.choice(feed.brokers())
-            check_chosen("startingOffsets", asked, choice, bounds, fail=False)
+            check_offsets("startingOffsets", asked, choice, bounds, fail=False)
         offsets = self._steps.first(bounds, asked)
         if since is not None:
             found = feed.offsets_at(offsets, since)

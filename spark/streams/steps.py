@@ -12,15 +12,15 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from aerobee.spark.at_rest.queue_ranges import report_lost, resolve_ranges
+from aerobee.spark.at_rest.queue_ranges import report_lost
 from aerobee.spark.errors import DataLost
+from aerobee.spark.feeds.feed import Missing
 from aerobee.spark.offsets import LATEST, Offsets, QueueKey, QueueRange
+from aerobee.spark.planning.ranges import Bounds, resolve_ranges
 from aerobee.spark.records.headers import Ints
 from aerobee.spark.streams.limits import Counts, Sizes, Turns, share_bytes, share_messages
 
 log = logging.getLogger(__name__)
-
-Bounds = Mapping[QueueKey, QueueRange]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,18 +29,6 @@ class TriggerLimits:
 
     messages: int | None = None
     bytes: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Missing:
-    """Queues that are read and are not there: deleted for certain, lost from sight, or away.
-
-    Those lost from sight may have lost messages. Those away come back: their broker restarts.
-    """
-
-    deleted: frozenset[QueueKey] = frozenset()
-    lost: frozenset[QueueKey] = frozenset()
-    away: frozenset[QueueKey] = frozenset()
 
 
 NOTHING_MISSING = Missing()

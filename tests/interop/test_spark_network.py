@@ -13,14 +13,13 @@ from support.interop.cluster import Cluster
 from support.interop.ledger import Ledger
 from support.interop.raw_messages import create_topic, wait_for_route
 from support.interop.rocketmq_server import RocketMQ
+from support.lake.plans import planned_pulls, planned_shares
 
 from aerobee.spark.columns import COLUMNS, arrow_schema
 from aerobee.spark.network.brokers import Network
-from aerobee.spark.network.plan import plan_network
 from aerobee.spark.network.reads import network_batches
 from aerobee.spark.options.address import TOOLS_GROUP, NetworkAddress
 from aerobee.spark.options.query import parse_options
-from aerobee.spark.planning.stores import plan_read
 from aerobee.spark.reading.pieces import piece_batches
 from aerobee.spark.records.decode import Decoder
 from aerobee.spark.sinks.ids import Attempted
@@ -55,7 +54,7 @@ def over_network(cluster: Cluster, **options: str) -> list[Row]:
     """The rows that brokers send."""
     parsed = parse_options({"namesrv": cluster.namesrv, **options})
     rows: list[Row] = []
-    for piece in plan_network(parsed, parsed.selection):
+    for piece in planned_pulls(parsed, parsed.selection):
         for batch in network_batches(piece, parsed.selection, decoder):
             rows += batch.to_pylist()
     return sorted(rows, key=place)
@@ -65,7 +64,7 @@ def of_the_store(cluster: Cluster, **options: str) -> list[Row]:
     """The rows that the broker's files have."""
     parsed = parse_options({"path": f"broker-a={cluster.store}", **options})
     rows: list[Row] = []
-    for share in plan_read(parsed, NAMES, parsed.selection):
+    for share in planned_shares(parsed, NAMES, parsed.selection):
         for batch in piece_batches(
             share.piece, share.queues_dir, parsed.selection, decoder(share.broker)
         ):
@@ -159,7 +158,7 @@ def test_broker_that_comes_back(cluster: Cluster) -> None:
     """A read that begins while the broker is away goes on when it is there again."""
     parsed = parse_options({"namesrv": cluster.namesrv, "subscribe": "spark-a"})
     expected = over_network(cluster, subscribe="spark-a")
-    pieces = plan_network(parsed, parsed.selection)
+    pieces = planned_pulls(parsed, parsed.selection)
     cluster.stop_broker()
     starting = threading.Thread(target=cluster.start)
     starting.start()

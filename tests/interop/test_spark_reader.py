@@ -9,9 +9,9 @@ from support.interop.aerobee_server import Aerobee
 from support.interop.cluster import Cluster
 from support.interop.ledger import Ledger
 from support.interop.rocketmq_server import RocketMQ
+from support.lake.plans import plan_log
 
 from aerobee.spark.columns import COLUMNS, arrow_schema
-from aerobee.spark.planning.planner import plan_store
 from aerobee.spark.reading.pieces import piece_batches
 from aerobee.spark.records.decode import Decoder
 from aerobee.spark.records.selection import EVERYTHING
@@ -46,7 +46,7 @@ def test_reader_sees_every_acknowledged_message(kind: str, end: str, tmp_path: P
 
 def check(store: Path, ledger: Ledger) -> None:
     """Hold what the reader makes of the store to the ledger and to the struct loop."""
-    plan = plan_store(str(store), EVERYTHING, 1 << 20)
+    plan = plan_log(str(store), EVERYTHING, 1 << 20)
     decoder = Decoder(arrow_schema(NAMES), decompress=True)
     queues: dict[tuple[str, int], list[tuple[bytes, str, str]]] = defaultdict(list)
     truth = read_log(store)

@@ -16,11 +16,11 @@ from support.examples import examples
 
 pytest.importorskip("pyarrow")
 
+from support.lake.plans import plan_log, planned_shares
+
 from aerobee.spark.at_rest import blocks
 from aerobee.spark.columns import COLUMNS, arrow_schema
 from aerobee.spark.options.query import parse_options
-from aerobee.spark.planning.planner import plan_store
-from aerobee.spark.planning.stores import plan_read
 from aerobee.spark.reading import pieces
 from aerobee.spark.records import acceleration
 from aerobee.spark.records.decode import Decoder
@@ -70,7 +70,7 @@ STORED = st.builds(
 def rows_of(root: Path, *, properties: str = "map", partition_bytes: int = 4096) -> list[Any]:
     """What the vectorised reader makes of a store, in the order of the log."""
     decoder = Decoder(arrow_schema(ALL, properties))
-    plan = plan_store(str(root), Selection(), partition_bytes)
+    plan = plan_log(str(root), Selection(), partition_bytes)
     return [
         row
         for piece in plan.pieces
@@ -155,7 +155,7 @@ def test_random_stores_led_by_their_queues_read_the_same(
         for names in (ALL, alone):
             found = [
                 row
-                for share in plan_read(options, names, options.selection)
+                for share in planned_shares(options, names, options.selection)
                 for batch in pieces.piece_batches(
                     share.piece, None, Selection(), Decoder(arrow_schema(names), broker="s")
                 )

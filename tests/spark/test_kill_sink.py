@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING
 
 import psutil
 import pytest
+from support.lake.plans import planned_pulls
 from support.lake.sinking_child import stream
 
 from aerobee.spark.columns import arrow_schema
 from aerobee.spark.network.brokers import Network
-from aerobee.spark.network.plan import plan_network
 from aerobee.spark.network.reads import network_batches
 from aerobee.spark.options.address import NetworkAddress
 from aerobee.spark.options.query import parse_options
@@ -158,7 +158,7 @@ def bodies(cluster: ClusterThread) -> Counter[bytes]:
     parsed = parse_options({"namesrv": cluster.namesrv_addr, "subscribe": TOPIC})
     found: Counter[bytes] = Counter()
     decoder = Decoder(arrow_schema(["body"]))
-    for piece in plan_network(parsed, parsed.selection):
+    for piece in planned_pulls(parsed, parsed.selection):
         for batch in network_batches(piece, parsed.selection, lambda broker: decoder):
             found.update(batch.column("body").to_pylist())
     return found

@@ -9,7 +9,7 @@ from typing import Any
 from pyspark.sql.datasource import Filter, InputPartition
 
 from aerobee.spark.options.query import parse_options
-from aerobee.spark.source import PushingLogReader, RocketMQSource
+from aerobee.spark.source import PushingBatchReader, RocketMQSource
 
 
 def rows(
@@ -22,7 +22,7 @@ def rows(
 def rows_of(options: dict[str, str], filters: Sequence[Filter] = ()) -> list[dict[str, Any]]:
     """Likewise, all of its options given."""
     source = RocketMQSource(options)
-    reader = PushingLogReader(parse_options(options), source.schema())
+    reader = PushingBatchReader(parse_options(options), source.schema())
     if filters:
         reader.pushFilters(list(filters))
     found: list[dict[str, Any]] = []

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 from support.disks.stores import Stored, pack_record
+from support.lake.plans import planned_shares
 
 from aerobee.spark.options.query import parse_options
-from aerobee.spark.planning.stores import plan_read
 
 FILES, QUEUES, FILE_BYTES, QUEUE_FILE_BYTES = 500, 5000, 1 << 30, 6_000_000
 # the twentieth part of 10,000 files and 100,000 queues, for which there are 10 seconds
@@ -62,7 +62,7 @@ def test_plan_of_many_files_and_queues_is_quick(
     """Along the log, by all queues, by those of one topic, by offsets."""
     parsed = parse_options({"path": str(root), **options})
     began = time.process_time()
-    shares = plan_read(parsed, names, parsed.selection)
+    shares = planned_shares(parsed, names, parsed.selection)
     assert time.process_time() - began < CPU_SECONDS_MAX
     assert len(shares) == pieces
 
@@ -72,6 +72,6 @@ def test_log_that_ends_with_unknown_messages_is_planned_quickly(root: Path) -> N
     (root / "consumequeue" / "orders").rename(root / "gone")
     parsed = parse_options({"path": str(root), "subscribe": "topic-7"})
     began = time.process_time()
-    shares = plan_read(parsed, ["body"], parsed.selection)
+    shares = planned_shares(parsed, ["body"], parsed.selection)
     assert time.process_time() - began < CPU_SECONDS_MAX
     assert len(shares) == 1 + 3  # by entries, and files behind the farthest entry

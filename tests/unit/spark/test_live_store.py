@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 from support.disks.stores import properties, read_log
+from support.lake.plans import plan_log
 
 from aerobee.spark.at_rest import queue_hints
 from aerobee.spark.columns import COLUMNS, arrow_schema
-from aerobee.spark.planning.planner import plan_store
 from aerobee.spark.reading.pieces import piece_batches
 from aerobee.spark.records.decode import Decoder
 from aerobee.spark.records.selection import EVERYTHING
@@ -50,7 +50,7 @@ for number in range(10**9):
 
 def rows_of(root: Path, names: list[str]) -> list[dict[str, Any]]:
     """What a query made at this moment reads."""
-    plan = plan_store(str(root), EVERYTHING, 1 << 20)
+    plan = plan_log(str(root), EVERYTHING, 1 << 20)
     decoder = Decoder(arrow_schema(names))
     return [
         row
@@ -92,7 +92,7 @@ def test_open_store_is_read_up_to_what_is_committed(tmp_path: Path) -> None:
         committed = store.commit_log.position
         for number in range(3):
             append(store, "orders", number)
-        assert plan_store(str(tmp_path), EVERYTHING).pieces[-1].end == committed
+        assert plan_log(str(tmp_path), EVERYTHING).pieces[-1].end == committed
         found = rows_of(tmp_path, NAMES)
     finally:
         store.close()

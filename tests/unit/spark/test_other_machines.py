@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from support.disks.stores import Stored, StoreWriter
 
-from aerobee.spark import versions
 from aerobee.spark.errors import OptionError, StoreUnreadable, VersionsDiffer
+from aerobee.spark.reading import versions
 
 pytest.importorskip("pyspark")
 

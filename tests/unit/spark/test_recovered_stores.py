@@ -12,6 +12,7 @@ import pytest
 from support.disks.logs import opened, send, small
 from support.lake.exports import go_on, visible
 from support.lake.fake_spark import Checkpoint, reader_of, run
+from support.lake.plans import planned_shares
 
 from aerobee.remoting.errors import AerobeeError, CorruptRecord
 from aerobee.remoting.message.layout import BLANK_SIZE
@@ -20,7 +21,6 @@ from aerobee.spark.columns import arrow_schema
 from aerobee.spark.errors import DataLost
 from aerobee.spark.exports.exporter import plan_to
 from aerobee.spark.options.query import parse_options
-from aerobee.spark.planning.stores import plan_read
 from aerobee.spark.reading.pieces import piece_batches
 from aerobee.spark.records.damage import Damage
 from aerobee.spark.records.decode import Decoder
@@ -91,7 +91,7 @@ def read(root: Path, names: str, **options: str) -> list[tuple[str, int]]:
     columns = names.split()
     parsed = parse_options({"path": str(root), **options})
     found = []
-    for share in plan_read(parsed, columns, parsed.selection):
+    for share in planned_shares(parsed, columns, parsed.selection):
         for batch in piece_batches(
             share.piece,
             share.queues_dir,

@@ -20,11 +20,8 @@ from aerobee.remoting.net.client import ConnectionPool
 from aerobee.spark.errors import ClusterUnreachable, DataLost, OptionError
 from aerobee.spark.network import brokers as network_brokers
 from aerobee.spark.network.brokers import Network
-from aerobee.spark.network.plan import share_out
 from aerobee.spark.offsets import QueueKey, QueueRange
 from aerobee.spark.options.address import NetworkAddress
-from aerobee.spark.options.query import parse_options
-from aerobee.spark.options.values import PARTITIONS_MAX
 from aerobee.spark.source import RocketMQSource
 from aerobee.spark.topics import TopicChoice
 from aerobee.testing import ClusterThread
@@ -126,17 +123,6 @@ def test_few_messages_are_held_at_a_time(network: Network, monkeypatch: pytest.M
     monkeypatch.setattr(network._puller, "pull", pull)
     assert network.messages_at({QueueKey("broker-a", "t", each): 0 for each in range(1000)}) == {}
     assert 1 < max(held) <= 32
-
-
-def test_end_that_no_queue_has_makes_no_endless_plan(
-    network: Network, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """However many messages a broker says that there are, no more tasks than one may ask for."""
-    monkeypatch.setattr(network, "record_bytes", lambda _: 1000)
-    ranges = [QueueRange(QueueKey("broker-a", "t", 0), 0, (1 << 63) - 1)]
-    pieces = share_out(network, ranges, parse_options({"namesrv": "127.0.0.1:1"}))
-    assert len(pieces) <= PARTITIONS_MAX
-    assert pieces[-1].ranges[-1].end == (1 << 63) - 1
 
 
 def test_silent_broker_is_asked_for_few_of_its_queues(

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from support.lake.plans import planned_pulls, planned_shares
 
 from aerobee.client import Message, Producer
 from aerobee.client.cluster.directory import Cluster
@@ -15,10 +16,8 @@ from aerobee.spark.columns import COLUMNS, CORRUPT, arrow_schema
 from aerobee.spark.errors import OptionError
 from aerobee.spark.network import pulls as network_pulls
 from aerobee.spark.network import reads as network_reads
-from aerobee.spark.network.plan import plan_network
 from aerobee.spark.network.reads import network_batches
 from aerobee.spark.options.query import Options, parse_options
-from aerobee.spark.planning.stores import plan_read
 from aerobee.spark.reading.pieces import piece_batches
 from aerobee.spark.records import unpacking
 from aerobee.spark.records.damage import STRICT
@@ -67,7 +66,7 @@ def stored(cluster: ClusterThread, **options: str) -> list[Row]:
     path = ",".join(f"{name}={cluster.store_path(at)}" for at, name in enumerate(names(cluster)))
     parsed = parse_options({"path": path, **options})
     rows: list[Row] = []
-    for share in plan_read(parsed, NAMES, parsed.selection):
+    for share in planned_shares(parsed, NAMES, parsed.selection):
         decoder = decoder_of(parsed, share.broker)
         batches = piece_batches(share.piece, share.queues_dir, parsed.selection, decoder, STRICT)
         rows += [row for batch in batches for row in batch.to_pylist()]
@@ -83,7 +82,7 @@ def pulled(cluster: ClusterThread, **options: str) -> list[Row]:
 def pulled_of(parsed: Options, selection: Selection) -> list[Row]:
     """The rows of a selection."""
     rows: list[Row] = []
-    for piece in plan_network(parsed, selection):
+    for piece in planned_pulls(parsed, selection):
         batches = network_batches(piece, selection, lambda broker: decoder_of(parsed, broker))
         rows += [row for batch in batches for row in batch.to_pylist()]
     return sorted(rows, key=place)
@@ -161,7 +160,7 @@ def test_filters_narrow_what_is_pulled(cluster: ClusterThread) -> None:
         queue_offsets=Limits(low=3, high=8),
         choice=parsed.selection.choice,
     )
-    pieces = plan_network(parsed, wanted)
+    pieces = planned_pulls(parsed, wanted)
     assert [(each.key.queue_id, each.start, each.end) for p in pieces for each in p.ranges] == [
         (1, 3, 8),
         (1, 3, 8),
@@ -185,7 +184,7 @@ def test_restart_of_the_broker_goes_unnoticed(monkeypatch: pytest.MonkeyPatch) -
         cluster.create_topic("orders", queues=1)
         asyncio.run(send(cluster.namesrv_addr, 3000))
         parsed = parse_options({"namesrv": cluster.namesrv_addr, "subscribe": "orders"})
-        (piece,) = plan_network(parsed, parsed.selection)
+        (piece,) = planned_pulls(parsed, parsed.selection)
         decoder = Decoder(arrow_schema(["queue_offset"]))
         batches = network_batches(piece, parsed.selection, lambda broker: decoder)
         first = next(batches)

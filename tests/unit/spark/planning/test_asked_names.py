@@ -15,7 +15,7 @@ from support.lake.spark_rows import rows
 from aerobee.spark.at_rest.stores import find_stores
 from aerobee.spark.errors import OptionError
 from aerobee.spark.offsets import QueueKey, QueueRange
-from aerobee.spark.planning.asked_names import check_chosen, configured_queues
+from aerobee.spark.planning.asked_names import check_offsets, configured_queues
 from aerobee.spark.topics import TopicChoice
 
 
@@ -98,10 +98,10 @@ def test_offsets_of_other_queues_than_those_read_are_refused() -> None:
     key = QueueKey("s", "orders", 0)
     bounds = {key: QueueRange(key, 0, 5)}
     orders = TopicChoice(names=frozenset({"orders"}))
-    check_chosen("startingOffsets", {key: 3}, orders, bounds, fail=True)
+    check_offsets("startingOffsets", {key: 3}, orders, bounds, fail=True)
     other = QueueKey("s", "payments", 0)
     with pytest.raises(OptionError, match="payments s:0 is not among those to read"):
-        check_chosen("startingOffsets", {other: 3}, orders, bounds, fail=False)
+        check_offsets("startingOffsets", {other: 3}, orders, bounds, fail=False)
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", '{"topicConfigTable": {"a": {}}}', '{"a": 1}'])

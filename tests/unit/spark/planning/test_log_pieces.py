@@ -7,10 +7,10 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 from support.disks.stores import Stored, StoreWriter
+from support.lake.plans import plan_log
 
 from aerobee.spark.at_rest.log_files import Segment
 from aerobee.spark.planning.log_pieces import PIECE_BYTES_MAX, PIECE_BYTES_MIN, cut, piece_bytes
-from aerobee.spark.planning.planner import plan_store
 from aerobee.spark.records.selection import EVERYTHING, Selection
 
 
@@ -55,10 +55,10 @@ def test_files_outside_the_time_range_are_not_read(tmp_path: Path) -> None:
     for number in range(40):
         writer.append(Stored(body=b"x" * 400, store_timestamp=hour * (number + 1)))
     writer.close()
-    everything = plan_store(str(tmp_path), EVERYTHING).pieces
+    everything = plan_log(str(tmp_path), EVERYTHING).pieces
     assert len(everything) >= 5
-    late = plan_store(str(tmp_path), Selection(since_ms=hour * 40)).pieces
+    late = plan_log(str(tmp_path), Selection(since_ms=hour * 40)).pieces
     assert late == everything[-1:]
-    early = plan_store(str(tmp_path), Selection(until_ms=hour)).pieces
+    early = plan_log(str(tmp_path), Selection(until_ms=hour)).pieces
     assert early == everything[:1]
-    assert plan_store(str(tmp_path), Selection(until_ms=hour // 2)).pieces == []
+    assert plan_log(str(tmp_path), Selection(until_ms=hour // 2)).pieces == []

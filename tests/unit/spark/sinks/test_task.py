@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from support.lake.plans import planned_pulls
 from support.lake.sink_writes import QUERY, once, rows, write
 
 from aerobee.client.errors import InvalidMessage
@@ -15,7 +16,6 @@ from aerobee.client.message import Message, MessageQueue
 from aerobee.client.selectors import by_key
 from aerobee.spark.columns import arrow_schema
 from aerobee.spark.errors import OptionError
-from aerobee.spark.network.plan import plan_network
 from aerobee.spark.network.reads import network_batches
 from aerobee.spark.options.query import parse_options
 from aerobee.spark.records.decode import Decoder
@@ -58,7 +58,7 @@ def stored(cluster: ClusterThread, topic: str, *names: str) -> list[dict[str, An
     parsed = parse_options({"namesrv": cluster.namesrv_addr, "subscribe": topic})
     schema = arrow_schema(names or ("body",))
     found = []
-    for piece in plan_network(parsed, parsed.selection):
+    for piece in planned_pulls(parsed, parsed.selection):
         for each in network_batches(piece, parsed.selection, lambda broker: Decoder(schema)):
             found += each.to_pylist()
     return found

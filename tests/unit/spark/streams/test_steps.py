@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aerobee.spark.errors import DataLost
+from aerobee.spark.feeds.feed import Missing
 from aerobee.spark.offsets import EARLIEST, LATEST, Offsets, QueueKey, QueueRange
 from aerobee.spark.records.headers import Ints
-from aerobee.spark.streams.steps import Missing, Steps, TriggerLimits
+from aerobee.spark.streams.steps import Steps, TriggerLimits
 
 A, B, C = (QueueKey("s", "orders", number) for number in range(3))
 ALL = TriggerLimits()

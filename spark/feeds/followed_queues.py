@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from aerobee.remoting.message.layout import BLANK_SIZE, ENTRY_FIELDS
 from aerobee.spark.at_rest.queue_entries import ENTRY_BYTES, NOWHERE, QueueEntries
 from aerobee.spark.at_rest.queue_ranges import StoreState, is_topic, queue_number
+from aerobee.spark.feeds.followed_log import Folder
 from aerobee.spark.offsets import QueueKey, QueueRange
-from aerobee.spark.streams.tail import Folder
 from aerobee.spark.topics import TopicChoice
 
 LAG_NS = 2_000_000_000  # by when a broker usually has dispatched what its log has

@@ -1,4 +1,4 @@
-"""A stream's messages out of a cluster's brokers, over the network."""
+"""Messages out of a cluster's brokers, over the network."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ import numpy as np
 
 from aerobee.remoting.errors import Unavailable
 from aerobee.spark.errors import ClusterUnreachable
+from aerobee.spark.feeds.feed import Missing
 from aerobee.spark.lost.network_marks import NetworkMarks
 from aerobee.spark.lost.network_planned import PlannedEnds
 from aerobee.spark.network.brokers import Network
-from aerobee.spark.network.plan import share_out
-from aerobee.spark.network.reader import NetworkPartition
+from aerobee.spark.network.reads import NetworkPartition, NetworkPiece
 from aerobee.spark.offsets import Marks, Offsets, QueueKey, QueueRange
 from aerobee.spark.options.address import NetworkAddress
 from aerobee.spark.options.query import Options
+from aerobee.spark.options.values import PARTITIONS_MAX
+from aerobee.spark.planning.asked import Asked
+from aerobee.spark.planning.ranges import messages, shared_out, task_count, within_limits
 from aerobee.spark.records.headers import Ints
-from aerobee.spark.streams.limits import Counts
-from aerobee.spark.streams.steps import Missing
 from aerobee.spark.topics import TopicChoice
 
 log = logging.getLogger(__name__)
@@ -31,8 +32,8 @@ IDLE_MARKS = 32  # queues without news that are looked at then, in turns: they m
 IDLE_PAUSE_S = 0.1  # between two looks that find nothing: Spark asks again at once
 
 
-class NetworkFeed:
-    """The wanted queues of a cluster, asked of its brokers (Feed).
+class ClusterFeed:
+    """The wanted queues of a cluster, asked of its brokers (Feed), which stay open until `close`.
 
     A broker that is away, for a restart, keeps its queues: what they held last counts, for as long
     as `networkTimeout` says.
@@ -42,7 +43,7 @@ class NetworkFeed:
         self._options = options
         self._network = Network(address)
         self._patience_s = address.patience_ms / 1000
-        self._brokers: list[str] = []
+        self._brokers: list[str] | None = None  # before they were asked for
         self._choice: TopicChoice | None = None
         self._bounds: dict[QueueKey, QueueRange] = {}
         self._asked_s = self._looked_s = float("-inf")
@@ -53,7 +54,17 @@ class NetworkFeed:
         self._marked = NetworkMarks(self._network.messages_at)
         self._peeked: dict[QueueKey, tuple[int, Ints]] = {}  # sizes from an offset on, of this look
         self._mute: set[str] = set()  # brokers that told no sizes since this look
-        self._usual: Counts = {}  # the mean of the sizes that were seen last
+        self._usual: dict[QueueKey, int] = {}  # the mean of the sizes that were seen last
+
+    def brokers(self) -> Collection[str]:
+        """The brokers' names, in a stream as of its last look."""
+        if self._brokers is None:
+            self._brokers = self._network.brokers()
+        return self._brokers
+
+    def bounds(self, asked: Asked) -> dict[QueueKey, QueueRange]:
+        """The messages of each wanted queue. Raises OptionError, ClusterUnreachable."""
+        return self._network.bounds(asked.selection.choice)
 
     def look(self) -> dict[QueueKey, QueueRange]:
         """Each wanted queue's messages at this moment. Raises ClusterUnreachable."""
@@ -77,13 +88,9 @@ class NetworkFeed:
         self._mute.clear()
         return found
 
-    def brokers(self) -> Collection[str]:
-        """The brokers' names."""
-        return self._brokers
-
     def check(self) -> None:
         """Refuse topics and queues that there are not. Raises OptionError."""
-        self._network.bounds(self._options.choice(self._brokers))
+        self._network.bounds(self._options.choice(self.brokers()))
 
     def missing(self, keys: Collection[QueueKey]) -> Missing:
         """A queue without a route is away, unless its broker is there and knows no such topic."""
@@ -120,14 +127,25 @@ class NetworkFeed:
         found[: len(exact)] = exact
         return found
 
-    def partitions(
-        self, ranges: Sequence[QueueRange], _names: Sequence[str], marks: Marks
-    ) -> list[NetworkPartition]:
-        """What Spark's tasks pull that take these ranges; `marks` are those of their ends."""
+    def partitions(self, asked: Asked, ranges: Sequence[QueueRange]) -> list[NetworkPartition]:
+        """What Spark's tasks pull: small queues share a task, a large one is cut.
+
+        Brokers pick nothing out of a queue, so what surely is not wanted is not asked for.
+        """
+        ranges = within_limits(ranges, asked.selection, self.offsets_at)
+        count = messages(ranges)
+        if not count:
+            return []
         self._marked.doubt(each.key for each in ranges)
-        planned = PlannedEnds.of_marks(ranges, marks)
-        pieces = share_out(self._network, ranges, self._options, planned)
-        return [NetworkPartition(each) for each in pieces]
+        planned = PlannedEnds.of_marks(ranges, asked.marks or {})
+        parts = task_count(count * self._network.record_bytes(ranges), asked.options)
+        # whatever ends the brokers have told
+        groups = shared_out(ranges, min(count, parts, PARTITIONS_MAX))
+        address = self._network.address
+        return [
+            NetworkPartition(NetworkPiece(address, tuple(group), planned.of(group)))
+            for group in groups
+        ]
 
     def close(self) -> None:
         """Close the connections."""

@@ -17,14 +17,15 @@ from aerobee.spark.at_rest.log_files import Segment, list_segments
 from aerobee.spark.at_rest.queue_ranges import StoreState, queue_bounds
 from aerobee.spark.at_rest.stores import find_stores
 from aerobee.spark.errors import OptionError, StoreUnreadable
+from aerobee.spark.feeds import followed_log, followed_queues
+from aerobee.spark.feeds.feed import Missing
+from aerobee.spark.feeds.followed_log import LogTail
+from aerobee.spark.feeds.stores import StoreFeed
 from aerobee.spark.offsets import QueueKey, QueueRange
 from aerobee.spark.options.query import Use, parse_options
+from aerobee.spark.planning.asked import Asked
 from aerobee.spark.planning.queue_pieces import EntryPiece
-from aerobee.spark.streams import queues as stream_queues
-from aerobee.spark.streams import tail as stream_tail
-from aerobee.spark.streams.steps import Missing
-from aerobee.spark.streams.stores import StoreFeed
-from aerobee.spark.streams.tail import LogTail
+from aerobee.spark.records.selection import EVERYTHING
 from aerobee.storage.settings import StoreSettings
 from aerobee.storage.store import MessageStore
 
@@ -102,23 +103,23 @@ def test_look_at_a_log_that_did_not_grow_reads_nothing_of_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """But for the head behind its end; and what grew is read, not searched for."""
-    monkeypatch.setattr(stream_tail, "SETTLED_NS", -1)  # what was listed once has not changed
+    monkeypatch.setattr(followed_log, "SETTLED_NS", -1)  # what was listed once has not changed
     with open_store(tmp_path / "s") as store:
         append(store, "orders", 1000)
         feed = feed_of(tmp_path / "s")
         before = feed.look()
         searches = [
-            (stream_tail, "find_end"),
-            (stream_tail, "list_segments"),
-            (stream_queues, "QueueEntries"),
+            (followed_log, "find_end"),
+            (followed_log, "list_segments"),
+            (followed_queues, "QueueEntries"),
         ]
         with monkeypatch.context() as patched:
             for module, name in [*searches, (log_end, "scan_blocks")]:
                 patched.setattr(module, name, None)
             assert feed.look() == before
         append(store, "orders", 9)
-        monkeypatch.setattr(stream_tail, "find_end", None)
-        monkeypatch.setattr(stream_queues, "QueueEntries", None)
+        monkeypatch.setattr(followed_log, "find_end", None)
+        monkeypatch.setattr(followed_queues, "QueueEntries", None)
         assert sum(each.end for each in feed.look().values()) == 1009
 
 
@@ -128,26 +129,26 @@ def test_queues_of_an_idle_log_are_looked_at_now_and_then(
     """A broker may dispatch late; when it has had its time, an idle store costs one read."""
     written(tmp_path / "s", 30)
     now = 10**12
-    monkeypatch.setattr("aerobee.spark.streams.queues.time.monotonic_ns", lambda: now)
+    monkeypatch.setattr("aerobee.spark.feeds.followed_queues.time.monotonic_ns", lambda: now)
     feed = feed_of(tmp_path / "s")
     feed.look()
     looks = []
-    advance = stream_queues.QueueWatch._advance
+    advance = followed_queues.QueueWatch._advance
 
     def counted(*given: object) -> bool:
         looks.append(1)
         return advance(*given)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(stream_queues.QueueWatch, "_advance", counted)
+    monkeypatch.setattr(followed_queues.QueueWatch, "_advance", counted)
     feed.look()
     assert len(looks) == 3, "soon after growth each queue is read again"
-    now += stream_queues.LAG_NS + 1
+    now += followed_queues.LAG_NS + 1
     feed.look()
     assert len(looks) == 6
     for _ in range(10):
         feed.look()
     assert len(looks) == 6
-    now += stream_queues.IDLE_NS
+    now += followed_queues.IDLE_NS
     feed.look()
     assert len(looks) == 9
 
@@ -322,6 +323,7 @@ def test_tasks_get_the_files_that_their_ranges_lie_in(tmp_path: Path) -> None:
     feed = feed_of(root)
     bounds = feed.look()
     ranges = [QueueRange(key, there.end - 5, there.end) for key, there in bounds.items()]
-    partitions = feed.partitions(ranges, ["body"], {})
+    options = parse_options({"path": str(root)}, Use.STREAM)
+    partitions = feed.partitions(Asked(options, ["body"], EVERYTHING, marks={}), ranges)
     pieces = [each.share.piece for each in partitions]
     assert sum(len(piece.segments) for piece in pieces if isinstance(piece, EntryPiece)) in (1, 2)

@@ -11,14 +11,18 @@ import pytest
 
 from aerobee.remoting.errors import CallTimedOut
 from aerobee.spark.errors import ClusterUnreachable, OptionError
+from aerobee.spark.feeds import cluster as cluster_feed
+from aerobee.spark.feeds.cluster import IDLE_PAUSE_S, ROUTES_S, UNKNOWN_BYTES, ClusterFeed
+from aerobee.spark.feeds.feed import Missing
+from aerobee.spark.feeds.open import open_feed
 from aerobee.spark.offsets import Offsets, QueueKey, QueueRange
 from aerobee.spark.options.address import NetworkAddress
 from aerobee.spark.options.query import Use, parse_options
+from aerobee.spark.options.values import PARTITIONS_MAX
+from aerobee.spark.planning.asked import Asked
 from aerobee.spark.records.headers import Ints
-from aerobee.spark.streams import network as stream_network
-from aerobee.spark.streams.feed import open_feed
-from aerobee.spark.streams.network import IDLE_PAUSE_S, ROUTES_S, UNKNOWN_BYTES, NetworkFeed
-from aerobee.spark.streams.steps import Missing, Steps, TriggerLimits
+from aerobee.spark.records.selection import EVERYTHING
+from aerobee.spark.streams.steps import Steps, TriggerLimits
 from aerobee.spark.topics import TopicChoice
 
 A, B = QueueKey("a", "orders", 0), QueueKey("b", "orders", 0)
@@ -36,9 +40,9 @@ class FakeCluster:
         self.asked: list[str] = []
         self.now_s = 100.0
         self.closed = False
-        monkeypatch.setattr(stream_network, "Network", self._network)
-        monkeypatch.setattr("aerobee.spark.streams.network.time.monotonic", lambda: self.now_s)
-        monkeypatch.setattr("aerobee.spark.streams.network.time.sleep", self._sleep)
+        monkeypatch.setattr(cluster_feed, "Network", self._network)
+        monkeypatch.setattr("aerobee.spark.feeds.cluster.time.monotonic", lambda: self.now_s)
+        monkeypatch.setattr("aerobee.spark.feeds.cluster.time.sleep", self._sleep)
 
     def brokers(self) -> list[str]:
         """Their names."""
@@ -71,6 +75,10 @@ class FakeCluster:
         self._ask("sizes")
         return np.array([100 + 10 * start, 110 + 10 * start])
 
+    def record_bytes(self, _: object) -> int:
+        """As long as most."""
+        return 1000
+
     def messages_at(self, offsets: Offsets) -> dict[QueueKey, tuple[int, int]]:
         """A hundred bytes and a millisecond for each message, of the queue's life."""
         if offsets:
@@ -94,6 +102,7 @@ class FakeCluster:
 
     def _network(self, address: NetworkAddress) -> FakeCluster:
         assert address.namesrv == ("10.0.0.5:9876",)
+        self.address = address
         return self
 
     def _ask(self, what: str) -> None:
@@ -111,11 +120,11 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> FakeCluster:
     return FakeCluster(monkeypatch)
 
 
-def feed_of(**options: Any) -> NetworkFeed:
+def feed_of(**options: Any) -> ClusterFeed:
     """The feed of a query."""
     given = {"namesrv": "10.0.0.5:9876", **options}
     feed = open_feed(parse_options(given, Use.STREAM))
-    assert isinstance(feed, NetworkFeed)
+    assert isinstance(feed, ClusterFeed)
     return feed
 
 
@@ -341,3 +350,13 @@ def test_limit_of_bytes(cluster: FakeCluster) -> None:
     end = steps.next(begin, bounds, Missing(), limits, feed.sizes)
     assert sum(end.values()) == pytest.approx((40 << 10) / 105, rel=0.02)
     assert all(190 < offset < 200 for offset in end.values())
+
+
+def test_end_that_no_queue_has_makes_no_endless_plan(cluster: FakeCluster) -> None:
+    """However many messages a broker says that there are, no more tasks than one may ask for."""
+    feed = feed_of()
+    options = parse_options({"namesrv": "10.0.0.5:9876"})
+    ranges = [QueueRange(A, 0, (1 << 63) - 1)]
+    partitions = feed.partitions(Asked(options, ["body"], EVERYTHING), ranges)
+    assert len(partitions) <= PARTITIONS_MAX
+    assert partitions[-1].piece.ranges[-1].end == (1 << 63) - 1

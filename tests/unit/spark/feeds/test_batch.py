@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from support.disks.stores import Stored, StoreWriter, properties, read_log, tag_hash
+from support.lake.plans import planned_shares
 
 from aerobee.remoting.errors import CorruptRecord
 from aerobee.spark.at_rest.log_files import SegmentFile
@@ -17,7 +18,7 @@ from aerobee.spark.errors import DataLost, OptionError
 from aerobee.spark.options.query import parse_options
 from aerobee.spark.planning.log_pieces import Piece
 from aerobee.spark.planning.queue_pieces import EntryPiece
-from aerobee.spark.planning.stores import Share, plan_read
+from aerobee.spark.planning.shares import Share
 from aerobee.spark.reading.pieces import piece_batches
 from aerobee.spark.records.damage import Damage
 from aerobee.spark.records.decode import Decoder
@@ -56,7 +57,7 @@ def store(tmp_path: Path) -> Path:
 def plan(store: Path, names: list[str], selection: Any = None, **options: str) -> Any:
     """The shares of a query."""
     parsed = parse_options({"path": str(store), "partitionBytes": "64k", **options})
-    return plan_read(parsed, names, selection or parsed.selection)
+    return planned_shares(parsed, names, selection or parsed.selection)
 
 
 def rows(

@@ -1,10 +1,9 @@
-"""A stream's messages out of stores: those of running brokers, or at rest."""
+"""Messages out of stores: those of running brokers, or at rest."""
 
 from __future__ import annotations
 
-import os
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Self
 
 import numpy as np
@@ -15,76 +14,95 @@ from aerobee.spark.at_rest.queue_entries import NOWHERE, QueueEntries
 from aerobee.spark.at_rest.queue_ranges import StoreState, queue_dir
 from aerobee.spark.at_rest.stores import Store, find_stores, has_queues, is_pattern
 from aerobee.spark.at_rest.times import store_time
-from aerobee.spark.errors import DataLost, OptionError, StoreUnreadable
+from aerobee.spark.errors import OptionError, StoreUnreadable
+from aerobee.spark.feeds.feed import Missing
+from aerobee.spark.feeds.followed_store import FollowedStore
 from aerobee.spark.lost.marks import MarkedQueues
 from aerobee.spark.lost.planned import Witness
 from aerobee.spark.offsets import Marks, Offsets, QueueKey, QueueRange
 from aerobee.spark.options.query import Options
-from aerobee.spark.planning.asked_names import check_assigned, check_topics
-from aerobee.spark.planning.stores import plan_queues
+from aerobee.spark.planning.asked import Asked
+from aerobee.spark.planning.asked_names import check_assigned, check_topics, configured_queues
+from aerobee.spark.planning.shares import Share, StoreFound, batch_shares, micro_batch_shares
 from aerobee.spark.reading.partitions import LogPartition
 from aerobee.spark.records.headers import Ints
-from aerobee.spark.streams.queues import QueueWatch
-from aerobee.spark.streams.steps import Missing
-from aerobee.spark.streams.tail import LogTail
-from aerobee.spark.topics import TopicChoice
 
 _NO_SIZES = np.empty(0, np.int64)
 
 
 class StoreFeed:
-    """The wanted queues of all stores that option `path` names at a time (Feed)."""
+    """The stores that option `path` names (Feed); a stream finds others as they come."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
         self._choice = options.selection.choice
-        self._watched: dict[str, _Watched] = {}
+        self._stores: list[Store] | None = None  # before they were looked at
+        self._found: list[StoreFound] = []  # of a batch
+        self._followed: dict[str, FollowedStore] = {}  # of a stream, as all that follows
         self._bounds: dict[QueueKey, QueueRange] = {}
         self._marked = MarkedQueues()
         self._witnesses: dict[str, Witness] = {}  # of what the last micro-batch reads
+
+    def brokers(self) -> Collection[str]:
+        """The labels of the stores, in a stream of those of the last look."""
+        return [store.label for store in self._known_stores()]
+
+    def bounds(self, asked: Asked) -> dict[QueueKey, QueueRange]:
+        """The messages of each wanted queue, of the stores that are better read by their queues.
+
+        Raises OptionError, StoreUnreadable.
+        """
+        choice, fail = asked.selection.choice, asked.options.fail_on_data_loss
+        self._found = [StoreFound.look(store, asked) for store in self._known_stores()]
+        check_topics(choice, [found.state for found in self._found], fail=fail)
+        bounds: dict[QueueKey, QueueRange] = {}
+        for found in self._found:
+            if not found.queues_lead:
+                _check_unled(found.state.store, asked)
+                continue
+            there = found.bounds(choice)
+            check_assigned(choice, found.state.store, there)
+            bounds |= _unsent(found.state.store, asked) | there
+        return bounds
 
     def look(self) -> dict[QueueKey, QueueRange]:
         """Each wanted queue's messages at this moment. Raises StoreUnreadable.
 
         A store whose log is empty has none: what was read of it may lie on a disk that is away.
         """
-        stores = self._stores()
-        labels = [store.label for store in stores]
+        self._stores = self._stores_by_now()
+        labels = [store.label for store in self._stores]
         self._choice = self._options.choice(labels if len(labels) == 1 else ())
-        watched = {}
+        followed = {}
         self._bounds = {}
-        for store in stores:
-            known = self._watched.get(store.label)
+        for store in self._stores:
+            known = self._followed.get(store.label)
             if known is None or known.store != store:
-                known = _Watched(store, self._choice)
-            watched[store.label] = known
+                known = FollowedStore(store, self._choice)
+            followed[store.label] = known
             found = known.look()
             if not known.empty:
                 self._bounds.update(found)
             if known.anew:
                 self._marked.distrust(store.label)
             self._marked.note_replaced(known.replaced)
-        self._watched = watched
+        self._followed = followed
         return self._bounds
-
-    def brokers(self) -> Collection[str]:
-        """The labels of the stores of the last look."""
-        return sorted(self._watched)
 
     def check(self) -> None:
         """Refuse stores without ConsumeQueues and queues that there are not. Raises OptionError."""
         find_stores(self._options.path)  # a pattern that finds nothing yet is most likely wrong
         choice = self._options.choice(self.brokers())
-        for watched in self._watched.values():
-            state, store = watched.state, watched.store
+        for followed in self._followed.values():
+            state, store = followed.state, followed.store
             if not has_queues(store) and state.end > state.start:
                 raise OptionError(
                     "readStream needs the broker's ConsumeQueues (consumequeue beside"
                     f" {store.log_dir}), and there are none, or none with an entry per message"
                 )
-            check_assigned(choice, store, watched.bounds)
+            check_assigned(choice, store, followed.bounds)
         # topics may come while the query runs
-        check_topics(choice, [watched.state for watched in self._watched.values()], fail=False)
+        check_topics(choice, [followed.state for followed in self._followed.values()], fail=False)
 
     def missing(self, keys: Collection[QueueKey]) -> Missing:
         """Queues whose folder is gone from a store that is there are deleted, others are lost.
@@ -92,7 +110,7 @@ class StoreFeed:
         What the query does not ask for any more is neither.
         """
         gone = [key for key in keys if key not in self._bounds and self._choice.wants_queue(key)]
-        deleted = {key for key in gone if self._deleted(key)}
+        deleted = {key for key in gone if self._has_deleted(key)}
         return Missing(deleted=frozenset(deleted), lost=frozenset(set(gone) - deleted))
 
     def changed(self, offsets: Offsets, marks: Marks) -> Offsets:
@@ -115,25 +133,22 @@ class StoreFeed:
         with _StoreTimes() as times:
             return {
                 key: times.first_at(
-                    self._watched[key.broker].state, self._bounds[key], timestamp_ms
+                    self._followed[key.broker].state, self._bounds[key], timestamp_ms
                 )
                 for key in keys
             }
 
     def sizes(self, key: QueueKey, start: int, count: int) -> Ints:
         """The sizes of a queue's records from an offset on, as many as there are up to `count`."""
-        if key.broker not in self._watched:
+        if key.broker not in self._followed:
             return _NO_SIZES
-        with QueueEntries(queue_dir(self._watched[key.broker].store, key)) as entries:
+        with QueueEntries(queue_dir(self._followed[key.broker].store, key)) as entries:
             sizes: Ints = entries.read(start, start + count)["size"].astype(np.int64)
             return np.where(sizes == BLANK_SIZE, 0, np.maximum(sizes, 0))
 
-    def partitions(
-        self, ranges: Sequence[QueueRange], names: Sequence[str], marks: Marks
-    ) -> list[LogPartition]:
-        """What Spark's tasks read that take these ranges, and these columns of them."""
-        states = [watched.state for watched in self._watched.values()]
-        shares = plan_queues(states, self._options, names, ranges, marks)
+    def partitions(self, asked: Asked, ranges: Sequence[QueueRange]) -> list[LogPartition]:
+        """What Spark's tasks read: of a batch perhaps the log itself, of a stream the ranges."""
+        shares = list(self._shares(asked, ranges))
         self._witnesses = {
             share.broker: share.planned.witness
             for share in shares
@@ -143,9 +158,27 @@ class StoreFeed:
 
     def close(self) -> None:
         """Forget the stores; no file is open between two calls."""
-        self._watched = {}
+        self._stores, self._followed = [], {}
 
-    def _stores(self) -> list[Store]:
+    def _shares(self, asked: Asked, ranges: Sequence[QueueRange]) -> Iterator[Share]:
+        own: dict[str, list[QueueRange]] = {}
+        for each in ranges:
+            own.setdefault(each.key.broker, []).append(each)
+        if asked.marks is not None:
+            for label, followed in self._followed.items():
+                if label in own:
+                    yield from micro_batch_shares(followed.state, own[label], asked, asked.marks)
+            return
+        total = sum(found.state.end - found.state.start for found in self._found)
+        for found in self._found:
+            yield from batch_shares(found, own.get(found.state.store.label, []), asked, total)
+
+    def _known_stores(self) -> list[Store]:
+        if self._stores is None:
+            self._stores = find_stores(self._options.path)
+        return self._stores
+
+    def _stores_by_now(self) -> list[Store]:
         try:
             return find_stores(self._options.path)
         except StoreUnreadable:
@@ -153,74 +186,38 @@ class StoreFeed:
                 return []  # they may come later
             raise
 
+    def _has_deleted(self, key: QueueKey) -> bool:
+        return key.broker in self._followed and self._followed[key.broker].has_deleted(key)
+
     def _last_position(self, key: QueueKey, offset: int) -> int | None:
-        return self._watched[key.broker].last_position(key, offset)
+        return self._followed[key.broker].last_position(key, offset)
 
     def _states(self) -> dict[str, StoreState]:
-        return {label: watched.state for label, watched in self._watched.items()}
-
-    def _deleted(self, key: QueueKey) -> bool:
-        watched = self._watched.get(key.broker)
-        if watched is None or watched.empty or not _has_topics(watched.store):
-            return False  # what holds the queues is away: none was deleted by a broker
-        with QueueEntries(queue_dir(watched.store, key)) as entries:
-            return entries.end == entries.first
+        return {label: followed.state for label, followed in self._followed.items()}
 
 
-class _Watched:
-    """One store from look to look."""
-
-    def __init__(self, store: Store, choice: TopicChoice) -> None:
-        self.store = store
-        self._choice = choice
-        self._tail = LogTail(store)
-        self._queues = QueueWatch(choice)
-        self.state = StoreState(store, [], 0)
-        self.anew = True  # whether the last look knows nothing of the ones before
-        self._looked = False
-        self.replaced: dict[QueueKey, int] = {}
-        self.bounds: dict[QueueKey, QueueRange] = {}
-
-    @property
-    def empty(self) -> bool:
-        """Whether the log has no message."""
-        return self.state.end <= self.state.start
-
-    def look(self) -> dict[QueueKey, QueueRange]:
-        self.anew, self._looked = not self._looked, True
-        try:
-            self.bounds = self._look()
-            self.replaced = self._queues.replaced
-        except DataLost:  # retention was quicker than the look
-            self.bounds = self._look_anew()
-        else:
-            if self.replaced:
-                self.bounds = self._look_anew()
-        return self.bounds
-
-    def last_position(self, key: QueueKey, offset: int) -> int | None:
-        return self._queues.last_position(key, offset)
-
-    def _look(self) -> dict[QueueKey, QueueRange]:
-        self.state = self._tail.look()
-        return self._queues.look(self.state) if has_queues(self.store) else {}
-
-    def _look_anew(self) -> dict[QueueKey, QueueRange]:
-        self.anew = True
-        self._tail = LogTail(self.store)
-        self._queues = QueueWatch(self._choice)
-        return self._look()
+def _check_unled(store: Store, asked: Asked) -> None:
+    """Refuse to read a store along its log where only its queues could say what is wanted."""
+    if asked.by_offset:
+        raise OptionError(
+            "options startingOffsets, endingOffsets and assign need the broker's"
+            f" ConsumeQueues (consumequeue beside {store.log_dir}), and there are none:"
+            " use startingTimestamp, endingTimestamp and subscribe"
+        )
 
 
-def _has_topics(store: Store) -> bool:
-    """Whether there is any topic's folder among the queues."""
-    if store.queues_dir is None:
-        return False
-    try:
-        with os.scandir(store.queues_dir) as found:
-            return any(entry.is_dir() for entry in found)
-    except OSError:
-        return False
+def _unsent(store: Store, asked: Asked) -> dict[QueueKey, QueueRange]:
+    """The queues whose offsets are named and that a broker was told of, as if none has messages."""
+    named = {
+        key for each in (asked.starting, asked.ending) if isinstance(each, dict) for key in each
+    }
+    named = {key for key in named if key.broker == store.label}
+    told = configured_queues(store) if named else {}
+    return {
+        key: QueueRange(key, 0, 0)
+        for key in named
+        if key.queue_id < told.get(key.topic, 0) and asked.selection.choice.wants_queue(key)
+    }
 
 
 class _StoreTimes:
