@@ -10,6 +10,11 @@ from support.runs.source_tree import ROOT, committed_files, packages, project
 import aerobee.remoting
 
 ENTRIES_MAX: Final = 25
+BESIDE: Final = {Path("benchmarks")}  # tested, and no part of the package
+ELSEWHERE: Final = {  # rooms whose tests stand outside tests/unit, and where
+    Path("testing"): "tests/testing/test_cluster.py",
+    Path("spark/compiled"): "tests/property/test_spark_loops.py",
+}
 RECORDED: Final = {"tests/golden/frames/java-5.5.0-admin"}  # what a peer said, a file for each code
 
 
@@ -55,3 +60,23 @@ def test_the_drawing_shows_the_rooms_that_there_are() -> None:
     """`python deploy/rooms_drawing.py` draws it anew."""
     made = runpy.run_path(str(ROOT / "deploy/rooms_drawing.py"))
     assert (ROOT / made["DRAWING"]).read_text() == made["draw"](ROOT)
+
+
+def test_the_tests_of_a_room_stand_at_its_own_path() -> None:
+    """Who changes a room finds its tests without a search, and no tests outlive their room."""
+    files = [path.relative_to(ROOT) for path in committed_files()]
+    unit = ROOT.joinpath("tests", "unit").relative_to(ROOT)
+    tested = {
+        path.parent.relative_to(unit)
+        for path in files
+        if path.is_relative_to(unit) and path.name.startswith("test_")
+    }
+    rooms = {
+        path.parent
+        for path in files
+        if path.parts[0] in packages() and path.suffix in {".py", ".pyx"}
+        if path.name != "__init__.py"
+    }
+    assert rooms - tested == set(ELSEWHERE), "rooms without tests"
+    assert set(ELSEWHERE.values()) <= {path.as_posix() for path in files}
+    assert tested - rooms == BESIDE, "tests of no room"

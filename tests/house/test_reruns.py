@@ -13,7 +13,7 @@ def test_what_may_be_rerun_exists() -> None:
 
 def test_pure_code_gets_no_second_try(request: pytest.FixtureRequest) -> None:
     """Nor do properties, golden files and simulations, in which every run is the same."""
-    sure = ("property", "golden", "simulation", "house", "unit/remoting")
+    sure = ("property", "golden", "simulation", "house", "unit/remoting/message")
     assert not any(may_be_rerun(path) for name in sure for path in (TESTS / name).rglob("*.py"))
     assert may_be_rerun(TESTS / "crash" / "test_kill_broker.py")
     tried = [item for item in request.session.items if item.get_closest_marker("flaky")]
