@@ -19,6 +19,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
+from aerobee.namesrv.capacity import Capacity, check_queues
 from aerobee.namesrv.registered import (
     MASTER_ID,
     BrokerGroup,
@@ -26,7 +27,6 @@ from aerobee.namesrv.registered import (
     MasterAddress,
     queue_data,
 )
-from aerobee.namesrv.room import Room, check_queues
 from aerobee.namesrv.twins import Twins
 from aerobee.remoting.bodies import DataVersion, QueueData, TopicConfigSerializeWrapper
 from aerobee.remoting.codes import Perm, ResponseCode
@@ -99,7 +99,7 @@ class RouteTable:
         self.complaints = Complaints(clock_ms, log)
         self._twins = Twins(self.complaints.tell)
         self._clock_ms = clock_ms
-        self._room = Room(brokers_max, topics_max, route_entries_max, self.complaints)
+        self._capacity = Capacity(brokers_max, topics_max, route_entries_max, self.complaints)
         self._delete_missing_topics = delete_missing_topics
 
     # --- brokers come ---
@@ -108,7 +108,7 @@ class RouteTable:
         """Take in what a broker says of itself and its topics; tell a slave where its master is.
 
         Raises RequestError when a broker that is not known registers a single topic (its full
-        list has to come first), and beyond a limit (`room.py`).
+        list has to come first), and beyond a limit (`capacity.py`).
         """
         it = registration
         group = self.brokers.get(it.name)
@@ -121,7 +121,7 @@ class RouteTable:
                 "broker refused name=%s address=%s single_topic=1", it.name, it.address
             )
             raise RequestError(ResponseCode.SYSTEM_ERROR, "register broker failed")
-        self._check_room(it, group)
+        self._check_capacity(it, group)
 
         place = (it.cluster, it.address)
         group = self._enter_group(it)
@@ -160,12 +160,12 @@ class RouteTable:
             )  # fmt: skip
         return held > wanted
 
-    def _check_room(self, it: Registration, group: BrokerGroup | None) -> None:
+    def _check_capacity(self, it: Registration, group: BrokerGroup | None) -> None:
         if (it.cluster, it.address) not in self.live:
-            self._room.check_brokers(len(self.live))
+            self._capacity.check_brokers(len(self.live))
         names = it.topic_names
         new = names if group is None else names - group.topics
-        self._room.check_topics(len(self.topics) + len(names - self.topics.keys()), len(new))
+        self._capacity.check_topics(len(self.topics) + len(names - self.topics.keys()), len(new))
 
     def _enter_group(self, it: Registration) -> BrokerGroup:
         """Find or make the group; a process that had another name or cluster leaves that."""
@@ -209,7 +209,7 @@ class RouteTable:
         read_only = it.broker_id != MASTER_ID and group.acting_master
         for key, config in configs.items():
             topic = config.topic_name or key
-            if not self._room.believes(topic, it.name, config):
+            if not self._capacity.believes(topic, it.name, config):
                 self._remove_topic_of(topic, it.name)
             elif changed or it.name not in self.topics.get(topic, ()):
                 self._set_queues(topic, queue_data(it.name, config, read_only))
@@ -224,7 +224,7 @@ class RouteTable:
             level = logging.INFO if before else logging.DEBUG
             log.log(level, "topic set topic=%s queues=%s before=%s", topic, queues, before)
             by_broker[queues.broker_name] = queues
-            self._room.entries += before is None
+            self._capacity.entries += before is None
         self.brokers[queues.broker_name].topics.add(topic)
 
     def _set_mapping(self, topic: str, name: str, info: Any) -> None:
@@ -350,7 +350,7 @@ class RouteTable:
         for each in queues:
             check_queues(topic, each)
         new = {each.broker_name for each in queues} - self.topics.get(topic, {}).keys()
-        self._room.check_topics(len(self.topics) + (topic not in self.topics), len(new))
+        self._capacity.check_topics(len(self.topics) + (topic not in self.topics), len(new))
         for each in queues:
             self._set_queues(topic, each)
 
@@ -380,7 +380,7 @@ class RouteTable:
     def _remove_topic_of(self, topic: str, name: str) -> None:
         by_broker = self.topics.get(topic, {})
         if by_broker.pop(name, None) is not None:
-            self._room.entries -= 1
+            self._capacity.entries -= 1
             log.debug("topic removed topic=%s broker=%s", topic, name)
         if not by_broker:
             self.topics.pop(topic, None)

@@ -7,7 +7,7 @@ from aerobee.remoting.errors import RequestError
 from aerobee.remoting.queue_counts import QUEUES_MAX, wrong_count
 
 
-class Room:
+class Capacity:
     """The limits of a route table: `check` refuses by the setting's name what would pass one.
 
     `entries_max` is the number of (topic, broker) pairs: what one broker has of one topic.
