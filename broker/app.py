@@ -37,11 +37,11 @@ from aerobee.broker.sends.retries import Retries
 from aerobee.broker.settings.changes import SettingsChanges
 from aerobee.broker.settings.keys import BrokerSettings
 from aerobee.broker.settings.live import Live
-from aerobee.broker.start import told
+from aerobee.broker.start import reports
 from aerobee.broker.start.context import Context
 from aerobee.broker.start.hosts import record_host
-from aerobee.broker.start.offsets import lower_offsets
-from aerobee.broker.start.slow import told_while_slow
+from aerobee.broker.start.lowered_offsets import lower_offsets
+from aerobee.broker.start.slow_recovery import told_while_slow
 from aerobee.broker.tables.kept import Tables
 from aerobee.broker.writing.parts import Writing
 from aerobee.remoting.clocks import steady_clock_ms, wall_clock_ms
@@ -160,14 +160,14 @@ class Broker:
                 keep(goes_on, name)
         self._tasks.start(self._start_http(), "http")
         self._features.start()
-        told.serves(self.context, self.port)
+        reports.serves(self.context, self.port)
         gc.collect()
         gc.freeze()
         gc.set_threshold(GEN0_THRESHOLD, *gc.get_threshold()[1:])
 
     async def stop(self) -> None:
         """Stop cleanly; what was acknowledged is on disk when this returns."""
-        began_s = told.stops(self.context)
+        began_s = reports.stops(self.context)
         if self._http is not None:
             await self._http.stop()
         await self._tasks.close()
@@ -185,7 +185,7 @@ class Broker:
         unsaved = self._tables.save_now()  # a full disk is no reason to leave the log open
         self.store.close()
         unsaved = self._features.close() or unsaved
-        told.stopped(self.context, began_s, unsaved)
+        reports.stopped(self.context, began_s, unsaved)
         if unsaved is not None:
             raise unsaved
 

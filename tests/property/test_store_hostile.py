@@ -49,7 +49,8 @@ def template(root: Path) -> None:
     store.close()
 
 
-TEMPLATE = Path(tempfile.mkdtemp(prefix="aerobee-template-"))
+FOLDER = tempfile.TemporaryDirectory()  # gone when the interpreter ends
+TEMPLATE = Path(FOLDER.name)
 template(TEMPLATE)
 
 

@@ -22,7 +22,8 @@ class StoreModel(RuleBasedStateMachine):
     @initialize(sync=st.booleans(), entries=st.sampled_from([3, 7, 50]))
     def start(self, sync: bool, entries: int) -> None:
         """Make an empty store of very small files."""
-        self.root = Path(tempfile.mkdtemp())
+        self.folder = tempfile.TemporaryDirectory()
+        self.root = Path(self.folder.name)
         self.settings = small(
             self.root, segment_bytes=4096, queue_file_entries=entries, window_bytes=4096,
             first_window_bytes=4096, flush_mode="SYNC_FLUSH" if sync else "ASYNC_FLUSH",
@@ -109,7 +110,7 @@ class StoreModel(RuleBasedStateMachine):
             assert bodies(self.store, *queue) == expected
         self.store.close()
         assert not verify(self.settings).problems
-        shutil.rmtree(self.root)
+        self.folder.cleanup()
 
 
 TestStoreModel = StoreModel.TestCase

@@ -56,7 +56,8 @@ def template(root: Path) -> None:
     store.close()
 
 
-TEMPLATE = Path(tempfile.mkdtemp(prefix="aerobee-repaired-"))
+FOLDER = tempfile.TemporaryDirectory()  # gone when the interpreter ends
+TEMPLATE = Path(FOLDER.name)
 template(TEMPLATE)
 
 

@@ -8,7 +8,7 @@ from support.raw_peer import RawPeer
 from support.servers.brokers import pull_command, running_broker, send_command
 
 from aerobee.broker.app import Broker
-from aerobee.broker.start import offsets as lowering
+from aerobee.broker.start import lowered_offsets as lowering
 from aerobee.broker.tables.committed import OffsetTable
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.command import Command
