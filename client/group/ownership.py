@@ -55,8 +55,6 @@ class Ownership:
         give_up: Callable[[Iterable[MessageQueue]], Awaitable[None]] | None,
         idle_max_ms: int,
     ) -> None:
-        self.queues: dict[MessageQueue, ProcessQueue] = {}
-        self.ending: dict[MessageQueue, ProcessQueue] = {}  # lost, and not given up yet
         self.on_changed: list[QueuesChanged] = []
         self._instance = instance
         self._group = group
@@ -68,6 +66,8 @@ class Ownership:
         self._may_take = may_take
         self._tell_brokers = give_up
         self._idle_max_s = idle_max_ms / 1000
+        self._queues: dict[MessageQueue, ProcessQueue] = {}
+        self._ending: dict[MessageQueue, ProcessQueue] = {}
         self._shares: dict[str, Share] = {}
         self._changed: set[str] = set()  # topics whose queues changed since they were announced
         self._taking: set[MessageQueue] = set()
@@ -77,6 +77,16 @@ class Ownership:
         self._losses = Tasks()
         self._ends: set[asyncio.Task[Any]] = set()
         self._closed = False
+
+    @property
+    def queues(self) -> Mapping[MessageQueue, ProcessQueue]:
+        """The queues that are owned now."""
+        return self._queues
+
+    @property
+    def ending(self) -> Mapping[MessageQueue, ProcessQueue]:
+        """Those that are lost, and not given up yet."""
+        return self._ending
 
     # --- the three steps of a round ---
 
@@ -95,7 +105,7 @@ class Ownership:
         Queues that nobody pulled for `idle_max_ms` are ended, too: they are taken again.
         """
         now = asyncio.get_running_loop().time()
-        for queue, process in list(self.queues.items()):
+        for queue, process in list(self._queues.items()):
             if not self._wanted(queue):
                 self._lose(queue, give_up=True)
             elif now - process.last_pull > self._idle_max_s:
@@ -111,7 +121,7 @@ class Ownership:
         """Begin to gain the queues that the plan gives to this member."""
         mine: set[MessageQueue] = set().union(*(share.mine for share in self._shares.values()))
         begun = self._taking | self._locked_out
-        if new := {*filter(self._wanted, mine)} - self.queues.keys() - begun:
+        if new := {*filter(self._wanted, mine)} - self._queues.keys() - begun:
             self._taking |= new
             self._gains.start(self._gain(new), "gain queues")
 
@@ -124,10 +134,10 @@ class Ownership:
         """
         self._closed = True
         begun = self._taking | self._locked_out
-        abandoned = sorted(begun - self.ending.keys())  # what ends is given up when it has
+        abandoned = sorted(begun - self._ending.keys())  # what ends is given up when it has
         try:
             await self._gains.close()
-            for queue in list(self.queues):
+            for queue in list(self._queues):
                 self._lose(queue, give_up=True)
             await self._give_up(abandoned)
             if self._ends:
@@ -138,15 +148,19 @@ class Ownership:
     def abandon(self) -> None:
         """Own nothing any more, at once: nothing is awaited, stored or given up."""
         self._closed = True
-        for process in self.queues.values():
+        for process in self._queues.values():
             process.drop()
-        self.queues.clear()
+        self._queues.clear()
         self._gains.cancel()
         self._losses.cancel()
 
+    def replace(self, queue: MessageQueue, process: ProcessQueue) -> None:
+        """Have this in place of what was fetched of a queue that is ours and stays so."""
+        self._queues[queue] = process
+
     async def drop(self, queue: MessageQueue) -> None:
         """End the work on one queue that is still ours; the next round takes it again."""
-        if queue in self.queues and (ending := self._lose(queue, give_up=False)) is not None:
+        if queue in self._queues and (ending := self._lose(queue, give_up=False)) is not None:
             await asyncio.wait([ending])
 
     async def reset(self, offsets: Mapping[MessageQueue, int]) -> None:
@@ -156,7 +170,7 @@ class Ownership:
         """
         ending = []
         for queue, offset in offsets.items():
-            if (process := self.queues.get(queue)) is not None:
+            if (process := self._queues.get(queue)) is not None:
                 process.correct(offset)
                 if (task := self._lose(queue, give_up=False)) is not None:
                     ending.append(task)
@@ -219,7 +233,7 @@ class Ownership:
     # --- losing ---
 
     def _lose(self, queue: MessageQueue, *, give_up: bool) -> asyncio.Task[Any] | None:
-        process = self.ending[queue] = self.queues.pop(queue)
+        process = self._ending[queue] = self._queues.pop(queue)
         process.drop()
         self._changed.add(queue.topic)
         task = self._losses.start(self._finish(queue, process, give_up=give_up), f"end {queue}")
@@ -239,7 +253,7 @@ class Ownership:
                 await self._give_up([queue])
                 log.info("queue given up group=%s queue=%s", self._group, queue)
         finally:
-            del self.ending[queue]
+            del self._ending[queue]
             self._announce(queue.topic)
 
     async def _give_up(self, queues: Iterable[MessageQueue]) -> None:
@@ -296,7 +310,7 @@ class Ownership:
             if start is None or not self._wanted(queue):
                 await self._give_up([queue])  # the broker may have made it ours in the meantime
             else:
-                process = self.queues[queue] = ProcessQueue(start)
+                process = self._queues[queue] = ProcessQueue(start)
                 self._changed.add(queue.topic)
                 log.info("queue taken group=%s queue=%s offset=%d", self._group, queue, start)
                 self._begin(queue, process)
@@ -335,7 +349,7 @@ class Ownership:
 
     def _announce(self, topic: str) -> None:
         """Tell of a change when nothing of the topic is on its way any more."""
-        under_way = (*self.ending, *self._taking)
+        under_way = (*self._ending, *self._taking)
         if (
             self._closed
             or topic not in self._changed
@@ -344,7 +358,7 @@ class Ownership:
             return
         self._changed.discard(topic)
         share = self._shares.get(topic)
-        mine = sorted(queue for queue in self.queues if queue.topic == topic)
+        mine = sorted(queue for queue in self._queues if queue.topic == topic)
         for callback in self.on_changed:
             try:
                 callback(topic, list(share.queues) if share is not None else [], list(mine))

@@ -152,7 +152,7 @@ class Fetched:
         handed = self._handed.get(process)
         if handed is None:
             handed = self._handed[process] = []
-            process.running += 1
+            process.begun()
         taker = asyncio.current_task()  # the user may work on several batches at a time
         handed += [_Handed(message, taker) for message in messages]
 

@@ -63,7 +63,7 @@ class LiteQueues:
 
     # --- which ---
 
-    def all(self) -> dict[MessageQueue, ProcessQueue]:
+    def all(self) -> Mapping[MessageQueue, ProcessQueue]:
         """Return the queues that are read."""
         return self.ownership.queues if self.ownership is not None else self.given
 
@@ -130,7 +130,7 @@ class LiteQueues:
         self._fetched.discard(process)
         self.paused.discard(queue)
         await process.wait_idle(self._settings.handover_timeout_ms / 1000)
-        process.released = True
+        process.release()
         offset = self._fetched.committable(process)
         self._fetched.forget_named(process)
         if self._settings.auto_commit:
@@ -138,16 +138,19 @@ class LiteQueues:
 
     def restart(self, queue: MessageQueue, offset: int) -> None:
         """Read a queue from `offset` on, with nothing left of what was fetched before."""
-        queues = self.all()
-        process = queues.get(queue)
+        process = self.all().get(queue)
         if process is None:
             return  # lost meanwhile
-        process.drop()
+        process.release()
         self._stop_pulling(queue)
         self._fetched.discard(process)
         self._fetched.forget_named(process)
-        queues[queue] = ProcessQueue(offset)
-        self.begin(queue, queues[queue])
+        anew = ProcessQueue(offset)
+        if self.ownership is not None:
+            self.ownership.replace(queue, anew)
+        else:
+            self.given[queue] = anew
+        self.begin(queue, anew)
 
     def pull_anew(self, topic: str) -> None:
         """Pull by the topic's changed subscription at once; what is fetched stays."""
@@ -222,7 +225,7 @@ class LiteQueues:
         if self.all().get(queue) is not process:
             return  # lost, or sought, meanwhile
         if process.next_offset < oldest <= offset:  # what was not fetched yet has expired
-            process.next_offset = offset
+            process.skip_to(offset)
             self.begin(queue, process)
         else:  # the group was reset, or the log is shorter than it was
             self.restart(queue, offset)

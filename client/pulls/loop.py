@@ -81,7 +81,7 @@ class PullLoop:
         """Pull once, or wait until that may be; False where this loop has to end."""
         process = self._process
         now = asyncio.get_running_loop().time
-        process.last_pull = now()
+        process.pulling(now())
         if hold_ms := self._hold_ms():
             await asyncio.sleep(hold_ms / 1000)
             return True
@@ -97,9 +97,9 @@ class PullLoop:
         if result.status is PullStatus.OFFSET_ILLEGAL:
             await self._correct(result)
             return False
-        process.unreadable += len(result.unreadable)
         unreadable = list(result.unreadable) if self._deliver_unreadable is not None else []
-        process.put(merged(result.messages, unreadable), result.next_offset)
+        fetched = merged(result.messages, unreadable)
+        process.put(fetched, result.next_offset, unreadable=len(result.unreadable))
         if result.messages or unreadable:
             counters = self._counters
             counters.pulls += 1

@@ -1,12 +1,42 @@
 """What was fetched from one queue and is not yet done, and the offset that may be committed."""
 
 import asyncio
+import enum
 import time
 from collections import deque
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from aerobee.client.received import ReceivedMessage
+
+
+class Life(enum.Enum):
+    """The states of a process queue; each value says what may still become of its messages."""
+
+    OWNED = "it is pulled, handlers begin, and what they end counts"
+    DROPPED = "no handler begins any more; those that run may end, and count"
+    RELEASED = "somebody else's, or sought elsewhere: nothing counts any more"
+
+
+class Move(NamedTuple):
+    """What `name`, a method of the process queue, does in a state, and when that happens."""
+
+    before: Life
+    name: str
+    after: Life
+    when: str
+
+
+MOVES: Final = (
+    Move(Life.OWNED, "drop", Life.DROPPED, "it falls to another member, or this one leaves"),
+    Move(
+        Life.OWNED, "release", Life.RELEASED, "it was sought, or consumed while its lock was lost"
+    ),
+    Move(Life.DROPPED, "release", Life.RELEASED, "its handlers have ended, or their time has"),
+    Move(Life.RELEASED, "drop", Life.RELEASED, "who lost its lock gives it up"),
+    Move(Life.RELEASED, "release", Life.RELEASED, "its end comes after the loss of its lock"),
+)
+_AFTER: Final = {(move.before, move.name): move.after for move in MOVES}
 
 
 class QueueStatistics(NamedTuple):
@@ -32,18 +62,18 @@ class ProcessQueue:
     or was filtered out; offsets arrive in rising order. It belongs to one event loop
     (ProcessQueue.java).
 
-    A queue that is lost is `dropped` first: no handler begins any more, those that run may end and
-    count. Then it is `released`: its offset is with the next owner, and nothing counts any more.
+    `MOVES` are the moves between the states of its life. `dropped` and `released` say the same to
+    who asks for each message: that no handler may begin, that no outcome counts.
     """
 
     __slots__ = (
         "_done",
         "_idle",
+        "_life",
         "_offsets",
         "_room",
         "_room_below",
         "bytes",
-        "count",
         "dropped",
         "last_handled",
         "last_pull",
@@ -55,19 +85,24 @@ class ProcessQueue:
 
     def __init__(self, next_offset: int) -> None:
         self.next_offset = next_offset  # the first offset that was not asked for yet
-        self.count = 0  # messages fetched and not done
-        self.bytes = 0  # of their bodies, unpacked
+        self.bytes = 0  # of the bodies of messages fetched and not done, unpacked
         self.unreadable = 0  # messages that were not handed out
         self.running = 0  # handlers that work on one of them at this moment
-        self.dropped = False  # no longer ours: no handler may begin
-        self.released = False  # somebody else's: no outcome counts any more
+        self.dropped = False  # as `_life` says
+        self.released = False  # as `_life` says
         self.last_pull = time.monotonic()
         self.last_handled = self.last_pull
+        self._life = Life.OWNED
         self._offsets: deque[int] = deque()  # not done, and those done behind an older one
         self._done: set[int] = set()  # of `_offsets`
         self._room: asyncio.Future[None] | None = None
         self._room_below = 0
         self._idle: asyncio.Future[None] | None = None
+
+    @property
+    def count(self) -> int:
+        """How many messages are fetched and not done."""
+        return len(self._offsets) - len(self._done)
 
     @property
     def committable(self) -> int:
@@ -79,15 +114,47 @@ class ProcessQueue:
         """Newest minus oldest offset; large when one old message blocks the queue's commits."""
         return self._offsets[-1] - self._offsets[0] if self._offsets else 0
 
-    def put(self, messages: Sequence[ReceivedMessage], next_offset: int) -> None:
-        """Add what a pull brought; the next pull starts at `next_offset`."""
+    # --- its life ---
+
+    def drop(self) -> None:
+        """Mark the queue as lost: its pull loop ends, and messages not begun are not handed out."""
+        self._move("drop")
+
+    def release(self) -> None:
+        """Mark the queue as the next owner's, or as sought: whatever comes here, it goes on there.
+
+        Where it was not dropped before it is that, too.
+        """
+        self._move("release")
+
+    def _move(self, name: str) -> None:
+        life = _AFTER.get((self._life, name))
+        if life is None:
+            raise RuntimeError(
+                f"{name} of a queue that is {self._life.name}: there is no such move"
+            )
+        self._life = life
+        self.dropped = life is not Life.OWNED
+        self.released = life is Life.RELEASED
+        self._announce_room()
+
+    # --- what is fetched, and how far it is done ---
+
+    def pulling(self, now_s: float) -> None:
+        """Note that its loop is at work, by the loop's clock."""
+        self.last_pull = now_s
+
+    def put(
+        self, messages: Sequence[ReceivedMessage], next_offset: int, *, unreadable: int = 0
+    ) -> None:
+        """Add what a pull brought, so many of it unreadable; the next starts at `next_offset`."""
         size = 0
         add = self._offsets.append
         for message in messages:
             add(message.queue_offset)
             size += message.held_bytes
-        self.count += len(messages)
         self.bytes += size
+        self.unreadable += unreadable
         self.next_offset = next_offset
 
     def holds(self, message: ReceivedMessage) -> bool:
@@ -108,36 +175,20 @@ class ProcessQueue:
             self._done.add(offset)
         else:
             return
-        self.count -= 1
         self.bytes -= message.held_bytes
         if self._room is not None and self.count <= self._room_below:
             self._announce_room()
 
-    def drop(self) -> None:
-        """Mark the queue as lost: its pull loop ends, and messages not begun are not handed out."""
-        self.dropped = True
-        self._announce_room()
+    def skip_to(self, offset: int) -> None:
+        """Pull on at `offset`: what is before it, and was not fetched, has expired."""
+        self.next_offset = offset
 
     def correct(self, offset: int) -> None:
         """Forget what was fetched: the broker says that the queue goes on at `offset`."""
         self._offsets.clear()
         self._done.clear()
-        self.count = self.bytes = 0
+        self.bytes = 0
         self.next_offset = offset
-
-    def finished(self) -> None:
-        """Note that a handler that worked on one of the messages has ended."""
-        self.running -= 1
-        if not self.running and self._idle is not None and not self._idle.done():
-            self._idle.set_result(None)
-
-    async def wait_idle(self, seconds: float) -> bool:
-        """Wait until no handler works on the queue's messages; False if time is up first."""
-        if not self.running:
-            return True
-        idle = self._idle = asyncio.get_running_loop().create_future()
-        await asyncio.wait([idle], timeout=seconds)
-        return idle.done()
 
     async def wait_for_room(self, below: int, seconds: float) -> None:
         """Wait until at most `below` messages are left, the queue is dropped, or time is up."""
@@ -152,6 +203,36 @@ class ProcessQueue:
             if self._room is room:
                 self._room = None
 
+    def _announce_room(self) -> None:
+        if self._room is not None:
+            if not self._room.done():
+                self._room.set_result(None)
+            self._room = None
+
+    # --- handlers ---
+
+    def begun(self) -> None:
+        """Note that a handler, or whatever else takes its time, works on some of the messages."""
+        self.running += 1
+
+    def finished(self, handled_s: float | None = None) -> None:
+        """Note that who had `begun` has ended; a handler did at `handled_s` by the loop's clock."""
+        if handled_s is not None:
+            self.last_handled = handled_s
+        self.running -= 1
+        if self._idle is not None and not self.running and not self._idle.done():
+            self._idle.set_result(None)
+
+    async def wait_idle(self, seconds: float) -> bool:
+        """Wait until no handler works on the queue's messages; False if time is up first."""
+        if not self.running:
+            return True
+        idle = self._idle = asyncio.get_running_loop().create_future()
+        await asyncio.wait([idle], timeout=seconds)
+        return idle.done()
+
+    # --- looking in ---
+
     def statistics(self) -> QueueStatistics:
         """Return the queue's present numbers."""
         offsets = self._offsets
@@ -164,9 +245,3 @@ class ProcessQueue:
             self.dropped,
             self.unreadable,
         )
-
-    def _announce_room(self) -> None:
-        if self._room is not None:
-            if not self._room.done():
-                self._room.set_result(None)
-            self._room = None

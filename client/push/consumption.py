@@ -224,7 +224,7 @@ class Consumption:
                 process.running,
             )
         ours = not process.released and self._locked(queue)
-        process.released = True
+        process.release()
         if self._eager is not None:
             self._eager.end(process)
         self._pool.forget(queue, process)
@@ -252,7 +252,7 @@ class Consumption:
         if process is None or committed is None or committed <= process.committable:
             return
         log.warning("queue was consumed by another member group=%s queue=%s", self._group, queue)
-        process.released = True
+        process.release()
         if self.ownership.queues.get(queue) is process:
             await self.ownership.drop(queue)
             self._instance.rebalance_soon()

@@ -45,7 +45,7 @@ class Expiry:
     ) -> bool:
         """Give a message back; False where no broker takes it."""
         expiring = running.expiring = asyncio.get_running_loop().create_future()
-        process.running += 1
+        process.begun()
         try:
             if await self._give_back([message], DELAY_LEVEL):
                 return False

@@ -146,8 +146,8 @@ class Handling(Workers[W]):
         process, counters = work.process, work.counters
         running.process, running.given, running.expiring = process, given, None
         _GIVEN.set(given)
-        process.running += 1
-        rest_ms = None
+        process.begun()
+        rest_ms = handled_s = None
         try:
             try:
                 answer = await (
@@ -159,10 +159,10 @@ class Handling(Workers[W]):
                 if _ends_worker(error):
                     raise
                 answer = self._raised(running.messages[0])
-            now = self._clock()
+            handled_s = self._clock()
             counters.calls += 1
-            counters.call_s += now - running.since_s
-            running.since_s = process.last_handled = now
+            counters.call_s += handled_s - running.since_s
+            running.since_s = handled_s
             if answer is None and work.handler.batch is None:
                 self._succeeded += 1
                 counters.succeeded += 1
@@ -188,7 +188,7 @@ class Handling(Workers[W]):
         finally:
             if running.process is process:  # else nobody waits for this handler
                 running.process = None
-                process.finished()
+                process.finished(handled_s)
         return rest_ms
 
     async def _see_to(self, work: Work, running: Running, answer: object) -> int | None:

@@ -44,7 +44,7 @@ class Unreadable:
 
     async def _put_away(self, process: ProcessQueue, message: ReceivedMessage) -> bool:
         """Be done with a message; False if it has to be tried again."""
-        process.running += 1
+        process.begun()
         try:
             as_sent = message.damage is not None and message.damage.as_sent
             done = not as_sent or self._send_back is None or await self._send_back.put_away(message)

@@ -124,7 +124,8 @@ async def test_idle_means_that_no_handler_runs() -> None:
     """Waiting for idleness ends with the last handler, or unfulfilled when time is up."""
     process = ProcessQueue(0)
     assert await process.wait_idle(0)
-    process.running = 2
+    process.begun()
+    process.begun()
     assert not await process.wait_idle(0.01)
     waiting = asyncio.ensure_future(process.wait_idle(60))
     await asyncio.sleep(0)
