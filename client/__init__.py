@@ -33,7 +33,8 @@ from aerobee.client.message import Message, MessageQueue, SendResult, SendStatus
 from aerobee.client.plain.pull_consumer import PullConsumer
 from aerobee.client.poll.lite_pull_consumer import LitePullConsumer
 from aerobee.client.pulls.process_queue import QueueStatistics
-from aerobee.client.pulls.puller import PullResult, PullStatus
+from aerobee.client.pulls.puller import PullResult
+from aerobee.client.pulls.raw import PullStatus
 from aerobee.client.pulls.statistics import TopicStatistics
 from aerobee.client.push.handling import HandlerStatistics
 from aerobee.client.push.push_consumer import PushConsumer, PushStatistics

@@ -36,7 +36,7 @@ class LocalOffsets(QueueOffsets):
     def __init__(
         self, instance: "ClientInstance", group: str, timeout_ms: int, folder: str
     ) -> None:
-        super().__init__(instance, timeout_ms)
+        super().__init__(instance.brokers, timeout_ms)
         self.group = group
         self._instance = instance
         self._folder = folder

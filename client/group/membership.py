@@ -2,30 +2,30 @@
 
 import logging
 from abc import abstractmethod
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from aerobee.client.cluster.address_server import parse_namesrv
+from aerobee.client.cluster.brokers import Brokers
 from aerobee.client.errors import BrokerRefused
-from aerobee.client.group.offsets import ConsumeFrom, GroupOffsets, OffsetStore, StartingPoint
-from aerobee.client.group.ownership import Ownership, QueuesChanged
-from aerobee.client.group.queue_locks import QueueLocks
-from aerobee.client.group.shares import Sharing
+from aerobee.client.group.broadcasting import lasting_client
+from aerobee.client.group.local_offsets import LocalOffsets
+from aerobee.client.group.locks import QueueLocks
+from aerobee.client.group.member import Member
+from aerobee.client.group.offsets import GroupOffsets, OffsetStore, StartingPoint
+from aerobee.client.group.ownership import Ownership, QueuesChanged, QueueWork
+from aerobee.client.group.shares import ShareFinder
 from aerobee.client.group.strategies import Averagely, Strategy
 from aerobee.client.instance.client_instance import ClientInstance
 from aerobee.client.instance.instances import share_instance
 from aerobee.client.instance.lifetime import Lifetime
 from aerobee.client.message import GROUP_CHARACTERS_MAX, MessageQueue, check_name
-from aerobee.client.pulls.process_queue import ProcessQueue
 from aerobee.client.received import ReceivedMessage
 from aerobee.client.settings import ClientSettings
 from aerobee.client.subscriptions import Subscription
 from aerobee.remoting.bodies import ConsumeDirectlyResult, ConsumerData, ConsumerRunningInfo
-from aerobee.remoting.clocks import wall_clock_ms
 from aerobee.remoting.net.tasks import Tasks
 
 log = logging.getLogger(__name__)
-
-HALF_AN_HOUR_MS = 30 * 60 * 1000  # DefaultMQPushConsumer.consumeTimestamp lies so far back
 
 
 class GroupMember(Lifetime):
@@ -35,11 +35,10 @@ class GroupMember(Lifetime):
     """
 
     consume_type = "CONSUME_PASSIVELY"  # or CONSUME_ACTIVELY: told to brokers, changes nothing
-    ordered = False  # True: a queue is taken with its lock in the broker
+    takes_locks = False  # True: a queue is taken with its lock in the broker
     client_rebalance = True  # False: a broker shares the queues out
     handover_timeout_ms: int | None = None  # how long a queue that is lost waits for its handlers
     message_model = "CLUSTERING"  # or BROADCASTING: every member has all the queues
-    _offsets: OffsetStore
 
     def __init__(
         self,
@@ -48,19 +47,17 @@ class GroupMember(Lifetime):
         namesrv: str | Sequence[str],
         client: ClientSettings | None,
         strategy: Strategy | None,
-        consume_from: ConsumeFrom,
-        consume_timestamp_ms: int | None,
+        start: StartingPoint,
     ) -> None:
         """Check and keep the arguments; they are described at the consumers."""
         check_name("group", group, GROUP_CHARACTERS_MAX)
+        client = client or ClientSettings()
         self.group = group
         self.ownership: Ownership | None = None
-        self._client = client or ClientSettings()
+        self._client = lasting_client(client) if self._broadcasts else client
         self._namesrv = parse_namesrv(namesrv)
         self._strategy = strategy or Averagely()
-        if consume_timestamp_ms is None:
-            consume_timestamp_ms = wall_clock_ms() - HALF_AN_HOUR_MS
-        self._start = StartingPoint(consume_from, consume_timestamp_ms)
+        self._start = start
         self._subscriptions: dict[str, Subscription] = {}
         self._queues_changed: list[QueuesChanged] = []
 
@@ -125,9 +122,19 @@ class GroupMember(Lifetime):
         self._check_not_started()
         group = self.group if self._subscriptions else None
         instance = self._instance = share_instance(self._namesrv, self._client, group)
-        self._offsets = GroupOffsets(instance, self.group, self._client.offset_timeout_ms)
         self._follow_ups = Tasks()
+        self._locks = QueueLocks(instance, self.group, ordered=self.takes_locks)
+        self._member = Member(
+            instance, self.group, self._subscriptions, self._start, self._broadcasts
+        )
         return instance
+
+    def _offset_store(self, brokers: Brokers, folder: str) -> OffsetStore:
+        """Return where offsets are kept: by these brokers, broadcasting in a folder here."""
+        timeout_ms = self._client.offset_timeout_ms
+        if self._broadcasts:
+            return LocalOffsets(self._member.instance, self.group, timeout_ms, folder)
+        return GroupOffsets(brokers, self.group, timeout_ms)
 
     async def _check_subscriptions(
         self, instance: ClientInstance, go_on: Callable[[], None]
@@ -178,35 +185,10 @@ class GroupMember(Lifetime):
             raise
         await instance.leave(self)
 
-    def _own(
-        self,
-        instance: ClientInstance,
-        begin: Callable[[MessageQueue, ProcessQueue], None],
-        end: Callable[[MessageQueue, ProcessQueue], Awaitable[None]],
-        idle_max_ms: int,
-        may_take: Callable[[Iterable[MessageQueue]], Awaitable[set[MessageQueue]]] | None = None,
-    ) -> Ownership:
+    def _own(self, work: QueueWork, idle_max_ms: int) -> Ownership:
         """Return the ownership by which this member shares the queues of its topics."""
-        self.locks = QueueLocks(instance, self.group, ordered=self.ordered)
-        sharing = Sharing(
-            instance,
-            self.group,
-            self._strategy,
-            broadcasting=self._broadcasts,
-            by_broker=not self.client_rebalance,
-        )
-        ownership = Ownership(
-            instance,
-            self.group,
-            sharing,
-            self._subscriptions,
-            find_start=lambda queue: self._start.find(queue, self._offsets),
-            begin=begin,
-            end=end,
-            may_take=may_take,
-            give_up=None if self._broadcasts else self.locks.unlock,
-            idle_max_ms=idle_max_ms,
-        )
+        shares = ShareFinder(self._member, self._strategy, by_broker=not self.client_rebalance)
+        ownership = Ownership(self._member, shares, work, self._locks, idle_max_ms)
         ownership.on_changed += [self._renew_subscription, *self._queues_changed]
         return ownership
 

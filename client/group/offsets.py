@@ -7,10 +7,11 @@ import itertools
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, Protocol, Self
 
 from aerobee.client.errors import BrokerRefused
 from aerobee.client.message import MessageQueue
+from aerobee.remoting.clocks import wall_clock_ms
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.command import Command
 from aerobee.remoting.errors import AerobeeError
@@ -28,10 +29,11 @@ from aerobee.remoting.net.shared import Shared
 log = logging.getLogger(__name__)
 
 QUEUES_KEPT: Final = 16_384
+HALF_AN_HOUR_MS: Final = 30 * 60 * 1000  # DefaultMQPushConsumer.consumeTimestamp lies so far back
 
 
 class BrokerCalls(Protocol):
-    """What this module needs of a client instance."""
+    """What this module needs of the brokers (cluster.brokers.Brokers)."""
 
     async def call_broker(
         self, queue: MessageQueue, code: int, header: Header, timeout_ms: int
@@ -241,6 +243,13 @@ class StartingPoint:
 
     consume_from: ConsumeFrom = ConsumeFrom.LAST
     timestamp_ms: int = 0
+
+    @classmethod
+    def of(cls, consume_from: ConsumeFrom, timestamp_ms: int | None) -> Self:
+        """Take a user's words; who names no time means half an hour ago."""
+        if timestamp_ms is None:
+            timestamp_ms = wall_clock_ms() - HALF_AN_HOUR_MS
+        return cls(consume_from, timestamp_ms)
 
     async def find(self, queue: MessageQueue, offsets: OffsetStore) -> int:
         """Return the first offset that the group should pull (RebalancePushImpl.java).

@@ -2,20 +2,18 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, Protocol
 
 from aerobee.client.errors import BrokerRefused, RouteMissing
-from aerobee.client.group.shares import Share, Sharing
+from aerobee.client.group.locks import QueueLocks
+from aerobee.client.group.member import Member
+from aerobee.client.group.shares import Share, ShareFinder
 from aerobee.client.message import MessageQueue
 from aerobee.client.pulls.process_queue import ProcessQueue
-from aerobee.client.subscriptions import Subscription
 from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.errors import AerobeeError
 from aerobee.remoting.net.tasks import Tasks
-
-if TYPE_CHECKING:
-    from aerobee.client.instance.client_instance import ClientInstance
 
 log = logging.getLogger(__name__)
 
@@ -27,6 +25,26 @@ QueuesChanged = Callable[[str, list[MessageQueue], list[MessageQueue]], None]
 """Called with (topic, all its queues, ours) after our share has changed."""
 
 
+class QueueWork(Protocol):
+    """What a consumer does with a queue that becomes its own, in this order."""
+
+    async def may_take(self, queues: Iterable[MessageQueue]) -> set[MessageQueue]:
+        """Narrow new queues down to those that may be begun."""
+        ...
+
+    async def find_start(self, queue: MessageQueue) -> int:
+        """Return the offset to begin at, once the former owner has released the queue."""
+        ...
+
+    def begin(self, queue: MessageQueue, process: ProcessQueue) -> None:
+        """Fetch it, and see to what is fetched."""
+        ...
+
+    async def end(self, queue: MessageQueue, process: ProcessQueue) -> None:
+        """Let what runs end, and store the offset: the queue is lost, and dropped."""
+        ...
+
+
 class Ownership:
     """The queues that one member of a group owns (RebalanceImpl.java).
 
@@ -35,36 +53,24 @@ class Ownership:
     all those of this client, then, at the broker, for the former owner's. Nothing that is given up
     ever waits for something that is gained, nor does a round wait for either; so members that wait
     for each other's queues all get on.
-
-    `find_start` tells where to begin a queue, `begin` starts the work on it, `end` finishes it and
-    stores its offset. `may_take` narrows new queues down to those that may be begun; `give_up`
-    tells the brokers that lost ones are free.
     """
 
     def __init__(
         self,
-        instance: "ClientInstance",
-        group: str,
-        sharing: Sharing,
-        subscriptions: dict[str, Subscription],
-        *,
-        find_start: Callable[[MessageQueue], Awaitable[int]],
-        begin: Callable[[MessageQueue, ProcessQueue], None],
-        end: Callable[[MessageQueue, ProcessQueue], Awaitable[None]],
-        may_take: Callable[[Iterable[MessageQueue]], Awaitable[set[MessageQueue]]] | None,
-        give_up: Callable[[Iterable[MessageQueue]], Awaitable[None]] | None,
+        member: Member,
+        shares: ShareFinder,
+        work: QueueWork,
+        locks: QueueLocks,
         idle_max_ms: int,
     ) -> None:
         self.on_changed: list[QueuesChanged] = []
-        self._instance = instance
-        self._group = group
-        self._sharing = sharing
-        self._subscriptions = subscriptions
-        self._find_start = find_start
-        self._begin = begin
-        self._end = end
-        self._may_take = may_take
-        self._tell_brokers = give_up
+        self._member = member
+        self._instance = member.instance
+        self._group = member.group
+        self._subscriptions = member.subscriptions
+        self._share_finder = shares
+        self._work = work
+        self._locks = locks
         self._idle_max_s = idle_max_ms / 1000
         self._queues: dict[MessageQueue, ProcessQueue] = {}
         self._ending: dict[MessageQueue, ProcessQueue] = {}
@@ -181,7 +187,7 @@ class Ownership:
 
     async def _plan(self, topic: str) -> bool:
         try:
-            share = await self._sharing.share(topic)
+            share = await self._share_finder.find(topic)
         except RouteMissing as error:
             if topic.startswith("%RETRY%"):
                 return True  # the first message that is sent back creates it
@@ -193,7 +199,7 @@ class Ownership:
         except Exception:
             log.exception(
                 "strategy failed allocateMessageQueueStrategyName=%s group=%s topic=%s",
-                self._sharing.strategy.name,
+                self._share_finder.strategy.name,
                 self._group,
                 topic,
             )
@@ -212,8 +218,8 @@ class Ownership:
         log.info(
             "%s rebalanced result changed. allocateMessageQueueStrategyName=%s, group=%s, topic=%s,"
             " clientId=%s, mqAllSize=%d%s, rebalanceResultSize=%d, rebalanceResultSet=%s",
-            "client" if share.client_ids or self._sharing.broadcasting else "broker",
-            self._sharing.strategy.name,
+            "client" if share.client_ids or self._member.broadcasting else "broker",
+            self._share_finder.strategy.name,
             self._group,
             topic,
             self._instance.client_id,
@@ -245,7 +251,7 @@ class Ownership:
 
     async def _finish(self, queue: MessageQueue, process: ProcessQueue, *, give_up: bool) -> None:
         try:
-            await self._end(queue, process)
+            await self._work.end(queue, process)
         except Exception:
             log.exception("ending a queue failed group=%s queue=%s", self._group, queue)
         try:
@@ -257,8 +263,9 @@ class Ownership:
             self._announce(queue.topic)
 
     async def _give_up(self, queues: Iterable[MessageQueue]) -> None:
-        if self._tell_brokers is not None:
-            await self._tell_brokers(queues)
+        """Tell the brokers that queues are free; those of a broadcasting member always are."""
+        if not self._member.broadcasting:
+            await self._locks.unlock(queues)
 
     # --- gaining ---
 
@@ -271,7 +278,7 @@ class Ownership:
         try:
             while queues:
                 await self._instance.rebalancing.released()
-                granted = queues if self._may_take is None else await self._may_take(sorted(queues))
+                granted = await self._work.may_take(sorted(queues))
                 queues = queues - granted
                 self._taking |= granted
                 self._locked_out -= granted
@@ -313,7 +320,7 @@ class Ownership:
                 process = self._queues[queue] = ProcessQueue(start)
                 self._changed.add(queue.topic)
                 log.info("queue taken group=%s queue=%s offset=%d", self._group, queue, start)
-                self._begin(queue, process)
+                self._work.begin(queue, process)
         finally:
             self._taking.discard(queue)
             self._announce(queue.topic)
@@ -323,14 +330,14 @@ class Ownership:
 
         None if the queue has gone to somebody else while we waited.
         """
-        if self._may_take is None and self._comes_unannounced(queue):
+        if not self._locks.ordered and self._comes_unannounced(queue):
             await asyncio.sleep(self._instance.settings.takeover_delay_ms / 1000)
         clock = asyncio.get_running_loop().time
         while self._wanted(queue):
             asked = clock()
             try:
                 async with self._asking:
-                    return await self._find_start(queue)
+                    return await self._work.find_start(queue)
             except BrokerRefused as error:
                 if error.code != ResponseCode.HANDOVER_PENDING:
                     raise
@@ -340,7 +347,7 @@ class Ownership:
     def _comes_unannounced(self, queue: MessageQueue) -> bool:
         """Whether another member may be storing the queue's offset, and nobody tells us when."""
         share = self._shares.get(queue.topic)
-        if share is None or self._sharing.broadcasting or len(share.client_ids) == 1:
+        if share is None or self._member.broadcasting or len(share.client_ids) == 1:
             return False
         address = self._instance.routes.address(queue.broker_name)
         return address is None or not self._instance.heartbeats.offers_handover(address)

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from aerobee.client.group.lock_keeper import LockKeeper
+from aerobee.client.group.locks import LockKeeper
 from aerobee.client.handlers import Handler, failure
 from aerobee.client.message import MessageQueue
 from aerobee.client.pulls.process_queue import ProcessQueue

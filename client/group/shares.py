@@ -1,18 +1,16 @@
 """What falls to one member of a group: its share of a topic's queues."""
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from aerobee.client.cluster.routes import TopicRoute
 from aerobee.client.errors import BrokerRefused, ClientError, RouteMissing
+from aerobee.client.group.member import Member
 from aerobee.client.group.strategies import Strategy
 from aerobee.client.message import MessageQueue
 from aerobee.remoting.allocation import sorted_members
 from aerobee.remoting.bodies import decode_body, encode_body
 from aerobee.remoting.bodies.assignment import QueryAssignmentBody, QueryAssignmentReply
 from aerobee.remoting.codes import RequestCode, ResponseCode
-
-if TYPE_CHECKING:
-    from aerobee.client.instance.client_instance import ClientInstance
 
 
 class Share(NamedTuple):
@@ -23,29 +21,21 @@ class Share(NamedTuple):
     mine: set[MessageQueue]
 
 
-class Sharing:
+class ShareFinder:
     """Finds out what this member owns (RebalanceImpl.rebalanceByTopic).
 
     Every member computes it by `strategy`; with `by_broker` a broker does (QUERY_ASSIGNMENT), or
     again the member where the broker does not know how. A `broadcasting` member owns everything.
     """
 
-    def __init__(
-        self,
-        instance: "ClientInstance",
-        group: str,
-        strategy: Strategy,
-        *,
-        broadcasting: bool = False,
-        by_broker: bool = False,
-    ) -> None:
+    def __init__(self, member: Member, strategy: Strategy, *, by_broker: bool = False) -> None:
         self.strategy = strategy
-        self.broadcasting = broadcasting
-        self._instance = instance
-        self._group = group
-        self._by_broker = by_broker and not broadcasting
+        self._member = member
+        self._instance = member.instance
+        self._group = member.group
+        self._by_broker = by_broker and not member.broadcasting
 
-    async def share(self, topic: str) -> Share:
+    async def find(self, topic: str) -> Share:
         """Return this member's share of one topic.
 
         Raises RouteMissing, BrokerRefused, Unavailable, ClientError where there is nothing to
@@ -56,7 +46,7 @@ class Sharing:
             self._instance.look_for(topic)
             raise RouteMissing(topic, ";".join(self._instance.routes.namesrv))
         queues = list(route.read_queues)
-        if self.broadcasting:
+        if self._member.broadcasting:
             return Share(queues, [], set(queues))
         if self._by_broker:
             try:

@@ -4,7 +4,7 @@ import contextlib
 import logging
 
 from aerobee.client.cluster.address_server import AddressServer, is_address_server
-from aerobee.client.cluster.aside import Aside, call_master
+from aerobee.client.cluster.brokers import Brokers
 from aerobee.client.cluster.client_id import find_client_id, make_client_id
 from aerobee.client.cluster.connections import Connections
 from aerobee.client.cluster.routes import RouteCache, TopicRoute
@@ -13,15 +13,13 @@ from aerobee.client.instance.heartbeats import Heartbeats
 from aerobee.client.instance.roles import Consumer
 from aerobee.client.instance.rounds import RebalanceService
 from aerobee.client.instance.serving import routes as client_routes
-from aerobee.client.message import MessageQueue
 from aerobee.client.settings import ClientSettings
 from aerobee.client.subscriptions import TAG, Subscription
 from aerobee.remoting.bodies import CheckClientConfig, ConsumerListReply, decode_body, encode_body
 from aerobee.remoting.codes import RequestCode
-from aerobee.remoting.command import Command
 from aerobee.remoting.errors import Unavailable
-from aerobee.remoting.headers._fields import Header
 from aerobee.remoting.headers.heartbeat import ConsumerListRequest
+from aerobee.remoting.net.client import refuse_requests
 from aerobee.remoting.net.routes import Dispatcher
 from aerobee.remoting.net.shared import Shared
 from aerobee.remoting.net.tasks import Tasks
@@ -35,6 +33,12 @@ class ClientInstance:
     Producers and consumers of a process share it: one connection per broker, one heartbeat for all
     the groups, one timer each for routes, heartbeats, offsets and rebalancing. `serving.py` lists
     what it answers to brokers.
+
+    `brokers` know it as a member of its groups; others know it `as_stranger` to all, as they know
+    tools. A member that asks for the offset of a queue asks for the queue: the broker makes its
+    owner give it up. It also lets a member's pulls of a queue wait while that belongs to another.
+    Who only wants to know asks as a stranger, and who reads queues without a share in them pulls
+    and commits as one: a member of the same group may use the instance, too, now or later.
     """
 
     def __init__(self, namesrv: tuple[str, ...], settings: ClientSettings) -> None:
@@ -53,7 +57,8 @@ class ClientInstance:
         self.connections = Connections(settings, dispatch)
         self.routes, self._address_server = self._find_routes(namesrv)
         self.routes.on_changed.append(self._route_changed)
-        self.aside = Aside(self.routes, settings)
+        self.brokers = Brokers(self.connections, self.routes)
+        self.as_stranger = Brokers(Connections(settings, refuse_requests), self.routes)
         self.rebalancing = RebalanceService(settings, self.consumers)
         self.heartbeats = Heartbeats(
             lambda: self.client_id,
@@ -80,7 +85,7 @@ class ClientInstance:
         """Stop the timers and close the connections, all of them even when it is cancelled."""
         async with contextlib.AsyncExitStack() as last:  # each of them, the last one first
             last.push_async_callback(self.connections.close)
-            last.push_async_callback(self.aside.close)
+            last.push_async_callback(self.as_stranger.connections.close)
             last.push_async_callback(self._tasks.close)
 
     # --- who is here ---
@@ -196,14 +201,6 @@ class ClientInstance:
             )
         except (Unavailable, RouteMissing) as error:
             log.warning("subscription not checked topic=%s error=%s", subscription.topic, error)
-
-    # --- calls by queue ---
-
-    async def call_broker(
-        self, queue: MessageQueue, code: int, header: Header, timeout_ms: int
-    ) -> Command:
-        """Call the master of the queue's broker; raises BrokerRefused, Unavailable."""
-        return await call_master(self.connections, self.routes, queue, code, header, timeout_ms)
 
     # --- on events ---
 

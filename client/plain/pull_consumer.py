@@ -15,9 +15,9 @@ from aerobee.client.instance.instances import return_instance, share_instance
 from aerobee.client.instance.lifetime import Lifetime
 from aerobee.client.message import GROUP_CHARACTERS_MAX, MessageQueue, check_name
 from aerobee.client.plain.registration import Registration
-from aerobee.client.pulls.puller import Puller, PullResult
+from aerobee.client.pulls.puller import Puller, PullResult, PullTerms
 from aerobee.client.settings import ClientSettings, PullConsumerSettings, PullSettings
-from aerobee.client.subscriptions import ALL, parse_subscription
+from aerobee.client.subscriptions import ALL, Subscription, parse_subscription
 from aerobee.remoting.errors import AerobeeError
 from aerobee.remoting.net.tasks import Tasks
 
@@ -80,8 +80,8 @@ class PullConsumer(Lifetime):
         instance = self._instance = share_instance(self._namesrv, self._client, group)
         self._tasks = Tasks()
         timeout_ms = self._client.offset_timeout_ms
-        # through `aside`, as pulls: others may own the queues, and looking at them takes nothing
-        self._group_offsets = GroupOffsets(instance.aside, self.group, timeout_ms)
+        # as pulls do: others may own the queues, and looking at them takes nothing
+        self._group_offsets = GroupOffsets(instance.as_stranger, self.group, timeout_ms)
         if group is not None:
             registration = self._registration = Registration(instance, group, self._topics)
             async with self._or_close() as go_on:
@@ -171,8 +171,9 @@ class PullConsumer(Lifetime):
         """
         settings = self._pulls(None, None)
         instance = self._check(offset, settings)
-        puller = self._puller(instance, queue, settings, suspends=False)
-        await puller.pull_oneway(parse_subscription(queue.topic), offset)
+        subscription = parse_subscription(queue.topic)
+        puller = self._puller(instance, queue, subscription, settings, suspends=False)
+        await puller.pull_oneway(offset)
 
     # --- queues and offsets ---
 
@@ -229,19 +230,17 @@ class PullConsumer(Lifetime):
         return self._started()
 
     def _puller(
-        self, instance: ClientInstance, queue: MessageQueue, pull: PullSettings, *, suspends: bool
+        self,
+        instance: ClientInstance,
+        queue: MessageQueue,
+        subscription: Subscription,
+        settings: PullSettings,
+        *,
+        suspends: bool,
     ) -> Puller:
-        return Puller(
-            instance.aside.connections,
-            instance.routes,
-            self.group,
-            queue,
-            pull,
-            subscribed=False,
-            suspends=suspends,
-            hooks=self._hooks,
-            broker_id=self._replicas.get(queue, MASTER_ID),
-        )
+        terms = PullTerms(self.group, settings, self._hooks, subscribed=False, suspends=suspends)
+        replica = self._replicas.get(queue, MASTER_ID)
+        return Puller(instance.as_stranger, terms, queue, subscription, replica)
 
     async def _pull(
         self,
@@ -255,8 +254,8 @@ class PullConsumer(Lifetime):
     ) -> PullResult:
         instance = self._check(offset, settings)
         subscription = parse_subscription(queue.topic, tags, sql)
-        puller = self._puller(instance, queue, settings, suspends=suspends)
-        result = await puller.pull(subscription, offset, commit_offset=0)
+        puller = self._puller(instance, queue, subscription, settings, suspends=suspends)
+        result = await puller.pull(offset)
         if puller.broker_id == MASTER_ID:
             self._replicas.pop(queue, None)
         else:

@@ -8,17 +8,15 @@ from types import TracebackType
 from typing import Self
 
 from aerobee.client.errors import InvalidUse
-from aerobee.client.group.broadcasting import MessageModel, lasting_client
-from aerobee.client.group.local_offsets import LocalOffsets
+from aerobee.client.group.broadcasting import MessageModel
 from aerobee.client.group.membership import GroupMember
-from aerobee.client.group.offsets import ConsumeFrom, GroupOffsets
+from aerobee.client.group.offsets import ConsumeFrom, GroupOffsets, StartingPoint
 from aerobee.client.group.running_info import describe
 from aerobee.client.group.strategies import Strategy
 from aerobee.client.hooks import ConsumeHook, FilterHook, Hooks
 from aerobee.client.instance.client_instance import ClientInstance
 from aerobee.client.instance.instances import claim_group, return_instance
 from aerobee.client.message import MessageQueue
-from aerobee.client.poll.batches import Fetched
 from aerobee.client.poll.queues import LiteQueues
 from aerobee.client.poll.topic_watch import TopicWatch
 from aerobee.client.pulls.process_queue import QueueStatistics
@@ -70,21 +68,13 @@ class LitePullConsumer(GroupMember):
         The arguments are those of PushConsumer. Raises InvalidMessage for a bad group name.
         """
         self.message_model = model.value
-        client = client or ClientSettings()
-        super().__init__(
-            group,
-            namesrv=namesrv,
-            client=lasting_client(client) if self._broadcasts else client,
-            strategy=strategy,
-            consume_from=consume_from,
-            consume_timestamp_ms=consume_timestamp_ms,
-        )
+        start = StartingPoint.of(consume_from, consume_timestamp_ms)
+        super().__init__(group, namesrv=namesrv, client=client, strategy=strategy, start=start)
         self.settings = settings or LitePullSettings()
         self.handover_timeout_ms = self.settings.handover_timeout_ms
         self._hooks = Hooks.of(hooks)
         self._given_topics: dict[str, Subscription] = {}
         self._given_first: set[MessageQueue] | None = None  # by `assign` before the start
-        self._fetched = Fetched()
         self._watch = TopicWatch()
 
     # --- what to read ---
@@ -142,7 +132,7 @@ class LitePullConsumer(GroupMember):
             self._given_first = wanted
             return
         self._started()
-        await self._assign(wanted)
+        await self._queues.assign(wanted)
 
     # --- life ---
 
@@ -154,22 +144,11 @@ class LitePullConsumer(GroupMember):
         """
         instance = self._share_instance()
         self._started_ms = wall_clock_ms()
-        self._fetched = Fetched()
         self._tasks = Tasks()
-        timeout_ms = self._client.offset_timeout_ms
-        if self._broadcasts:
-            folder = self.settings.offsets_folder
-            self._offsets = LocalOffsets(instance, self.group, timeout_ms, folder)
-        else:  # until it shares queues
-            self._offsets = GroupOffsets(instance.aside, self.group, timeout_ms)
+        folder = self.settings.offsets_folder
+        offsets = self._offset_store(instance.as_stranger, folder)  # until it shares queues
         self._queues = LiteQueues(
-            instance,
-            self.group,
-            self.settings,
-            self._offsets,
-            self._fetched,
-            self._hooks,
-            self._wanted_of,
+            self._member, self.settings, offsets, self._hooks, self._wanted_of
         )
         if self.settings.auto_commit:
             interval_ms = self.settings.auto_commit_interval_ms
@@ -183,7 +162,7 @@ class LitePullConsumer(GroupMember):
             if self.ownership is not None:
                 await instance.add_consumer(self)
             elif self._given_first is not None:
-                await self._assign(self._given_first)
+                await self._queues.assign(self._given_first)
 
     async def close(self) -> None:
         """Stop; with auto-commit, what was handed out counts as consumed and is committed.
@@ -194,9 +173,9 @@ class LitePullConsumer(GroupMember):
         """
         if self._instance is not None and not self._leaving:
             if sys.exception() is not None:
-                self._fetched.forget_handed()
+                self._queues.fetched.forget_handed()
             elif self.settings.auto_commit:
-                self._fetched.all_done()
+                self._queues.fetched.all_done()
         await self._close_once(self._leave)
 
     async def __aexit__(
@@ -209,7 +188,7 @@ class LitePullConsumer(GroupMember):
         if error is None:
             await self.close()
         else:
-            self._fetched.forget_handed()
+            self._queues.fetched.forget_handed()
             await self._close_once(self._leave)
 
     # --- reading ---
@@ -222,9 +201,9 @@ class LitePullConsumer(GroupMember):
         were lost or sought meanwhile are never handed out. Raises InvalidUse before the start.
         """
         self._started()
-        self._fetched.asks_again()
+        self._queues.fetched.asks_again()
         timeout_ms = self.settings.poll_timeout_ms if timeout_ms is None else timeout_ms
-        batch = await self._fetched.take_batch(timeout_ms / 1000)
+        batch = await self._queues.fetched.take_batch(timeout_ms / 1000)
         if batch:
             self._hooks.handed_out(self.group, batch[0].queue, batch)
         return batch
@@ -237,8 +216,8 @@ class LitePullConsumer(GroupMember):
         """Return the next message; the one before it now counts as consumed."""
         if self._instance is None or self._leaving:
             raise StopAsyncIteration
-        self._fetched.asks_again()
-        message = await self._fetched.take_one()
+        self._queues.fetched.asks_again()
+        message = await self._queues.fetched.take_one()
         if message is None:
             raise StopAsyncIteration
         self._hooks.handed_out(self.group, message.queue, [message])
@@ -251,8 +230,8 @@ class LitePullConsumer(GroupMember):
         has; Unavailable, BrokerRefused.
         """
         self._read(queue)
-        oldest = await self._offsets.oldest(queue)
-        newest = await self._offsets.newest(queue)
+        oldest = await self._queues.offsets.oldest(queue)
+        newest = await self._queues.offsets.newest(queue)
         if not oldest <= offset <= newest:
             raise InvalidUse(
                 f"cannot seek {queue} to offset {offset}: the broker has {oldest} to {newest}"
@@ -262,12 +241,12 @@ class LitePullConsumer(GroupMember):
     async def seek_to_begin(self, queue: MessageQueue) -> None:
         """Go on at the oldest message that the broker has."""
         self._read(queue)
-        self._queues.restart(queue, await self._offsets.oldest(queue))
+        self._queues.restart(queue, await self._queues.offsets.oldest(queue))
 
     async def seek_to_end(self, queue: MessageQueue) -> None:
         """Go on with the next message that arrives."""
         self._read(queue)
-        self._queues.restart(queue, await self._offsets.newest(queue))
+        self._queues.restart(queue, await self._queues.offsets.newest(queue))
 
     def pause(self, queues: Iterable[MessageQueue]) -> None:
         """Fetch nothing more of these queues until `resume`, or until they are lost."""
@@ -297,14 +276,14 @@ class LitePullConsumer(GroupMember):
         """Return the group's committed offset as the broker has it; None if it has none."""
         instance = self._started()
         if self.ownership is None or self._broadcasts or queue in self.ownership.queues:
-            return await self._offsets.committed(queue)
+            return await self._queues.offsets.committed(queue)
         timeout_ms = self._client.offset_timeout_ms
-        return await GroupOffsets(instance.aside, self.group, timeout_ms).committed(queue)
+        return await GroupOffsets(instance.as_stranger, self.group, timeout_ms).committed(queue)
 
     async def offset_for_timestamp(self, queue: MessageQueue, timestamp_ms: int) -> int:
         """Return the offset of the first message stored at `timestamp_ms` (since 1970) or later."""
         self._started()
-        return await self._offsets.at_time(queue, timestamp_ms)
+        return await self._queues.offsets.at_time(queue, timestamp_ms)
 
     # --- looking in ---
 
@@ -358,7 +337,7 @@ class LitePullConsumer(GroupMember):
         self._started()
         for queue in sorted(self._queues.all().keys() & offsets.keys()):
             self._queues.restart(queue, offsets[queue])
-            await self._offsets.commit_or_log(queue, offsets[queue])
+            await self._queues.offsets.commit_or_log(queue, offsets[queue])
 
     # --- within ---
 
@@ -371,19 +350,14 @@ class LitePullConsumer(GroupMember):
 
     def _share_queues(self, instance: ClientInstance) -> None:
         """Read as a member from now on: brokers answer for a queue when its owner has let go."""
-        queues, idle_max_ms = self._queues, self.settings.pull.idle_max_ms
+        queues = self._queues
         if not self._broadcasts:
             timeout_ms = self._client.offset_timeout_ms
-            self._offsets = queues.offsets = GroupOffsets(instance, self.group, timeout_ms)
-        self.ownership = queues.ownership = self._own(
-            instance, queues.begin, queues.end, idle_max_ms
-        )
-
-    async def _assign(self, wanted: set[MessageQueue]) -> None:
-        await self._queues.assign(wanted, lambda queue: self._start.find(queue, self._offsets))
+            queues.offsets = GroupOffsets(instance.brokers, self.group, timeout_ms)
+        self.ownership = queues.ownership = self._own(queues, self.settings.pull.idle_max_ms)
 
     async def _leave(self, instance: ClientInstance) -> None:
-        self._fetched.close()
+        self._queues.fetched.close()
         self._watch.stop()
         group = self.group if self.ownership is not None else None
         async with contextlib.AsyncExitStack() as last:  # each of them, whatever the others raise

@@ -1,10 +1,11 @@
 """The queues that a lite pull consumer reads: what is fetched of them, and how far they are."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from aerobee.client.errors import InvalidUse
+from aerobee.client.group.member import Member
 from aerobee.client.group.offsets import OffsetStore
 from aerobee.client.group.ownership import Ownership
 from aerobee.client.hooks import Hooks
@@ -12,42 +13,38 @@ from aerobee.client.message import MessageQueue
 from aerobee.client.poll.batches import Fetched
 from aerobee.client.pulls.loop import PullLoop
 from aerobee.client.pulls.process_queue import ProcessQueue, QueueStatistics
-from aerobee.client.pulls.puller import Puller
+from aerobee.client.pulls.puller import Puller, PullTerms
+from aerobee.client.received import ReceivedMessage
 from aerobee.client.settings import LitePullSettings
 from aerobee.client.subscriptions import Subscription
 from aerobee.remoting.errors import AerobeeError
 from aerobee.remoting.net.tasks import Tasks
 
-if TYPE_CHECKING:
-    from aerobee.client.instance.client_instance import ClientInstance
-
 
 class LiteQueues:
     """A pull loop for each queue that is owned, or given (AssignedMessageQueue.java).
 
-    It lives from the consumer's start to its end. `subscription` tells what is wanted of a topic.
+    It lives from the consumer's start to its end, and `fetched` with it. While queues are given
+    `ownership` is None; `wanted` tells what of their topics.
     """
 
     def __init__(
         self,
-        instance: "ClientInstance",
-        group: str,
+        member: Member,
         settings: LitePullSettings,
         offsets: OffsetStore,
-        fetched: Fetched,
         hooks: Hooks,
-        subscription: Callable[[str], Subscription],
+        wanted: Callable[[str], Subscription],
     ) -> None:
         self.ownership: Ownership | None = None
         self.offsets = offsets
-        self.given: dict[MessageQueue, ProcessQueue] = {}
+        self.fetched = Fetched()
         self.paused: set[MessageQueue] = set()
-        self._instance = instance
-        self._group = group
+        self._member = member
         self._settings = settings
-        self._fetched = fetched
-        self._hooks = hooks
-        self._subscription = subscription
+        self._terms = PullTerms(member.group, settings.pull, hooks, lite=True)
+        self._wanted = wanted
+        self._given: dict[MessageQueue, ProcessQueue] = {}
         self._pulling: dict[MessageQueue, asyncio.Task[Any]] = {}
         self._tasks = Tasks()
         self._assigning = asyncio.Lock()
@@ -57,7 +54,7 @@ class LiteQueues:
         """End every given queue and stop what still runs."""
         self._closed = True
         try:
-            await self._take_away(list(self.given))
+            await self._take_away(list(self._given))
         finally:
             await self._tasks.close()
 
@@ -65,7 +62,7 @@ class LiteQueues:
 
     def all(self) -> Mapping[MessageQueue, ProcessQueue]:
         """Return the queues that are read."""
-        return self.ownership.queues if self.ownership is not None else self.given
+        return self.ownership.queues if self.ownership is not None else self._given
 
     def of(self, queue: MessageQueue) -> ProcessQueue:
         """Return a queue that is read; raises InvalidUse for any other."""
@@ -77,23 +74,21 @@ class LiteQueues:
             )
         return process
 
-    async def assign(
-        self, wanted: set[MessageQueue], find_start: Callable[[MessageQueue], Awaitable[int]]
-    ) -> None:
+    async def assign(self, wanted: set[MessageQueue]) -> None:
         """Read exactly these queues; the next change begins when this one is complete."""
         async with self._assigning:
-            await self._take_away([queue for queue in self.given if queue not in wanted])
-            for queue in sorted(wanted - self.given.keys()):
-                self._instance.keep_route(queue.topic)
-                offset = await find_start(queue)
+            await self._take_away([queue for queue in self._given if queue not in wanted])
+            for queue in sorted(wanted - self._given.keys()):
+                self._member.instance.keep_route(queue.topic)
+                offset = await self.find_start(queue)
                 if self._closed:
                     raise InvalidUse("the consumer was closed before its queues were assigned")
-                self.given[queue] = ProcessQueue(offset)
-                self.begin(queue, self.given[queue])
+                self._given[queue] = ProcessQueue(offset)
+                self.begin(queue, self._given[queue])
 
     async def _take_away(self, queues: Iterable[MessageQueue]) -> None:
         """Read these given queues no longer, and wait for the end of the batch at hand."""
-        ended = {queue: self.given.pop(queue) for queue in queues}
+        ended = {queue: self._given.pop(queue) for queue in queues}
         for process in ended.values():
             process.drop()
         await asyncio.gather(*(self.end(queue, process) for queue, process in ended.items()))
@@ -104,22 +99,20 @@ class LiteQueues:
 
     # --- from the first pull to the last offset ---
 
+    async def may_take(self, queues: Iterable[MessageQueue]) -> set[MessageQueue]:
+        """All of them: they need no locks."""
+        return set(queues)
+
+    async def find_start(self, queue: MessageQueue) -> int:
+        """Return where to begin a queue."""
+        return await self._member.start.find(queue, self.offsets)
+
     def begin(self, queue: MessageQueue, process: ProcessQueue) -> None:
-        """Fetch a queue until it is dropped."""
-        pull = self._settings.pull
-        instance = self._instance
-        reach = instance if self.ownership is not None else instance.aside
-        connections, routes = reach.connections, instance.routes
-        loop = PullLoop(
-            queue,
-            process,
-            Puller(connections, routes, self._group, queue, pull, lite=True, hooks=self._hooks),
-            self._subscription(queue.topic),
-            pull,
-            deliver=self._fetched.add,
-            offset_illegal=self._correct,
-            hold_ms=lambda: self._hold_ms(queue),
-        )
+        """Fetch a queue until it is dropped; a given one as a stranger: it may be another's."""
+        instance = self._member.instance
+        brokers = instance.brokers if self.ownership is not None else instance.as_stranger
+        puller = Puller(brokers, self._terms, queue, self._wanted(queue.topic))
+        loop = PullLoop(process, puller, self)
         pulling = self._tasks.start(loop.run(), f"pull {queue}")
         if pulling is not None:
             self._pulling[queue] = pulling
@@ -127,12 +120,12 @@ class LiteQueues:
     async def end(self, queue: MessageQueue, process: ProcessQueue) -> None:
         """Let the batch that the user works on end, then store the offset, with auto-commit."""
         self._stop_pulling(queue)
-        self._fetched.discard(process)
+        self.fetched.discard(process)
         self.paused.discard(queue)
         await process.wait_idle(self._settings.handover_timeout_ms / 1000)
         process.release()
-        offset = self._fetched.committable(process)
-        self._fetched.forget_named(process)
+        offset = self.fetched.committable(process)
+        self.fetched.forget_named(process)
         if self._settings.auto_commit:
             await self.offsets.commit_or_log(queue, offset)
 
@@ -143,13 +136,13 @@ class LiteQueues:
             return  # lost meanwhile
         process.release()
         self._stop_pulling(queue)
-        self._fetched.discard(process)
-        self._fetched.forget_named(process)
+        self.fetched.discard(process)
+        self.fetched.forget_named(process)
         anew = ProcessQueue(offset)
         if self.ownership is not None:
             self.ownership.replace(queue, anew)
         else:
-            self.given[queue] = anew
+            self._given[queue] = anew
         self.begin(queue, anew)
 
     def pull_anew(self, topic: str) -> None:
@@ -164,25 +157,25 @@ class LiteQueues:
     async def commit(self, offsets: Mapping[MessageQueue, int] | None) -> None:
         """Store these offsets, or all, and only then let go of lost queues that waited for it."""
         if offsets is None:
-            self._fetched.count_handed()
+            self.fetched.count_handed()
             queues = {**self._lost(), **self.all()}
             await self._store(self._committable(queues))
-            self._fetched.let_go()  # not of what was polled meanwhile
+            self.fetched.let_go()  # not of what was polled meanwhile
             return
         lost = self._lost()
         named = {queue: lost.get(queue) or self.of(queue) for queue in offsets}
         for queue, process in named.items():  # before auto-commit can come between
-            self._fetched.name(process, offsets[queue])
+            self.fetched.name(process, offsets[queue])
         await self._store(offsets)
         for queue, process in named.items():
-            self._fetched.done_before(process, offsets[queue])
+            self.fetched.done_before(process, offsets[queue])
 
     async def commit_all(self) -> None:
         """Store all offsets; failures are logged."""
         await self.offsets.commit_all(self._committable(self.all()))
 
     def _committable(self, queues: Mapping[MessageQueue, ProcessQueue]) -> dict[MessageQueue, int]:
-        return {queue: self._fetched.committable(each) for queue, each in queues.items()}
+        return {queue: self.fetched.committable(each) for queue, each in queues.items()}
 
     async def _store(self, offsets: Mapping[MessageQueue, int]) -> None:
         await asyncio.gather(*(self.offsets.commit(*each) for each in offsets.items()))
@@ -194,13 +187,22 @@ class LiteQueues:
         ending = self.ownership.ending.items()
         return {queue: process for queue, process in ending if not process.released}
 
-    # --- pulls ---
+    # --- what the pull loops ask ---
 
-    def _hold_ms(self, queue: MessageQueue) -> int:
+    def deliver(self, process: ProcessQueue, messages: list[ReceivedMessage]) -> None:
+        """Let what a pull brought wait to be polled."""
+        self.fetched.add(process, messages)
+
+    def deliver_unreadable(self, process: ProcessQueue, messages: list[ReceivedMessage]) -> None:
+        """Pass over what cannot be read."""
+        for message in messages:
+            process.done(message)
+
+    def hold_ms(self, queue: MessageQueue) -> int:
         """How long the next pull has to wait: for a resume, or until some messages are polled."""
         if queue in self.paused:
             return self._settings.pull.suspended_delay_ms
-        fetched, settings = self._fetched, self._settings
+        fetched, settings = self.fetched, self._settings
         if (
             fetched.messages > settings.fetched_messages_max
             or fetched.bytes > settings.fetched_bytes_max
@@ -208,12 +210,7 @@ class LiteQueues:
             return self._settings.pull.flow_control_delay_ms
         return 0
 
-    def _stop_pulling(self, queue: MessageQueue) -> None:
-        pulling = self._pulling.pop(queue, None)
-        if pulling is not None and pulling is not asyncio.current_task():
-            pulling.cancel()
-
-    async def _correct(self, queue: MessageQueue, offset: int) -> None:
+    async def correct(self, queue: MessageQueue, offset: int) -> None:
         """Go on where the broker says: what was fetched before stays if it comes before that."""
         process = self.all().get(queue)
         if process is None:
@@ -229,3 +226,8 @@ class LiteQueues:
             self.begin(queue, process)
         else:  # the group was reset, or the log is shorter than it was
             self.restart(queue, offset)
+
+    def _stop_pulling(self, queue: MessageQueue) -> None:
+        pulling = self._pulling.pop(queue, None)
+        if pulling is not None and pulling is not asyncio.current_task():
+            pulling.cancel()

@@ -2,23 +2,40 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from typing import Protocol
 
 from aerobee.client.errors import BrokerRefused
 from aerobee.client.message import MessageQueue
 from aerobee.client.pulls.flow_control import FlowControl
 from aerobee.client.pulls.process_queue import ProcessQueue
-from aerobee.client.pulls.puller import Puller, PullResult, PullStatus
+from aerobee.client.pulls.puller import Puller, PullResult
+from aerobee.client.pulls.raw import PullStatus
 from aerobee.client.pulls.statistics import TopicCounters
 from aerobee.client.received import ReceivedMessage
-from aerobee.client.settings import PullSettings
-from aerobee.client.subscriptions import Subscription
 from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.errors import AerobeeError
 
 log = logging.getLogger(__name__)
 
-Deliver = Callable[[ProcessQueue, list[ReceivedMessage]], None]
+
+class Receiver(Protocol):
+    """Who has the messages of a queue from its pull loop on."""
+
+    def deliver(self, process: ProcessQueue, messages: list[ReceivedMessage]) -> None:
+        """Take what a pull brought; it is in `process` already."""
+        ...
+
+    def deliver_unreadable(self, process: ProcessQueue, messages: list[ReceivedMessage]) -> None:
+        """Take what a pull brought and cannot be read; it is in `process` already."""
+        ...
+
+    def hold_ms(self, queue: MessageQueue) -> int:
+        """How long the next pull has to wait; 0 lets it go."""
+        ...
+
+    async def correct(self, queue: MessageQueue, offset: int) -> None:
+        """Go on at `offset`: the broker does not have what was asked for; this loop ends now."""
+        ...
 
 
 def merged(messages: list[ReceivedMessage], others: list[ReceivedMessage]) -> list[ReceivedMessage]:
@@ -31,37 +48,23 @@ def merged(messages: list[ReceivedMessage], others: list[ReceivedMessage]) -> li
 class PullLoop:
     """One queue's fetching (DefaultMQPushConsumerImpl.pullMessage).
 
-    `deliver` gets the messages of each pull, which are in `process` already, `deliver_unreadable`
-    those that cannot be read; without it they are passed over. `offset_illegal` gets
-    the offset to go on from when the broker does not have what was asked for: this loop ends then.
-    `hold_ms` tells how long the next pull has to wait; 0 lets it go. `counters` are counted up.
+    `receiver` gets what comes, by its queue's `process`; `counters` are counted up.
     """
 
     def __init__(
         self,
-        queue: MessageQueue,
         process: ProcessQueue,
         puller: Puller,
-        subscription: Subscription,
-        settings: PullSettings,
-        *,
-        deliver: Deliver,
-        deliver_unreadable: Deliver | None = None,
-        offset_illegal: Callable[[MessageQueue, int], Awaitable[None]],
-        hold_ms: Callable[[], int],
+        receiver: Receiver,
         flow: FlowControl | None = None,
         counters: TopicCounters | None = None,
     ) -> None:
-        self._queue = queue
         self._process = process
         self._puller = puller
-        self._subscription = subscription
-        self._settings = settings
-        self._deliver = deliver
-        self._deliver_unreadable = deliver_unreadable
-        self._offset_illegal = offset_illegal
-        self._hold_ms = hold_ms
-        self._flow = flow or FlowControl(queue, settings)
+        self._receiver = receiver
+        self._queue = puller.queue
+        self._settings = puller.settings
+        self._flow = flow or FlowControl(puller.queue, puller.settings)
         self._counters = counters or TopicCounters()
         self._failures = 0  # in a row
 
@@ -82,24 +85,22 @@ class PullLoop:
         process = self._process
         now = asyncio.get_running_loop().time
         process.pulling(now())
-        if hold_ms := self._hold_ms():
+        if hold_ms := self._receiver.hold_ms(self._queue):
             await asyncio.sleep(hold_ms / 1000)
             return True
         if (exceeded := self._flow.exceeded(process)) is not None:
             await self._flow.wait(process, exceeded)
             return True
-        result = await self._puller.pull(
-            self._subscription, process.next_offset, process.committable
-        )
+        result = await self._puller.pull(process.next_offset, process.committable)
         self._failures = 0
         if process.dropped:
             return False
         if result.status is PullStatus.OFFSET_ILLEGAL:
             await self._correct(result)
             return False
-        unreadable = list(result.unreadable) if self._deliver_unreadable is not None else []
+        unreadable = list(result.unreadable)
         fetched = merged(result.messages, unreadable)
-        process.put(fetched, result.next_offset, unreadable=len(result.unreadable))
+        process.put(fetched, result.next_offset, unreadable=len(unreadable))
         if result.messages or unreadable:
             counters = self._counters
             counters.pulls += 1
@@ -114,9 +115,9 @@ class PullLoop:
         process = self._process
         try:
             if messages:
-                self._deliver(process, messages)
-            if unreadable and self._deliver_unreadable is not None:
-                self._deliver_unreadable(process, unreadable)
+                self._receiver.deliver(process, messages)
+            if unreadable:
+                self._receiver.deliver_unreadable(process, unreadable)
         except BaseException:  # nobody has them: all that is not done has to be pulled again
             process.correct(process.committable)
             raise
@@ -138,4 +139,4 @@ class PullLoop:
             self._process.next_offset,
             result,
         )
-        await self._offset_illegal(self._queue, result.next_offset)
+        await self._receiver.correct(self._queue, result.next_offset)

@@ -162,8 +162,13 @@ class ProcessQueue:
         offset = message.queue_offset
         return bool(self._offsets) and offset >= self._offsets[0] and offset not in self._done
 
-    def done(self, message: ReceivedMessage) -> None:
-        """Note that a message needs no more handling here; again, it changes nothing."""
+    def done(self, message: ReceivedMessage, handled_s: float | None = None) -> None:
+        """Note that a message needs no more handling here; again, it changes nothing.
+
+        `handled_s` is when its handler ended, where nobody has told that by `handled`.
+        """
+        if handled_s is not None:
+            self.last_handled = handled_s
         offset = message.queue_offset
         offsets = self._offsets
         if offsets and offsets[0] == offset:
@@ -215,10 +220,12 @@ class ProcessQueue:
         """Note that a handler, or whatever else takes its time, works on some of the messages."""
         self.running += 1
 
-    def finished(self, handled_s: float | None = None) -> None:
-        """Note that who had `begun` has ended; a handler did at `handled_s` by the loop's clock."""
-        if handled_s is not None:
-            self.last_handled = handled_s
+    def handled(self, now_s: float) -> None:
+        """Note that a handler has ended, by the loop's clock; what it answered is to be seen to."""
+        self.last_handled = now_s
+
+    def finished(self) -> None:
+        """Note that who had `begun` has ended, and all that follows from it."""
         self.running -= 1
         if self._idle is not None and not self.running and not self._idle.done():
             self._idle.set_result(None)

@@ -1,17 +1,36 @@
-"""Pulls whose replies stay bytes: for readers that decode many records at a time."""
+"""One pull as bytes: what the reply says of the queue, and the records as they came."""
 
-from typing import NamedTuple
+import enum
+from typing import Final, NamedTuple
 
+from aerobee.client.cluster.brokers import Brokers
 from aerobee.client.cluster.connections import Connections
 from aerobee.client.cluster.routes import MASTER_ID, RouteCache
-from aerobee.client.errors import BrokerRefused, Unavailable
+from aerobee.client.errors import BrokerRefused
 from aerobee.client.message import MessageQueue
-from aerobee.client.pulls.puller import STATUS_BY_CODE, PullStatus
-from aerobee.remoting.codes import PullSysFlag, RequestCode
+from aerobee.remoting.codes import PullSysFlag, RequestCode, ResponseCode
+from aerobee.remoting.command import Command
 from aerobee.remoting.headers._fields import decode_header
 from aerobee.remoting.headers.pull import PullMessageReply
 
-_BYTES_MAX = 2**31 - 1  # the broker's own limit is the one that counts
+_BYTES_MAX: Final = 2**31 - 1  # the broker's own limit is the one that counts
+
+
+class PullStatus(enum.Enum):
+    """The four outcomes of a pull (PullStatus.java)."""
+
+    FOUND = "FOUND"
+    NO_NEW_MSG = "NO_NEW_MSG"
+    NO_MATCHED_MSG = "NO_MATCHED_MSG"
+    OFFSET_ILLEGAL = "OFFSET_ILLEGAL"
+
+
+_STATUS_BY_CODE: Final = {
+    ResponseCode.SUCCESS: PullStatus.FOUND,
+    ResponseCode.PULL_NOT_FOUND: PullStatus.NO_NEW_MSG,
+    ResponseCode.PULL_RETRY_IMMEDIATELY: PullStatus.NO_MATCHED_MSG,
+    ResponseCode.PULL_OFFSET_MOVED: PullStatus.OFFSET_ILLEGAL,
+}
 
 
 class RawPull(NamedTuple):
@@ -30,17 +49,34 @@ class RawPull(NamedTuple):
     advised: int
 
 
+def read_reply(reply: Command, address: str, asked: int) -> RawPull:
+    """Read what the broker there answered; raises BrokerRefused for what is no outcome."""
+    status = _STATUS_BY_CODE.get(reply.code)
+    if status is None:
+        raise BrokerRefused(reply.code, reply.remark, address)
+    header = decode_header(PullMessageReply, reply.ext)
+    return RawPull(
+        status,
+        header.next_begin_offset,
+        header.min_offset,
+        header.max_offset,
+        reply.body,
+        asked,
+        header.suggest_which_broker_id,
+    )
+
+
 class RawPuller:
     """Pulls for one group from any queue; joins, commits and holds nothing (PullAPIWrapper.java).
 
-    The group is a name in the broker's statistics: no heartbeat tells of it.
+    The group is a name in the broker's statistics: no heartbeat tells of it. Who pulls so decodes
+    many records at a time, and has a patience of his own with brokers that are not reached.
     """
 
     def __init__(
         self, connections: Connections, routes: RouteCache, group: str, *, timeout_ms: int = 10_000
     ) -> None:
-        self._connections = connections
-        self._routes = routes
+        self._brokers = Brokers(connections, routes)
         self._timeout_ms = timeout_ms
         self._same = {
             "consumerGroup": group,
@@ -61,14 +97,7 @@ class RawPuller:
         The broker answers at once, with at most `messages_max` and as many as its own limits allow.
         Raises BrokerRefused for a code that is no outcome of a pull, Unavailable.
         """
-        self._routes.keep(queue.topic)
-        found = self._routes.reading_address(queue.broker_name, broker_id)
-        if found is None:
-            await self._routes.refresh(queue.topic)
-            found = self._routes.reading_address(queue.broker_name, broker_id)
-        if found is None:
-            raise Unavailable(f"no route names broker {queue.broker_name}")
-        address, asked = found
+        address, asked = await self._brokers.find_to_read(queue, broker_id)
         ext = self._same | {
             "topic": queue.topic,
             "queueId": str(queue.queue_id),
@@ -76,19 +105,7 @@ class RawPuller:
             "maxMsgNums": str(messages_max),
             "bname": queue.broker_name,
         }
-        reply = await self._connections.call(
+        reply = await self._brokers.connections.call(
             address, RequestCode.PULL_MESSAGE, ext, timeout_ms=self._timeout_ms
         )
-        status = STATUS_BY_CODE.get(reply.code)
-        if status is None:
-            raise BrokerRefused(reply.code, reply.remark, address)
-        header = decode_header(PullMessageReply, reply.ext)
-        return RawPull(
-            status,
-            header.next_begin_offset,
-            header.min_offset,
-            header.max_offset,
-            reply.body,
-            asked,
-            header.suggest_which_broker_id,
-        )
+        return read_reply(reply, address, asked)

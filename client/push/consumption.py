@@ -5,36 +5,27 @@ import contextlib
 import itertools
 import logging
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any
 
-from aerobee.client.group.broadcasting import drop_failed, drop_spent
-from aerobee.client.group.lock_keeper import LockKeeper
+from aerobee.client.group.locks import LockKeeper, QueueLocks
+from aerobee.client.group.member import Member
 from aerobee.client.group.offsets import GroupOffsets, OffsetStore
 from aerobee.client.group.ownership import Ownership
-from aerobee.client.group.queue_locks import QueueLocks
 from aerobee.client.handlers import Handler, Later
-from aerobee.client.hooks import Hooks
 from aerobee.client.message import MessageQueue
 from aerobee.client.pulls.flow_control import FlowControl
 from aerobee.client.pulls.loop import PullLoop
 from aerobee.client.pulls.process_queue import ProcessQueue
-from aerobee.client.pulls.puller import Puller
+from aerobee.client.pulls.puller import Puller, PullTerms
 from aerobee.client.pulls.statistics import SAMPLE_INTERVAL_MS, ConsumeStatistics
-from aerobee.client.push.concurrently import HandlerPool
-from aerobee.client.push.eager_commits import EagerCommits
-from aerobee.client.push.expiry import Expiry
-from aerobee.client.push.handling import HandlerStatistics
+from aerobee.client.push.concurrently import Expiry, HandlerPool
+from aerobee.client.push.failures import DropFailed, Failures, SendBack, Unreadable
+from aerobee.client.push.handling import HandlerStatistics, HandlingTerms
 from aerobee.client.push.orderly import OrderlyPool
-from aerobee.client.push.send_back import CONCURRENT_TIMES_MAX, ORDERLY_TIMES_MAX, SendBack
-from aerobee.client.push.unreadable import Unreadable
 from aerobee.client.received import ReceivedMessage
-from aerobee.client.settings import PushSettings
-from aerobee.client.subscriptions import Subscription
 from aerobee.remoting.clocks import wall_clock_ms
 from aerobee.remoting.net.tasks import Tasks
-
-if TYPE_CHECKING:
-    from aerobee.client.instance.client_instance import ClientInstance
 
 log = logging.getLogger(__name__)
 
@@ -43,37 +34,37 @@ class Consumption:
     """Fetches and handles every owned queue from `begin` to `end` (DefaultMQPushConsumerImpl.java).
 
     It lives from the consumer's start to its end. `ownership` is set before the first `begin`;
-    `locks` are there for ordered queues of a clustering group.
+    a `lock_keeper` is there for ordered queues of a clustering group.
     """
 
     ownership: Ownership
 
     def __init__(
         self,
-        instance: "ClientInstance",
-        group: str,
-        settings: PushSettings,
-        subscriptions: dict[str, Subscription],
-        handlers: dict[str, Handler],
+        member: Member,
+        terms: HandlingTerms,
+        handlers: Mapping[str, Handler],
         offsets: OffsetStore,
-        hooks: Hooks,
-        *,
-        broadcasting: bool,
-        ordered: bool,
+        locks: QueueLocks,
     ) -> None:
+        settings = terms.settings
         self.suspended = False
         self.started_ms = wall_clock_ms()
         self.statistics = ConsumeStatistics()
-        self.locks: LockKeeper | None = None
-        self._instance = instance
-        self._group = group
+        self.lock_keeper = LockKeeper(locks, settings, self._regained) if locks.ordered else None
+        self._member = member
+        self._instance = member.instance
+        self._group = member.group
+        self._terms = terms
         self._settings = settings
-        self._subscriptions = subscriptions
         self._handlers = handlers
         self._offsets = offsets
-        self._hooks = hooks
-        self._clustering = not broadcasting
-        self._ordered = ordered
+        self._pull_terms = PullTerms(
+            member.group,
+            settings.pull,
+            terms.hooks,
+            carried=None if member.broadcasting else offsets.carried,
+        )
         self._unknown = Handler(self._not_subscribed)
         self._tasks = Tasks()
         self._pulling: dict[MessageQueue, asyncio.Task[Any]] = {}
@@ -81,54 +72,29 @@ class Consumption:
         self._eager = (
             EagerCommits(offsets.commit_or_log, self._locked) if settings.commit == "each" else None
         )
-        send_back = self._send_back(CONCURRENT_TIMES_MAX) if self._clustering else None
-        self._unreadable = Unreadable(send_back, settings.redeliver_delay_ms)
-        self._pool: HandlerPool | OrderlyPool = (
-            self._orderly_pool() if ordered else self._concurrent_pool()
+        failures: Failures = (
+            DropFailed(settings)
+            if member.broadcasting
+            else SendBack(member, settings, ordered=terms.ordered)
         )
+        self._unreadable = Unreadable(failures, settings.redeliver_delay_ms)
+        self._pool = self._make_pool(failures)
+        if self.lock_keeper is not None:
+            self._tasks.start(self.lock_keeper.run(), "locks")
         self._tasks.every(SAMPLE_INTERVAL_MS, self._sample, "statistics")
 
-    def _concurrent_pool(self) -> HandlerPool:
-        give_back = drop_failed
-        if self._clustering:
-            give_back = self._send_back(CONCURRENT_TIMES_MAX).give_back
+    def _make_pool(self, failures: Failures) -> HandlerPool | OrderlyPool:
         settled = self._eager.settled if self._eager is not None else None
-        pool = HandlerPool(self._group, self._settings, give_back, self._hooks, settled)
-        if self._clustering:
+        if self._terms.ordered:
+            return OrderlyPool(self._terms, failures, self._locked, settled)
+        pool = HandlerPool(self._terms, failures, settled)
+        if not self._member.broadcasting:
             timeout_ms = self._settings.consume_timeout_ms
-            expiry = Expiry(pool.running, give_back, timeout_ms)
+            expiry = Expiry(pool.running, failures, timeout_ms)
             self._tasks.every(
                 timeout_ms, lambda: expiry.sweep(self.ownership.queues), "expired messages"
             )
         return pool
-
-    def _orderly_pool(self) -> OrderlyPool:
-        settings = self._settings
-        give_up = drop_spent
-        if self._clustering:
-            give_up = self._send_back(ORDERLY_TIMES_MAX).send_anew
-            locks = QueueLocks(self._instance, self._group, ordered=True)
-            self.locks = LockKeeper(locks, settings, self._regained)
-            self._tasks.start(self.locks.run(), "locks")
-        times_max = settings.max_reconsume_times
-        return OrderlyPool(
-            self._group,
-            settings,
-            give_up,
-            ORDERLY_TIMES_MAX if times_max < 0 else times_max,
-            self._hooks,
-            locked=self._locked,
-            settled=self._eager.settled if self._eager is not None else None,
-        )
-
-    def _send_back(self, times_max: int) -> SendBack:
-        given = self._settings.max_reconsume_times
-        return SendBack(
-            self._instance,
-            self._group,
-            times_max if given < 0 else given,
-            self._settings.send_back_timeout_ms,
-        )
 
     def handled(self) -> HandlerStatistics:
         """Return the counters of the handlers."""
@@ -155,13 +121,21 @@ class Consumption:
 
     # --- one queue ---
 
+    async def may_take(self, queues: Iterable[MessageQueue]) -> set[MessageQueue]:
+        """Those whose locks are granted, where locks are needed."""
+        return set(queues) if self.lock_keeper is None else await self.lock_keeper.take(queues)
+
+    async def find_start(self, queue: MessageQueue) -> int:
+        """Return where to begin a queue."""
+        return await self._member.start.find(queue, self._offsets)
+
     def begin(self, queue: MessageQueue, process: ProcessQueue) -> None:
         """Fetch a queue that is ours from now on, and have its messages handled."""
         self._owned[queue.topic] += 1
         if self._eager is not None:
             self._eager.begin(queue, process)
-        if self.locks is not None:
-            self.locks.begin(queue)
+        if self.lock_keeper is not None:
+            self.lock_keeper.begin(queue)
         self._pull(queue, process)
 
     def pull_anew(self, topic: str) -> None:
@@ -172,32 +146,17 @@ class Consumption:
                 self._pull(queue, process)
 
     def _pull(self, queue: MessageQueue, process: ProcessQueue) -> None:
-        topic, pull = queue.topic, self._settings.pull
-        connections, routes = self._instance.connections, self._instance.routes
-        loop = PullLoop(
-            queue,
-            process,
-            Puller(
-                connections,
-                routes,
-                self._group,
-                queue,
-                pull,
-                commits=self._clustering,
-                carried=self._offsets.carried,
-                hooks=self._hooks,
-            ),
-            self._subscriptions[topic],
-            pull,
-            deliver=self._deliver,
-            deliver_unreadable=self._unreadable.take,
-            offset_illegal=self._correct,
-            hold_ms=lambda: self._hold_ms(queue),
-            flow=FlowControl(
-                queue, pull, sharers=lambda: self._owned[topic], ordered=self._ordered
-            ),
-            counters=self.statistics.of(topic),
+        topic = queue.topic
+        puller = Puller(
+            self._instance.brokers, self._pull_terms, queue, self._member.subscriptions[topic]
         )
+        flow = FlowControl(
+            queue,
+            self._settings.pull,
+            sharers=lambda: self._owned[topic],
+            ordered=self._terms.ordered,
+        )
+        loop = PullLoop(process, puller, self, flow, self.statistics.of(topic))
         pulling = self._tasks.start(loop.run(), f"pull {queue}")
         if pulling is not None:
             self._pulling[queue] = pulling
@@ -214,8 +173,8 @@ class Consumption:
         pulling = self._pulling.pop(queue, None)
         if pulling is not None:
             pulling.cancel()
-        if self.locks is not None:
-            self.locks.end(queue)
+        if self.lock_keeper is not None:
+            self.lock_keeper.end(queue)
         if not await process.wait_idle(self._settings.handover_timeout_ms / 1000):
             log.warning(
                 "handlers still run group=%s queue=%s running=%d",
@@ -230,24 +189,24 @@ class Consumption:
         self._pool.forget(queue, process)
         if ours:  # else somebody has consumed it after us
             await self._offsets.commit_or_log(queue, process.committable)
-        if self.locks is not None:
-            self.locks.forget(queue)
+        if self.lock_keeper is not None:
+            self.lock_keeper.forget(queue)
 
-    def _hold_ms(self, queue: MessageQueue) -> int:
+    def hold_ms(self, queue: MessageQueue) -> int:
         """How long the next pull has to wait, in ms."""
         if self.suspended:
             return self._settings.pull.suspended_delay_ms
         return 0 if self._locked(queue) else self._settings.lock_retry_ms
 
     def _locked(self, queue: MessageQueue) -> bool:
-        return self.locks is None or self.locks.trusted(queue)
+        return self.lock_keeper is None or self.lock_keeper.trusted(queue)
 
     async def _regained(self, queue: MessageQueue) -> None:
         """Look whether another member has consumed a queue while its lock was not ours."""
         process = self.ownership.queues.get(queue)
         timeout_ms = self._instance.settings.offset_timeout_ms
         # as a stranger: a member that asks takes the queue, with what it commits from then on
-        offsets = GroupOffsets(self._instance.aside, self._group, timeout_ms)
+        offsets = GroupOffsets(self._instance.as_stranger, self._group, timeout_ms)
         committed = await offsets.committed(queue)
         if process is None or committed is None or committed <= process.committable:
             return
@@ -257,7 +216,7 @@ class Consumption:
             await self.ownership.drop(queue)
             self._instance.rebalance_soon()
 
-    def _deliver(self, process: ProcessQueue, messages: list[ReceivedMessage]) -> None:
+    def deliver(self, process: ProcessQueue, messages: list[ReceivedMessage]) -> None:
         """Hand over what a pull brought; a retry queue holds messages of several topics."""
         queue_topic = messages[0].queue.topic
         counters = self.statistics.of(queue_topic)
@@ -268,7 +227,11 @@ class Consumption:
             handler = self._handlers.get(topic, self._unknown)
             self._pool.submit(process, handler, counters, list(some))
 
-    async def _correct(self, queue: MessageQueue, offset: int) -> None:
+    def deliver_unreadable(self, process: ProcessQueue, messages: list[ReceivedMessage]) -> None:
+        """See to what a pull brought and cannot be read."""
+        self._unreadable.take(process, messages)
+
+    async def correct(self, queue: MessageQueue, offset: int) -> None:
         """Go on from where the broker says: store that offset, drop the queue, take it again."""
         self._pulling.pop(queue, None)  # that is the caller, which must not be cancelled
         process = self.ownership.queues.get(queue)
@@ -290,5 +253,49 @@ class Consumption:
     # --- timers ---
 
     async def _sample(self) -> None:
-        self.statistics.keep(self._subscriptions.keys() | self._owned.keys())
+        self.statistics.keep(self._member.subscriptions.keys() | self._owned.keys())
         self.statistics.sample()
+
+
+class EagerCommits:
+    """Stores a queue's offset after each handler and waits for the answer.
+
+    The worker goes on when the broker has it, so that after a crash only running handlers, and
+    what was done behind the oldest of them, come again. Handlers that end while a commit of their
+    queue is on its way share the next one. Nothing is stored while `locked` says no: another
+    member may have the queue, and have got further.
+    """
+
+    def __init__(
+        self,
+        commit: Callable[[MessageQueue, int], Awaitable[None]],
+        locked: Callable[[MessageQueue], bool],
+    ) -> None:
+        self._commit = commit
+        self._locked = locked
+        self._queues: dict[ProcessQueue, tuple[MessageQueue, asyncio.Lock]] = {}
+        self._committed: dict[ProcessQueue, int] = {}
+
+    def begin(self, queue: MessageQueue, process: ProcessQueue) -> None:
+        """Commit for this queue from now on."""
+        self._queues[process] = queue, asyncio.Lock()
+        self._committed[process] = process.committable
+
+    def end(self, process: ProcessQueue) -> None:
+        """Commit for this queue no more."""
+        self._queues.pop(process, None)
+        self._committed.pop(process, None)
+
+    async def settled(self, process: ProcessQueue) -> None:
+        """Store how far a queue got, unless it is lost: its last offset is stored at the end."""
+        entry = self._queues.get(process)
+        if entry is None:
+            return
+        queue, turn = entry
+        async with turn:
+            offset = process.committable
+            if process.dropped or offset <= self._committed.get(process, offset):
+                return
+            if self._locked(queue):
+                self._committed[process] = offset
+                await self._commit(queue, offset)

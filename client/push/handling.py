@@ -5,6 +5,7 @@ import contextvars
 import logging
 from abc import abstractmethod
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeVar
 
 from aerobee.client.handlers import Handler, Later, failure
@@ -12,6 +13,7 @@ from aerobee.client.hooks import ConsumeContext, Hooks
 from aerobee.client.message import MessageQueue
 from aerobee.client.pulls.process_queue import ProcessQueue
 from aerobee.client.pulls.statistics import TopicCounters
+from aerobee.client.push.failures import Failures
 from aerobee.client.push.workers import Workers
 from aerobee.client.received import ReceivedMessage
 from aerobee.client.settings import PushSettings
@@ -83,21 +85,32 @@ class Running:
         return self.given if isinstance(self.given, list) else [self.given]
 
 
+Settled = Callable[[ProcessQueue], Awaitable[None]]
+"""Awaited after each call of a handler, with the queue of its messages."""
+
+
+@dataclass(frozen=True, slots=True)
+class HandlingTerms:
+    """In whose name, and how, the handlers of one consumer are called; `ordered`: one by one."""
+
+    group: str
+    settings: PushSettings
+    hooks: Hooks
+    ordered: bool = False
+
+
 class Handling(Workers[W]):
-    """Workers that call handlers. `settled` is awaited after each call, with the queue."""
+    """Workers that call handlers; what these fail is left to `failures`."""
 
     def __init__(
-        self,
-        group: str,
-        settings: PushSettings,
-        hooks: Hooks,
-        settled: Callable[[ProcessQueue], Awaitable[None]] | None,
+        self, terms: HandlingTerms, failures: Failures, settled: Settled | None = None
     ) -> None:
-        super().__init__(settings.concurrency)
+        super().__init__(terms.settings.concurrency)
         self.running: list[Running] = []  # one for each worker
-        self._group = group
-        self._hooks = hooks if hooks.consume else None
-        self._consume_timeout_ms = settings.consume_timeout_ms
+        self._group = terms.group
+        self._hooks = terms.hooks if terms.hooks.consume else None
+        self._consume_timeout_ms = terms.settings.consume_timeout_ms
+        self._failures = failures
         self._settled = settled
         self._clock = asyncio.get_running_loop().time
         self._succeeded = 0
@@ -147,7 +160,7 @@ class Handling(Workers[W]):
         running.process, running.given, running.expiring = process, given, None
         _GIVEN.set(given)
         process.begun()
-        rest_ms = handled_s = None
+        rest_ms = None
         try:
             try:
                 answer = await (
@@ -159,15 +172,16 @@ class Handling(Workers[W]):
                 if _ends_worker(error):
                     raise
                 answer = self._raised(running.messages[0])
-            handled_s = self._clock()
+            now = self._clock()
             counters.calls += 1
-            counters.call_s += handled_s - running.since_s
-            running.since_s = handled_s
+            counters.call_s += now - running.since_s
+            running.since_s = now
             if answer is None and work.handler.batch is None:
                 self._succeeded += 1
                 counters.succeeded += 1
-                process.done(given)  # type: ignore[arg-type]  # one message
+                process.done(given, now)  # type: ignore[arg-type]  # one message
             else:
+                process.handled(now)
                 rest_ms = await self._see_to(work, running, answer)
                 running.since_s = self._clock()
             if self._settled is not None:
@@ -188,7 +202,7 @@ class Handling(Workers[W]):
         finally:
             if running.process is process:  # else nobody waits for this handler
                 running.process = None
-                process.finished(handled_s)
+                process.finished()
         return rest_ms
 
     async def _see_to(self, work: Work, running: Running, answer: object) -> int | None:

@@ -2,25 +2,21 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Final
 
 from aerobee.client.handlers import Handler, failure
-from aerobee.client.hooks import Hooks
 from aerobee.client.message import MessageQueue
 from aerobee.client.pulls.process_queue import ProcessQueue
 from aerobee.client.pulls.statistics import TopicCounters
-from aerobee.client.push.handling import Handling, Running, Work
+from aerobee.client.push.failures import Failures
+from aerobee.client.push.handling import Handling, HandlingTerms, Running, Settled, Work
 from aerobee.client.push.workers import TURN_S
 from aerobee.client.received import ReceivedMessage
-from aerobee.client.settings import PushSettings
 
 SUSPEND_MS_MIN: Final = 10
 SUSPEND_MS_MAX: Final = 30_000
 LOCK_LOOK_MS: Final = 100  # how often a queue with messages looks whether it is locked again
-
-GiveUp = Callable[[ReceivedMessage], Awaitable[bool]]
-"""Gets a message that failed too often; False if it could not be given away."""
 
 
 class Lane:
@@ -41,27 +37,21 @@ class OrderlyPool(Handling[Lane]):
     """Calls handlers, one at a time for each queue (ConsumeMessageOrderlyService.java).
 
     A queue whose handler fails rests for a moment and goes on with the same messages; one that has
-    failed `times_max` times is offered to `give_up`. While `locked` says no, nothing is begun. A
+    failed `failures.times_max` times is given up. While `locked` says no, nothing is begun. A
     worker leaves a queue for another one after `continuous_ms_max`.
     """
 
     def __init__(
         self,
-        group: str,
-        settings: PushSettings,
-        give_up: GiveUp,
-        times_max: int,
-        hooks: Hooks,
-        *,
+        terms: HandlingTerms,
+        failures: Failures,
         locked: Callable[[MessageQueue], bool],
-        settled: Callable[[ProcessQueue], Awaitable[None]] | None = None,
+        settled: Settled | None = None,
     ) -> None:
-        super().__init__(group, settings, hooks, settled)
-        self._give_up = give_up
-        self._times_max = times_max
+        super().__init__(terms, failures, settled)
         self._locked = locked
-        self._suspend_ms = settings.suspend_ms
-        self._continuous_s = settings.continuous_ms_max / 1000
+        self._suspend_ms = terms.settings.suspend_ms
+        self._continuous_s = terms.settings.continuous_ms_max / 1000
         self._lanes: dict[MessageQueue, Lane] = {}  # a worker is in them, or will come
 
     def submit(
@@ -167,8 +157,8 @@ class OrderlyPool(Handling[Lane]):
         """Give up what failed too often; return what has to be handled again."""
         stay = []
         for message in messages:
-            spent = message.reconsume_times >= self._times_max and not process.released
-            if spent and await self._give_up(message):
+            spent = message.reconsume_times >= self._failures.times_max and not process.released
+            if spent and await self._failures.give_up(message):
                 process.done(message)
             else:
                 message.reconsume_times += 1

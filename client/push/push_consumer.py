@@ -5,10 +5,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from aerobee.client.errors import InvalidUse
-from aerobee.client.group.broadcasting import MessageModel, lasting_client
-from aerobee.client.group.local_offsets import LocalOffsets
+from aerobee.client.group.broadcasting import MessageModel
 from aerobee.client.group.membership import GroupMember
-from aerobee.client.group.offsets import ConsumeFrom
+from aerobee.client.group.offsets import ConsumeFrom, StartingPoint
 from aerobee.client.group.ownership import QueuesChanged
 from aerobee.client.group.running_info import describe, handle_directly
 from aerobee.client.group.strategies import Strategy
@@ -20,8 +19,8 @@ from aerobee.client.message import MessageQueue
 from aerobee.client.pulls.process_queue import QueueStatistics
 from aerobee.client.pulls.statistics import TopicStatistics
 from aerobee.client.push.consumption import Consumption
-from aerobee.client.push.handling import HandlerStatistics
-from aerobee.client.push.send_back import retry_topic
+from aerobee.client.push.failures import retry_topic
+from aerobee.client.push.handling import HandlerStatistics, HandlingTerms
 from aerobee.client.received import ReceivedMessage
 from aerobee.client.settings import ClientSettings, PushSettings
 from aerobee.client.subscriptions import Subscription, parse_subscription
@@ -74,21 +73,14 @@ class PushConsumer(GroupMember):
         InvalidMessage for a bad group name.
         """
         self.message_model = model.value
-        client = client or ClientSettings()
-        super().__init__(
-            group,
-            namesrv=namesrv,
-            client=lasting_client(client) if self._broadcasts else client,
-            strategy=strategy,
-            consume_from=consume_from,
-            consume_timestamp_ms=consume_timestamp_ms,
-        )
+        start = StartingPoint.of(consume_from, consume_timestamp_ms)
+        super().__init__(group, namesrv=namesrv, client=client, strategy=strategy, start=start)
         self.settings = settings or PushSettings()
-        self.ordered = ordered and not self._broadcasts  # nobody else could have the queues
+        self.ordered = ordered
+        self.takes_locks = ordered and not self._broadcasts  # nobody else could have the queues
         self.handover_timeout_ms = self.settings.handover_timeout_ms
         self.client_rebalance = self.settings.client_rebalance or ordered
-        self._in_order = ordered
-        self._hooks = Hooks.of(hooks)
+        self._terms = HandlingTerms(group, self.settings, Hooks.of(hooks), ordered)
         self._threads = HandlerThreads(self.settings.concurrency, f"{group}-handler")
         self._handlers: dict[str, Handler] = {}
         self._consumption: Consumption | None = None
@@ -172,29 +164,12 @@ class PushConsumer(GroupMember):
 
     def _consume(self, instance: ClientInstance) -> None:
         """Make ready to work on queues, before the first one is ours."""
-        if self._broadcasts:
-            timeout_ms, folder = self._client.offset_timeout_ms, self.settings.offsets_folder
-            self._offsets = LocalOffsets(instance, self.group, timeout_ms, folder)
+        self._offsets = self._offset_store(instance.brokers, self.settings.offsets_folder)
         consumption = self._consumption = Consumption(
-            instance,
-            self.group,
-            self.settings,
-            self._subscriptions,
-            self._handlers,
-            self._offsets,
-            self._hooks,
-            broadcasting=self._broadcasts,
-            ordered=self._in_order,
+            self._member, self._terms, self._handlers, self._offsets, self._locks
         )
         consumption.suspended = self._suspended
-        idle_max_ms = self.settings.pull.idle_max_ms
-        self.ownership = self._own(
-            instance,
-            consumption.begin,
-            consumption.end,
-            idle_max_ms,
-            may_take=consumption.locks.take if consumption.locks is not None else None,
-        )
+        self.ownership = self._own(consumption, self.settings.pull.idle_max_ms)
         consumption.ownership = self.ownership
 
     async def close(self) -> None:
@@ -247,7 +222,7 @@ class PushConsumer(GroupMember):
         properties = {
             "PROP_NAMESERVER_ADDR": ";".join(self._namesrv),
             "PROP_CONSUME_TYPE": self.consume_type,
-            "PROP_CONSUMEORDERLY": str(self._in_order).lower(),
+            "PROP_CONSUMEORDERLY": str(self.ordered).lower(),
             "PROP_THREADPOOL_CORE_SIZE": str(settings.concurrency),
             "PROP_CONSUMER_START_TIMESTAMP": str(self._consumption.started_ms),
             "PROP_CLIENT_VERSION": "V5_5_0",
@@ -264,7 +239,7 @@ class PushConsumer(GroupMember):
             self.ownership.queues,
             self._subscriptions.values(),
             self._consumption.statistics,
-            self._consumption.locks,
+            self._consumption.lock_keeper,
             properties,
         )
 
@@ -274,7 +249,7 @@ class PushConsumer(GroupMember):
         Whatever comes of it, no offset moves and nothing is sent back.
         """
         handler = self._handlers.get(message.topic)
-        return await handle_directly(handler, message, ordered=self._in_order)
+        return await handle_directly(handler, message, ordered=self.ordered)
 
     # --- what the instance asks ---
 

@@ -268,14 +268,7 @@ class Producer(Lifetime):
         instance = self._started()
         try:
             async with asyncio.timeout(deadline_s - monotonic()):
-                address = await instance.routes.broker_address(queue)
-                try:
-                    return await instance.connections.connect(address)
-                except NotConnected:
-                    if not await instance.routes.has_moved(queue, address):
-                        raise
-                address = await instance.routes.broker_address(queue)
-                return await instance.connections.connect(address)
+                return await instance.brokers.connect_to_master(queue)
         except TimeoutError:
             raise NotConnected(
                 f"{queue.broker_name}: no connection before the send's time was up"

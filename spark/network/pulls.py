@@ -19,8 +19,7 @@ from aerobee.client.cluster.directory import Cluster
 from aerobee.client.cluster.routes import MASTER_ID, RouteCache
 from aerobee.client.errors import BrokerRefused
 from aerobee.client.message import MessageQueue
-from aerobee.client.pulls.puller import PullStatus
-from aerobee.client.pulls.raw import RawPull, RawPuller
+from aerobee.client.pulls.raw import PullStatus, RawPull, RawPuller
 from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.errors import CorruptRecord, ProtocolError, RequestError, Unavailable
 from aerobee.remoting.net.client import refuse_requests

@@ -94,7 +94,7 @@ def _one_bad_body_fails_the_pull(patches: ExitStack) -> None:
     decode = Puller._decode
 
     def all_or_none(self: Any, reply: Any, *bounds: Any) -> Any:
-        decode_messages(bytes(reply.body), self._queue)
+        decode_messages(bytes(reply.body), self.queue)
         return decode(self, reply, *bounds)
 
     patches.enter_context(patch.object(Puller, "_decode", all_or_none))

@@ -23,7 +23,7 @@ from aerobee.client import (
 from aerobee.client.cluster import routes
 from aerobee.client.cluster.connections import Connections
 from aerobee.client.cluster.routes import parse_route
-from aerobee.client.group.lock_keeper import LockKeeper
+from aerobee.client.group.locks import LockKeeper
 from aerobee.client.poll.batches import Fetched
 from aerobee.client.pulls.puller import Puller
 from aerobee.remoting.bodies import BrokerData, QueueData, TopicRouteData

@@ -3,7 +3,7 @@
 from support.stand_ins.fake_cluster import FakeCluster
 
 from aerobee.client import ClientSettings, MessageQueue
-from aerobee.client.group.queue_locks import QueueLocks
+from aerobee.client.group.locks import QueueLocks
 from aerobee.client.instance.client_instance import ClientInstance
 from aerobee.remoting import bodies
 from aerobee.remoting.bodies import LockBatchBody, decode_body

@@ -11,6 +11,8 @@ from aerobee.client.message import MessageQueue
 from aerobee.client.pulls.process_queue import ProcessQueue
 from aerobee.client.pulls.statistics import TopicCounters
 from aerobee.client.push.concurrently import HandlerPool
+from aerobee.client.push.failures import DropFailed
+from aerobee.client.push.handling import HandlingTerms
 from aerobee.client.received import ReceivedMessage
 from aerobee.client.settings import PushSettings
 
@@ -25,14 +27,20 @@ def batch(start: int, count: int) -> list[ReceivedMessage]:
     ]
 
 
-def pool_of(concurrency: int, redeliver_delay_ms: int = 1000) -> HandlerPool:
-    """Return a pool that gives nothing back: what fails is handled again here."""
+class Keep(DropFailed):
+    """Takes nothing back."""
 
-    async def keep(messages: list[ReceivedMessage], delay_level: int) -> list[ReceivedMessage]:
+    async def give_back(
+        self, messages: list[ReceivedMessage], delay_level: int = 0
+    ) -> list[ReceivedMessage]:
+        """Let all be handled again."""
         return messages
 
+
+def pool_of(concurrency: int, redeliver_delay_ms: int = 1000) -> HandlerPool:
+    """Return a pool that gives nothing back: what fails is handled again here."""
     settings = PushSettings(concurrency=concurrency, redeliver_delay_ms=redeliver_delay_ms)
-    return HandlerPool("g", settings, keep, Hooks())
+    return HandlerPool(HandlingTerms("g", settings, Hooks()), Keep(settings))
 
 
 def submit(

@@ -10,7 +10,7 @@ from support.waiting import until
 from aerobee.client import ConsumeFrom, PullSettings, PushConsumer, PushSettings, ReceivedMessage
 from aerobee.client.message import MessageQueue
 from aerobee.client.pulls.process_queue import ProcessQueue
-from aerobee.client.push.eager_commits import EagerCommits
+from aerobee.client.push.consumption import EagerCommits
 
 QUEUE = MessageQueue("t", "broker-a", 0)
 

@@ -1,6 +1,7 @@
 """A handler that takes too long loses its message to the broker."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from support.consumers import fill
@@ -20,9 +21,9 @@ from aerobee.client.hooks import Hooks
 from aerobee.client.message import MessageQueue
 from aerobee.client.pulls.process_queue import ProcessQueue
 from aerobee.client.pulls.statistics import TopicCounters
-from aerobee.client.push.concurrently import HandlerPool
-from aerobee.client.push.expiry import ROUND_MESSAGES_MAX, Expiry
-from aerobee.client.push.handling import Running
+from aerobee.client.push.concurrently import EXPIRED_MAX, Expiry, HandlerPool
+from aerobee.client.push.failures import DropFailed
+from aerobee.client.push.handling import HandlingTerms, Running
 from aerobee.remoting.codes import RequestCode
 
 BACK = RequestCode.CONSUMER_SEND_MSG_BACK
@@ -86,6 +87,22 @@ async def test_nobody_gives_back_what_is_broadcast(cluster: FakeCluster, tmp_pat
     assert not cluster.brokers[0].requests(BACK)
 
 
+class Takes(DropFailed):
+    """Lets a function of the test say what is given back."""
+
+    def __init__(
+        self, take: Callable[[list[ReceivedMessage], int], Awaitable[list[ReceivedMessage]]]
+    ) -> None:
+        super().__init__(PushSettings())
+        self._take = take
+
+    async def give_back(
+        self, messages: list[ReceivedMessage], delay_level: int = 0
+    ) -> list[ReceivedMessage]:
+        """Ask the function."""
+        return await self._take(messages, delay_level)
+
+
 def a_batch(count: int) -> tuple[ProcessQueue, Running]:
     """Return a queue, and a worker whose handler has had all its messages for long."""
     messages = [
@@ -113,9 +130,9 @@ async def test_a_round_gives_back_so_many_and_stops_at_a_failure() -> None:
         given.append(messages[0].queue_offset)
         return []
 
-    expiry = Expiry([Running(running.task), running], give_back, 500)
+    expiry = Expiry([Running(running.task), running], Takes(give_back), 500)
     await expiry.sweep({QUEUE: process})
-    assert given == list(range(ROUND_MESSAGES_MAX))
+    assert given == list(range(EXPIRED_MAX))
     await expiry.sweep({QUEUE: process})
     assert (given[-1], process.committable) == (19, 20)
 
@@ -127,21 +144,24 @@ async def test_what_is_recent_or_lost_stays() -> None:
         raise AssertionError("nothing is to be given back")
 
     process, running = a_batch(1)
-    await Expiry([running], give_back, 5000).sweep({QUEUE: process})
+    await Expiry([running], Takes(give_back), 5000).sweep({QUEUE: process})
     process.drop()
-    await Expiry([running], give_back, 500).sweep({QUEUE: process})
+    await Expiry([running], Takes(give_back), 500).sweep({QUEUE: process})
     assert process.committable == 0
 
 
-class Brokers:
+class Brokers(DropFailed):
     """Takes messages back when the test lets it, or does not take them."""
 
     def __init__(self) -> None:
+        super().__init__(PushSettings())
         self.asked: list[int] = []
         self.go = asyncio.Event()
         self.takes = True
 
-    async def give_back(self, messages: list[ReceivedMessage], level: int) -> list[ReceivedMessage]:
+    async def give_back(
+        self, messages: list[ReceivedMessage], delay_level: int = 0
+    ) -> list[ReceivedMessage]:
         """Note what comes."""
         self.asked += [message.queue_offset for message in messages]
         takes = self.takes
@@ -154,7 +174,7 @@ class Stuck:
 
     def __init__(self) -> None:
         self.brokers = Brokers()
-        self.pool = HandlerPool("g", PushSettings(), self.brokers.give_back, Hooks())
+        self.pool = HandlerPool(HandlingTerms("g", PushSettings(), Hooks()), self.brokers)
         self.process = ProcessQueue(0)
         self.ends = asyncio.Event()
         self.answer = ConsumeResult.LATER
@@ -169,7 +189,7 @@ class Stuck:
         self.process.put([message], 1)
         self.pool.submit(self.process, Handler(self._handle), TopicCounters(), [message])
         await until(lambda: self.pool.statistics().running == 1)
-        await Expiry(self.pool.running, self.brokers.give_back, 0).sweep({QUEUE: self.process})
+        await Expiry(self.pool.running, self.brokers, 0).sweep({QUEUE: self.process})
 
 
 async def test_what_fails_while_it_is_given_back_goes_once() -> None:
@@ -223,5 +243,5 @@ async def test_an_answer_that_is_seen_to_does_not_expire() -> None:
     async def give_back(messages: list[ReceivedMessage], level: int) -> list[ReceivedMessage]:
         raise AssertionError("nothing is to be given back")
 
-    await Expiry([running], give_back, 500).sweep({QUEUE: process})
+    await Expiry([running], Takes(give_back), 500).sweep({QUEUE: process})
     assert process.committable == 0

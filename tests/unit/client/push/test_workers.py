@@ -16,6 +16,8 @@ from aerobee.client.pulls.process_queue import ProcessQueue
 from aerobee.client.pulls.statistics import TopicCounters
 from aerobee.client.push import workers
 from aerobee.client.push.concurrently import HandlerPool
+from aerobee.client.push.failures import DropFailed
+from aerobee.client.push.handling import HandlingTerms
 from aerobee.client.push.orderly import OrderlyPool
 from aerobee.client.settings import PushSettings
 
@@ -23,14 +25,17 @@ QUEUE = MessageQueue("t", "broker-a", 0)
 Pool = HandlerPool | OrderlyPool
 
 
-class Taker:
+class Taker(DropFailed):
     """Takes failed messages, but not while it is out of order; the pools give them to it."""
 
     def __init__(self) -> None:
+        super().__init__(PushSettings(max_reconsume_times=0))
         self.fails = 0
         self.taken: list[int] = []
 
-    async def give_back(self, messages: list[ReceivedMessage], level: int) -> list[ReceivedMessage]:
+    async def give_back(
+        self, messages: list[ReceivedMessage], delay_level: int = 0
+    ) -> list[ReceivedMessage]:
         """Take messages."""
         if self.fails:
             self.fails -= 1
@@ -40,14 +45,13 @@ class Taker:
 
     async def give_up(self, message: ReceivedMessage) -> bool:
         """Take a message of an ordered queue."""
-        return not await self.give_back([message], 0)
+        return not await self.give_back([message])
 
     def pool(self, *, ordered: bool, concurrency: int = 1) -> Pool:
         """Return a pool whose messages may fail once in an ordered queue."""
         settings = PushSettings(concurrency=concurrency, redeliver_delay_ms=10, suspend_ms=10)
-        if not ordered:
-            return HandlerPool("g", settings, self.give_back, Hooks())
-        return OrderlyPool("g", settings, self.give_up, 0, Hooks(), locked=lambda queue: True)
+        terms = HandlingTerms("g", settings, Hooks(), ordered)
+        return OrderlyPool(terms, self, lambda queue: True) if ordered else HandlerPool(terms, self)
 
 
 def submit(pool: Pool, handle: Callable[[ReceivedMessage], object], count: int) -> ProcessQueue:

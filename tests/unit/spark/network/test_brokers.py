@@ -11,8 +11,7 @@ from support.lake.fake_spark import Checkpoint, run
 from aerobee.client import Message, Producer
 from aerobee.client.cluster.directory import Cluster
 from aerobee.client.message import MessageQueue
-from aerobee.client.pulls.puller import PullStatus
-from aerobee.client.pulls.raw import RawPull
+from aerobee.client.pulls.raw import PullStatus, RawPull
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.command import Command
 from aerobee.remoting.errors import CallTimedOut

@@ -1,22 +1,22 @@
-"""Failed messages on their way back to the brokers, which deliver them again later."""
+"""What becomes of messages that are not handled: back to the brokers, dead letters, dropped."""
 
 import asyncio
 import logging
 import random
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 from aerobee.client.errors import BrokerRefused, Unavailable
+from aerobee.client.group.member import Member
 from aerobee.client.message import Message, MessageQueue
+from aerobee.client.pulls.process_queue import ProcessQueue
 from aerobee.client.received import ReceivedMessage
 from aerobee.client.sending.outgoing import Packer, read_reply
-from aerobee.client.settings import ProducerSettings
+from aerobee.client.settings import ProducerSettings, PushSettings
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.errors import AerobeeError
 from aerobee.remoting.headers.send import SendBackRequest
 from aerobee.remoting.message.properties import Property
-
-if TYPE_CHECKING:
-    from aerobee.client.instance.client_instance import ClientInstance
+from aerobee.remoting.net.tasks import Tasks
 
 log = logging.getLogger(__name__)
 
@@ -31,26 +31,83 @@ NOT_NOW: Final = frozenset(  # refusals that say nothing of the message
 _ATTEMPTS: Final = 3
 
 
+def _times_max(settings: PushSettings, unlimited: int) -> int:
+    given = settings.max_reconsume_times
+    return unlimited if given < 0 else given
+
+
 def retry_topic(group: str) -> str:
     """Return the topic through which brokers give a group its failed messages again."""
     return f"%RETRY%{group}"
 
 
+class Failures(Protocol):
+    """What becomes of messages that are not handled: their queue goes on without them."""
+
+    times_max: int
+    """How often a message may fail in an ordered queue before it is given up."""
+
+    async def give_back(
+        self, messages: list[ReceivedMessage], delay_level: int = 0
+    ) -> list[ReceivedMessage]:
+        """See to messages that failed; return those that have to be handled here again."""
+        ...
+
+    async def give_up(self, message: ReceivedMessage) -> bool:
+        """Let go of one that has failed too often; False if that cannot be done now."""
+        ...
+
+    async def put_away(self, message: ReceivedMessage) -> bool:
+        """See to one that cannot be unpacked; False if that cannot be done now."""
+        ...
+
+
+class DropFailed:
+    """Lets go of them: nobody sends them again to one broadcasting member alone."""
+
+    def __init__(self, settings: PushSettings) -> None:
+        self.times_max = _times_max(settings, ORDERLY_TIMES_MAX)
+
+    async def give_back(
+        self, messages: list[ReceivedMessage], delay_level: int = 0
+    ) -> list[ReceivedMessage]:
+        """Drop messages, with a warning for each."""
+        for message in messages:
+            log.warning(
+                "broadcasting, the message is dropped: its handler failed queue=%s offset=%d"
+                " message_id=%s",
+                message.queue,
+                message.queue_offset,
+                message.message_id,
+            )
+        return []
+
+    async def give_up(self, message: ReceivedMessage) -> bool:
+        """Drop a message, with a warning."""
+        await self.give_back([message])
+        return True
+
+    async def put_away(self, message: ReceivedMessage) -> bool:
+        """Pass over a message: the group has no dead letters."""
+        return True
+
+
 class SendBack:
     """Gives messages of one group back (DefaultMQPushConsumerImpl.sendMessageBack).
 
-    A broker delivers a message again at most `times_max` times; after that it goes to the group's
-    dead letters. Brokers find the original in their log; where that fails the whole message is
-    sent to the retry topic, to any broker that has it.
+    A broker delivers a message again so many times; after that it goes to the group's dead
+    letters. Brokers find the original in their log; where that fails, or an ordered queue gives it
+    up, the whole message is sent to the retry topic, to any broker that has it.
     """
 
-    def __init__(
-        self, instance: "ClientInstance", group: str, times_max: int, timeout_ms: int
-    ) -> None:
-        self._instance = instance
-        self._group = group
-        self._times_max = times_max
-        self._timeout_ms = timeout_ms
+    def __init__(self, member: Member, settings: PushSettings, *, ordered: bool) -> None:
+        self.times_max = _times_max(
+            settings, ORDERLY_TIMES_MAX if ordered else CONCURRENT_TIMES_MAX
+        )
+        self._instance = member.instance
+        self._group = member.group
+        self._originals_times_max = _times_max(settings, CONCURRENT_TIMES_MAX)
+        self._timeout_ms = settings.send_back_timeout_ms
         self._sending = ProducerSettings()
         self._packer = Packer(INNER_PRODUCER, self._sending)
 
@@ -96,7 +153,7 @@ class SendBack:
     def _log_waiting(self, message: ReceivedMessage, error: AerobeeError) -> None:
         log.warning("dead letter waits group=%s queue=%s: %s", self._group, message.queue, error)
 
-    async def send_anew(self, message: ReceivedMessage) -> bool:
+    async def give_up(self, message: ReceivedMessage) -> bool:
         """Send a copy to the retry topic; False, with the reason in the log, if that failed.
 
         A copy that has been tried more than `times_max` times is put to the dead letters there.
@@ -124,10 +181,10 @@ class SendBack:
             delay_level=delay_level,
             origin_msg_id=message.message_id,
             origin_topic=message.topic,
-            max_reconsume_times=self._times_max,
+            max_reconsume_times=self._originals_times_max,
         )
         code = RequestCode.CONSUMER_SEND_MSG_BACK
-        await self._instance.call_broker(message.queue, code, header, self._timeout_ms)
+        await self._instance.brokers.call_broker(message.queue, code, header, self._timeout_ms)
 
     async def _give_one_back(self, message: ReceivedMessage, delay_level: int) -> bool:
         try:
@@ -140,7 +197,7 @@ class SendBack:
                 message.queue_offset,
                 error,
             )
-            return await self.send_anew(message)
+            return await self.give_up(message)
         return True
 
     async def _send_copy(self, message: ReceivedMessage) -> None:
@@ -169,7 +226,7 @@ class SendBack:
         outgoing = self._packer.pack(self._copy(message), message.message_id)
         fields = self._packer.fields(outgoing, queue)
         fields["j"] = str(times + 1)
-        fields["l"] = str(self._times_max)
+        fields["l"] = str(self.times_max)
         reply = await self._instance.connections.call(
             address,
             outgoing.code,
@@ -187,7 +244,7 @@ class SendBack:
         properties.setdefault(Property.ORIGIN_MESSAGE_ID, message.message_id)
         properties[Property.RETRY_TOPIC] = message.topic
         properties[Property.RECONSUME_TIME] = str(message.reconsume_times + 1)
-        properties[Property.MAX_RECONSUME_TIMES] = str(self._times_max)
+        properties[Property.MAX_RECONSUME_TIMES] = str(self.times_max)
         return Message(
             retry_topic(self._group),
             message.body,
@@ -195,3 +252,47 @@ class SendBack:
             properties=properties,
             flag=message.flag,
         )
+
+
+class Unreadable:
+    """Puts what cannot be unpacked to the group's dead letters, and lets its queue pass it.
+
+    No handler sees it: that would get packed bytes for a body. The queue's offset waits until the
+    broker has it; a queue that is given up waits for a question that is under way. What is damaged
+    is only passed over, for the broker would copy the damage. (MessageDecoder.java drops it with
+    the rest of its reply.)
+    """
+
+    def __init__(self, failures: Failures, retry_ms: int) -> None:
+        self._failures = failures
+        self._retry_s = retry_ms / 1000
+        self._tasks = Tasks()
+
+    async def close(self) -> None:
+        """Stop at once; what has not been put away comes again."""
+        await self._tasks.close()
+
+    def take(self, process: ProcessQueue, messages: list[ReceivedMessage]) -> None:
+        """See to messages of `process`, which learns when each is done."""
+        self._tasks.start(self._see_to(process, messages), "messages that cannot be read")
+
+    async def _see_to(self, process: ProcessQueue, messages: list[ReceivedMessage]) -> None:
+        for message in messages:
+            if process.dropped:
+                return
+            while not await self._put_away(process, message):
+                await asyncio.sleep(self._retry_s)
+                if process.dropped:
+                    return
+
+    async def _put_away(self, process: ProcessQueue, message: ReceivedMessage) -> bool:
+        """Be done with a message; False if it has to be tried again."""
+        process.begun()
+        try:
+            as_sent = message.damage is not None and message.damage.as_sent
+            done = not as_sent or await self._failures.put_away(message)
+            if done:
+                process.done(message)
+        finally:
+            process.finished()
+        return done
