@@ -24,7 +24,8 @@ from aerobee.broker.handover.handed_out import HandedOut
 from aerobee.broker.handover.held_questions import Answer, HeldQuestions
 from aerobee.broker.handover.owned_queue import OwnedQueue, Timer
 from aerobee.broker.handover.owner_pulls import ACTIVELY, POLL_MS
-from aerobee.broker.handover.owners import Later, QueueOwners, Surroundings
+from aerobee.broker.handover.owners import QueueOwners
+from aerobee.broker.handover.surroundings import Surroundings
 from aerobee.broker.members.registry import Members
 from aerobee.remoting.net.connection import Connection
 
@@ -45,7 +46,7 @@ POLL_SLOWLY_MS: Final = 100
 
 
 class Draining:
-    """Passes notices on to `notify(group, members)`, when foreign members have finished.
+    """Passes notices on, when foreign members have finished.
 
     That takes `limit_ms()` at most, 0 lets nobody wait; of a group that took longer twice in a row,
     QUICK_MS, for ten minutes. How old its messages are says nothing of that: a member may have
@@ -59,23 +60,19 @@ class Draining:
         members: Members,
         owners: QueueOwners,
         around: Surroundings,
-        clock_ms: Callable[[], int],
-        later: Later,
         limit_ms: Callable[[], int],
-        notify: Callable[[str, list[Connection]], None],
     ) -> None:
         self._members = members
         self._owners = owners
         self._around = around
-        self._clock_ms = clock_ms
-        self._later = later
+        self._clock_ms = around.clock_ms
+        self._later = around.later
         self._limit_ms = limit_ms
-        self._notify = notify
         self._handed_out = HandedOut(members, owners, around)
-        self._at_work = AtWork(members, owners, around, clock_ms, later, lambda: limit_ms() > 0)
+        self._at_work = AtWork(members, owners, around, lambda: limit_ms() > 0)
         owners.on_given = self._given
         self._drains: dict[Key, Drain] = {}
-        self._held = HeldQuestions(later)
+        self._held = HeldQuestions(around.later)
         self._of: dict[OwnedQueue, Drain] = {}
         self._rests: dict[str, Timer] = {}  # groups that were drained a short time ago
         self._late: set[str] = set()  # groups that have changed since they were told
@@ -125,7 +122,7 @@ class Draining:
 
         Return whether it may read: others take longer.
         """
-        queue.let_go_in, queue.let_go_for_good = 0, False  # or it would not be pulled any more
+        queue.signs.none()  # or it would not be pulled any more
         drain = self._of.get(queue)
         if drain is None or drain.told or not finished:
             return False
@@ -193,7 +190,7 @@ class Draining:
         drain = Drain(group, alone, self._clock_ms(), queues, dict.fromkeys(queues))
         self._drains[group, alone] = drain
         for queue in queues:
-            queue.draining = True
+            queue.rest()
             self._of[queue] = drain
             assert queue.owner is not None
             self._owners.link(queue, queue.owner.connection)
@@ -206,7 +203,7 @@ class Draining:
         owner = queue.owner
         if drain is None or drain.told or owner is None or owner.timeout_ms is not None:
             return
-        queue.draining = True
+        queue.rest()
         self._of[queue] = drain
         drain.later.append(queue)
         self._owners.link(queue, owner.connection)
@@ -229,7 +226,7 @@ class Draining:
         dropped = waited_ms >= DROPPED_MS
 
         def is_at_work(queue: OwnedQueue) -> bool:
-            gone = dropped and queue.let_go_for_good
+            gone = dropped and queue.signs.for_good
             return queue.draining and not queue.unseen and not gone
 
         drain.keep(is_at_work, now_ms)
@@ -251,7 +248,7 @@ class Draining:
         for queue in list(drain.left):
             if (owner := queue.owner) is not None:
                 if self._around.holds_pull(owner.connection, queue.key):
-                    owner.ended_ms = now_ms
+                    owner.is_to_pull(now_ms)
                 self._around.end_pulls(owner.connection, queue.key)
 
     def _ask_how_far(self, drain: Drain) -> None:
@@ -325,7 +322,7 @@ class Draining:
 
     def _announce(self, group: str, connections: list[Connection]) -> None:
         self._told[group] = dict.fromkeys(self._members.client_ids(group))
-        self._notify(group, connections)
+        self._around.notify(group, connections)
 
     def _note_slowness(self, drain: Drain) -> None:
         """Wait no longer for a group that did not finish twice in a row: once is chance.
@@ -392,7 +389,7 @@ class Draining:
 
     def _resume(self, queues: list[OwnedQueue]) -> None:
         for queue in queues:
-            queue.draining = False  # of all, before anybody is served who might fail
+            queue.go_on()  # of all, before anybody is served who might fail
         for queue in queues:
             if queue.owner is not None:
                 self._owners.link(queue, queue.owner.connection)

@@ -13,7 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from aerobee.broker.handover.owned_queue import OwnedQueue
-from aerobee.broker.handover.owners import QueueOwners, Surroundings
+from aerobee.broker.handover.owners import QueueOwners
+from aerobee.broker.handover.surroundings import Surroundings
 from aerobee.broker.members.registry import Members
 from aerobee.broker.members.subscriptions import ALL, is_tag_type
 from aerobee.remoting.bodies import ConsumerRunningInfo
@@ -115,7 +116,7 @@ class HandedOut:
                 offset = max(offset - holdings.batch_max, 0) if whole else committed
             if offset is not None and offset > (committed or 0):
                 self._around.commit(key, offset)
-                queue.floor = offset  # the consumer's own commits are behind this for some seconds
+                queue.take_from(offset)  # its own commits are behind this for some seconds
                 self._owners.link(queue, connection)
             finished(queue)
 

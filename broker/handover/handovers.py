@@ -9,11 +9,11 @@ from typing import Final
 
 from aerobee.broker.handover.draining import QUICK_MS, Draining
 from aerobee.broker.handover.newcomers import Newcomers, holder_of
-from aerobee.broker.handover.owned_queue import Ask, Holder, OwnedQueue, Verdict
+from aerobee.broker.handover.owned_queue import Ask, Claim, Holder, OwnedQueue, Verdict
 from aerobee.broker.handover.owner_pulls import OwnerPulls
-from aerobee.broker.handover.owners import STALLED_MS, Later, QueueOwners, Surroundings
+from aerobee.broker.handover.owners import STALLED_MS, QueueOwners
 from aerobee.broker.handover.release_signs import ReleaseSigns
-from aerobee.broker.health.faults import Faults
+from aerobee.broker.handover.surroundings import HandoverLimits, Surroundings
 from aerobee.broker.members.queue_key import QueueKey
 from aerobee.broker.members.registry import Members
 from aerobee.remoting.complaints import Complaints
@@ -24,17 +24,12 @@ log = logging.getLogger(__name__)
 LINGER_MS: Final = 500  # in which a member that has left may still commit (Go does it last)
 ASKS_PER_CONNECTION_MAX: Final = 10_000
 
-Notify = Callable[[str, list[Connection]], None]
-
 
 class Handovers:
     """Lets requests for a queue's offset wait for its owner; tells whose pulls and commits count.
 
     Of pulls, `begin_pull`, `may_pull`, `goes_on_at` and `takes_commit` need be asked only while
-    there is anybody in `watched` or in `fresh`. `wait_ms` is handoverWaitMillis, 0 where nothing is
-    to be held; `queues_max` how many queues may have an owner: more are handed over as RocketMQ
-    does it.
-    `drain_ms` and `notify` are for `notify`, see `Draining`.
+    there is anybody in `watched` or in `fresh`.
 
     Invariants: every ask is answered within `wait_ms`; commits are taken of one owner alone among
     those that own a queue or did; who has left is in no table.
@@ -44,36 +39,28 @@ class Handovers:
         self,
         members: Members,
         around: Surroundings,
-        *,
-        clock_ms: Callable[[], int],
-        later: Later,
-        wait_ms: Callable[[], int],
-        queues_max: int,
-        drain_ms: Callable[[], int] = lambda: 0,
-        notify: Notify = lambda group, members: None,
-        faults: Faults | None = None,
+        limits: HandoverLimits,
     ) -> None:
         self._members = members
         self._around = around
-        self._clock_ms = clock_ms
-        self._later = later
-        self._wait_ms = wait_ms
-        self._holds = wait_ms() > 0
-        self._queues_max = queues_max
-        self._signs = ReleaseSigns(clock_ms)
-        self._owners = QueueOwners(around, clock_ms, later, wait_ms, faults)
-        self._newcomers = Newcomers(members, self._owners, around, later, wait_ms, queues_max)
-        self._draining = Draining(members, self._owners, around, clock_ms, later, drain_ms, notify)
-        self._drain_ms = drain_ms
+        self._clock_ms = around.clock_ms
+        self._later = around.later
+        self._wait_ms, self._drain_ms = limits.wait_ms, limits.drain_ms
+        self._holds = limits.wait_ms() > 0
+        self._queues_max = limits.queues_max
+        self._signs = ReleaseSigns(around.clock_ms)
+        self._owners = QueueOwners(around, limits.wait_ms)
+        self._newcomers = Newcomers(members, self._owners, around, limits)
+        self._draining = Draining(members, self._owners, around, limits.drain_ms)
         self._pulls = OwnerPulls(
-            members, self._owners, self._signs, around, clock_ms, later, lambda: drain_ms() > 0
+            members, self._owners, self._signs, around, lambda: limits.drain_ms() > 0
         )
         self._queues = self._owners.queues
         self.watched = self._owners.watched
         self.fresh = self._newcomers.fresh
         self.given = self._owners.given
         self.commits_ignored = 0
-        self._complaints = Complaints(clock_ms, log, logging.INFO)
+        self._complaints = Complaints(around.clock_ms, log, logging.INFO)
 
     @property
     def owned(self) -> int:
@@ -112,7 +99,8 @@ class Handovers:
                 return Verdict.OFFSET
             queue = self._queues[key] = OwnedQueue(key)
         if queue.is_owned_by(connection):
-            queue.let_go_in, queue.let_go_for_good, queue.leaving = 0, False, False
+            queue.signs.none()
+            queue.stay()
             return Verdict.OFFSET
         why = self._free(queue, holder)
         if why:
@@ -139,7 +127,7 @@ class Handovers:
                 continue
             if queue.is_owned_by(connection):
                 self._owners.vacate(queue, "released")
-            elif queue.formers.pop(connection, None) is not None:
+            elif queue.forget(connection):
                 self._owners.link(queue, connection)
             self._around.end_pulls(connection, key)
 
@@ -165,7 +153,7 @@ class Handovers:
         if queue.is_owned_by(connection):
             if offset >= queue.floor:
                 if queue.floor:
-                    queue.floor = 0
+                    queue.take_from(0)
                     self._owners.link(queue, connection)
                 return True
             return False
@@ -179,12 +167,11 @@ class Handovers:
         if queue.leaving:
             self._owners.vacate(queue, "left", former=True)
             return
-        queue.let_go_for_good = False
-        queue.committed_in = self._signs.change(key.group)
-        change = queue.committed_in
+        change = self._signs.change(key.group)
+        queue.signs.committed(change)
         asked = self._signs.has_asked(connection, key.group)
-        if (asked or queue.rebalanced_in == change > 0) and self._pulls.give_signs(queue):
-            queue.let_go_in = change
+        if (asked or queue.signs.rebalanced_in == change > 0) and self._pulls.give_signs(queue):
+            queue.signs.let_go(change)
             self._owners.let_go(queue)
 
     def ask_members(
@@ -243,8 +230,7 @@ class Handovers:
             assert queue.owner is not None
             queue.owner.pulls(self._clock_ms())
             if queue.unseen:
-                queue.unseen = False
-                queue.began = offset if self._around.committed(key) is None else None
+                queue.seen(offset if self._around.committed(key) is None else None)
                 self._owners.link(queue, connection)
             finished = finished or offset == queue.began  # it has fetched nothing
             goes_on = queue.draining and self._draining.pulled(queue, finished=finished)
@@ -254,7 +240,7 @@ class Handovers:
         former = queue.formers.get(connection)
         if former is None:
             return True
-        if queue.owner is None and queue.renewal is None:
+        if queue.claim is Claim.FREE:
             self._owners.regain(queue, former)
             return True
         self._owners.look_later(queue, STALLED_MS)
@@ -269,8 +255,8 @@ class Handovers:
         queue = self._queues.get(key)
         if queue is None or not queue.returned or not queue.is_owned_by(connection):
             return None
-        queue.returned = False
-        return queue.floor if offset < queue.floor else None
+        floor = queue.is_back()
+        return floor if offset < floor else None
 
     def may_pull(self, connection: Connection, key: QueueKey) -> bool:
         """Whether a pull that waited may read now."""
@@ -289,7 +275,7 @@ class Handovers:
         What it pulls may be its own already, see `Newcomers`.
         """
         for queue in self._owners.owned_by(connection, group):
-            queue.leaving = False
+            queue.stay()
         self._newcomers.joined(connection)
         self._draining.joined(connection, group)
 
@@ -301,7 +287,7 @@ class Handovers:
                 self._owners.answer(ask, Verdict.OFFSET)
         leaving = self._owners.owned_by(connection, group)
         for queue in leaving:
-            queue.leaving = True
+            queue.leave()
         if leaving:
             self._later(LINGER_MS / 1000, lambda: self._linger_over(connection, group))
 
@@ -331,20 +317,18 @@ class Handovers:
         for queue in self._owners.owned_by(connection, group):
             if queue.key.topic not in topics or not self._pulls.give_signs(queue):
                 continue
-            queue.rebalanced_in = change
-            if queue.let_go_in == change:
-                queue.let_go_for_good = True
-            elif queue.committed_in == change or (
-                asked and self._around.committed(queue.key) is None
-            ):
-                queue.let_go_in = change
+            signs = queue.signs
+            signs.rebalanced(change)
+            nothing_to_commit = asked and self._around.committed(queue.key) is None
+            if signs.let_go_in != change and (signs.committed_in == change or nothing_to_commit):
+                signs.let_go(change)
                 self._owners.let_go(queue)
 
     def closed(self, connection: Connection) -> None:
         """Forget a connection that is gone: what it owned is anybody's."""
         self._newcomers.closed(connection)
         for queue in self._owners.all_of(connection):
-            queue.formers.pop(connection, None)
+            queue.forget(connection)
             self._owners.withdraw(queue, connection)
             if queue.is_owned_by(connection):
                 self._owners.vacate(queue, "closed")
@@ -376,12 +360,12 @@ class Handovers:
             return "free"
         if owner.client_id == holder.client_id:
             return "reconnected"
-        if queue.overdue:
+        if queue.claim is Claim.OVERDUE:
             return "overdue"
         if self._draining.has_finished(queue):
             return "finished"
         self._signs.expect(queue.key.group)
-        if queue.has_let_go(self._signs.change(queue.key.group)):
+        if queue.signs.has_let_go(self._signs.change(queue.key.group)):
             return "let go"
         return ""
 

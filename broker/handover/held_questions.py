@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from aerobee.broker.handover.drain import Key
-from aerobee.broker.handover.owned_queue import Timer
-from aerobee.broker.handover.owners import Later
+from aerobee.broker.handover.owned_queue import Later, Timer
 
 HELD_MS: Final = 500  # clients ask for the members in the thread that serves all their groups
 HELD_MAX: Final = 10_000  # questions for the members of one group, of all who ask

@@ -1,10 +1,10 @@
 """Members on new connections that go on with queues they had before."""
 
-from collections.abc import Callable
 from typing import Final
 
 from aerobee.broker.handover.owned_queue import Holder, OwnedQueue, Timer
-from aerobee.broker.handover.owners import Later, QueueOwners, Surroundings
+from aerobee.broker.handover.owners import QueueOwners
+from aerobee.broker.handover.surroundings import HandoverLimits, Surroundings
 from aerobee.broker.members.queue_key import QueueKey
 from aerobee.broker.members.registry import Members
 from aerobee.remoting.net.connection import Connection
@@ -29,8 +29,7 @@ class Newcomers:
     """Finds out what queues a member on a new connection has, by what it pulls and commits.
 
     A client whose connection was cut, or whose broker was started again, goes on pulling and does
-    not ask for its offsets anew. `fresh` are the connections that joined within `ADOPTION_MS`;
-    `wait_ms` and `queues_max` are those of `Handovers`.
+    not ask for its offsets anew. `fresh` are the connections that joined within `ADOPTION_MS`.
     """
 
     def __init__(
@@ -38,16 +37,14 @@ class Newcomers:
         members: Members,
         owners: QueueOwners,
         around: Surroundings,
-        later: Later,
-        wait_ms: Callable[[], int],
-        queues_max: int,
+        limits: HandoverLimits,
     ) -> None:
         self._members = members
         self._owners = owners
         self._around = around
-        self._later = later
-        self._wait_ms = wait_ms
-        self._queues_max = queues_max
+        self._later = around.later
+        self._wait_ms = limits.wait_ms
+        self._queues_max = limits.queues_max
         self.fresh: dict[Connection, Timer] = {}
 
     def joined(self, connection: Connection) -> None:

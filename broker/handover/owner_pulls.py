@@ -10,8 +10,9 @@ from collections.abc import Callable
 from typing import Final
 
 from aerobee.broker.handover.owned_queue import Holder, OwnedQueue
-from aerobee.broker.handover.owners import Later, QueueOwners, Surroundings
+from aerobee.broker.handover.owners import QueueOwners
 from aerobee.broker.handover.release_signs import ReleaseSigns
+from aerobee.broker.handover.surroundings import Surroundings
 from aerobee.broker.members.registry import Members
 from aerobee.remoting.net.connection import Connection
 
@@ -32,16 +33,14 @@ class OwnerPulls:
         owners: QueueOwners,
         signs: ReleaseSigns,
         around: Surroundings,
-        clock_ms: Callable[[], int],
-        later: Later,
         enabled: Callable[[], bool],
     ) -> None:
         self._members = members
         self._owners = owners
         self._signs = signs
         self._around = around
-        self._clock_ms = clock_ms
-        self._later = later
+        self._clock_ms = around.clock_ms
+        self._later = around.later
         self._enabled = enabled
         self._polled: dict[OwnedQueue, Holder] = {}
 
@@ -112,5 +111,5 @@ class OwnerPulls:
 
     def _probed(self, queue: OwnedQueue, owner: Holder, since_ms: int) -> None:
         if queue.owner is owner and queue.contested and owner.pulled_ms < since_ms:
-            queue.let_go_in = self._signs.change(queue.key.group)
+            queue.signs.let_go(self._signs.change(queue.key.group))
             self._owners.let_go(queue)

@@ -7,15 +7,12 @@ clock, the timers and what happens to pulls come from outside.
 import logging
 from collections import Counter
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final
 
-from aerobee.broker.handover.owned_queue import Ask, Holder, OwnedQueue, Timer, Verdict, unlink
-from aerobee.broker.health.faults import Faults
+from aerobee.broker.handover.owned_queue import Ask, Claim, Holder, OwnedQueue, Verdict, unlink
+from aerobee.broker.handover.surroundings import Surroundings
 from aerobee.broker.members.queue_key import QueueKey
 from aerobee.remoting.net.connection import Connection
-
-if TYPE_CHECKING:
-    from aerobee.broker.handover.handed_out import Holdings
 
 log = logging.getLogger(__name__)
 
@@ -23,46 +20,7 @@ NOTICE_MS: Final = 500  # an owner's time begins when it hears of its loss, not 
 RENEWAL_MS: Final = 1000  # in which a member of ours asks again that was told to
 STALLED_MS: Final = 5000  # an owner that did not pull for so long, while another does, is none
 LET_GO_MS: Final = 1000  # likewise, where it has shown that it gave the queue up
-FORMERS_MAX: Final = 16  # of one queue: those before have long ceased to pull
 STEPS_MAX: Final = 1000  # in the search for owners that wait for each other
-
-Later = Callable[[float, Callable[[], None]], Timer]
-
-
-class Surroundings(Protocol):
-    """What happens outside: offsets, locks, notices and pulls."""
-
-    def committed(self, key: QueueKey) -> int | None:
-        """Return the committed offset of a queue."""
-
-    def fetched(self, key: QueueKey) -> int | None:
-        """Return the offset before which a group has fetched all, None where it has nothing."""
-
-    def locked_by(self, key: QueueKey) -> str | None:
-        """Return the client that has locked a queue for orderly consumption."""
-
-    def tell(self, connection: Connection, key: QueueKey) -> None:
-        """Let an owner know that somebody else asks for its queue."""
-
-    def wake_pulls(self, key: QueueKey) -> None:
-        """Serve the pulls that wait on a queue: some of them may read now."""
-
-    def end_pulls(self, connection: Connection, key: QueueKey) -> None:
-        """Answer a connection's waiting pulls as if their time was up."""
-
-    def holds_pull(self, connection: Connection, key: QueueKey) -> bool:
-        """Whether a pull of this connection waits on the queue."""
-
-    def pulls_at(self, connection: Connection, key: QueueKey) -> int | None:
-        """Return the offset at which a pull of this connection waits, None if none does."""
-
-    def commit(self, key: QueueKey, offset: int) -> None:
-        """Commit for a group what a member has done that does not say so itself."""
-
-    def ask_holdings(
-        self, connection: Connection, group: str, answered: "Callable[[Holdings | None], None]"
-    ) -> None:
-        """Ask a member what it holds (307); `answered` gets None where it does not say."""
 
 
 class QueueOwners:
@@ -75,18 +33,10 @@ class QueueOwners:
     too: a connection may have a thousand of them, and each change is one of one group.
     """
 
-    def __init__(
-        self,
-        around: Surroundings,
-        clock_ms: Callable[[], int],
-        later: Later,
-        wait_ms: Callable[[], int],
-        faults: Faults | None = None,
-    ) -> None:
-        self._faults = faults or Faults()
+    def __init__(self, around: Surroundings, wait_ms: Callable[[], int]) -> None:
         self._around = around
-        self._clock_ms = clock_ms
-        self._later = later
+        self._clock_ms = around.clock_ms
+        self._later = around.later
         self._wait_ms = wait_ms
         self.queues: dict[QueueKey, OwnedQueue] = {}
         self.of: dict[Connection, dict[str, dict[QueueKey, OwnedQueue]]] = {}
@@ -111,12 +61,9 @@ class QueueOwners:
         """Let somebody wait for a queue, at most `wait_ms`."""
         ask = Ask(holder, queue, answer, self._clock_ms())
         ask.timer = self._later(self._wait_ms() / 1000, lambda: self._deadline(ask))
-        queue.asks.append(ask)
+        queue.asked(ask)
         self.asks.setdefault(holder.connection, {})[ask] = None
         self.link(queue, holder.connection)
-        if queue.renewal is not None:
-            queue.renewal.cancel()
-            queue.renewal = None
         if not queue.contested:
             self._contest(queue)
         return ask
@@ -132,12 +79,7 @@ class QueueOwners:
 
     def _change_owner(self, queue: OwnedQueue, holder: Holder, why: str) -> None:
         before, connection = queue.owner, holder.connection
-        queue.stop_timers()
-        queue.forget_signs()
-        queue.contested = False
-        queue.owner = holder
-        queue.unseen = True
-        queue.formers.pop(connection, None)
+        queue.give(holder)
         asked = [ask for ask in queue.asks if ask.holder.connection is connection]
         for ask in asked:
             self._forget_ask(ask)
@@ -161,7 +103,7 @@ class QueueOwners:
         try:
             ask.answer(verdict)
         except Exception as error:  # noqa: BLE001  of that one alone
-            self._faults.caught("handover answer", error, client_id=ask.holder.client_id)
+            self._around.caught("handover answer", error, ask.holder.client_id)
 
     def vacate(self, queue: OwnedQueue, why: str, *, former: bool = False) -> None:
         """The owner is none any more: the next one who asks, or still pulls, gets the queue.
@@ -171,22 +113,21 @@ class QueueOwners:
         """
         before = queue.owner
         assert before is not None, "only an owner can give up"
-        queue.owner = None
-        queue.forget_signs()
+        queue.vacate()
         if former:
             self.remember(queue, before)
         self.link(queue, before.connection)
         if queue.asks:
             self.give(queue, queue.asks[0].holder, why)
-        elif queue.renewal is None:
-            self._unasked(queue)
+        elif queue.claim is Claim.FREE:
+            self._goes_on(queue)
 
     def let_go(self, queue: OwnedQueue) -> None:
         """An owner has shown that it gave a queue up: it is not waited for any longer."""
         if queue.asks:
             self.give(queue, queue.asks[0].holder, "let go")
         elif self._puller(queue) is not None and queue.owner is not None:
-            queue.owner.pulled_ms = 0
+            queue.owner.is_to_show_itself()
             self._around.end_pulls(queue.owner.connection, queue.key)
             self.look_later(queue, LET_GO_MS)
 
@@ -196,7 +137,7 @@ class QueueOwners:
         for ask in asks:
             self._forget_ask(ask)
         self.link(queue, connection)
-        if asks and not queue.asks and queue.renewal is None:
+        if asks and not queue.asks:
             self._unasked(queue)
         return asks
 
@@ -222,24 +163,21 @@ class QueueOwners:
         nothing of it.
         """
         self.resume(queue, former, "still pulls")
-        queue.returned = True
+        queue.comes_back()
         self._around.wake_pulls(queue.key)
 
     def resume(self, queue: OwnedQueue, holder: Holder, why: str) -> None:
         """Give a queue to somebody who goes on with it: what is committed must not go back."""
         self._change_owner(queue, holder, why)
-        queue.unseen = False
-        queue.floor = self._around.committed(queue.key) or 0
+        queue.resumed(self._around.committed(queue.key) or 0)
         self.link(queue, holder.connection)
 
     def look_later(self, queue: OwnedQueue, delay_ms: int) -> None:
         """Find out whether the owner pulls: somebody else does who owned the queue before."""
-        if queue.look is not None:
-            if delay_ms >= STALLED_MS:
-                return
-            queue.look.cancel()
+        if queue.look.is_set and delay_ms >= STALLED_MS:
+            return
         since_ms = self._clock_ms()
-        queue.look = self._later(delay_ms / 1000, lambda: self._look(queue, since_ms))
+        queue.look.set(self._later(delay_ms / 1000, lambda: self._look(queue, since_ms)))
         if queue.owner is not None:
             self.link(queue, queue.owner.connection)
 
@@ -275,22 +213,20 @@ class QueueOwners:
             unlink(groups, queue.key.group, queue)
         if not groups:
             del self.of[connection]
-        watched = queue.waits or queue.floor or queue.unseen or queue.look is not None
+        watched = queue.waits or queue.floor or queue.unseen or queue.look.is_set
         if former or (owner and watched):
             self.watched.setdefault(connection, {})[queue.key] = queue
         else:
             unlink(self.watched, connection, queue)
-        if queue.idle and queue.renewal is None:
-            queue.stop_timers()
-            self.queues.pop(queue.key, None)
+        if queue.idle and not queue.renewal.is_set:
+            self._drop(queue)
 
     def _contest(self, queue: OwnedQueue) -> None:
         """Somebody asks for an owned queue: its owner's pulls wait, and its time begins."""
         owner = queue.owner
         assert owner is not None, "a free queue is given, not contested"
-        queue.contested = True
         limit_ms = self._wait_ms() if owner.timeout_ms is None else owner.timeout_ms + NOTICE_MS
-        queue.limit = self._later(limit_ms / 1000, lambda: self._time_is_up(queue))
+        queue.contest(self._later(limit_ms / 1000, lambda: self._time_is_up(queue)))
         self.link(queue, owner.connection)
         if not queue.draining:  # or it hears of the change when it has finished
             self._around.tell(owner.connection, queue.key)
@@ -298,36 +234,34 @@ class QueueOwners:
     def _deadline(self, ask: Ask) -> None:
         """An ask has waited as long as it may."""
         queue, holder = ask.queue, ask.holder
-        if holder.timeout_ms is None or queue.overdue or queue.owner is None:
+        if holder.timeout_ms is None or queue.claim is Claim.OVERDUE or queue.owner is None:
             self.give(queue, holder, "deadline")
             return
         self._forget_ask(ask)
         if not queue.asks:
-            queue.renewal = self._later(RENEWAL_MS / 1000, lambda: self._not_renewed(queue))
+            queue.renewal.set(self._later(RENEWAL_MS / 1000, lambda: self._not_renewed(queue)))
         self.link(queue, holder.connection)
         self.answer(ask, Verdict.PENDING)
 
     def _time_is_up(self, queue: OwnedQueue) -> None:
         """The owner did not give the queue up in its time, which does not end while it finishes."""
         if queue.draining:
-            queue.limit = self._later(NOTICE_MS / 1000, lambda: self._time_is_up(queue))
+            queue.limit.set(self._later(NOTICE_MS / 1000, lambda: self._time_is_up(queue)))
             return
-        queue.limit = None
-        queue.overdue = True
+        queue.time_is_up()
         if queue.asks:
             self.give(queue, queue.asks[0].holder, "overdue")
 
     def _not_renewed(self, queue: OwnedQueue) -> None:
-        queue.renewal = None
-        if not queue.asks:
-            self._unasked(queue)
+        queue.renewal.stop()
+        self._unasked(queue)
 
     def _unasked(self, queue: OwnedQueue) -> None:
-        """Nobody asks for a queue any more: its owner goes on, or who still pulls it."""
-        queue.contested = queue.overdue = False
-        if queue.limit is not None:
-            queue.limit.cancel()
-            queue.limit = None
+        queue.unasked()
+        self._goes_on(queue)
+
+    def _goes_on(self, queue: OwnedQueue) -> None:
+        """Nobody asks for a queue: its owner goes on, or who still pulls it."""
         owner, puller = queue.owner, self._puller(queue)
         if owner is not None:
             self.link(queue, owner.connection)
@@ -335,12 +269,15 @@ class QueueOwners:
         elif puller is not None:
             self.regain(queue, puller)
         elif queue.idle:
-            queue.stop_timers()
-            self.queues.pop(queue.key, None)
+            self._drop(queue)
+
+    def _drop(self, queue: OwnedQueue) -> None:
+        queue.stop_alarms()
+        self.queues.pop(queue.key, None)
 
     def _look(self, queue: OwnedQueue, since_ms: int) -> None:
         """Give a queue back to a former owner that pulls it, if the owner does not."""
-        queue.look = None
+        queue.look.stop()
         owner, puller = queue.owner, self._puller(queue)
         if owner is None:
             return
@@ -367,17 +304,15 @@ class QueueOwners:
         """Know a former owner as one, until its connection ends."""
         connection = before.connection
         if not connection.closed:
-            queue.formers[connection] = before
-            if len(queue.formers) > FORMERS_MAX:
-                oldest = next(iter(queue.formers))
-                del queue.formers[oldest]
+            oldest = queue.remember(before)
+            if oldest is not None:
                 self.link(queue, oldest)
         self.link(queue, connection)
 
     def _forget_ask(self, ask: Ask) -> None:
         if ask.timer is not None:
             ask.timer.cancel()
-        ask.queue.asks.remove(ask)
+        ask.queue.answered(ask)
         connection = ask.holder.connection
         asks = self.asks[connection]
         del asks[ask]

@@ -5,9 +5,11 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any
 
+from aerobee.broker.handover.broker_surroundings import BrokerSurroundings, WaitingPulls
 from aerobee.broker.handover.handovers import Handovers
+from aerobee.broker.handover.member_calls import MemberCalls
 from aerobee.broker.handover.queue_locks import QueueLocks
-from aerobee.broker.handover.surroundings import BrokerSurroundings
+from aerobee.broker.handover.surroundings import HandoverLimits
 from aerobee.broker.health.faults import Faults
 from aerobee.broker.members.limits import MemberLimits
 from aerobee.broker.members.notices import ChangeNotices
@@ -54,26 +56,16 @@ def follow_members(
         limits,
     )
     locks = QueueLocks(steady_clock_ms, first.owned_queues_max, members.is_member)
-    around = BrokerSurroundings(
-        first.broker_name,
-        holds=holds,
-        queues=queues,
-        offsets=tables.offsets,
-        locks=locks,
-        notices=notices,
-        members=members,
-        start=start,
-    )
+    calls = MemberCalls(members, notices, start, faults, first.broker_name)
+    pulls = WaitingPulls(holds, queues)
     handovers = Handovers(
         members,
-        around,
-        clock_ms=steady_clock_ms,
-        later=loop.call_later,
-        wait_ms=lambda: live.current.handover_wait_millis,
-        queues_max=first.owned_queues_max,
-        drain_ms=lambda: live.current.handover_drain_millis,
-        notify=notices,
-        faults=faults,
+        BrokerSurroundings(first.broker_name, calls, pulls, tables.offsets, locks),
+        HandoverLimits(
+            lambda: live.current.handover_wait_millis,
+            lambda: live.current.handover_drain_millis,
+            first.owned_queues_max,
+        ),
     )
     members.watchers.append(handovers)
     live.on_change(lambda _: handovers.settings_changed())

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from aerobee.client.received import ReceivedMessage
+from aerobee.remoting.lives import Life, Move
 
 
-class Life(enum.Enum):
+class State(enum.Enum):
     """The states of a process queue; each value says what may still become of its messages."""
 
     OWNED = "it is pulled, handlers begin, and what they end counts"
@@ -18,25 +19,16 @@ class Life(enum.Enum):
     RELEASED = "somebody else's, or sought elsewhere: nothing counts any more"
 
 
-class Move(NamedTuple):
-    """What `name`, a method of the process queue, does in a state, and when that happens."""
-
-    before: Life
-    name: str
-    after: Life
-    when: str
-
-
-MOVES: Final = (
-    Move(Life.OWNED, "drop", Life.DROPPED, "it falls to another member, or this one leaves"),
+LIFE: Final = Life(
+    "process queue",
+    Move(State.OWNED, "drop", State.DROPPED, "it falls to another member, or this one leaves"),
     Move(
-        Life.OWNED, "release", Life.RELEASED, "it was sought, or consumed while its lock was lost"
+        State.OWNED, "release", State.RELEASED, "it was sought, or consumed while its lock was lost"
     ),
-    Move(Life.DROPPED, "release", Life.RELEASED, "its handlers have ended, or their time has"),
-    Move(Life.RELEASED, "drop", Life.RELEASED, "who lost its lock gives it up"),
-    Move(Life.RELEASED, "release", Life.RELEASED, "its end comes after the loss of its lock"),
+    Move(State.DROPPED, "release", State.RELEASED, "its handlers have ended, or their time has"),
+    Move(State.RELEASED, "drop", State.RELEASED, "who lost its lock gives it up"),
+    Move(State.RELEASED, "release", State.RELEASED, "its end comes after the loss of its lock"),
 )
-_AFTER: Final = {(move.before, move.name): move.after for move in MOVES}
 
 
 class QueueStatistics(NamedTuple):
@@ -62,17 +54,17 @@ class ProcessQueue:
     or was filtered out; offsets arrive in rising order. It belongs to one event loop
     (ProcessQueue.java).
 
-    `MOVES` are the moves between the states of its life. `dropped` and `released` say the same to
+    `LIFE` has the moves between the states of its life. `dropped` and `released` say the same to
     who asks for each message: that no handler may begin, that no outcome counts.
     """
 
     __slots__ = (
         "_done",
         "_idle",
-        "_life",
         "_offsets",
         "_room",
         "_room_below",
+        "_state",
         "bytes",
         "dropped",
         "last_handled",
@@ -88,11 +80,11 @@ class ProcessQueue:
         self.bytes = 0  # of the bodies of messages fetched and not done, unpacked
         self.unreadable = 0  # messages that were not handed out
         self.running = 0  # handlers that work on one of them at this moment
-        self.dropped = False  # as `_life` says
-        self.released = False  # as `_life` says
+        self.dropped = False  # as `_state` says
+        self.released = False  # as `_state` says
         self.last_pull = time.monotonic()
         self.last_handled = self.last_pull
-        self._life = Life.OWNED
+        self._state = State.OWNED
         self._offsets: deque[int] = deque()  # not done, and those done behind an older one
         self._done: set[int] = set()  # of `_offsets`
         self._room: asyncio.Future[None] | None = None
@@ -128,14 +120,9 @@ class ProcessQueue:
         self._move("release")
 
     def _move(self, name: str) -> None:
-        life = _AFTER.get((self._life, name))
-        if life is None:
-            raise RuntimeError(
-                f"{name} of a queue that is {self._life.name}: there is no such move"
-            )
-        self._life = life
-        self.dropped = life is not Life.OWNED
-        self.released = life is Life.RELEASED
+        self._state = held = LIFE.after(self._state, name)
+        self.dropped = held is not State.OWNED
+        self.released = held is State.RELEASED
         self._announce_room()
 
     # --- what is fetched, and how far it is done ---

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from support.examples import examples
 from support.stand_ins.fake_connection import FakeConnection
+from support.stand_ins.quiet_surroundings import QuietSurroundings
 from support.stand_ins.virtual_time import VirtualTime
 
 from aerobee.broker.handover.draining import POLL_SLOWLY_MS, SETTLE_MS_MAX
@@ -15,7 +16,7 @@ from aerobee.broker.handover.handed_out import Holdings
 from aerobee.broker.handover.handovers import Handovers
 from aerobee.broker.handover.held_questions import HELD_MS
 from aerobee.broker.handover.owned_queue import Verdict
-from aerobee.broker.handover.owners import Surroundings
+from aerobee.broker.handover.surroundings import HandoverLimits
 from aerobee.broker.members.group import Client
 from aerobee.broker.members.queue_key import QueueKey
 from aerobee.broker.members.registry import Members
@@ -41,15 +42,21 @@ class Asked:
     verdict: Verdict | None = None
 
 
-class FakeSurroundings(Surroundings):
+class FakeSurroundings(QuietSurroundings):
     """Offsets and waiting pulls in tables; of pulls, whether a former owner's."""
 
-    def __init__(self) -> None:
+    def __init__(self, time: VirtualTime, told: Callable[[], None]) -> None:
+        super().__init__(time)
+        self._told = told
         self.offsets: dict[QueueKey, int] = {}
         self.locks: dict[QueueKey, str] = {}
         self.pulls: dict[tuple[Connection, QueueKey], bool] = {}
         self.read: set[tuple[Connection, QueueKey]] = set()
         self.handovers: Handovers
+
+    def notify(self, group: str, members: list[Connection]) -> None:
+        """Members hear that their group has changed."""
+        self._told()
 
     def committed(self, key: QueueKey) -> int | None:
         """Return the committed offset."""
@@ -109,7 +116,7 @@ class HandoverMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.time = VirtualTime()
-        self.around = FakeSurroundings()
+        self.around = FakeSurroundings(self.time, self.told)
         self.members = Members(
             lambda group, told: self.handovers.notify(group, told), self.time.clock_ms
         )
@@ -117,12 +124,7 @@ class HandoverMachine(RuleBasedStateMachine):
         self.handovers = self.around.handovers = Handovers(
             self.members,
             self.around,
-            clock_ms=self.time.clock_ms,
-            later=self.time.later,
-            wait_ms=lambda: WAIT_MS,
-            queues_max=100,
-            drain_ms=lambda: DRAIN_MS,
-            notify=self.tell,
+            HandoverLimits(lambda: WAIT_MS, lambda: DRAIN_MS, 100),
         )
         self.members.watchers.append(self.handovers)
         self.lives = [0] * CLIENTS
@@ -131,7 +133,7 @@ class HandoverMachine(RuleBasedStateMachine):
         self.asked: list[Asked] = []
         self.given: dict[QueueKey, set[Connection]] = {}
 
-    def tell(self, group: str, members: list[Connection]) -> None:
+    def told(self) -> None:
         """Members hear that their group has changed."""
         self.untold_since_ms = None
 

@@ -7,6 +7,7 @@ from aerobee.broker.handover.draining import QUICK_TIMES
 from aerobee.broker.handover.handed_out import Holdings
 from aerobee.broker.handover.handovers import Handovers
 from aerobee.broker.handover.owned_queue import Verdict
+from aerobee.broker.handover.surroundings import HandoverLimits
 from aerobee.broker.members.group import Client
 from aerobee.broker.members.queue_key import QueueKey
 from aerobee.broker.members.registry import Members
@@ -30,6 +31,7 @@ class Working(QuietSurroundings):
     """What a Java consumer has fetched and done; its pulls come back as soon as they end."""
 
     def __init__(self, world: "World") -> None:
+        super().__init__(world.time)
         self._world = world
         self.fetched_before: dict[QueueKey, int] = {}
         self.done_before: dict[QueueKey, int] = {}
@@ -38,6 +40,10 @@ class Working(QuietSurroundings):
         self.heard: set[Connection] = set()  # who was asked
         self.pull_takes_ms = 1
         self.under_way: set[tuple[Connection, QueueKey]] = set()
+
+    def notify(self, group: str, members: list[Connection]) -> None:
+        """Note when."""
+        self._world.told_ms.append(self.time.now_ms)
 
     def committed(self, key: QueueKey) -> int | None:
         """Return how far it is."""
@@ -91,12 +97,7 @@ class World:
         self.handovers = Handovers(
             self.members,
             self.around,
-            clock_ms=self.time.clock_ms,
-            later=self.time.later,
-            wait_ms=lambda: 2_000,
-            queues_max=10_000,
-            drain_ms=lambda: self.limit_ms,
-            notify=lambda group, told: self.told_ms.append(self.time.now_ms),
+            HandoverLimits(lambda: 2_000, lambda: self.limit_ms, 10_000),
         )
         self.members.watchers.append(self.handovers)
         self.first = self.join()

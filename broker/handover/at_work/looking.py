@@ -6,7 +6,8 @@ from typing import Final
 from aerobee.broker.handover.at_work.history import History, Seen
 from aerobee.broker.handover.handed_out import Holdings
 from aerobee.broker.handover.owned_queue import Holder, OwnedQueue, Timer
-from aerobee.broker.handover.owners import Later, QueueOwners, Surroundings
+from aerobee.broker.handover.owners import QueueOwners
+from aerobee.broker.handover.surroundings import Surroundings
 from aerobee.broker.members.queue_key import QueueKey
 from aerobee.broker.members.registry import Members
 from aerobee.broker.members.subscriptions import ALL, is_tag_type
@@ -38,15 +39,13 @@ class AtWork:
         members: Members,
         owners: QueueOwners,
         around: Surroundings,
-        clock_ms: Callable[[], int],
-        later: Later,
         enabled: Callable[[], bool],
     ) -> None:
         self._members = members
         self._owners = owners
         self._around = around
-        self._clock_ms = clock_ms
-        self._later = later
+        self._clock_ms = around.clock_ms
+        self._later = around.later
         self._enabled = enabled
         self._histories: dict[str, dict[Connection, History]] = {}
         self._timer: Timer | None = None

@@ -3,13 +3,35 @@
 from collections.abc import Callable
 
 from aerobee.broker.handover.handed_out import Holdings
-from aerobee.broker.handover.owners import Surroundings
+from aerobee.broker.handover.owned_queue import Timer
+from aerobee.broker.handover.surroundings import Surroundings
+from aerobee.broker.health.faults import Faults
 from aerobee.broker.members.queue_key import QueueKey
 from aerobee.remoting.net.connection import Connection
+from support.stand_ins.virtual_time import VirtualTime
 
 
 class QuietSurroundings(Surroundings):
-    """A broker in which nothing is committed and nobody pulls."""
+    """A broker in which nothing is committed and nobody pulls, at a time of its own."""
+
+    def __init__(self, time: VirtualTime | None = None) -> None:
+        self.time = time or VirtualTime()
+        self.faults = Faults()
+
+    def clock_ms(self) -> int:
+        """Return the time."""
+        return self.time.now_ms
+
+    def later(self, delay_s: float, call: Callable[[], None]) -> Timer:
+        """Do it when the time has come."""
+        return self.time.later(delay_s, call)
+
+    def notify(self, group: str, members: list[Connection]) -> None:
+        """Nobody listens."""
+
+    def caught(self, what: str, error: Exception, client_id: str) -> None:
+        """Count it."""
+        self.faults.caught(what, error, client_id=client_id)
 
     def committed(self, key: QueueKey) -> int | None:
         """Nothing is."""

@@ -12,6 +12,7 @@ from aerobee.broker.handover.draining import MISSES_MAX, QUICK_MS, SLOW_MS
 from aerobee.broker.handover.handovers import Handovers
 from aerobee.broker.handover.held_questions import HELD_MS, HeldQuestions
 from aerobee.broker.handover.owned_queue import Verdict
+from aerobee.broker.handover.surroundings import HandoverLimits
 from aerobee.broker.members.group import Client
 from aerobee.broker.members.queue_key import QueueKey
 from aerobee.broker.members.registry import Members
@@ -20,6 +21,18 @@ from aerobee.remoting.net.connection import Connection
 
 LIMIT_MS = 6_000
 KEY = QueueKey("g", "t", 0)
+
+
+class Told(QuietSurroundings):
+    """A broker that notes when a group is told."""
+
+    def __init__(self, world: "World") -> None:
+        super().__init__(world.time)
+        self._world = world
+
+    def notify(self, group: str, members: list[Connection]) -> None:
+        """Note when."""
+        self._world.told_ms = self.time.now_ms
 
 
 class World:
@@ -33,20 +46,9 @@ class World:
             lambda group, told: self.handovers.notify(group, told), self.time.clock_ms
         )
         self.handovers = Handovers(
-            self.members,
-            QuietSurroundings(),
-            clock_ms=self.time.clock_ms,
-            later=self.time.later,
-            wait_ms=lambda: 2_000,
-            queues_max=10,
-            drain_ms=lambda: LIMIT_MS,
-            notify=self.tell,
+            self.members, Told(self), HandoverLimits(lambda: 2_000, lambda: LIMIT_MS, 10)
         )
         self.members.watchers.append(self.handovers)
-
-    def tell(self, group: str, members: list[Connection]) -> None:
-        """Note when."""
-        self.told_ms = self.time.now_ms
 
     def join(self) -> FakeConnection:
         """Let one more member join."""
@@ -112,7 +114,7 @@ def test_a_group_that_is_too_slow_is_not_waited_for_again() -> None:
     assert LIMIT_MS <= world.told_after() <= LIMIT_MS + 200
 
 
-@pytest.mark.parametrize("failing", ["tell", "wake_pulls"])
+@pytest.mark.parametrize("failing", ["notify", "wake_pulls"])
 def test_what_raises_at_the_end_of_a_drain_leaves_no_queue_at_rest(
     failing: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -129,10 +131,7 @@ def test_what_raises_at_the_end_of_a_drain_leaves_no_queue_at_rest(
     def fail(*_: object) -> None:
         raise MemoryError
 
-    if failing == "tell":
-        monkeypatch.setattr(world.handovers._draining, "_notify", fail)
-    else:
-        monkeypatch.setattr(QuietSurroundings, failing, fail)
+    monkeypatch.setattr(Told, failing, fail)
     for _ in range(40):
         with suppress(MemoryError):  # as a loop does, which logs it
             world.time.advance(LIMIT_MS // 20)

@@ -4,7 +4,6 @@ from collections.abc import Callable
 
 from support.stand_ins.fake_connection import FakeConnection
 from support.stand_ins.quiet_surroundings import QuietSurroundings
-from support.stand_ins.virtual_time import VirtualTime
 
 from aerobee.broker.handover.handed_out import HandedOut, Holdings
 from aerobee.broker.handover.owned_queue import Holder, OwnedQueue
@@ -21,6 +20,7 @@ class Asked(QuietSurroundings):
     """A broker that notes what it commits, and answers 307 when the test says so."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.waits_at = 100
         self.stored: dict[QueueKey, int] = {}
         self.answer: Callable[[Holdings | None], None] = lambda holdings: None
@@ -46,11 +46,13 @@ class Asked(QuietSurroundings):
 
 def looked_at() -> tuple[Asked, OwnedQueue, list[OwnedQueue]]:
     """Have the owner of a queue that drains asked; return what is around, it, and the finished."""
-    time, around, connection = VirtualTime(), Asked(), FakeConnection()
-    owners = QueueOwners(around, time.clock_ms, time.later, lambda: 1000)
-    queue = OwnedQueue(KEY, Holder(connection, "c1", None), draining=True)
+    around, connection = Asked(), FakeConnection()
+    owners = QueueOwners(around, lambda: 1000)
+    queue = OwnedQueue(KEY)
+    queue.give(Holder(connection, "c1", None))
+    queue.rest()
     finished: list[OwnedQueue] = []
-    handed_out = HandedOut(Members(lambda group, told: None, time.clock_ms), owners, around)
+    handed_out = HandedOut(Members(lambda group, told: None, around.clock_ms), owners, around)
     handed_out.look(connection, [queue], finished.append)
     return around, queue, finished
 
@@ -75,6 +77,6 @@ def test_a_queue_that_was_given_to_somebody_else_is_let_alone() -> None:
     """Whatever the answer is, it is not about the new owner."""
     for answer in (NOTHING_HELD, None):
         around, queue, finished = looked_at()
-        queue.owner = Holder(FakeConnection("10.0.0.2:1"), "c2", None)
+        queue.give(Holder(FakeConnection("10.0.0.2:1"), "c2", None))
         around.answer(answer)
         assert (around.stored, finished) == ({}, [])

@@ -8,6 +8,7 @@ from support.stand_ins.virtual_time import VirtualTime
 
 from aerobee.broker.handover.handovers import Handovers
 from aerobee.broker.handover.owned_queue import Verdict
+from aerobee.broker.handover.surroundings import HandoverLimits
 from aerobee.broker.members.group import Client
 from aerobee.broker.members.queue_key import QueueKey
 from aerobee.broker.members.registry import Members
@@ -21,15 +22,8 @@ def test_a_client_in_many_groups_goes_in_no_time() -> None:
     """What a change of one group costs does not grow with the queues of the client's others."""
     virtual = VirtualTime()
     members = Members(lambda group, told: handovers.notify(group, told), virtual.clock_ms)
-    handovers = Handovers(
-        members,
-        QuietSurroundings(),
-        clock_ms=virtual.clock_ms,
-        later=virtual.later,
-        wait_ms=lambda: 2_000,
-        queues_max=GROUPS * QUEUES,
-        drain_ms=lambda: 2_000,
-    )
+    limits = HandoverLimits(lambda: 2_000, lambda: 2_000, GROUPS * QUEUES)
+    handovers = Handovers(members, QuietSurroundings(virtual), limits)
     members.watchers.append(handovers)
     connection = FakeConnection("10.0.0.1:1")
     client = Client(connection, "c1", 0, 513)

@@ -1,47 +1,47 @@
 """The life of a process queue is the table of its moves, and nobody else moves it."""
 
-import ast
 import asyncio
 from itertools import product
 from pathlib import Path
 
 import pytest
+from support.lives import drawing, table_of_moves, table_of_states, written_outside
 
 from aerobee.client.pulls import process_queue
-from aerobee.client.pulls.process_queue import MOVES, Life, ProcessQueue
+from aerobee.client.pulls.process_queue import LIFE, ProcessQueue, State
 
 CLIENT = Path(process_queue.__file__).resolve().parents[1]
-WAYS = {Life.OWNED: [], Life.DROPPED: ["drop"], Life.RELEASED: ["drop", "release"]}
+WAYS = {State.OWNED: [], State.DROPPED: ["drop"], State.RELEASED: ["drop", "release"]}
 NAMES = ("drop", "release")
-AFTER = {(move.before, move.name): move.after for move in MOVES}
+AFTER = {(move.before, move.name): move.after for move in LIFE.moves}
 
 
-def in_state(life: Life) -> ProcessQueue:
+def in_state(state: State) -> ProcessQueue:
     """Bring a queue there."""
     process = ProcessQueue(0)
-    for name in WAYS[life]:
+    for name in WAYS[state]:
         getattr(process, name)()
     return process
 
 
-def seen(process: ProcessQueue) -> Life:
+def seen(process: ProcessQueue) -> State:
     """The state as those see it who ask for each message."""
     return {
-        (False, False): Life.OWNED,
-        (True, False): Life.DROPPED,
-        (True, True): Life.RELEASED,
+        (False, False): State.OWNED,
+        (True, False): State.DROPPED,
+        (True, True): State.RELEASED,
     }[process.dropped, process.released]
 
 
-@pytest.mark.parametrize(("life", "name"), [*product(Life, NAMES)])
-def test_each_move_is_the_one_of_the_table(life: Life, name: str) -> None:
+@pytest.mark.parametrize(("state", "name"), [*product(State, NAMES)])
+def test_each_move_is_the_one_of_the_table(state: State, name: str) -> None:
     """What the table does not know is refused, and changes nothing."""
-    process = in_state(life)
-    assert seen(process) is life
-    if (after := AFTER.get((life, name))) is None:
+    process = in_state(state)
+    assert seen(process) is state
+    if (after := AFTER.get((state, name))) is None:
         with pytest.raises(RuntimeError, match="no such move"):
             getattr(process, name)()
-        assert seen(process) is life
+        assert seen(process) is state
     else:
         getattr(process, name)()
         assert seen(process) is after
@@ -59,31 +59,13 @@ async def test_who_waits_for_room_hears_of_the_loss(name: str) -> None:
 
 def test_the_drawing_is_the_table() -> None:
     """The room's README draws these states and these moves, each with when it happens."""
-    drawing = ["```mermaid", "stateDiagram-v2", "    [*] --> owned"]
-    drawing += [
-        f"    {move.before.name.lower()} --> {move.after.name.lower()}: {move.name}"
-        for move in MOVES
-    ]
-    drawing.append("```")
-    table = ["| state | what may still become of its messages |", "| --- | --- |"]
-    table += [f"| {life.name.lower()} | {life.value} |" for life in Life]
-    moves = ["| move | from | when |", "| --- | --- | --- |"]
-    moves += [f"| `{move.name}` | {move.before.name.lower()} | {move.when} |" for move in MOVES]
     readme = (CLIENT / "pulls/README.md").read_text()
-    for lines in (drawing, table, moves):
-        assert "\n".join(lines) in readme
+    assert drawing(LIFE, State.OWNED) in readme
+    assert table_of_states(State, "what may still become of its messages") in readme
+    assert table_of_moves(LIFE) in readme
 
 
 def test_only_the_queue_writes_its_fields() -> None:
     """No module of the client assigns a field of a process queue from outside."""
-    fields = set(ProcessQueue.__slots__)
-    written = [
-        f"{path.relative_to(CLIENT)}:{node.lineno} {ast.unparse(node)}"
-        for path in CLIENT.rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.Attribute)
-        and isinstance(node.ctx, (ast.Store, ast.Del))
-        and node.attr in fields
-        and ast.unparse(node.value) != "self"
-    ]
+    written = written_outside(CLIENT, set(ProcessQueue.__slots__))
     assert not written, "call a move of process_queue.py instead"

@@ -10,7 +10,8 @@ from support.servers.live_broker import LiveBroker, live_broker
 from support.stand_ins.fake_connection import FakeConnection
 
 from aerobee.broker.handover.handed_out import Holdings
-from aerobee.broker.handover.surroundings import HOLDINGS_BYTES_MAX, BrokerSurroundings
+from aerobee.broker.handover.member_calls import HOLDINGS_BYTES_MAX, MemberCalls
+from aerobee.broker.health.faults import Faults
 from aerobee.broker.members.group import Client
 from aerobee.broker.members.notices import ChangeNotices
 from aerobee.remoting.bodies import (
@@ -39,17 +40,14 @@ async def asked(live: LiveBroker, connection: Connection) -> Holdings | None:
     context, loop = live.broker.context, asyncio.get_running_loop()
     answers: asyncio.Future[Holdings | None] = loop.create_future()
     tasks = []
-    around = BrokerSurroundings(
+    calls = MemberCalls(
+        context.consumers.members,
+        ChangeNotices(loop.call_later, lambda: False),
+        lambda task: tasks.append(asyncio.ensure_future(task)),
+        Faults(),
         "broker-a",
-        holds=context.pulls.holds,
-        queues=context.writing.queues,
-        offsets=context.tables.offsets,
-        locks=context.consumers.locks,
-        notices=ChangeNotices(loop.call_later, lambda: False),
-        members=context.consumers.members,
-        start=lambda task: tasks.append(asyncio.ensure_future(task)),
     )
-    around.ask_holdings(connection, "G", answers.set_result)  # twice would raise
+    calls.ask_holdings(connection, "G", answers.set_result)  # twice would raise
     await asyncio.gather(*tasks)
     return answers.result()
 
