@@ -32,10 +32,10 @@ from aerobee.remoting.bodies import DataVersion, QueueData, TopicConfigSerialize
 from aerobee.remoting.codes import Perm, ResponseCode
 from aerobee.remoting.complaints import Complaints
 from aerobee.remoting.errors import RequestError
+from aerobee.remoting.words import SELF_TEST_TOPIC
 
 log = logging.getLogger(__name__)
 
-SELF_TEST_TOPIC: Final = "SELF_TEST_TOPIC"  # TopicValidator
 DEFAULT_TIMEOUT_MS: Final = 120_000  # RouteInfoManager.DEFAULT_BROKER_CHANNEL_EXPIRED_TIME
 
 Place = tuple[str, str]  # (cluster name, "ip:port"): one process

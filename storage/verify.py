@@ -20,11 +20,12 @@ import numpy as np
 
 from aerobee.remoting.message.layout import BLANK_SIZE, RECORD_BYTES_MIN
 from aerobee.remoting.message.tags import java_string_hash
+from aerobee.remoting.words import SCHEDULE_TOPIC
 from aerobee.storage.disk.files import Files
 from aerobee.storage.errors import StoreError
 from aerobee.storage.layout import ABORT, log_files
 from aerobee.storage.log.damage import DamageTable, read_damage
-from aerobee.storage.log.scan import SCHEDULE_TOPIC, Scanned, tags_code
+from aerobee.storage.log.scan import Scanned, tags_code
 from aerobee.storage.log.segments import Segments
 from aerobee.storage.proofs.progress import Progress as Proven
 from aerobee.storage.proofs.progress import read_progress

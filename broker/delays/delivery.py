@@ -18,7 +18,6 @@ from aerobee.broker.delays.levels import arrived_properties, due_ms, postpone
 from aerobee.broker.features.feature import CallLater, Elsewhere, Timer
 from aerobee.broker.rules.delay_property import delay_level
 from aerobee.broker.rules.names import topic_problem
-from aerobee.broker.rules.system_topics import HALF_TOPIC, SCHEDULE_TOPIC
 from aerobee.broker.writing.parts import Writing
 from aerobee.broker.writing.queues import TopicQueue
 from aerobee.broker.writing.stamps import Stamp
@@ -26,6 +25,7 @@ from aerobee.remoting.errors import CorruptRecord, RequestError
 from aerobee.remoting.message.layout import BLANK_SIZE
 from aerobee.remoting.message.properties import PROPERTIES_BYTES_MAX, Property, parse_properties
 from aerobee.remoting.message.record import Record, decode_record, host_bytes
+from aerobee.remoting.words import HALF_TOPIC, SCHEDULE_TOPIC
 from aerobee.storage.cold.fetching import Fetched, fetch
 from aerobee.storage.cold.wish import Wish
 from aerobee.storage.delays.progress import DELIVERED_BYTES_MAX, DelayProgress

@@ -11,18 +11,18 @@ from aerobee.broker.front.refusing import without_sends
 from aerobee.broker.front.unread import FULL_READ_BYTES, Unread, watch
 from aerobee.broker.pulls.replies import refusal
 from aerobee.broker.pulls.server import Pull
-from aerobee.broker.sends.envelopes import (
-    DECODE_ENVELOPE,
-    DECODE_PULL,
-    DECODE_SEND,
-    decode_json_send,
-)
 from aerobee.broker.writing.stamps import Stamp
 from aerobee.remoting.codes import RequestCode
 from aerobee.remoting.command import FLAG_ONEWAY
 from aerobee.remoting.errors import ProtocolError, RequestError
 from aerobee.remoting.frame import HEADER_BYTES_MAX, decode_payload
 from aerobee.remoting.headers._fields import decode_header
+from aerobee.remoting.headers.envelopes import (
+    DECODE_ENVELOPE,
+    DECODE_PULL,
+    DECODE_SEND,
+    decode_json_send,
+)
 from aerobee.remoting.headers.pull import PullMessageRequest
 from aerobee.remoting.message.layout import FRAME_FIELDS
 from aerobee.remoting.net.connection import Connection, log
@@ -138,7 +138,7 @@ class BrokerConnection(Connection):
                     # as nearly all clients write it; the codec byte of JSON is 0
                     if word < HEADER_BYTES_MAX and header.startswith(PLAIN_SEND):
                         whole = decode_json_send(header)
-                        fields, opaque = whole.extFields, whole.opaque
+                        fields, opaque = whole.ext_fields, whole.opaque
                         if not whole.flag and send(fields, opaque, body, stamp, stamp_flag, acks):
                             at = end
                             continue
@@ -223,12 +223,12 @@ class BrokerConnection(Connection):
             acks = []  # nobody waits for them
             self.traffic.tick.schedule()
         if code in SENDS:
-            fields = DECODE_SEND[codec](envelope.extFields)
+            fields = DECODE_SEND[codec](envelope.ext_fields)
             sends = self.traffic.sends
             serve = sends.send if code == SEND else sends.send_batch
             return serve(fields, envelope.opaque, body, stamp, self.stamp.sys_flag, acks, codec)
         if code in PULLS and not envelope.flag:
-            wish = DECODE_PULL[codec](envelope.extFields)
+            wish = DECODE_PULL[codec](envelope.ext_fields)
             self._pull(Pull(self, wish, envelope.opaque, codec, code), replies)
             return True
         return False

@@ -6,10 +6,10 @@ from typing import Final
 import msgspec
 
 from aerobee.broker.compiled.choice import refuse_run
-from aerobee.broker.sends.envelopes import DECODE_ENVELOPE
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.command import FLAG_ONEWAY, FLAG_RESPONSE, Codec, Command
 from aerobee.remoting.frame import encode_frame
+from aerobee.remoting.headers.envelopes import DECODE_ENVELOPE
 from aerobee.remoting.message.layout import FRAME_FIELDS
 
 SENDS: Final = frozenset(

@@ -23,11 +23,12 @@ from aerobee.broker.handover.drain import Drain, Key
 from aerobee.broker.handover.handed_out import HandedOut
 from aerobee.broker.handover.held_questions import Answer, HeldQuestions
 from aerobee.broker.handover.owned_queue import OwnedQueue, Timer
-from aerobee.broker.handover.owner_pulls import ACTIVELY, POLL_MS
+from aerobee.broker.handover.owner_pulls import POLL_MS
 from aerobee.broker.handover.owners import QueueOwners
 from aerobee.broker.handover.surroundings import Surroundings
 from aerobee.broker.members.registry import Members
 from aerobee.remoting.net.connection import Connection
+from aerobee.remoting.words import CONSUME_ACTIVELY
 
 log = logging.getLogger(__name__)
 
@@ -238,7 +239,7 @@ class Draining:
         pause_ms = POLL_MS if quickly else POLL_SLOWLY_MS
         drain.timer = self._later(pause_ms / 1000, lambda: self._poll(drain))
         group = self._members.group(drain.group)
-        if group is not None and group.consume_type == ACTIVELY:
+        if group is not None and group.consume_type == CONSUME_ACTIVELY:
             self._ask_how_far(drain)
             return
         if limit_ms - waited_ms < QUICK_MS:

@@ -15,10 +15,10 @@ from aerobee.broker.handover.release_signs import ReleaseSigns
 from aerobee.broker.handover.surroundings import Surroundings
 from aerobee.broker.members.registry import Members
 from aerobee.remoting.net.connection import Connection
+from aerobee.remoting.words import CONSUME_ACTIVELY
 
 POLL_MS: Final = 30  # between two answers to a waiting pull, each of which brings a fresh offset
 PROBE_MS: Final = 300  # in which a client pulls again whose pull was answered with nothing
-ACTIVELY: Final = "CONSUME_ACTIVELY"  # lite pull: its pulls do not say what was consumed
 
 
 class OwnerPulls:
@@ -62,7 +62,7 @@ class OwnerPulls:
     def show_progress(self, queue: OwnedQueue) -> bool:
         """Whether an owner's pulls say how far it is."""
         group = self._members.group(queue.key.group)
-        wanted = self._enabled() and group is not None and group.consume_type != ACTIVELY
+        wanted = self._enabled() and group is not None and group.consume_type != CONSUME_ACTIVELY
         return wanted and self.give_signs(queue)
 
     def asked_for(self, queue: OwnedQueue) -> None:

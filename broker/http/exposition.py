@@ -15,11 +15,11 @@ from prometheus_client.registry import Collector
 from aerobee.broker.health.metrics import NAMES
 from aerobee.broker.http.degraded import lost_messages, lost_offsets, passed_over
 from aerobee.broker.http.overview import is_writable
-from aerobee.broker.rules.names import DLQ_PREFIX, RETRY_PREFIX
-from aerobee.broker.rules.system_topics import SYSTEM_PREFIX, system_topic_names
+from aerobee.broker.rules.system_topics import system_topic_names
 from aerobee.broker.start.context import Context
 from aerobee.remoting.command import language_name
 from aerobee.remoting.errors import RequestError
+from aerobee.remoting.words import CONSUME_ACTIVELY, DLQ_PREFIX, RETRY_PREFIX, SYSTEM_PREFIX
 from aerobee.storage.queues.consume_queue import ConsumeQueue
 from aerobee.storage.queues.place import QueuePlace
 from aerobee.storage.statistics import StoreStatistics
@@ -191,7 +191,7 @@ def _connections(ctx: Context, snapshot: Snapshot) -> Iterator[None]:
     for group in ctx.consumers.members.groups():
         for member in group.members.values():
             client = member.client
-            mode = "pull" if group.consume_type == "CONSUME_ACTIVELY" else "push"
+            mode = "pull" if group.consume_type == CONSUME_ACTIVELY else "push"
             consumers[group.name, client.language, client.version, mode] += 1
             yield
     for (name, language, version, mode), count in consumers.items():

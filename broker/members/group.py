@@ -3,13 +3,12 @@
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from aerobee.broker.members.subscriptions import MessageFilter
 from aerobee.remoting.bodies import ConsumerData, SubscriptionData
 from aerobee.remoting.net.connection import Connection
-
-BROADCASTING: Final = "BROADCASTING"
+from aerobee.remoting.words import BROADCASTING, CLUSTERING
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +40,7 @@ class Member:
 
     client: Client
     heard_ms: int
-    message_model: str = "CLUSTERING"
+    message_model: str = CLUSTERING
     handover_timeout_ms: int | None = None
     wishes: dict[str, Wish] = field(default_factory=dict)
 

@@ -11,6 +11,7 @@ from typing import Final
 from aerobee.broker.members.group import ConsumerGroup, Member
 from aerobee.broker.rules.names import retry_topic
 from aerobee.remoting.complaints import Complaints
+from aerobee.remoting.words import TAG
 
 log = logging.getLogger(__name__)
 
@@ -87,4 +88,4 @@ def differences(group: ConsumerGroup) -> Differences:
 
 def _wanted(member: Member, topic: str) -> str:
     wish = member.wishes.get(topic)
-    return NONE if wish is None else f"{wish.expression_type or 'TAG'} {wish.expression!r}"
+    return NONE if wish is None else f"{wish.expression_type or TAG} {wish.expression!r}"

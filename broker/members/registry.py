@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final, Protocol
 
-from aerobee.broker.members.group import BROADCASTING, Client, ConsumerGroup, Member
+from aerobee.broker.members.group import Client, ConsumerGroup, Member
 from aerobee.broker.members.limits import MemberLimits
 from aerobee.broker.members.lists import ConsumerLists
 from aerobee.broker.members.mismatches import Mismatches
@@ -30,6 +30,7 @@ from aerobee.remoting.codes import PullSysFlag, ResponseCode
 from aerobee.remoting.errors import RequestError
 from aerobee.remoting.headers.pull import PullMessageRequest
 from aerobee.remoting.net.connection import Connection
+from aerobee.remoting.words import BROADCASTING
 
 log = logging.getLogger(__name__)
 

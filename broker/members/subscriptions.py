@@ -13,12 +13,11 @@ from aerobee.remoting.clocks import steady_clock_ms
 from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.errors import RequestError
 from aerobee.remoting.message.tags import java_string_hash
+from aerobee.remoting.words import TAG
 
 log = logging.getLogger(__name__)
 
 ALL: Final = "*"
-TAG: Final = "TAG"
-SQL92: Final = "SQL92"
 _SEPARATOR: Final = "||"
 COMPILED_CHARS_PER_S: Final = 64 << 10  # a third of one core
 COMPILED_CHARS_AT_ONCE: Final = 512 << 10  # as when thousands of groups come back to a new process

@@ -3,7 +3,6 @@
 import logging
 from typing import Final
 
-from aerobee.broker.rules.names import RETRY_PREFIX
 from aerobee.broker.start.context import Context
 from aerobee.broker.tables.request_modes import PULL
 from aerobee.remoting.allocation import STRATEGIES, allocate, sorted_members, sorted_queues
@@ -19,6 +18,7 @@ from aerobee.remoting.bodies import (
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.errors import RequestError
 from aerobee.remoting.net.routes import NoHeader, Outcome, Reply, Request, Routes
+from aerobee.remoting.words import BROADCASTING, RETRY_PREFIX
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +45,7 @@ def _share(
 ) -> list[MessageQueue] | None:
     """Return what falls to one client, None where that cannot be told."""
     group = asked.consumer_group
-    if asked.message_model == "BROADCASTING" or not ctx.settings.server_load_balancer_enable:
+    if asked.message_model == BROADCASTING or not ctx.settings.server_load_balancer_enable:
         return queues
     members = ctx.consumers.members.client_ids(group)
     if not members:

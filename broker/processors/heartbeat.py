@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Coroutine
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 from aerobee.broker.members.group import Client
 from aerobee.broker.members.subscriptions import check_property_filter, is_tag_type
@@ -36,10 +36,9 @@ from aerobee.remoting.net.routes import (
     answer,
     failure,
 )
+from aerobee.remoting.words import CONSUME_ACTIVELY
 
 routes: Routes[Context] = Routes("heartbeat")
-
-PULL_CONSUMER: Final = "CONSUME_ACTIVELY"
 
 
 @routes.on(RequestCode.HEART_BEAT)
@@ -82,7 +81,7 @@ def _accepted(ctx: Context, data: HeartbeatData) -> list[ConsumerData]:
     return [
         consumer
         for consumer in data.consumer_data_set
-        if not (rejecting and consumer.consume_type == PULL_CONSUMER)
+        if not (rejecting and consumer.consume_type == CONSUME_ACTIVELY)
     ]
 
 

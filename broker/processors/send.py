@@ -11,7 +11,6 @@ from typing import Any
 
 from aerobee.broker.cluster.announcing import until_known
 from aerobee.broker.hooks import SendEvent
-from aerobee.broker.rules.names import RETRY_PREFIX
 from aerobee.broker.sends.checks import AnySend
 from aerobee.broker.start.context import Context
 from aerobee.broker.writing.queues import TopicQueue
@@ -27,6 +26,7 @@ from aerobee.remoting.headers.send import (
 from aerobee.remoting.message.message_id import offset_message_id
 from aerobee.remoting.message.properties import Property, find_property
 from aerobee.remoting.net.routes import Reply, Request, Routes
+from aerobee.remoting.words import RETRY_PREFIX
 from aerobee.storage.errors import LogBusy, MessageTooLarge, StoreError
 
 routes: Routes[Context] = Routes("send")

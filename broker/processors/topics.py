@@ -4,7 +4,7 @@ from typing import Final
 
 from aerobee.broker.cluster.announcing import until_known
 from aerobee.broker.rules.attributes import MESSAGE_TYPE, parse_edits
-from aerobee.broker.rules.names import RETRY_PREFIX, check_topic
+from aerobee.broker.rules.names import check_topic
 from aerobee.broker.rules.system_topics import is_system_topic
 from aerobee.broker.start.context import Context
 from aerobee.broker.writing.queues import TopicQueue
@@ -13,6 +13,7 @@ from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.errors import RequestError
 from aerobee.remoting.headers.topics import CreateTopicRequest, DeleteTopicRequest, TopicRequest
 from aerobee.remoting.net.routes import Outcome, Reply, Request, Routes
+from aerobee.remoting.words import RETRY_PREFIX
 
 routes: Routes[Context] = Routes("topics")
 

@@ -11,16 +11,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from aerobee.broker.members.group import BROADCASTING, ConsumerGroup
+from aerobee.broker.members.group import ConsumerGroup
 from aerobee.broker.tables.committed import SEPARATOR, OffsetTable
 from aerobee.remoting.headers.pull import PullMessageRequest
 from aerobee.remoting.net.connection import Connection
+from aerobee.remoting.words import BROADCASTING, CONSUME_PASSIVELY
 from aerobee.storage.store import MessageStore
 
 if TYPE_CHECKING:
     from aerobee.broker.members.registry import Members
 
-PASSIVELY: Final = "CONSUME_PASSIVELY"
 FROM_PROXY: Final = 1  # RequestSource.PROXY_FOR_BROADCAST
 COMMIT_INTERVAL_MS: Final = 5000
 CLIENTS_MAX: Final = 20_000  # a proxy may name as many as it likes
@@ -162,7 +162,7 @@ class BroadcastOffsets:
 
 
 def _broadcasts(group: ConsumerGroup) -> bool:
-    return group.message_model == BROADCASTING and group.consume_type == PASSIVELY
+    return group.message_model == BROADCASTING and group.consume_type == CONSUME_PASSIVELY
 
 
 def _common(group: str) -> str:

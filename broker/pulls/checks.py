@@ -4,7 +4,6 @@ from typing import Final, TypeAlias
 
 from aerobee.broker.members.subscriptions import MessageFilter, SqlFilter, check_property_filter
 from aerobee.broker.pulls.parts import PullParts
-from aerobee.broker.rules.names import SYSTEM_GROUP_PREFIX
 from aerobee.broker.rules.remarks import Forbidden, further_details
 from aerobee.broker.settings.keys import BrokerSettings
 from aerobee.broker.writing.queues import TopicQueue
@@ -13,8 +12,8 @@ from aerobee.remoting.codes import Perm, PullSysFlag, RequestCode, ResponseCode
 from aerobee.remoting.errors import RequestError
 from aerobee.remoting.headers.pull import PullMessageRequest
 from aerobee.remoting.net.connection import Connection
+from aerobee.remoting.words import CONSUME_ACTIVELY, SYSTEM_GROUP_PREFIX
 
-ACTIVELY: Final = "CONSUME_ACTIVELY"
 NEVER_REJECTED: Final = frozenset(
     {
         "DEFAULT_CONSUMER", "TOOLS_CONSUMER", "SCHEDULE_CONSUMER", "FILTERSRV_CONSUMER",
@@ -122,7 +121,7 @@ class PullChecks:
     def _check_member(self, connection: Connection, name: str) -> None:
         """Refuse those who pull on their own account where only push consumers may."""
         group = self._members.group(name)
-        if group is not None and group.consume_type != ACTIVELY:
+        if group is not None and group.consume_type != CONSUME_ACTIVELY:
             return
         system = name in NEVER_REJECTED or name.startswith(SYSTEM_GROUP_PREFIX)
         if (group is None or connection not in group.members) and not system:

@@ -4,14 +4,12 @@ from typing import Final
 
 from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.errors import RequestError
+from aerobee.remoting.words import DLQ_PREFIX, RETRY_PREFIX
 
 TOPIC_CHARS_MAX: Final = 127
 GROUP_TOPIC_CHARS_MAX: Final = 255  # %RETRY% and %DLQ% topics carry a group's name inside
 GROUP_CHARS_MAX: Final = 120
 
-RETRY_PREFIX: Final = "%RETRY%"
-DLQ_PREFIX: Final = "%DLQ%"
-SYSTEM_GROUP_PREFIX: Final = "CID_RMQ_SYS_"
 
 _ALLOWED: Final = frozenset("%|_-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
 _PATTERN: Final = "^[%|a-zA-Z0-9_-]+$"  # as the remarks of TopicValidator.java print it

@@ -5,43 +5,29 @@ from typing import Final
 from aerobee.broker.settings.keys import BrokerSettings
 from aerobee.remoting.bodies import TopicConfig
 from aerobee.remoting.codes import Perm
+from aerobee.remoting.words import (
+    AUTO_CREATE_TOPIC,
+    BENCHMARK_TOPIC,
+    HALF_TOPIC,
+    OFFSET_MOVED_EVENT,
+    OP_HALF_TOPIC,
+    SCHEDULE_TOPIC,
+    SELF_TEST_TOPIC,
+    SYSTEM_PREFIX,
+    SYSTEM_TOPICS,
+    TRANS_CHECK_MAX_TIME_TOPIC,
+)
 
-AUTO_CREATE_TOPIC: Final = "TBW102"
-SCHEDULE_TOPIC: Final = "SCHEDULE_TOPIC_XXXX"
-BENCHMARK_TOPIC: Final = "BenchmarkTest"
-HALF_TOPIC: Final = "RMQ_SYS_TRANS_HALF_TOPIC"
-OP_HALF_TOPIC: Final = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
 ROCKSDB_HALF_TOPIC: Final = "RMQ_SYS_ROCKSDB_TRANS_HALF_TOPIC"  # since RocketMQ 5.5
 ROCKSDB_OP_HALF_TOPIC: Final = "RMQ_SYS_ROCKSDB_TRANS_OP_HALF_TOPIC"
-TRACE_TOPIC: Final = "RMQ_SYS_TRACE_TOPIC"
-TRANS_CHECK_MAX_TIME_TOPIC: Final = "TRANS_CHECK_MAX_TIME_TOPIC"
-SELF_TEST_TOPIC: Final = "SELF_TEST_TOPIC"
-OFFSET_MOVED_EVENT: Final = "OFFSET_MOVED_EVENT"
-CHECKPOINT_TOPIC: Final = "CHECKPOINT_TOPIC"
 TIMER_TOPIC: Final = "rmq_sys_wheel_timer"
 REVIVE_PREFIX: Final = "rmq_sys_REVIVE_LOG_"
 SYNC_MEMBER_PREFIX: Final = "rmq_sys_SYNC_BROKER_MEMBER_"
-SYSTEM_PREFIX: Final = "rmq_sys_"
 REPLY_SUFFIX: Final = "_REPLY_TOPIC"
 
 SCHEDULE_QUEUES: Final = 18
 BENCHMARK_QUEUES: Final = 1024
 CLUSTER_QUEUES: Final = 16  # TopicConfig.defaultReadQueueNums
-
-_NAMED: Final = frozenset(
-    {
-        AUTO_CREATE_TOPIC,
-        SCHEDULE_TOPIC,
-        BENCHMARK_TOPIC,
-        HALF_TOPIC,
-        TRACE_TOPIC,
-        OP_HALF_TOPIC,
-        TRANS_CHECK_MAX_TIME_TOPIC,
-        SELF_TEST_TOPIC,
-        OFFSET_MOVED_EVENT,
-        CHECKPOINT_TOPIC,
-    }
-)
 
 SEND_FORBIDDEN: Final = frozenset(
     {
@@ -96,7 +82,7 @@ def is_system_topic(name: str, settings: BrokerSettings) -> bool:
 
 def system_topic_names(settings: BrokerSettings) -> frozenset[str]:
     """Name the system topics, those included that this broker has not made."""
-    return _NAMED | {topic.topic_name for topic in system_topics(settings)}
+    return SYSTEM_TOPICS | {topic.topic_name for topic in system_topics(settings)}
 
 
 def _topic(name: str, queues: int, perm: int = Perm.READ | Perm.WRITE) -> TopicConfig:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from aerobee.broker.rules.delay_property import TIMER_PROPERTIES, delay_level
-from aerobee.broker.rules.names import RETRY_PREFIX, check_topic
+from aerobee.broker.rules.names import check_topic
 from aerobee.broker.rules.remarks import further_details, topic_text
 from aerobee.broker.rules.system_topics import SEND_FORBIDDEN
 from aerobee.broker.sends.placing import Placed, Placing
@@ -20,6 +20,7 @@ from aerobee.remoting.message.batch import split_batch
 from aerobee.remoting.message.message_id import UniqueIds
 from aerobee.remoting.message.properties import PROPERTIES_BYTES_MAX, Property, parse_properties
 from aerobee.remoting.net.routes import Request
+from aerobee.remoting.words import RETRY_PREFIX
 from aerobee.storage.delays.progress import DELIVERED_PROPERTY
 from aerobee.storage.errors import MessageTooLarge
 

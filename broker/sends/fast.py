@@ -10,13 +10,13 @@ import msgspec
 
 from aerobee.broker.compiled.choice import serve_run
 from aerobee.broker.rules.delay_property import TIMER_PROPERTIES
-from aerobee.broker.sends.envelopes import SendFields
 from aerobee.broker.settings.keys import BrokerSettings
 from aerobee.broker.writing.appender import Message
 from aerobee.broker.writing.parts import Writing
 from aerobee.broker.writing.queues import TopicQueue
 from aerobee.broker.writing.stamps import broker_properties
 from aerobee.remoting.command import FLAG_RESPONSE, VERSION, Codec, Language
+from aerobee.remoting.headers.envelopes import SendFields
 from aerobee.remoting.message.layout import BATCH_FIELDS, PROPERTIES_LENGTH_BYTES
 from aerobee.remoting.message.properties import PROPERTIES_BYTES_MAX, Property, format_properties
 from aerobee.storage.delays.progress import DELIVERED_PROPERTY
@@ -86,13 +86,18 @@ class FastSends:
         codec: int = Codec.JSON,
     ) -> bool:
         """Append one message."""
-        queues = self._fast.get(fields.b)
-        queue_id = fields.e
+        queues = self._fast.get(fields.topic)
+        queue_id = fields.queue_id
         if queues is None or not 0 <= queue_id < len(queues) or not (queue := queues[queue_id]):
             return False
-        if (fields.f and fields.f & UNUSUAL_SYS_FLAGS) or fields.j or fields.m or not body:
+        if (
+            (fields.sys_flag and fields.sys_flag & UNUSUAL_SYS_FLAGS)
+            or fields.reconsume_times
+            or fields.batch
+            or not body
+        ):
             return False
-        properties = fields.i
+        properties = fields.properties
         if properties[-1:] != "\x02":
             properties += "\x02"
         pairs = [pair.partition("\x01") for pair in properties[:-1].split("\x02")]
@@ -115,9 +120,9 @@ class FastSends:
         offset = stored.max_offset
         position = self._log.append(
             stored,
-            fields.h,
-            fields.f | stamp_flag,
-            fields.g,
+            fields.flag,
+            fields.sys_flag | stamp_flag,
+            fields.born_timestamp,
             stamp,
             body,
             stored_properties,
@@ -145,11 +150,16 @@ class FastSends:
         codec: int = Codec.JSON,
     ) -> bool:
         """Append the messages of one batch with offsets that follow each other."""
-        queues = self._fast.get(fields.b)
-        queue_id = fields.e
+        queues = self._fast.get(fields.topic)
+        queue_id = fields.queue_id
         if queues is None or not 0 <= queue_id < len(queues):
             return False
-        if fields.f & UNUSUAL_SYS_FLAGS or fields.j or not fields.m or "INNER_NUM" in fields.i:
+        if (
+            fields.sys_flag & UNUSUAL_SYS_FLAGS
+            or fields.reconsume_times
+            or not fields.batch
+            or "INNER_NUM" in fields.properties
+        ):
             return False
         if len(body) > self._body_bytes_max:
             return False
@@ -157,7 +167,9 @@ class FastSends:
         if queue is None or not (messages := self._split(body)):
             return False
         offset = queue.stored.max_offset
-        positions = self._appender.append(queue, fields.f | stamp_flag, fields.g, stamp, messages)
+        positions = self._appender.append(
+            queue, fields.sys_flag | stamp_flag, fields.born_timestamp, stamp, messages
+        )
         message_ids = (self._batch_id * len(positions))[:-1] % tuple(positions)
         if codec == Codec.JSON:
             payload = queue.batch_ack % (message_ids, offset, opaque)

@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from aerobee.broker.rules.names import DLQ_PREFIX, RETRY_PREFIX, retry_topic
+from aerobee.broker.rules.names import retry_topic
 from aerobee.broker.rules.remarks import further_details
 from aerobee.broker.sends.checks import AnySend
 from aerobee.broker.sends.retry_policy import retry_level
@@ -28,6 +28,7 @@ from aerobee.remoting.headers.send import SendBackRequest
 from aerobee.remoting.message.message_id import offset_message_id
 from aerobee.remoting.message.properties import Property, join_properties, parse_properties
 from aerobee.remoting.message.record import Record, decode_record
+from aerobee.remoting.words import DLQ_PREFIX, RETRY_PREFIX
 
 log = logging.getLogger(__name__)
 

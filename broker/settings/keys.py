@@ -20,6 +20,7 @@ from aerobee.broker.sql92.keys import Sql92Keys
 from aerobee.remoting.config.settings import AtStart, GivenPath, Guarded
 from aerobee.remoting.message.layout import ENTRY_FIELDS
 from aerobee.remoting.net.settings import CallingSettings
+from aerobee.remoting.words import TRACE_TOPIC
 from aerobee.storage.settings import StoreSettings
 
 _RATIO_MIN: Final = 10
@@ -104,7 +105,7 @@ class BrokerSettings(DelayKeys, Sql92Keys, CallingSettings):
     validate_system_topic_when_update_topic: Guarded[bool] = True  # false: they can be deleted
     clear_retry_topic_when_delete_topic: bool = True
     trace_topic_enable: AtStart[bool] = False
-    msg_trace_topic_name: AtStart[str] = "RMQ_SYS_TRACE_TOPIC"
+    msg_trace_topic_name: AtStart[str] = TRACE_TOPIC
     revive_queue_num: AtStart[Queues] = 8
     timer_wheel_enable: AtStart[bool] = True
     topics_max: int = Field(default=200_000, ge=100)  # ours: what clients may make one by one

@@ -3,10 +3,10 @@
 import logging
 import time
 
-from aerobee.broker.rules.system_topics import SCHEDULE_TOPIC
 from aerobee.broker.start.context import Context
 from aerobee.remoting.net.addresses import format_address
 from aerobee.remoting.net.said import tell_openness
+from aerobee.remoting.words import SCHEDULE_TOPIC
 from aerobee.storage.layout import ABORT
 
 log = logging.getLogger(__name__)

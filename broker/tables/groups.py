@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from aerobee.broker.rules.attributes import apply_edits
-from aerobee.broker.rules.names import SYSTEM_GROUP_PREFIX, group_problem
+from aerobee.broker.rules.names import group_problem
 from aerobee.broker.settings.keys import BrokerSettings
 from aerobee.broker.tables.table_file import TableFile, decode_table
 from aerobee.remoting.bodies import (
@@ -23,6 +23,7 @@ from aerobee.remoting.bodies import (
 )
 from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.errors import RequestError
+from aerobee.remoting.words import SYSTEM_GROUP_PREFIX
 
 log = logging.getLogger(__name__)
 

@@ -14,12 +14,13 @@ from typing import Final
 import msgspec
 
 from aerobee.broker.rules.attributes import apply_edits
-from aerobee.broker.rules.system_topics import AUTO_CREATE_TOPIC, system_topics
+from aerobee.broker.rules.system_topics import system_topics
 from aerobee.broker.settings.keys import BrokerSettings
 from aerobee.broker.tables.table_file import TableFile, decode_table
 from aerobee.remoting.bodies import DataVersion, TopicConfig, TopicConfigSerializeWrapper
 from aerobee.remoting.codes import Perm, ResponseCode
 from aerobee.remoting.errors import RequestError
+from aerobee.remoting.words import AUTO_CREATE_TOPIC
 
 log = logging.getLogger(__name__)
 

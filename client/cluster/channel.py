@@ -4,9 +4,9 @@ from typing import Final
 
 import msgspec
 
-from aerobee.remoting.acks import decode_ack
 from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.command import FLAG_RESPONSE
+from aerobee.remoting.headers.acks import decode_ack
 from aerobee.remoting.message.layout import FRAME_FIELDS
 from aerobee.remoting.net.connection import STOP_UNSENT, Connection
 

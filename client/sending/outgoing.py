@@ -9,11 +9,11 @@ from aerobee.client.errors import BrokerRefused, InvalidMessage
 from aerobee.client.message import Message, MessageQueue, SendResult, SendStatus
 from aerobee.client.sending.frames import BATCH, SINGLE
 from aerobee.client.settings import ProducerSettings
-from aerobee.remoting.acks import Ack, AckFields
 from aerobee.remoting.clocks import wall_clock_ms
 from aerobee.remoting.codes import ResponseCode, SysFlag
 from aerobee.remoting.command import Command
 from aerobee.remoting.errors import ProtocolError
+from aerobee.remoting.headers.acks import Ack, AckFields
 from aerobee.remoting.message.batch import BatchedMessage, encode_batch
 from aerobee.remoting.message.compression import CODECS, compress
 from aerobee.remoting.message.message_id import UniqueIds

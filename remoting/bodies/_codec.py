@@ -10,6 +10,13 @@ from aerobee.remoting import fastjson
 from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.command import language_name
 from aerobee.remoting.errors import ProtocolError, RequestError
+from aerobee.remoting.words import (
+    BROADCASTING,
+    CLUSTERING,
+    CONSUME_ACTIVELY,
+    CONSUME_PASSIVELY,
+    CONSUME_POP,
+)
 
 
 class Body(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -32,8 +39,8 @@ B = TypeVar("B", bound=Body)
 ODD_KEYS_MAX: Final = 200_000  # unquoted keys of one body, which must not hold up other clients
 
 _ENUMS: Final[dict[str, tuple[str, ...]]] = {  # C++ clients write the ordinal, Java the name
-    "consumeType": ("CONSUME_ACTIVELY", "CONSUME_PASSIVELY", "CONSUME_POP"),
-    "messageModel": ("BROADCASTING", "CLUSTERING"),
+    "consumeType": (CONSUME_ACTIVELY, CONSUME_PASSIVELY, CONSUME_POP),
+    "messageModel": (BROADCASTING, CLUSTERING),
     "consumeFromWhere": (
         "CONSUME_FROM_LAST_OFFSET",
         "CONSUME_FROM_LAST_OFFSET_AND_FROM_MIN_WHEN_BOOT_FIRST",

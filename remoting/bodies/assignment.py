@@ -2,6 +2,7 @@
 
 from aerobee.remoting.bodies._codec import Body, MessageQueue
 from aerobee.remoting.headers._fields import Int32
+from aerobee.remoting.words import CLUSTERING
 
 
 class QueryAssignmentBody(Body, frozen=True, kw_only=True):
@@ -11,7 +12,7 @@ class QueryAssignmentBody(Body, frozen=True, kw_only=True):
     consumer_group: str
     client_id: str
     strategy_name: str = "AVG"
-    message_model: str = "CLUSTERING"
+    message_model: str = CLUSTERING
 
 
 class QueueAssignment(Body, frozen=True, kw_only=True):

@@ -6,6 +6,7 @@ import msgspec
 
 from aerobee.remoting.bodies._codec import Body, MessageQueue
 from aerobee.remoting.headers._fields import Int32, Int64
+from aerobee.remoting.words import CLUSTERING, CONSUME_PASSIVELY, TAG
 
 
 class SubscriptionData(Body, frozen=True, kw_only=True):
@@ -20,7 +21,7 @@ class SubscriptionData(Body, frozen=True, kw_only=True):
     tags_set: list[str] = []
     code_set: list[Int32] = []
     sub_version: Int64 = 0
-    expression_type: str = "TAG"
+    expression_type: str = TAG
     class_filter_mode: bool = False
 
 
@@ -38,8 +39,8 @@ class ConsumerData(Body, frozen=True, kw_only=True):
     """
 
     group_name: str
-    consume_type: str = "CONSUME_PASSIVELY"
-    message_model: str = "CLUSTERING"
+    consume_type: str = CONSUME_PASSIVELY
+    message_model: str = CLUSTERING
     consume_from_where: str = "CONSUME_FROM_LAST_OFFSET"
     subscription_data_set: list[SubscriptionData] = []
     unit_mode: bool = False
@@ -89,8 +90,8 @@ class ConsumerConnection(Body, frozen=True, kw_only=True):
 
     connection_set: list[ClientConnection] = []
     subscription_table: dict[str, SubscriptionData] = {}
-    consume_type: str = "CONSUME_PASSIVELY"
-    message_model: str = "CLUSTERING"
+    consume_type: str = CONSUME_PASSIVELY
+    message_model: str = CLUSTERING
     consume_from_where: str = "CONSUME_FROM_LAST_OFFSET"
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from aerobee.remoting.message.properties import Property, find_property
+from aerobee.remoting.words import SCHEDULE_TOPIC
 from aerobee.storage.delays.notes import (
     DURABLE_AT,
     LATEST_AT,
@@ -26,7 +27,7 @@ from aerobee.storage.delays.notes import (
     encode_page,
 )
 from aerobee.storage.layout import DELAYED
-from aerobee.storage.log.scan import SCHEDULE_TOPIC, Scanned
+from aerobee.storage.log.scan import Scanned
 from aerobee.storage.log.segments import Segments
 from aerobee.storage.queues.consume_queue import ConsumeQueue
 from aerobee.storage.recovery.walk import records_over

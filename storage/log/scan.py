@@ -18,12 +18,12 @@ from aerobee.remoting.message.layout import (
 )
 from aerobee.remoting.message.properties import Property, find_property
 from aerobee.remoting.message.tags import java_string_hash
+from aerobee.remoting.words import SCHEDULE_TOPIC
 from aerobee.storage.log.segment import Segment
 from aerobee.storage.log.segments import Segments
 
 CHUNK_BYTES: Final = 4 << 20
 FIRST_CHUNK_BYTES: Final = 16 << 10  # of a scan; the next ones grow, for many scans end at once
-SCHEDULE_TOPIC: Final = "SCHEDULE_TOPIC_XXXX"
 
 HEAD: Final = RECORD_FIELDS.run("total_size", "sys_flag")
 """Total size, magic, body crc, queue id, flag, queue offset, position, sys flag."""

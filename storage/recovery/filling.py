@@ -16,11 +16,13 @@ from aerobee.remoting.message.layout import (
     RECORD_FIELDS,
 )
 from aerobee.remoting.message.record import BLANK
+from aerobee.remoting.words import AUTO_CREATE_TOPIC
 from aerobee.storage.log.scan import HEAD, Scanned
 from aerobee.storage.log.segment import Segment
 from aerobee.storage.log.segments import Segments
 
-FILLER_TOPIC: Final = b"TBW102"  # a system topic of every broker: producers and groups have none
+# a system topic of every broker, which has neither producers nor groups
+FILLER_TOPIC: Final = AUTO_CREATE_TOPIC.encode()
 ROLLED_BACK: Final = 12
 FILLER_BYTES_MAX: Final = 64 * 1024
 

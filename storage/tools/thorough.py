@@ -5,7 +5,8 @@ from itertools import groupby
 from typing import Any, Final, NamedTuple
 
 from aerobee.remoting.message.layout import BLANK_SIZE
-from aerobee.storage.log.scan import SCHEDULE_TOPIC, Scanned, tags_code
+from aerobee.remoting.words import SCHEDULE_TOPIC
+from aerobee.storage.log.scan import Scanned, tags_code
 from aerobee.storage.queues.consume_queue import ConsumeQueue
 from aerobee.storage.recovery.dispatch import Dispatcher
 from aerobee.storage.recovery.next_record import sound_record

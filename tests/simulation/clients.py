@@ -11,7 +11,7 @@ from aerobee.client.sending.outgoing import Outgoing
 from aerobee.remoting.codes import SysFlag
 from aerobee.remoting.errors import AerobeeError
 from aerobee.remoting.net.tasks import Tasks
-from aerobee.storage.log.scan import SCHEDULE_TOPIC
+from aerobee.remoting.words import SCHEDULE_TOPIC
 from simulation.causes import Cause
 from simulation.ledger import Ledger, Place
 from simulation.stage.process import Process, ProcessDied

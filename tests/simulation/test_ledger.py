@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from aerobee.storage.log.scan import SCHEDULE_TOPIC
+from aerobee.remoting.words import SCHEDULE_TOPIC
 from simulation.causes import SETTLED_S, Cause
 from simulation.ledger import Group, Kind, Ledger, Outcome, Place
 from simulation.stage.trace import Trace

@@ -13,6 +13,7 @@ from aerobee.broker.members.registry import Members
 from aerobee.broker.members.subscriptions import ALL, is_tag_type
 from aerobee.remoting.command import Language
 from aerobee.remoting.net.connection import Connection
+from aerobee.remoting.words import CONSUME_PASSIVELY
 
 LOOK_MS: Final = 250  # between two looks at a member
 LAG_MS: Final = 500  # since the oldest unfinished message was fetched, of who is asked
@@ -20,7 +21,6 @@ ASK_MS: Final = 1_000  # between two questions to a member
 SILENT_MS: Final = 30_000  # until a member is asked again that did not say
 ASKS_MAX: Final = 10  # in LOOK_MS, of all members
 LOOKS_MAX: Final = 500  # at queues in one go; where there are more, members are seen less often
-PASSIVELY: Final = "CONSUME_PASSIVELY"
 
 Key = tuple[str, Connection]
 """A group and one of its members."""
@@ -78,7 +78,7 @@ class AtWork:
         return (
             group is not None
             and member is not None
-            and group.consume_type == PASSIVELY
+            and group.consume_type == CONSUME_PASSIVELY
             and member.handover_timeout_ms is None
             and member.client.language == Language.JAVA
         )

@@ -3,7 +3,6 @@
 import pytest
 
 from aerobee.broker.rules.names import (
-    DLQ_PREFIX,
     check_group,
     check_topic,
     group_problem,
@@ -12,6 +11,7 @@ from aerobee.broker.rules.names import (
 )
 from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.errors import RequestError
+from aerobee.remoting.words import DLQ_PREFIX
 
 
 @pytest.mark.parametrize("name", ["a", "A-b_c|d%9", "t" * 127, "%RETRY%" + "g" * 248])

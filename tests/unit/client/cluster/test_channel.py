@@ -7,11 +7,11 @@ import pytest
 from support.servers.net_servers import Servers
 
 from aerobee.client.cluster.channel import Channel
-from aerobee.remoting.acks import Ack
 from aerobee.remoting.codes import RequestCode
 from aerobee.remoting.command import FLAG_ONEWAY, FLAG_RESPONSE, Codec, Command
 from aerobee.remoting.errors import CallTimedOut, ConnectionLost
 from aerobee.remoting.frame import encode_frame
+from aerobee.remoting.headers.acks import Ack
 from aerobee.remoting.net.client import ConnectionPool
 from aerobee.remoting.net.connection import Connection
 from aerobee.remoting.net.limits import NetLimits

@@ -1,36 +1,33 @@
-"""Headers as the fast path decodes them: only what is looked at, straight from the bytes.
+"""Headers of sends and pulls straight from their bytes: only what a fast path looks at.
 
 A header has an outer part, the same for all requests, and the fields of its kind. Fields travel as
 strings in every codec; the decoders turn them into numbers on the way.
 """
 
 from collections.abc import Callable
-from typing import Annotated, Final, Protocol
+from typing import Final, Protocol
 
 import msgspec
-from msgspec import Meta
 
 from aerobee.remoting.command import Codec
+from aerobee.remoting.headers._fields import Int32, Int64
 from aerobee.remoting.headers.pull import PullMessageRequest
-
-Int32 = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
-Int64 = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 
 
 class SendFields(msgspec.Struct, gc=False):
     """The header fields of a send that the broker looks at (SendMessageRequestHeaderV2)."""
 
-    a: str  # producer group
-    b: str  # topic
-    c: str  # default topic
-    d: int  # default topic's queues
-    e: int  # queue id
-    f: Int32  # sys flag
-    g: Int64  # born timestamp
-    h: Int32  # flag
-    i: str = ""  # properties
-    j: int = 0  # reconsume times
-    m: bool = False  # batch
+    producer_group: str = msgspec.field(name="a")
+    topic: str = msgspec.field(name="b")
+    default_topic: str = msgspec.field(name="c")
+    default_topic_queue_nums: int = msgspec.field(name="d")
+    queue_id: int = msgspec.field(name="e")
+    sys_flag: Int32 = msgspec.field(name="f")
+    born_timestamp: Int64 = msgspec.field(name="g")
+    flag: Int32 = msgspec.field(name="h")
+    properties: str = msgspec.field(name="i", default="")
+    reconsume_times: int = msgspec.field(name="j", default=0)
+    batch: bool = msgspec.field(name="m", default=False)
 
 
 class Envelope(Protocol):
@@ -39,32 +36,32 @@ class Envelope(Protocol):
     code: int
     opaque: int
     flag: int
-    extFields: msgspec.Raw
+    ext_fields: msgspec.Raw
 
 
-class JsonEnvelope(msgspec.Struct, gc=False):
+class JsonEnvelope(msgspec.Struct, gc=False, rename={"ext_fields": "extFields"}):
     """The outer part of a JSON header."""
 
     code: int
     opaque: int = 0
     flag: int = 0
-    extFields: msgspec.Raw = msgspec.Raw(b"{}")
+    ext_fields: msgspec.Raw = msgspec.Raw(b"{}")
 
 
 class MsgpackEnvelope(msgspec.Struct, array_like=True, gc=False):
     """The outer part of a msgpack header; what follows the flag does not matter here."""
 
     code: int
-    extFields: msgspec.Raw
+    ext_fields: msgspec.Raw
     opaque: int
     flag: int
 
 
-class JsonSend(msgspec.Struct, gc=False):
+class JsonSend(msgspec.Struct, gc=False, rename={"ext_fields": "extFields"}):
     """A whole JSON header of a send, decoded at once."""
 
     code: int
-    extFields: SendFields
+    ext_fields: SendFields
     opaque: int = 0
     flag: int = 0
 
