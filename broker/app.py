@@ -31,9 +31,12 @@ from aerobee.broker.pulls.broadcasts import BroadcastOffsets
 from aerobee.broker.pulls.held import SWEEP_INTERVAL_MS, Holds
 from aerobee.broker.pulls.parts import PullParts
 from aerobee.broker.pulls.server import NoPulls, Pull, Pulls
+from aerobee.broker.sends.checked import CheckedSends
+from aerobee.broker.sends.checks import SendChecks
 from aerobee.broker.sends.fast import FastSends
 from aerobee.broker.sends.parts import Sends
 from aerobee.broker.sends.retries import Retries
+from aerobee.broker.sends.storing import Storing
 from aerobee.broker.settings.changes import SettingsChanges
 from aerobee.broker.settings.keys import BrokerSettings
 from aerobee.broker.settings.live import Live
@@ -246,6 +249,9 @@ class Broker:
         broadcasts = BroadcastOffsets(consumers.members, tables.offsets, store, wall_clock_ms)
         lateness = self._make_lateness(loop, waits=tick.sync)
         hooks = Hooks(queues.forget_checks)
+        checks = SendChecks(live, topics, retries, wall_clock_ms)
+        storing = Storing(live, writing, self._features.placers, self._troubles.met, wall_clock_ms)
+        checked = CheckedSends(live, checks, storing, queues, hooks)
         self.context = Context(
             live=live,
             store=store,
@@ -255,7 +261,7 @@ class Broker:
             consumers=consumers,
             ports=self._ports,
             cluster=Cluster.at(address, live, topics, self._pool, self.failed),
-            sends=Sends.over(live, writing, tables, self._features.placers, retries),
+            sends=Sends(checks, checked, retries, storing),
             pulls=PullParts(
                 writing=writing,
                 tables=tables,

@@ -1,6 +1,9 @@
 """New topics: on disk and known to every nameserver before a message of theirs is stored."""
 
 import asyncio
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import Any
 
 from aerobee.broker.cluster.registration import Registration
 from aerobee.remoting.bodies import TopicConfig
@@ -36,10 +39,17 @@ class Announcements:
         announcement.add_done_callback(forget)
         return announcement
 
-    def of(self, topic: TopicConfig) -> asyncio.Future[None] | None:
-        """Return what a message of the topic has to wait for; what failed begins anew."""
+    def until_known(
+        self, topic: TopicConfig, *, is_new: bool = False
+    ) -> Callable[[], Coroutine[Any, Any, None]] | None:
+        """Return what a message of the topic has to wait for, None where all know the topic.
+
+        One that `is_new` is announced, and what failed begins anew.
+        """
         last = self._under_way.get(topic.topic_name)
-        return self.announce(topic) if last is not None and last.done() else last
+        if is_new or (last is not None and last.done()):
+            last = self.announce(topic)
+        return None if last is None else partial(until_known, last)
 
     def drop(self, topic: str) -> None:
         """Let nobody wait for a topic that was deleted."""

@@ -1,47 +1,52 @@
-"""What a broker looks at before it stores a message, and how it completes it."""
+"""What a broker looks at before it stores a message."""
 
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
 
 from aerobee.broker.rules.delay_property import TIMER_PROPERTIES, delay_level
 from aerobee.broker.rules.names import check_topic
 from aerobee.broker.rules.remarks import further_details, topic_text
 from aerobee.broker.rules.system_topics import SEND_FORBIDDEN
-from aerobee.broker.sends.placing import Placed, Placing
+from aerobee.broker.sends.retries import Retries
 from aerobee.broker.settings.live import Live
 from aerobee.broker.tables.topics import TopicTable
-from aerobee.broker.writing.appender import Message
-from aerobee.broker.writing.stamps import broker_properties
 from aerobee.remoting.bodies import TopicConfig
 from aerobee.remoting.codes import Perm, ResponseCode, SysFlag, TopicSysFlag
 from aerobee.remoting.errors import RequestError
-from aerobee.remoting.headers.send import SendMessageRequest, SendMessageRequestV2
-from aerobee.remoting.message.batch import split_batch
-from aerobee.remoting.message.message_id import UniqueIds
-from aerobee.remoting.message.properties import PROPERTIES_BYTES_MAX, Property, parse_properties
+from aerobee.remoting.headers.send import AnySend
+from aerobee.remoting.message.batch import BatchedMessage, split_batch
+from aerobee.remoting.message.properties import Property, parse_properties
 from aerobee.remoting.net.routes import Request
 from aerobee.remoting.words import RETRY_PREFIX
 from aerobee.storage.delays.progress import DELIVERED_PROPERTY
-from aerobee.storage.errors import MessageTooLarge
 
-AnySend = SendMessageRequest | SendMessageRequestV2
 
-_unique_ids = UniqueIds()
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A send that may be stored, its properties as they were sent, and the topic where it goes."""
+
+    header: AnySend
+    properties: dict[str, str]
+    topic: TopicConfig
+    is_new: bool  # nobody knows the topic yet
 
 
 class SendChecks:
     """Looks at messages by the settings of the moment; makes the topics that sends may make."""
 
     def __init__(
-        self, live: Live, topics: TopicTable, placing: Placing, now_ms: Callable[[], int]
+        self, live: Live, topics: TopicTable, retries: Retries, now_ms: Callable[[], int]
     ) -> None:
         self._live = live
         self._topics = topics
-        self._placing = placing
+        self._retries = retries
         self._now_ms = now_ms
 
-    def check(self, request: Request[Any], header: AnySend) -> TopicConfig:
-        """Run AbstractSendMessageProcessor's checks in its order; return the topic, or make it."""
+    def check_request(self, request: Request[AnySend], header: AnySend) -> Checked:
+        """Run AbstractSendMessageProcessor's checks in its order; make the topic where it has to.
+
+        A message that its group has tried often enough goes to the dead letters instead.
+        """
         settings = self._live.current
         if self._now_ms() < settings.start_accept_send_request_time_stamp:
             raise RequestError(
@@ -61,14 +66,20 @@ class SendChecks:
                 ResponseCode.NO_PERMISSION,
                 f"Sending message to topic[{header.topic}] is forbidden.",
             )
-        topic = self._topics.get(header.topic) or self._create_topic(header)
+        known = self._topics.get(header.topic)
+        topic = known or self._create_topic(header)
         if header.queue_id >= max(topic.write_queue_nums, topic.read_queue_nums):
             raise RequestError(
                 ResponseCode.INVALID_PARAMETER,
                 f"request queueId[{header.queue_id}] is illegal, {topic_text(topic)} "
                 f"Producer: {request.connection.remote}",
             )
-        return topic
+        is_new = known is None
+        if header.topic.startswith(RETRY_PREFIX):
+            buried = self._retries.instead_of_retry(header, request.command.version)
+            if buried is not None:
+                header, topic, is_new = buried
+        return Checked(header, parse_properties(header.properties or ""), topic, is_new)
 
     def _create_topic(self, header: AnySend) -> TopicConfig:
         """Make the topic of a first message, if the broker is allowed to."""
@@ -88,31 +99,17 @@ class SendChecks:
             )
         return topic
 
-    def single_message(
-        self, header: AnySend, queue_id: int, body: bytes | memoryview, now_ms: int
-    ) -> Placed:
-        """Complete one message and say where it goes; RequestError for what is not stored."""
-        settings = self._live.current
-        properties = parse_properties(header.properties or "")
-        if not body or len(body) > settings.max_message_size:
+    def check_message(self, checked: Checked, body: bytes | memoryview) -> None:
+        """Refuse (RequestError) one message that is not to be stored."""
+        header = checked.header
+        if not body or len(body) > self._live.current.max_message_size:
             raise self.illegal()
-        self._check_inner_batch(properties, header.sys_flag)
-        self.check_unserved(properties, header.sys_flag, header.reconsume_times or 0)
-        properties.pop(Property.POP_CK, None)
-        if not properties.get(Property.UNIQ_KEY):
-            properties[Property.UNIQ_KEY] = _unique_ids.next()
-        properties.update(
-            broker_properties(settings.region_id, settings.trace_on, settings.broker_cluster_name)
-        )
-        try:
-            return self._placing.place(
-                header.topic, queue_id, header.flag, body, properties, now_ms
-            )
-        except MessageTooLarge as error:
-            raise self.illegal() from error
+        self._check_inner_batch(checked.properties, header.sys_flag)
+        self._check_unserved(checked.properties, header.sys_flag, header.reconsume_times or 0)
 
-    def batch_messages(self, header: AnySend, queue_id: int, body: bytes | memoryview) -> Placed:
+    def check_batch(self, checked: Checked, body: bytes | memoryview) -> list[BatchedMessage]:
         """Take a batch body apart; raises RequestError where it is malformed or not allowed."""
+        header = checked.header
         if header.topic.startswith(RETRY_PREFIX):
             raise RequestError(
                 ResponseCode.MESSAGE_ILLEGAL,
@@ -120,34 +117,26 @@ class SendChecks:
             )
         if len(body) > self._live.current.max_message_size:
             raise self.illegal()
-        self._check_inner_batch(parse_properties(header.properties or ""), header.sys_flag)
-        messages: list[Message] = []
-        tags_code_of = self._placing.tags_code_of
-        for entry in split_batch(body):
+        self._check_inner_batch(checked.properties, header.sys_flag)
+        messages = split_batch(body)
+        for entry in messages:
             properties = parse_properties(entry.properties)
-            self.check_unserved(properties, header.sys_flag)
+            self._check_unserved(properties, header.sys_flag)
             if delay_level(properties) or DELIVERED_PROPERTY in properties:
                 raise RequestError(
                     ResponseCode.MESSAGE_ILLEGAL,
                     "a batch holds a message with a delay: send delayed messages one by one",
                 )
-            raw = entry.properties
-            if raw and raw[-1] != 2:
-                raw += b"\x02"  # what others add behind it must be a property of its own
-            if len(raw) > PROPERTIES_BYTES_MAX:
-                raise self.illegal()
-            tags_code = tags_code_of(str(raw, "utf-8", "replace"))
-            messages.append((entry.flag, entry.body, raw, tags_code))
         if not messages:
             raise self.illegal()
-        return self._placing.place_batch(header.topic, queue_id, messages)
+        return messages
 
     def _check_inner_batch(self, properties: dict[str, str], sys_flag: int) -> None:
         """Refuse what is for topics of queue type BatchCQ alone (HookUtils.checkInnerBatch)."""
         if Property.INNER_NUM in properties or sys_flag & SysFlag.INNER_BATCH:
             raise self.illegal()
 
-    def check_unserved(
+    def _check_unserved(
         self, properties: dict[str, str], sys_flag: int, reconsume_times: int = 0
     ) -> None:
         """Refuse, with the reason, the kinds of messages that this broker does not deliver."""

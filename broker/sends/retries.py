@@ -16,18 +16,16 @@ import msgspec
 
 from aerobee.broker.rules.names import retry_topic
 from aerobee.broker.rules.remarks import further_details
-from aerobee.broker.sends.checks import AnySend
 from aerobee.broker.sends.retry_policy import retry_level
 from aerobee.broker.tables.groups import GroupTable
 from aerobee.broker.tables.topics import TopicTable
-from aerobee.broker.writing.parts import Writing
 from aerobee.remoting.bodies import SubscriptionGroupConfig, TopicConfig
 from aerobee.remoting.codes import Perm, ResponseCode, TopicSysFlag
-from aerobee.remoting.errors import CorruptRecord, RequestError
-from aerobee.remoting.headers.send import SendBackRequest
+from aerobee.remoting.errors import RequestError
+from aerobee.remoting.headers.send import AnySend, SendBackRequest
 from aerobee.remoting.message.message_id import offset_message_id
 from aerobee.remoting.message.properties import Property, join_properties, parse_properties
-from aerobee.remoting.message.record import Record, decode_record
+from aerobee.remoting.message.record import Record
 from aerobee.remoting.words import DLQ_PREFIX, RETRY_PREFIX
 
 log = logging.getLogger(__name__)
@@ -54,22 +52,6 @@ def tries_max(config: SubscriptionGroupConfig, asked: int | None, version: int) 
     if asked is not None and version >= V3_4_9:
         return asked
     return config.retry_max_times
-
-
-def failed_record(writing: Writing, position: int, *, body: bool = True) -> Record:
-    """Return the record that a client names by its position, whatever position that is.
-
-    Raises RequestError where none starts there. Who waits for something takes it without its body:
-    requests that wait must not fill the memory.
-    """
-    writing.tick.commit_log()
-    try:
-        found = writing.store.record_at(position)
-        if found is not None:
-            return decode_record(found, body=body)
-    except CorruptRecord as error:
-        log.warning("send_back_refused position=%d reason=%r", position, str(error))
-    raise RequestError(ResponseCode.SYSTEM_ERROR, f"look message by offset failed, {position}")
 
 
 class Retries:

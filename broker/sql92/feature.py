@@ -3,9 +3,10 @@
 from collections.abc import Callable
 
 from aerobee.broker.features.feature import Feature, Parts
-from aerobee.broker.members.subscriptions import SQL92, Scan
+from aerobee.broker.members.subscriptions import Scan
 from aerobee.broker.sql92.expression import Expression
 from aerobee.broker.sql92.scan import scan
+from aerobee.remoting.words import SQL92
 
 
 class Sql92(Feature):

@@ -14,12 +14,16 @@ from aerobee.storage.store import MessageStore
 
 @dataclass(frozen=True, slots=True)
 class Writing:
-    """Made once by the broker; only the loop's thread touches what is in it."""
+    """Made once by the broker; only the loop's thread touches what is in it.
+
+    `store_host` is ip and port of the broker as records carry them: 8 or 20 bytes.
+    """
 
     store: MessageStore
     queues: TopicQueues
     tick: Tick
     appender: Appender
+    store_host: bytes
 
     @classmethod
     def over(
@@ -30,9 +34,9 @@ class Writing:
         store_host: bytes,
         faults: Faults,
     ) -> Self:
-        """Make it over an open store; `store_host` is ip and port as records carry them."""
+        """Make it over an open store."""
         settings, tick = live.current, Tick(loop, store, faults)
         style = AckStyle(settings.region_id, settings.trace_on, store_host.hex().upper())
         queues = TopicQueues(store, style)
         live.on_change(queues.apply)
-        return cls(store, queues, tick, Appender(store, tick))
+        return cls(store, queues, tick, Appender(store, tick), store_host)

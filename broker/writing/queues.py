@@ -7,6 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from aerobee.broker.settings.keys import BrokerSettings
+from aerobee.remoting.bodies import TopicConfig
 from aerobee.remoting.codes import Perm
 from aerobee.remoting.command import VERSION
 from aerobee.storage.queues.consume_queue import ConsumeQueue
@@ -102,12 +103,16 @@ class TopicQueues:
         """Return the queue if it was used since the start."""
         return self._queues.get((topic, queue_id))
 
-    def admit(self, queue: TopicQueue, queues: int, perm: int) -> None:
-        """Put a queue on the short list: a plain message for it has passed every check."""
-        if not perm & Perm.WRITE:
+    def admit(self, queue: TopicQueue, topic: TopicConfig, broker_permission: int) -> None:
+        """Put a queue on the short list: a plain message for it has passed every check.
+
+        Not where its topic or the broker is not to be written, nor where a group's topic has rules.
+        """
+        if not topic.perm & broker_permission & Perm.WRITE or queue.name.startswith("%"):
             return
         listed = self.fast.get(queue.name)
         if listed is None:  # a topic can have thousands that nobody sends to
+            queues = max(topic.write_queue_nums, topic.read_queue_nums)
             listed = self.fast[queue.name] = [None] * queues
         if queue.queue_id < len(listed):
             listed[queue.queue_id] = queue

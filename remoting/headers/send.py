@@ -1,5 +1,7 @@
 """Headers of the send family: 10, 36, 310, 320, 324, 325, 326 and 370."""
 
+from typing import TypeAlias
+
 import msgspec
 
 from aerobee.remoting.headers._fields import Header, Int32, Int64
@@ -44,6 +46,9 @@ class SendMessageRequestV2(Header, frozen=True, kw_only=True):
     max_reconsume_times: Int32 | None = msgspec.field(name="l", default=None)
     batch: bool | None = msgspec.field(name="m", default=None)
     broker_name: str | None = msgspec.field(name="n", default=None)
+
+
+AnySend: TypeAlias = SendMessageRequest | SendMessageRequestV2
 
 
 class SendMessageReply(Header, frozen=True, kw_only=True):

@@ -88,7 +88,7 @@ class Delays:
         self.queues = TopicQueues(store, AckStyle("r", False, "00"))
         self.appender = Appender(store, self.tick)
         self.service = DelayService(
-            Writing(store, self.queues, self.tick, self.appender),
+            Writing(store, self.queues, self.tick, self.appender, bytes(8)),
             self.clock.now_ms, self.clock.call_later, self.settings.delay_levels_ms,
         )  # fmt: skip
         self.service.progress.recover(hint or {})

@@ -68,6 +68,7 @@ class TwinBrokers:
             running = running_broker(root, compiledFastPath=fast_path, **self._options)
             broker = await self._exits.enter_async_context(running)
             broker.context.now_ms = broker._traffic.now_ms = lambda: NOW_MS
+            broker.context.sends.storing.now_ms = broker._traffic.now_ms
             broker._fast_traffic.now_ms = broker._traffic.now_ms
             delays = broker.context.features.find(Delays)
             assert delays is not None
