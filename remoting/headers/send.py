@@ -1,4 +1,4 @@
-"""Headers of the send family: 10, 36, 310, 320, 324, 325, 326 and 370."""
+"""Headers of the send family: 10, 36, 310 and 320."""
 
 from typing import TypeAlias
 
@@ -64,39 +64,6 @@ class SendMessageReply(Header, frozen=True, kw_only=True):
     transaction_id: str | None = None
     batch_uniq_id: str | None = None
     recall_handle: str | None = None
-
-
-class PushReplyRequest(Header, frozen=True, kw_only=True):
-    """PUSH_REPLY_MESSAGE_TO_CLIENT: an answer for who asked (ReplyMessageRequestHeader.java)."""
-
-    producer_group: str
-    topic: str
-    default_topic: str
-    default_topic_queue_nums: Int32
-    queue_id: Int32
-    sys_flag: Int32
-    born_timestamp: Int64
-    flag: Int32
-    properties: str | None = None
-    reconsume_times: Int32 | None = None
-    unit_mode: bool | None = None
-    born_host: str
-    store_host: str
-    store_timestamp: Int64
-
-
-class RecallMessageRequest(Header, frozen=True, kw_only=True):
-    """RECALL_MESSAGE: take a delayed message back (RecallMessageRequestHeader.java)."""
-
-    topic: str
-    recall_handle: str
-    producer_group: str | None = None
-
-
-class RecallMessageReply(Header, frozen=True, kw_only=True):
-    """Which message was taken back (RecallMessageResponseHeader.java)."""
-
-    msg_id: str
 
 
 class SendBackRequest(Header, frozen=True, kw_only=True):

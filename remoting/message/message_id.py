@@ -78,20 +78,6 @@ class UniqueIds:
         return f"{self._begin}{_HEX[number >> 8 & 0xFF]}{_HEX[number & 0xFF]}"
 
 
-def unique_id_time_ms(unique_id: str, now_ms: int) -> int:
-    """Return when a client made an id, in ms since 1970, given that it was less than a month ago.
-
-    Raises ValueError for text that is no such id. Source: MessageClientIDSetter.java.
-    """
-    if len(unique_id) not in (_TAIL_V4_CHARS, _TAIL_V6_CHARS):
-        raise ValueError(f"unique id of {len(unique_id)} characters: {unique_id[:60]!r}")
-    since_ms = int(unique_id[-12:-4], 16)
-    month_ms, _ = _month(now_ms)
-    if month_ms + since_ms >= now_ms:
-        month_ms, _ = _month(month_ms - 1)
-    return month_ms + since_ms
-
-
 def _month(now_ms: int) -> tuple[int, int]:
     """Return when this month and the next one begin, in local time."""
     now = time.localtime(now_ms / 1000)

@@ -79,9 +79,6 @@ class Property:
     DLQ_ORIGIN_MESSAGE_ID: Final = "DLQ_ORIGIN_MESSAGE_ID"
 
 
-KEYS_SEPARATOR: Final = " "  # between the keys of one message in KEYS
-
-
 def parse_properties(raw: bytes | bytearray | memoryview | str) -> dict[str, str]:
     """Read a property string; of a repeated name the last value counts.
 

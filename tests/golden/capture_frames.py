@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
+from support.code_names import REQUEST_NAMES
 from support.golden.frames import decode_header, save_frame, split_frames
 from support.golden.proxy import Proxy, Recording
 from support.interop import peers
@@ -22,8 +23,6 @@ from support.interop.peers import Consumer, Content, Peer
 from support.interop.processes import ServerFailed, free_port
 from support.interop.raw_messages import create_topic, wait_for_route
 from support.interop.rocketmq_server import RocketMQ
-
-from aerobee.remoting.codes import REQUEST_NAMES
 
 FRAMES = Path(__file__).parent / "frames"
 JAVA_OPTIONS = "JAVA_TOOL_OPTIONS"

@@ -11,7 +11,7 @@ import pytest
 
 from aerobee.broker.app import Broker
 from aerobee.broker.delays.feature import Delays
-from aerobee.broker.sends import checks as send_checks
+from aerobee.broker.sends import checked as checked_sends
 from aerobee.remoting.frame import encode_frame
 from support.servers.brokers import running_broker, send_command
 from support.waiting import until
@@ -47,7 +47,7 @@ class TwinBrokers:
         self._options = options
         self.brokers: list[Broker] = []
         self.compiled_frames = 0  # how many were not declined
-        monkeypatch.setattr(send_checks, "_unique_ids", SameIds())
+        monkeypatch.setattr(checked_sends, "_unique_ids", SameIds())
 
     def __enter__(self) -> Self:
         try:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from support.asker import BODY, BROKER, BROKER_B, TOPICS, VERSION, Asker, connect, content
+from support.code_names import REQUEST_NAMES
 from support.waiting import until
 
 from aerobee.namesrv.app import NameServer
@@ -14,7 +15,7 @@ from aerobee.namesrv.processors import FAMILIES
 from aerobee.namesrv.settings import NamesrvSettings
 from aerobee.namesrv.unserved import NAMESRV_CODES, UNSERVED
 from aerobee.remoting.bodies import DataVersion, TopicConfig, encode_body
-from aerobee.remoting.codes import REQUEST_NAMES, RequestCode
+from aerobee.remoting.codes import RequestCode
 from aerobee.remoting.command import Command
 from aerobee.remoting.frame import encode_frame
 from aerobee.remoting.net.client import ConnectionPool

@@ -1,8 +1,8 @@
 """The tables of numbers."""
 
+from support.code_names import REQUEST_NAMES, RESPONSE_NAMES
+
 from aerobee.remoting.codes import (
-    REQUEST_NAMES,
-    RESPONSE_NAMES,
     Perm,
     PullSysFlag,
     RequestCode,

@@ -6,10 +6,10 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
+from support.code_names import REQUEST_NAMES, RESPONSE_NAMES
 
 from aerobee.broker.settings.keys import BrokerSettings
 from aerobee.namesrv.settings import NamesrvSettings
-from aerobee.remoting.codes import REQUEST_NAMES, RESPONSE_NAMES
 from aerobee.remoting.command import LANGUAGE_NAMES, Codec, Command
 from aerobee.remoting.frame import FrameReader, encode_frame
 from aerobee.remoting.message.message_id import parse_offset_message_id

@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
+from support.code_names import REQUEST_NAMES
 from support.servers.brokers import running_broker
 
 from aerobee.broker.processors.families import FAMILIES, SERVED_BY_CONNECTION
 from aerobee.broker.processors.unserved import UNSERVED
-from aerobee.remoting.codes import REQUEST_NAMES
 
 
 async def test_every_code_is_served_or_explained(tmp_path: Path) -> None:
