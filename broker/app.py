@@ -45,7 +45,7 @@ from aerobee.broker.start.context import Context
 from aerobee.broker.start.hosts import record_host
 from aerobee.broker.start.lowered_offsets import lower_offsets
 from aerobee.broker.start.slow_recovery import told_while_slow
-from aerobee.broker.tables.kept import Tables
+from aerobee.broker.tables.parts import Tables
 from aerobee.broker.writing.parts import Writing
 from aerobee.remoting.clocks import steady_clock_ms, wall_clock_ms
 from aerobee.remoting.message.record import host_bytes

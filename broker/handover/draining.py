@@ -18,14 +18,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sized
 from typing import Final
 
-from aerobee.broker.handover.at_work.looking import AtWork
 from aerobee.broker.handover.drain import Drain, Key
-from aerobee.broker.handover.handed_out import HandedOut
+from aerobee.broker.handover.environment import Environment
+from aerobee.broker.handover.handler_times.sampling import HandlerTimes
 from aerobee.broker.handover.held_questions import Answer, HeldQuestions
+from aerobee.broker.handover.lite_pull_progress import LitePullProgress
 from aerobee.broker.handover.owned_queue import OwnedQueue, Timer
 from aerobee.broker.handover.owner_pulls import POLL_MS
 from aerobee.broker.handover.owners import QueueOwners
-from aerobee.broker.handover.surroundings import Surroundings
 from aerobee.broker.members.registry import Members
 from aerobee.remoting.net.connection import Connection
 from aerobee.remoting.words import CONSUME_ACTIVELY
@@ -60,20 +60,20 @@ class Draining:
         self,
         members: Members,
         owners: QueueOwners,
-        around: Surroundings,
+        environment: Environment,
         limit_ms: Callable[[], int],
     ) -> None:
         self._members = members
         self._owners = owners
-        self._around = around
-        self._clock_ms = around.clock_ms
-        self._later = around.later
+        self._environment = environment
+        self._clock_ms = environment.clock_ms
+        self._later = environment.later
         self._limit_ms = limit_ms
-        self._handed_out = HandedOut(members, owners, around)
-        self._at_work = AtWork(members, owners, around, lambda: limit_ms() > 0)
+        self._lite_pulls = LitePullProgress(members, owners, environment)
+        self._handler_times = HandlerTimes(members, owners, environment, lambda: limit_ms() > 0)
         owners.on_given = self._given
         self._drains: dict[Key, Drain] = {}
-        self._held = HeldQuestions(around.later)
+        self._held = HeldQuestions(environment.later)
         self._of: dict[OwnedQueue, Drain] = {}
         self._rests: dict[str, Timer] = {}  # groups that were drained a short time ago
         self._late: set[str] = set()  # groups that have changed since they were told
@@ -85,8 +85,8 @@ class Draining:
     def __len__(self) -> int:
         tables: tuple[Sized, ...] = (
             *(self._drains, self._held, self._of, self._rests),
-            *(self._late, self._told, self._missed, self._slow, self._news, self._handed_out),
-            self._at_work,
+            *(self._late, self._told, self._missed, self._slow, self._news, self._lite_pulls),
+            self._handler_times,
         )
         return sum(len(table) for table in tables)
 
@@ -107,12 +107,12 @@ class Draining:
 
     def joined(self, connection: Connection, group: str) -> None:
         """A group has a member more: see for how long its handlers are at work."""
-        self._at_work.joined(connection, group)
+        self._handler_times.joined(connection, group)
 
     def gone(self, group: str) -> None:
         """Nobody is left in a group."""
         self._no_news(group)
-        self._at_work.gone(group)
+        self._handler_times.gone(group)
         self._late.discard(group)
         self._told.pop(group, None)
         self._missed.pop(group, None)
@@ -248,9 +248,9 @@ class Draining:
             drain.let_others_go_on(now_ms)
         for queue in list(drain.left):
             if (owner := queue.owner) is not None:
-                if self._around.holds_pull(owner.connection, queue.key):
+                if self._environment.holds_pull(owner.connection, queue.key):
                     owner.is_to_pull(now_ms)
-                self._around.end_pulls(owner.connection, queue.key)
+                self._environment.end_pulls(owner.connection, queue.key)
 
     def _ask_how_far(self, drain: Drain) -> None:
         """Have lite pull consumers say it: their pulls do not."""
@@ -259,7 +259,7 @@ class Draining:
             if queue.owner is not None:
                 by_owner.setdefault(queue.owner.connection, []).append(queue)
         for connection, queues in by_owner.items():
-            self._handed_out.look(connection, queues, self._handed_out_all)
+            self._lite_pulls.look(connection, queues, self._handed_out_all)
 
     def _handed_out_all(self, queue: OwnedQueue) -> None:
         self.pulled(queue, finished=True)
@@ -286,18 +286,18 @@ class Draining:
             if queue.owner is None:
                 continue
             connection = queue.owner.connection
-            if not self._at_work.is_known(connection, drain.group):
+            if not self._handler_times.is_known(connection, drain.group):
                 drain.quick = False
                 continue
             if connection not in owners:
                 owners.add(connection)
-                self._at_work.look(connection, drain.group)
-                work += self._at_work.unfinished(connection, drain.group)
-                still_ms = self._at_work.still_ms(connection, drain.group)
+                self._handler_times.look(connection, drain.group)
+                work += self._handler_times.unfinished(connection, drain.group)
+                still_ms = self._handler_times.still_ms(connection, drain.group)
                 drain.quick = drain.quick and still_ms is not None and still_ms < long_ms
             if queue.owner.pulled_ms < drain.began_ms:
                 continue  # what it has finished since is not known
-            at_work_ms = self._at_work.longest_ms(queue.owner, queue.key)
+            at_work_ms = self._handler_times.longest_ms(queue.owner, queue.key)
             if at_work_ms is not None and at_work_ms >= long_ms:
                 log.info("handlers_take_long group=%s at_work_ms=%d", drain.group, at_work_ms)
                 drain.in_vain, drain.quick = True, False
@@ -323,7 +323,7 @@ class Draining:
 
     def _announce(self, group: str, connections: list[Connection]) -> None:
         self._told[group] = dict.fromkeys(self._members.client_ids(group))
-        self._around.notify(group, connections)
+        self._environment.notify(group, connections)
 
     def _note_slowness(self, drain: Drain) -> None:
         """Wait no longer for a group that did not finish twice in a row: once is chance.
@@ -394,4 +394,4 @@ class Draining:
         for queue in queues:
             if queue.owner is not None:
                 self._owners.link(queue, queue.owner.connection)
-                self._around.wake_pulls(queue.key)
+                self._environment.wake_pulls(queue.key)

@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterable, Sized
 from typing import Final
 
 from aerobee.broker.handover.draining import QUICK_MS, Draining
-from aerobee.broker.handover.newcomers import Newcomers, holder_of
+from aerobee.broker.handover.environment import Environment, HandoverLimits
 from aerobee.broker.handover.owned_queue import Ask, Claim, Holder, OwnedQueue, Verdict
 from aerobee.broker.handover.owner_pulls import OwnerPulls
 from aerobee.broker.handover.owners import STALLED_MS, QueueOwners
-from aerobee.broker.handover.release_signs import ReleaseSigns
-from aerobee.broker.handover.surroundings import HandoverLimits, Surroundings
-from aerobee.broker.members.queue_key import QueueKey
+from aerobee.broker.handover.rebalance_signs import RebalanceSigns
+from aerobee.broker.handover.returning_members import ReturningMembers, holder_of
+from aerobee.broker.members.group import QueueKey
 from aerobee.broker.members.registry import Members
 from aerobee.remoting.complaints import Complaints
 from aerobee.remoting.net.connection import Connection
@@ -38,29 +38,29 @@ class Handovers:
     def __init__(
         self,
         members: Members,
-        around: Surroundings,
+        environment: Environment,
         limits: HandoverLimits,
     ) -> None:
         self._members = members
-        self._around = around
-        self._clock_ms = around.clock_ms
-        self._later = around.later
+        self._environment = environment
+        self._clock_ms = environment.clock_ms
+        self._later = environment.later
         self._wait_ms, self._drain_ms = limits.wait_ms, limits.drain_ms
         self._holds = limits.wait_ms() > 0
         self._queues_max = limits.queues_max
-        self._signs = ReleaseSigns(around.clock_ms)
-        self._owners = QueueOwners(around, limits.wait_ms)
-        self._newcomers = Newcomers(members, self._owners, around, limits)
-        self._draining = Draining(members, self._owners, around, limits.drain_ms)
+        self._signs = RebalanceSigns(environment.clock_ms)
+        self._owners = QueueOwners(environment, limits.wait_ms)
+        self._returning = ReturningMembers(members, self._owners, environment, limits)
+        self._draining = Draining(members, self._owners, environment, limits.drain_ms)
         self._pulls = OwnerPulls(
-            members, self._owners, self._signs, around, lambda: limits.drain_ms() > 0
+            members, self._owners, self._signs, environment, lambda: limits.drain_ms() > 0
         )
         self._queues = self._owners.queues
         self.watched = self._owners.watched
-        self.fresh = self._newcomers.fresh
+        self.fresh = self._returning.fresh
         self.given = self._owners.given
         self.commits_ignored = 0
-        self._complaints = Complaints(around.clock_ms, log, logging.INFO)
+        self._complaints = Complaints(environment.clock_ms, log, logging.INFO)
 
     @property
     def owned(self) -> int:
@@ -129,13 +129,13 @@ class Handovers:
                 self._owners.vacate(queue, "released")
             elif queue.forget(connection):
                 self._owners.link(queue, connection)
-            self._around.end_pulls(connection, key)
+            self._environment.end_pulls(connection, key)
 
     def takes_commit(self, connection: Connection, key: QueueKey, offset: int) -> bool:
         """Whether a commit counts: not a former owner's, nor one that goes back behind others'."""
         queue = self._queues.get(key)
         if queue is None:
-            if not self._newcomers.comes_late(connection, key, offset):
+            if not self._returning.comes_late(connection, key, offset):
                 return True
         elif self._counts(connection, queue, offset):
             return True
@@ -149,7 +149,7 @@ class Handovers:
         return False
 
     def _counts(self, connection: Connection, queue: OwnedQueue, offset: int) -> bool:
-        self._newcomers.recognise(queue, connection)
+        self._returning.recognise(queue, connection)
         if queue.is_owned_by(connection):
             if offset >= queue.floor:
                 if queue.floor:
@@ -223,14 +223,14 @@ class Handovers:
         queue = self._queues.get(key)
         if queue is None:
             if connection in self.fresh:
-                self._newcomers.adopt(connection, key)
+                self._returning.adopt(connection, key)
             return True
-        self._newcomers.recognise(queue, connection)
+        self._returning.recognise(queue, connection)
         if queue.is_owned_by(connection):
             assert queue.owner is not None
             queue.owner.pulls(self._clock_ms())
             if queue.unseen:
-                queue.seen(offset if self._around.committed(key) is None else None)
+                queue.seen(offset if self._environment.committed(key) is None else None)
                 self._owners.link(queue, connection)
             finished = finished or offset == queue.began  # it has fetched nothing
             goes_on = queue.draining and self._draining.pulled(queue, finished=finished)
@@ -272,11 +272,11 @@ class Handovers:
     def joined(self, connection: Connection, group: str) -> None:
         """Look at a new connection's pulls for a while.
 
-        What it pulls may be its own already, see `Newcomers`.
+        What it pulls may be its own already, see `ReturningMembers`.
         """
         for queue in self._owners.owned_by(connection, group):
             queue.stay()
-        self._newcomers.joined(connection)
+        self._returning.joined(connection)
         self._draining.joined(connection, group)
 
     def left(self, connection: Connection, group: str) -> None:
@@ -319,14 +319,14 @@ class Handovers:
                 continue
             signs = queue.signs
             signs.rebalanced(change)
-            nothing_to_commit = asked and self._around.committed(queue.key) is None
+            nothing_to_commit = asked and self._environment.committed(queue.key) is None
             if signs.let_go_in != change and (signs.committed_in == change or nothing_to_commit):
                 signs.let_go(change)
                 self._owners.let_go(queue)
 
     def closed(self, connection: Connection) -> None:
         """Forget a connection that is gone: what it owned is anybody's."""
-        self._newcomers.closed(connection)
+        self._returning.closed(connection)
         for queue in self._owners.all_of(connection):
             queue.forget(connection)
             self._owners.withdraw(queue, connection)
@@ -345,7 +345,7 @@ class Handovers:
         elif self._holds and not before:
             for group in self._members.groups():
                 for connection in group.members:
-                    self._newcomers.joined(connection)
+                    self._returning.joined(connection)
 
     def notify(self, group: str, members: list[Connection]) -> None:
         """Tell a group's members that it has changed, when they have finished what they fetched."""

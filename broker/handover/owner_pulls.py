@@ -9,10 +9,10 @@ to who asks, whatever the owner thinks of it. Where no pull comes, the owner has
 from collections.abc import Callable
 from typing import Final
 
+from aerobee.broker.handover.environment import Environment
 from aerobee.broker.handover.owned_queue import Holder, OwnedQueue
 from aerobee.broker.handover.owners import QueueOwners
-from aerobee.broker.handover.release_signs import ReleaseSigns
-from aerobee.broker.handover.surroundings import Surroundings
+from aerobee.broker.handover.rebalance_signs import RebalanceSigns
 from aerobee.broker.members.registry import Members
 from aerobee.remoting.net.connection import Connection
 from aerobee.remoting.words import CONSUME_ACTIVELY
@@ -31,16 +31,16 @@ class OwnerPulls:
         self,
         members: Members,
         owners: QueueOwners,
-        signs: ReleaseSigns,
-        around: Surroundings,
+        signs: RebalanceSigns,
+        environment: Environment,
         enabled: Callable[[], bool],
     ) -> None:
         self._members = members
         self._owners = owners
         self._signs = signs
-        self._around = around
-        self._clock_ms = around.clock_ms
-        self._later = around.later
+        self._environment = environment
+        self._clock_ms = environment.clock_ms
+        self._later = environment.later
         self._enabled = enabled
         self._polled: dict[OwnedQueue, Holder] = {}
 
@@ -56,7 +56,7 @@ class OwnerPulls:
         return (
             owner is not None
             and owner.timeout_ms is None
-            and self._around.locked_by(queue.key) != owner.client_id
+            and self._environment.locked_by(queue.key) != owner.client_id
         )
 
     def show_progress(self, queue: OwnedQueue) -> bool:
@@ -87,12 +87,12 @@ class OwnerPulls:
             return
         self._owners.give(queue, queue.asks[0].holder, "finished")
         # this pull begins to wait now; if it is one of a client that goes on, another will follow
-        self._later(0, lambda: self._around.end_pulls(owner.connection, queue.key))
+        self._later(0, lambda: self._environment.end_pulls(owner.connection, queue.key))
 
     def _poll(self, queue: OwnedQueue, owner: Holder) -> None:
         if queue.owner is owner and queue.contested:
             self._later(POLL_MS / 1000, lambda: self._poll(queue, owner))
-            self._around.end_pulls(owner.connection, queue.key)
+            self._environment.end_pulls(owner.connection, queue.key)
         elif self._polled.get(queue) is owner:
             del self._polled[queue]
 
@@ -107,7 +107,7 @@ class OwnerPulls:
         if self.give_signs(queue):
             since_ms = self._clock_ms()
             self._later(PROBE_MS / 1000, lambda: self._probed(queue, owner, since_ms))
-            self._around.end_pulls(owner.connection, queue.key)
+            self._environment.end_pulls(owner.connection, queue.key)
 
     def _probed(self, queue: OwnedQueue, owner: Holder, since_ms: int) -> None:
         if queue.owner is owner and queue.contested and owner.pulled_ms < since_ms:

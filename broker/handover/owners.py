@@ -9,9 +9,9 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Final
 
+from aerobee.broker.handover.environment import Environment
 from aerobee.broker.handover.owned_queue import Ask, Claim, Holder, OwnedQueue, Verdict, unlink
-from aerobee.broker.handover.surroundings import Surroundings
-from aerobee.broker.members.queue_key import QueueKey
+from aerobee.broker.members.group import QueueKey
 from aerobee.remoting.net.connection import Connection
 
 log = logging.getLogger(__name__)
@@ -33,10 +33,10 @@ class QueueOwners:
     too: a connection may have a thousand of them, and each change is one of one group.
     """
 
-    def __init__(self, around: Surroundings, wait_ms: Callable[[], int]) -> None:
-        self._around = around
-        self._clock_ms = around.clock_ms
-        self._later = around.later
+    def __init__(self, environment: Environment, wait_ms: Callable[[], int]) -> None:
+        self._environment = environment
+        self._clock_ms = environment.clock_ms
+        self._later = environment.later
         self._wait_ms = wait_ms
         self.queues: dict[QueueKey, OwnedQueue] = {}
         self.of: dict[Connection, dict[str, dict[QueueKey, OwnedQueue]]] = {}
@@ -74,7 +74,7 @@ class QueueOwners:
         What it pulled as a former owner, and still waits, would not hear of the change: that ends
         with nothing, as long as it is not the owner, and it pulls again.
         """
-        self._around.end_pulls(holder.connection, queue.key)
+        self._environment.end_pulls(holder.connection, queue.key)
         self._change_owner(queue, holder, why)
 
     def _change_owner(self, queue: OwnedQueue, holder: Holder, why: str) -> None:
@@ -96,14 +96,14 @@ class QueueOwners:
         for ask in asked:
             self.answer(ask, Verdict.OFFSET)
         if before is not None:
-            self._around.end_pulls(before.connection, queue.key)  # who goes on will pull again
+            self._environment.end_pulls(before.connection, queue.key)  # who goes on will pull again
 
     def answer(self, ask: Ask, verdict: Verdict) -> None:
         """Tell who asked; one that cannot be told keeps nobody else from being served."""
         try:
             ask.answer(verdict)
         except Exception as error:  # noqa: BLE001  of that one alone
-            self._around.caught("handover answer", error, ask.holder.client_id)
+            self._environment.caught("handover answer", error, ask.holder.client_id)
 
     def vacate(self, queue: OwnedQueue, why: str, *, former: bool = False) -> None:
         """The owner is none any more: the next one who asks, or still pulls, gets the queue.
@@ -128,7 +128,7 @@ class QueueOwners:
             self.give(queue, queue.asks[0].holder, "let go")
         elif self._puller(queue) is not None and queue.owner is not None:
             queue.owner.is_to_show_itself()
-            self._around.end_pulls(queue.owner.connection, queue.key)
+            self._environment.end_pulls(queue.owner.connection, queue.key)
             self.look_later(queue, LET_GO_MS)
 
     def withdraw(self, queue: OwnedQueue, connection: Connection) -> list[Ask]:
@@ -154,7 +154,7 @@ class QueueOwners:
         for ask in asks:
             self.answer(ask, Verdict.OFFSET)
         for key in keys:
-            self._around.wake_pulls(key)
+            self._environment.wake_pulls(key)
 
     def regain(self, queue: OwnedQueue, former: Holder) -> None:
         """Give a queue back to a former owner that still pulls it.
@@ -164,12 +164,12 @@ class QueueOwners:
         """
         self.resume(queue, former, "still pulls")
         queue.comes_back()
-        self._around.wake_pulls(queue.key)
+        self._environment.wake_pulls(queue.key)
 
     def resume(self, queue: OwnedQueue, holder: Holder, why: str) -> None:
         """Give a queue to somebody who goes on with it: what is committed must not go back."""
         self._change_owner(queue, holder, why)
-        queue.resumed(self._around.committed(queue.key) or 0)
+        queue.resumed(self._environment.committed(queue.key) or 0)
         self.link(queue, holder.connection)
 
     def look_later(self, queue: OwnedQueue, delay_ms: int) -> None:
@@ -229,7 +229,7 @@ class QueueOwners:
         queue.contest(self._later(limit_ms / 1000, lambda: self._time_is_up(queue)))
         self.link(queue, owner.connection)
         if not queue.draining:  # or it hears of the change when it has finished
-            self._around.tell(owner.connection, queue.key)
+            self._environment.tell(owner.connection, queue.key)
 
     def _deadline(self, ask: Ask) -> None:
         """An ask has waited as long as it may."""
@@ -265,7 +265,7 @@ class QueueOwners:
         owner, puller = queue.owner, self._puller(queue)
         if owner is not None:
             self.link(queue, owner.connection)
-            self._around.wake_pulls(queue.key)
+            self._environment.wake_pulls(queue.key)
         elif puller is not None:
             self.regain(queue, puller)
         elif queue.idle:
@@ -285,7 +285,7 @@ class QueueOwners:
             if (
                 queue.contested
                 or owner.pulled_ms >= since_ms
-                or self._around.holds_pull(owner.connection, queue.key)
+                or self._environment.holds_pull(owner.connection, queue.key)
             ):
                 self.look_later(queue, STALLED_MS)
             else:
@@ -296,7 +296,7 @@ class QueueOwners:
     def _puller(self, queue: OwnedQueue) -> Holder | None:
         """Return the former owner that has a pull waiting, the latest of them."""
         for former in reversed(queue.formers.values()):
-            if self._around.holds_pull(former.connection, queue.key):
+            if self._environment.holds_pull(former.connection, queue.key):
                 return former
         return None
 

@@ -5,18 +5,18 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any
 
-from aerobee.broker.handover.broker_surroundings import BrokerSurroundings, WaitingPulls
+from aerobee.broker.handover.broker_environment import BrokerEnvironment, WaitingPulls
+from aerobee.broker.handover.environment import HandoverLimits
 from aerobee.broker.handover.handovers import Handovers
 from aerobee.broker.handover.member_calls import MemberCalls
 from aerobee.broker.handover.queue_locks import QueueLocks
-from aerobee.broker.handover.surroundings import HandoverLimits
 from aerobee.broker.health.faults import Faults
 from aerobee.broker.members.limits import MemberLimits
 from aerobee.broker.members.notices import ChangeNotices
 from aerobee.broker.members.registry import Members
 from aerobee.broker.pulls.held import Holds
 from aerobee.broker.settings.live import Live
-from aerobee.broker.tables.kept import Tables
+from aerobee.broker.tables.parts import Tables
 from aerobee.broker.writing.queues import TopicQueues
 from aerobee.remoting.bodies import TopicConfig
 from aerobee.remoting.clocks import steady_clock_ms
@@ -60,7 +60,7 @@ def follow_members(
     pulls = WaitingPulls(holds, queues)
     handovers = Handovers(
         members,
-        BrokerSurroundings(first.broker_name, calls, pulls, tables.offsets, locks),
+        BrokerEnvironment(first.broker_name, calls, pulls, tables.offsets, locks),
         HandoverLimits(
             lambda: live.current.handover_wait_millis,
             lambda: live.current.handover_drain_millis,

@@ -12,8 +12,8 @@ from aerobee.broker.http.degraded import (
     passed_over,
     recovery_shown,
 )
-from aerobee.broker.members.mismatches import Differences, differences
-from aerobee.broker.members.queue_key import QueueKey
+from aerobee.broker.members.group import QueueKey
+from aerobee.broker.members.subscription_mismatches import Differences, differences
 from aerobee.broker.start.context import Context
 from aerobee.remoting.bodies import TopicConfig
 from aerobee.remoting.codes import Perm

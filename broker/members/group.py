@@ -11,6 +11,14 @@ from aerobee.remoting.net.connection import Connection
 from aerobee.remoting.words import BROADCASTING, CLUSTERING
 
 
+class QueueKey(NamedTuple):
+    """A queue of this broker as one group consumes it."""
+
+    group: str
+    topic: str
+    queue_id: int
+
+
 @dataclass(frozen=True, slots=True)
 class Client:
     """How a peer introduced itself in its heartbeat."""

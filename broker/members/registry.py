@@ -11,10 +11,10 @@ import logging
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final, Protocol
 
+from aerobee.broker.members.consumer_lists import ConsumerLists
 from aerobee.broker.members.group import Client, ConsumerGroup, Member
 from aerobee.broker.members.limits import MemberLimits
-from aerobee.broker.members.lists import ConsumerLists
-from aerobee.broker.members.mismatches import Mismatches
+from aerobee.broker.members.subscription_mismatches import SubscriptionMismatches
 from aerobee.broker.members.subscriptions import (
     MessageFilter,
     SqlFilter,
@@ -22,7 +22,7 @@ from aerobee.broker.members.subscriptions import (
     is_tag_type,
     wanted_hashes,
 )
-from aerobee.broker.members.waiting_joins import WaitingJoins
+from aerobee.broker.members.waiting_heartbeats import WaitingHeartbeats
 from aerobee.broker.rules.remarks import Forbidden, further_details
 from aerobee.remoting.bodies import ConsumerData, SubscriptionData, SubscriptionGroupConfig
 from aerobee.remoting.clocks import Lateness
@@ -72,8 +72,8 @@ class Members:
         self._is_forbidden = is_forbidden
         self.limits = limits or MemberLimits()
         self.watchers: list[Watcher] = []
-        self.mismatches = Mismatches(clock_ms)
-        self.waiting = WaitingJoins()
+        self.mismatches = SubscriptionMismatches(clock_ms)
+        self.waiting = WaitingHeartbeats()
         self.lists = ConsumerLists()
         self._lateness = Lateness(clock_ms)
         self.sql_filters = SqlFilters()  # what pulls bring, not heartbeats

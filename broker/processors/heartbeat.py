@@ -7,7 +7,7 @@ from typing import Any
 
 from aerobee.broker.members.group import Client
 from aerobee.broker.members.subscriptions import check_property_filter, is_tag_type
-from aerobee.broker.members.waiting_joins import WaitingJoin
+from aerobee.broker.members.waiting_heartbeats import WaitingHeartbeat
 from aerobee.broker.rules.names import retry_topic
 from aerobee.broker.start.context import Context
 from aerobee.remoting.bodies import (
@@ -50,7 +50,7 @@ def heart_beat(ctx: Context, request: Request[NoHeader]) -> Outcome | Coroutine[
     follows must not overtake the answer by much: a Java 5.x client that shares out queues while
     its heartbeat is under way raises its subscription's version and cannot tell the broker. With
     SQL92 it gets SUBSCRIPTION_NOT_LATEST for its pulls until the next heartbeat, 30 s later.
-    What comes behind a heartbeat that waits holds against it, as `WaitingJoins` says.
+    What comes behind a heartbeat that waits holds against it, as `WaitingHeartbeats` says.
     """
     data = decode_body(HeartbeatData, request.command.body)
     _check_size(ctx, data)
@@ -59,7 +59,7 @@ def heart_beat(ctx: Context, request: Request[NoHeader]) -> Outcome | Coroutine[
         join = ctx.consumers.members.waiting.begin(request.connection, data)
         announcement = ctx.cluster.announcements.announce(*made) if made else None
         return _join_when_kept(ctx, request, data, announcement, join)
-    newer = WaitingJoin(data)
+    newer = WaitingHeartbeat(data)
     ctx.consumers.members.waiting.overtaken(request.connection, newer.consumers, newer.producers)
     return _join(ctx, request, data, newer)
 
@@ -86,7 +86,7 @@ def _accepted(ctx: Context, data: HeartbeatData) -> list[ConsumerData]:
 
 
 def _join(
-    ctx: Context, request: Request[NoHeader], data: HeartbeatData, groups: WaitingJoin
+    ctx: Context, request: Request[NoHeader], data: HeartbeatData, groups: WaitingHeartbeat
 ) -> Reply:
     """Enter the client into the registries, as far as its groups are still its own; answer."""
     command = request.command
@@ -229,7 +229,7 @@ async def _join_when_kept(
     request: Request[NoHeader],
     data: HeartbeatData,
     announcement: asyncio.Future[None] | None,
-    join: WaitingJoin,
+    join: WaitingHeartbeat,
 ) -> Outcome:
     """Join and answer when what the heartbeat made will survive and can be found."""
     try:

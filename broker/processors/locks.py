@@ -1,6 +1,6 @@
 """Queues that one member has for itself: 41 and 42 (AdminBrokerProcessor.lockBatchMQ)."""
 
-from aerobee.broker.members.queue_key import QueueKey
+from aerobee.broker.members.group import QueueKey
 from aerobee.broker.start.context import Context
 from aerobee.remoting.bodies import LockBatchBody, LockBatchReply, decode_body, encode_body
 from aerobee.remoting.codes import RequestCode

@@ -4,7 +4,7 @@ from functools import partial
 from typing import Final
 
 from aerobee.broker.handover.owned_queue import Verdict
-from aerobee.broker.members.queue_key import QueueKey
+from aerobee.broker.members.group import QueueKey
 from aerobee.broker.start.context import Context
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.errors import RequestError

@@ -7,11 +7,11 @@ from typing import Protocol
 from aerobee.broker.cold.reads import ColdReads
 from aerobee.broker.health.metrics import Metrics
 from aerobee.broker.hooks import Hooks
-from aerobee.broker.members.queue_key import QueueKey
+from aerobee.broker.members.group import QueueKey
 from aerobee.broker.members.registry import Members
 from aerobee.broker.pulls.broadcasts import BroadcastOffsets
 from aerobee.broker.pulls.held import Holds
-from aerobee.broker.tables.kept import Tables
+from aerobee.broker.tables.parts import Tables
 from aerobee.broker.writing.parts import Writing
 from aerobee.remoting.net.connection import Connection
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from aerobee.broker.compiled.choice import copied, gather, resident
 from aerobee.broker.health.faults import as_refusal
 from aerobee.broker.hooks import PullEvent
-from aerobee.broker.members.queue_key import QueueKey
+from aerobee.broker.members.group import QueueKey
 from aerobee.broker.members.subscriptions import MessageFilter, SqlFilter
 from aerobee.broker.pulls.broadcasts import FROM_PROXY, BroadcastOffsets
 from aerobee.broker.pulls.checks import PullChecks

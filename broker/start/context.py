@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from aerobee.broker.settings.changes import SettingsChanges
     from aerobee.broker.settings.keys import BrokerSettings
     from aerobee.broker.settings.live import Live
-    from aerobee.broker.tables.kept import Tables
+    from aerobee.broker.tables.parts import Tables
     from aerobee.broker.writing.parts import Writing
     from aerobee.storage.store import MessageStore
 

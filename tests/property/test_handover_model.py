@@ -8,17 +8,16 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from support.examples import examples
 from support.stand_ins.fake_connection import FakeConnection
-from support.stand_ins.quiet_surroundings import QuietSurroundings
+from support.stand_ins.quiet_environment import QuietEnvironment
 from support.stand_ins.virtual_time import VirtualTime
 
 from aerobee.broker.handover.draining import POLL_SLOWLY_MS, SETTLE_MS_MAX
-from aerobee.broker.handover.handed_out import Holdings
+from aerobee.broker.handover.environment import HandoverLimits
 from aerobee.broker.handover.handovers import Handovers
 from aerobee.broker.handover.held_questions import HELD_MS
+from aerobee.broker.handover.lite_pull_progress import Holdings
 from aerobee.broker.handover.owned_queue import Verdict
-from aerobee.broker.handover.surroundings import HandoverLimits
-from aerobee.broker.members.group import Client
-from aerobee.broker.members.queue_key import QueueKey
+from aerobee.broker.members.group import Client, QueueKey
 from aerobee.broker.members.registry import Members
 from aerobee.remoting.bodies import ConsumerData, SubscriptionData
 from aerobee.remoting.net.connection import Connection
@@ -42,7 +41,7 @@ class Asked:
     verdict: Verdict | None = None
 
 
-class FakeSurroundings(QuietSurroundings):
+class FakeSurroundings(QuietEnvironment):
     """Offsets and waiting pulls in tables; of pulls, whether a former owner's."""
 
     def __init__(self, time: VirtualTime, told: Callable[[], None]) -> None:
@@ -116,14 +115,14 @@ class HandoverMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.time = VirtualTime()
-        self.around = FakeSurroundings(self.time, self.told)
+        self.environment = FakeSurroundings(self.time, self.told)
         self.members = Members(
             lambda group, told: self.handovers.notify(group, told), self.time.clock_ms
         )
         self.untold_since_ms: int | None = None
-        self.handovers = self.around.handovers = Handovers(
+        self.handovers = self.environment.handovers = Handovers(
             self.members,
-            self.around,
+            self.environment,
             HandoverLimits(lambda: WAIT_MS, lambda: DRAIN_MS, 100),
         )
         self.members.watchers.append(self.handovers)
@@ -159,8 +158,10 @@ class HandoverMachine(RuleBasedStateMachine):
         if verdict is Verdict.OFFSET and owner is not None:
             if owner.connection is asked.connection:
                 self.given.setdefault(asked.key, set()).add(asked.connection)
-                if (asked.connection, asked.key) in self.around.pulls:
-                    self.around.pulls[asked.connection, asked.key] = False  # it knows the offset
+                if (asked.connection, asked.key) in self.environment.pulls:
+                    self.environment.pulls[asked.connection, asked.key] = (
+                        False  # it knows the offset
+                    )
             else:
                 assert not self.is_member(number), "a member got an offset and not the queue"
 
@@ -201,8 +202,8 @@ class HandoverMachine(RuleBasedStateMachine):
         self.asked = [asked for asked in self.asked if asked.connection is not connection]
         self.members.closed(connection)
         self.handovers.closed(connection)
-        for held in [held for held in self.around.pulls if held[0] is connection]:
-            del self.around.pulls[held]
+        for held in [held for held in self.environment.pulls if held[0] is connection]:
+            del self.environment.pulls[held]
         for owners in self.given.values():
             owners.discard(connection)
         if self.members.group("g") is None:
@@ -236,12 +237,12 @@ class HandoverMachine(RuleBasedStateMachine):
         """Of those who got the queue, the owner's commit counts and nobody else's."""
         connection = self.connections[number]
         owner = self.handovers.owner(key)
-        offset = self.around.offsets.get(key, 0) + 1
+        offset = self.environment.offsets.get(key, 0) + 1
         taken = self.handovers.takes_commit(connection, key, offset)
         if connection in self.given.get(key, ()):
             assert taken is (owner is not None and owner.connection is connection)
         if taken:
-            self.around.offsets[key] = offset
+            self.environment.offsets[key] = offset
             self.handovers.committed(connection, key)
 
     @rule(number=NUMBERS, key=QUEUES)
@@ -259,16 +260,16 @@ class HandoverMachine(RuleBasedStateMachine):
     def reads(self, number: int, key: QueueKey, finished: bool = False) -> bool:
         """Pull unless a pull waits already; return whether it may read."""
         connection = self.connections[number]
-        if (connection, key) in self.around.pulls:
-            return (connection, key) in self.around.read
+        if (connection, key) in self.environment.pulls:
+            return (connection, key) in self.environment.read
         former = connection in self.given.get(key, ()) and not self.owns(connection, key)
         if self.handovers.begin_pull(connection, key, finished=finished):
             if former:
-                self.around.goes_on_where_others_stopped(connection, key)
+                self.environment.goes_on_where_others_stopped(connection, key)
             if self.owns(connection, key):
                 self.given.setdefault(key, set()).add(connection)
             return True
-        self.around.pulls[connection, key] = former
+        self.environment.pulls[connection, key] = former
         return False
 
     def owns(self, connection: FakeConnection, key: QueueKey) -> bool:
@@ -305,13 +306,13 @@ class HandoverMachine(RuleBasedStateMachine):
         """A member that pulls reads, once nobody else pulls or asks."""
         assume(self.is_member(number) and self.connections[number] in self.given.get(key, ()))
         connection = self.connections[number]
-        self.around.pulls.clear()
+        self.environment.pulls.clear()
         for _ in range(PATIENCE_MS // 500):
-            self.around.read.clear()
+            self.environment.read.clear()
             if self.reads(number, key):
                 return
             self.time.advance(500)
-            if (connection, key) in self.around.read:
+            if (connection, key) in self.environment.read:
                 return
         raise AssertionError(f"{connection.remote} pulls {key} in vain")
 

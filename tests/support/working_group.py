@@ -2,14 +2,13 @@
 
 from collections.abc import Callable
 
-from aerobee.broker.handover.at_work.looking import LOOK_MS
 from aerobee.broker.handover.draining import QUICK_TIMES
-from aerobee.broker.handover.handed_out import Holdings
+from aerobee.broker.handover.environment import HandoverLimits
+from aerobee.broker.handover.handler_times.sampling import LOOK_MS
 from aerobee.broker.handover.handovers import Handovers
+from aerobee.broker.handover.lite_pull_progress import Holdings
 from aerobee.broker.handover.owned_queue import Verdict
-from aerobee.broker.handover.surroundings import HandoverLimits
-from aerobee.broker.members.group import Client
-from aerobee.broker.members.queue_key import QueueKey
+from aerobee.broker.members.group import Client, QueueKey
 from aerobee.broker.members.registry import Members
 from aerobee.remoting.bodies import (
     ConsumerData,
@@ -18,7 +17,7 @@ from aerobee.remoting.bodies import (
 from aerobee.remoting.command import Language
 from aerobee.remoting.net.connection import Connection
 from support.stand_ins.fake_connection import FakeConnection
-from support.stand_ins.quiet_surroundings import QuietSurroundings
+from support.stand_ins.quiet_environment import QuietEnvironment
 from support.stand_ins.virtual_time import VirtualTime
 
 LIMIT_MS = 6_000
@@ -27,7 +26,7 @@ KEY = QueueKey("g", "t", 0)
 OTHER = QueueKey("g", "t", 1)
 
 
-class Working(QuietSurroundings):
+class Working(QuietEnvironment):
     """What a Java consumer has fetched and done; its pulls come back as soon as they end."""
 
     def __init__(self, world: "World") -> None:
@@ -90,13 +89,13 @@ class World:
         self.limit_ms = LIMIT_MS
         self.told_ms: list[int] = []
         self.count = 0
-        self.around = Working(self)
+        self.environment = Working(self)
         self.members = Members(
             lambda group, told: self.handovers.notify(group, told), self.time.clock_ms
         )
         self.handovers = Handovers(
             self.members,
-            self.around,
+            self.environment,
             HandoverLimits(lambda: 2_000, lambda: self.limit_ms, 10_000),
         )
         self.members.watchers.append(self.handovers)
@@ -116,22 +115,22 @@ class World:
     def take(self, key: QueueKey) -> None:
         """The first member begins with a queue, of which it has consumed one message."""
         assert self.handovers.ask(self.first, key, lambda verdict: None) is Verdict.OFFSET
-        self.around.fetched_before[key] = self.around.done_before[key] = 1
+        self.environment.fetched_before[key] = self.environment.done_before[key] = 1
         self.pull(self.first, key)
         self.time.advance(3 * LOOK_MS)
 
     def pull(self, connection: Connection, key: QueueKey) -> bool:
         """Pull at what was fetched, and commit what is done."""
-        fetched, done = self.around.fetched_before[key], self.around.done_before[key]
+        fetched, done = self.environment.fetched_before[key], self.environment.done_before[key]
         return self.handovers.begin_pull(connection, key, fetched, finished=done >= fetched)
 
     def work_off(self, per_second: int) -> None:
         """Finish so many messages a second from now on, as long as there are some."""
-        around = self.around
+        environment = self.environment
 
         def step() -> None:
-            done = around.done_before[KEY] + max(1, per_second // 100)
-            around.done_before[KEY] = min(done, around.fetched_before[KEY])
+            done = environment.done_before[KEY] + max(1, per_second // 100)
+            environment.done_before[KEY] = min(done, environment.fetched_before[KEY])
             self.work_off(per_second)
 
         self.time.later(0.01 if per_second >= 100 else 1 / per_second, step)

@@ -1,1 +1,1 @@
-"""What stands in for peers, surroundings and clocks."""
+"""What stands in for peers, environments and clocks."""

@@ -5,16 +5,15 @@ from contextlib import suppress
 
 import pytest
 from support.stand_ins.fake_connection import FakeConnection
-from support.stand_ins.quiet_surroundings import QuietSurroundings
+from support.stand_ins.quiet_environment import QuietEnvironment
 from support.stand_ins.virtual_time import VirtualTime
 
 from aerobee.broker.handover.draining import MISSES_MAX, QUICK_MS, SLOW_MS
+from aerobee.broker.handover.environment import HandoverLimits
 from aerobee.broker.handover.handovers import Handovers
 from aerobee.broker.handover.held_questions import HELD_MS, HeldQuestions
 from aerobee.broker.handover.owned_queue import Verdict
-from aerobee.broker.handover.surroundings import HandoverLimits
-from aerobee.broker.members.group import Client
-from aerobee.broker.members.queue_key import QueueKey
+from aerobee.broker.members.group import Client, QueueKey
 from aerobee.broker.members.registry import Members
 from aerobee.remoting.bodies import ConsumerData, SubscriptionData
 from aerobee.remoting.net.connection import Connection
@@ -23,7 +22,7 @@ LIMIT_MS = 6_000
 KEY = QueueKey("g", "t", 0)
 
 
-class Told(QuietSurroundings):
+class Told(QuietEnvironment):
     """A broker that notes when a group is told."""
 
     def __init__(self, world: "World") -> None:

@@ -3,14 +3,13 @@
 import time
 
 from support.stand_ins.fake_connection import FakeConnection
-from support.stand_ins.quiet_surroundings import QuietSurroundings
+from support.stand_ins.quiet_environment import QuietEnvironment
 from support.stand_ins.virtual_time import VirtualTime
 
+from aerobee.broker.handover.environment import HandoverLimits
 from aerobee.broker.handover.handovers import Handovers
 from aerobee.broker.handover.owned_queue import Verdict
-from aerobee.broker.handover.surroundings import HandoverLimits
-from aerobee.broker.members.group import Client
-from aerobee.broker.members.queue_key import QueueKey
+from aerobee.broker.members.group import Client, QueueKey
 from aerobee.broker.members.registry import Members
 from aerobee.remoting.bodies import ConsumerData, SubscriptionData
 
@@ -23,7 +22,7 @@ def test_a_client_in_many_groups_goes_in_no_time() -> None:
     virtual = VirtualTime()
     members = Members(lambda group, told: handovers.notify(group, told), virtual.clock_ms)
     limits = HandoverLimits(lambda: 2_000, lambda: 2_000, GROUPS * QUEUES)
-    handovers = Handovers(members, QuietSurroundings(virtual), limits)
+    handovers = Handovers(members, QuietEnvironment(virtual), limits)
     members.watchers.append(handovers)
     connection = FakeConnection("10.0.0.1:1")
     client = Client(connection, "c1", 0, 513)

@@ -18,7 +18,7 @@ from aerobee.broker.handover.owned_queue import (
     OwnedQueue,
     Signs,
 )
-from aerobee.broker.members.queue_key import QueueKey
+from aerobee.broker.members.group import QueueKey
 
 ROOM = Path(owned_queue.__file__).parent
 AFTER = {(move.before, move.name): move.after for move in LIFE.moves}

@@ -8,20 +8,20 @@ import pytest
 from support.members import RawMember
 from support.servers.live_broker import live_broker
 from support.stand_ins.fake_connection import FakeConnection
-from support.stand_ins.quiet_surroundings import QuietSurroundings
+from support.stand_ins.quiet_environment import QuietEnvironment
 from support.waiting import until
 
 from aerobee.broker.handover.owned_queue import Holder, OwnedQueue, Verdict
 from aerobee.broker.handover.owners import QueueOwners
-from aerobee.broker.members.queue_key import QueueKey
+from aerobee.broker.members.group import QueueKey
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.complaints import TOLD_MAX
 
 
 def test_an_answer_that_raises_strands_nobody() -> None:
     """The queue changes hands, the next one hears of it, and the fault is counted."""
-    around = QuietSurroundings()
-    owners = QueueOwners(around, lambda: 1000)
+    environment = QuietEnvironment()
+    owners = QueueOwners(environment, lambda: 1000)
     queue = OwnedQueue(QueueKey("G", "T", 0))
     queue.give(Holder(FakeConnection(), "c1", None))
     asker = Holder(FakeConnection(), "c2", None)
@@ -35,7 +35,7 @@ def test_an_answer_that_raises_strands_nobody() -> None:
     owners.vacate(queue, "released")
     assert heard == [Verdict.OFFSET]
     assert queue.is_owned_by(asker.connection)
-    assert around.faults.counts == {"handover answer": 1}
+    assert environment.faults.counts == {"handover answer": 1}
 
 
 async def test_a_former_owner_that_gets_its_queue_back_does_not_wait_for_its_old_pull(

@@ -9,7 +9,7 @@ from support.members import RawMember, offset_of
 from support.servers.live_broker import LiveBroker, live_broker
 from support.waiting import until
 
-from aerobee.broker.members.queue_key import QueueKey
+from aerobee.broker.members.group import QueueKey
 from aerobee.remoting.codes import RequestCode, ResponseCode
 
 KEY = QueueKey("G", "T", 0)

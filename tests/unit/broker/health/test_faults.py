@@ -17,7 +17,7 @@ from support.waiting import until
 from aerobee.broker.health.faults import QUIET_S, Faults
 from aerobee.broker.members.notices import ChangeNotices
 from aerobee.broker.settings.live import Live
-from aerobee.broker.tables.kept import Tables
+from aerobee.broker.tables.parts import Tables
 from aerobee.broker.writing.tick import Tick
 from aerobee.remoting.bodies import TopicConfig
 from aerobee.remoting.codes import RequestCode, ResponseCode

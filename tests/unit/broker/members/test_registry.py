@@ -7,8 +7,8 @@ import pytest
 from support.stand_ins.fake_connection import FakeConnection
 
 from aerobee.broker.members.group import Client
-from aerobee.broker.members.mismatches import differences
 from aerobee.broker.members.registry import Members
+from aerobee.broker.members.subscription_mismatches import differences
 from aerobee.broker.members.subscriptions import SqlFilter
 from aerobee.broker.sql92.feature import compiled
 from aerobee.remoting.bodies import ConsumerData, SubscriptionData, SubscriptionGroupConfig

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from aerobee.broker.handover.owned_queue import Timer
-from aerobee.broker.members.queue_key import QueueKey
+from aerobee.broker.members.group import QueueKey
 from aerobee.remoting.net.connection import Connection
 
 if TYPE_CHECKING:
-    from aerobee.broker.handover.handed_out import Holdings
+    from aerobee.broker.handover.lite_pull_progress import Holdings
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class HandoverLimits:
     queues_max: int
 
 
-class Surroundings(Protocol):
+class Environment(Protocol):
     """What happens outside of this room; nothing in it waits or looks at a clock otherwise."""
 
     def clock_ms(self) -> int:

@@ -3,12 +3,12 @@
 from collections.abc import Callable
 
 from support.stand_ins.fake_connection import FakeConnection
-from support.stand_ins.quiet_surroundings import QuietSurroundings
+from support.stand_ins.quiet_environment import QuietEnvironment
 
-from aerobee.broker.handover.handed_out import HandedOut, Holdings
+from aerobee.broker.handover.lite_pull_progress import Holdings, LitePullProgress
 from aerobee.broker.handover.owned_queue import Holder, OwnedQueue
 from aerobee.broker.handover.owners import QueueOwners
-from aerobee.broker.members.queue_key import QueueKey
+from aerobee.broker.members.group import QueueKey
 from aerobee.broker.members.registry import Members
 from aerobee.remoting.net.connection import Connection
 
@@ -16,7 +16,7 @@ KEY = QueueKey("g", "t", 0)
 NOTHING_HELD = Holdings(auto_commit=True, batch_max=10, queues={("t", 0): (0, 1), ("u", 0): (0, 2)})
 
 
-class Asked(QuietSurroundings):
+class Asked(QuietEnvironment):
     """A broker that notes what it commits, and answers 307 when the test says so."""
 
     def __init__(self) -> None:
@@ -45,38 +45,40 @@ class Asked(QuietSurroundings):
 
 
 def looked_at() -> tuple[Asked, OwnedQueue, list[OwnedQueue]]:
-    """Have the owner of a queue that drains asked; return what is around, it, and the finished."""
-    around, connection = Asked(), FakeConnection()
-    owners = QueueOwners(around, lambda: 1000)
+    """Have the owner of a queue that drains asked; return its environment, it, and those done."""
+    environment, connection = Asked(), FakeConnection()
+    owners = QueueOwners(environment, lambda: 1000)
     queue = OwnedQueue(KEY)
     queue.give(Holder(connection, "c1", None))
     queue.rest()
     finished: list[OwnedQueue] = []
-    handed_out = HandedOut(Members(lambda group, told: None, around.clock_ms), owners, around)
+    handed_out = LitePullProgress(
+        Members(lambda group, told: None, environment.clock_ms), owners, environment
+    )
     handed_out.look(connection, [queue], finished.append)
-    return around, queue, finished
+    return environment, queue, finished
 
 
 def test_what_was_handed_out_is_committed() -> None:
     """All before the pull that waits."""
-    around, queue, finished = looked_at()
-    around.answer(NOTHING_HELD)
-    assert around.stored == {KEY: 100}
+    environment, queue, finished = looked_at()
+    environment.answer(NOTHING_HELD)
+    assert environment.stored == {KEY: 100}
     assert finished == [queue]
 
 
 def test_messages_that_came_meanwhile_are_not_committed() -> None:
     """The consumer may not have filed them yet when it says that it holds nothing."""
-    around, _, finished = looked_at()
-    around.waits_at = 110
-    around.answer(NOTHING_HELD)
-    assert (around.stored, finished) == ({}, [])
+    environment, _, finished = looked_at()
+    environment.waits_at = 110
+    environment.answer(NOTHING_HELD)
+    assert (environment.stored, finished) == ({}, [])
 
 
 def test_a_queue_that_was_given_to_somebody_else_is_let_alone() -> None:
     """Whatever the answer is, it is not about the new owner."""
     for answer in (NOTHING_HELD, None):
-        around, queue, finished = looked_at()
+        environment, queue, finished = looked_at()
         queue.give(Holder(FakeConnection("10.0.0.2:1"), "c2", None))
-        around.answer(answer)
-        assert (around.stored, finished) == ({}, [])
+        environment.answer(answer)
+        assert (environment.stored, finished) == ({}, [])

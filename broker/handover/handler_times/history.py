@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from aerobee.broker.members.queue_key import QueueKey
+from aerobee.broker.members.group import QueueKey
 
 KEPT_MS: Final = 10_000  # what is older says no more of handlers that a hand-over might wait for
 MARGIN_MS: Final = 100  # answers that are sent within it may reach the pool in another order

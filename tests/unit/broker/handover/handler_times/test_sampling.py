@@ -3,14 +3,14 @@
 import pytest
 from support.working_group import KEY, LIMIT_MS, OTHER, World
 
-from aerobee.broker.handover.at_work.history import LOST_MS, History, Seen
-from aerobee.broker.handover.at_work.looking import ASK_MS, ASKS_MAX, LOOK_MS, LOOKS_MAX
 from aerobee.broker.handover.draining import QUICK_TIMES
-from aerobee.broker.handover.handed_out import Holdings
+from aerobee.broker.handover.handler_times.history import LOST_MS, History, Seen
+from aerobee.broker.handover.handler_times.sampling import ASK_MS, ASKS_MAX, LOOK_MS, LOOKS_MAX
 from aerobee.broker.handover.held_questions import HELD_MS
+from aerobee.broker.handover.lite_pull_progress import Holdings
 from aerobee.broker.handover.owned_queue import OwnedQueue, Verdict
 from aerobee.broker.handover.owners import QueueOwners
-from aerobee.broker.members.queue_key import QueueKey
+from aerobee.broker.members.group import QueueKey
 from aerobee.remoting.bodies import (
     ConsumerRunningInfo,
     MessageQueue,
@@ -23,23 +23,23 @@ def test_nobody_is_asked_what_it_holds_while_it_keeps_up() -> None:
     """Members hear nothing of all this as long as they finish what they fetch."""
     world = World()
     for offset in range(2, 20):
-        world.around.fetched_before[KEY] = offset
+        world.environment.fetched_before[KEY] = offset
         world.time.advance(100)
-        world.around.done_before[KEY] = offset
+        world.environment.done_before[KEY] = offset
         world.time.advance(900)
-    assert world.around.asked == 0
-    world.around.fetched_before[KEY] = 100
+    assert world.environment.asked == 0
+    world.environment.fetched_before[KEY] = 100
     world.time.advance(10_000)
-    assert 5 <= world.around.asked <= 10
+    assert 5 <= world.environment.asked <= 10
 
 
 def test_a_member_that_does_not_answer_is_not_asked_every_second() -> None:
     """A question that comes to nothing is repeated twice a minute."""
     world = World()
-    world.around.threads = None
-    world.around.fetched_before[KEY] = 100
+    world.environment.threads = None
+    world.environment.fetched_before[KEY] = 100
     world.time.advance(60_000)
-    assert 2 <= world.around.asked <= 3
+    assert 2 <= world.environment.asked <= 3
 
 
 def test_nobody_is_asked_where_nobody_is_waited_for() -> None:
@@ -47,25 +47,25 @@ def test_nobody_is_asked_where_nobody_is_waited_for() -> None:
     they are there."""
     world = World()
     world.limit_ms = 0
-    world.around.fetched_before[KEY] = 100
+    world.environment.fetched_before[KEY] = 100
     world.time.advance(60_000)
-    assert world.around.asked == 0
+    assert world.environment.asked == 0
     world.limit_ms = LIMIT_MS
     world.time.advance(2_000)
-    assert world.around.asked
+    assert world.environment.asked
 
 
 def test_looking_at_many_queues_takes_turns() -> None:
     """However many queues there are, one look costs no more than a bound; all have their turn."""
     world = World()
     looks: list[QueueKey] = []
-    real = world.around.fetched
+    real = world.environment.fetched
 
     def fetched(key: QueueKey) -> int | None:
         looks.append(key)
         return real(key)
 
-    world.around.fetched = fetched  # type: ignore[method-assign]
+    world.environment.fetched = fetched  # type: ignore[method-assign]
     queues = 100
     members = [world.join() for _ in range(30)]
     world.time.advance(2 * LIMIT_MS)
@@ -73,7 +73,7 @@ def test_looking_at_many_queues_takes_turns() -> None:
         for queue in range(queues):
             key = QueueKey("g", "t", 2 + number * queues + queue)
             assert world.handovers.ask(member, key, lambda verdict: None) is Verdict.OFFSET
-            world.around.fetched_before[key] = world.around.done_before[key] = 1
+            world.environment.fetched_before[key] = world.environment.done_before[key] = 1
             world.pull(member, key)
     looks.clear()
     seen: set[QueueKey] = set()
@@ -95,26 +95,26 @@ def test_few_members_are_asked_at_a_time_and_all_have_their_turn(changing: bool)
     for number, member in enumerate(members):
         key = QueueKey("g", "t", 2 + number)
         assert world.handovers.ask(member, key, lambda verdict: None) is Verdict.OFFSET
-        world.around.fetched_before[key] = world.around.done_before[key] = 1
+        world.environment.fetched_before[key] = world.environment.done_before[key] = 1
         world.pull(member, key)
     world.time.advance(ASK_MS)
-    assert not world.around.asked
-    for key in world.around.fetched_before:
-        world.around.fetched_before[key] = 10
+    assert not world.environment.asked
+    for key in world.environment.fetched_before:
+        world.environment.fetched_before[key] = 10
     if changing:
         world.join()
     for _ in range(3 * len(members) // ASKS_MAX):
-        asked = world.around.asked
+        asked = world.environment.asked
         world.time.advance(LOOK_MS)
-        assert world.around.asked - asked <= 2 * ASKS_MAX  # the parts of two rounds at most
-    assert world.around.asked <= (3 * len(members) // ASKS_MAX + 1) * ASKS_MAX
-    assert world.around.heard.issuperset(members)
+        assert world.environment.asked - asked <= 2 * ASKS_MAX  # the parts of two rounds at most
+    assert world.environment.asked <= (3 * len(members) // ASKS_MAX + 1) * ASKS_MAX
+    assert world.environment.heard.issuperset(members)
 
 
 def test_a_process_that_stood_still_tells_of_changes_soon_after() -> None:
     """A group that seems to have rested for ten minutes need not wait as long for its next news."""
     world = World()
-    world.around.fetched_before[KEY] = 10
+    world.environment.fetched_before[KEY] = 10
     world.join()
     world.time.advance(100)
     world.time.now_ms += 600_000
@@ -133,9 +133,9 @@ def test_late_answers_to_all_members_cost_no_square(monkeypatch: pytest.MonkeyPa
     for number, member in enumerate(members):
         key = QueueKey("g", "t", 2 + number)
         assert world.handovers.ask(member, key, lambda verdict: None) is Verdict.OFFSET
-        world.around.fetched_before[key] = world.around.done_before[key] = 1
+        world.environment.fetched_before[key] = world.environment.done_before[key] = 1
         world.pull(member, key)
-    world.around.fetched_before[KEY] = 10
+    world.environment.fetched_before[KEY] = 10
     before = world.members.client_ids("g")
     world.join()
     answers: list[list[str] | None] = []
@@ -158,7 +158,7 @@ def test_late_answers_to_all_members_cost_no_square(monkeypatch: pytest.MonkeyPa
 def test_a_group_that_has_gone_is_not_looked_at() -> None:
     """Nothing is remembered of it, and nothing is left to be done."""
     world = World()
-    world.around.fetched_before[KEY] = 10
+    world.environment.fetched_before[KEY] = 10
     world.time.advance(LIMIT_MS)
     world.members.closed(world.first)
     world.handovers.closed(world.first)

@@ -9,5 +9,5 @@ they were fetched, whatever their queues. So
 - where it holds no more messages than it has threads, all of them have.
 
 The former shows in its pulls and commits; for the latter a member that seems to lag is asked (307).
-`history.py` draws these conclusions for one member, `looking.py` looks at all of them.
+`history.py` draws these conclusions for one member, `sampling.py` looks at all of them.
 """

@@ -2,10 +2,10 @@
 
 from typing import Final
 
+from aerobee.broker.handover.environment import Environment, HandoverLimits
 from aerobee.broker.handover.owned_queue import Holder, OwnedQueue, Timer
 from aerobee.broker.handover.owners import QueueOwners
-from aerobee.broker.handover.surroundings import HandoverLimits, Surroundings
-from aerobee.broker.members.queue_key import QueueKey
+from aerobee.broker.members.group import QueueKey
 from aerobee.broker.members.registry import Members
 from aerobee.remoting.net.connection import Connection
 
@@ -25,7 +25,7 @@ def holder_of(members: Members, connection: Connection, key: QueueKey) -> Holder
     return Holder(connection, member.client.client_id, timeout_ms)
 
 
-class Newcomers:
+class ReturningMembers:
     """Finds out what queues a member on a new connection has, by what it pulls and commits.
 
     A client whose connection was cut, or whose broker was started again, goes on pulling and does
@@ -36,13 +36,13 @@ class Newcomers:
         self,
         members: Members,
         owners: QueueOwners,
-        around: Surroundings,
+        environment: Environment,
         limits: HandoverLimits,
     ) -> None:
         self._members = members
         self._owners = owners
-        self._around = around
-        self._later = around.later
+        self._environment = environment
+        self._later = environment.later
         self._wait_ms = limits.wait_ms
         self._queues_max = limits.queues_max
         self.fresh: dict[Connection, Timer] = {}
@@ -86,7 +86,7 @@ class Newcomers:
         """Whether a member on a new connection is behind what others committed in its absence."""
         if connection not in self.fresh or not self._wait_ms():
             return False
-        behind = offset < (self._around.committed(key) or 0)
+        behind = offset < (self._environment.committed(key) or 0)
         return behind and holder_of(self._members, connection, key) is not None
 
     def _no_longer_fresh(self, connection: Connection) -> None:

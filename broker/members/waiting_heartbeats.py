@@ -6,7 +6,7 @@ from aerobee.remoting.bodies import HeartbeatData
 from aerobee.remoting.net.connection import Connection
 
 
-class WaitingJoin:
+class WaitingHeartbeat:
     """The groups that one waiting heartbeat will join: those that nothing newer has spoken of."""
 
     __slots__ = ("consumers", "producers")
@@ -16,7 +16,7 @@ class WaitingJoin:
         self.producers = {producer.group_name for producer in data.producer_data_set}
 
 
-class WaitingJoins:
+class WaitingHeartbeats:
     """Keeps the order in which a connection said that it comes and goes.
 
     What is served at once, a 35 or a heartbeat that makes nothing new, overtakes a heartbeat that
@@ -25,18 +25,18 @@ class WaitingJoins:
     """
 
     def __init__(self) -> None:
-        self._waiting: dict[Connection, list[WaitingJoin]] = {}  # in the order in which they came
+        self._waiting: dict[Connection, list[WaitingHeartbeat]] = {}  # in their order
 
     def __len__(self) -> int:
         return sum(len(joins) for joins in self._waiting.values())
 
-    def begin(self, connection: Connection, data: HeartbeatData) -> WaitingJoin:
+    def begin(self, connection: Connection, data: HeartbeatData) -> WaitingHeartbeat:
         """A heartbeat begins to wait."""
-        join = WaitingJoin(data)
+        join = WaitingHeartbeat(data)
         self._waiting.setdefault(connection, []).append(join)
         return join
 
-    def end(self, connection: Connection, join: WaitingJoin) -> None:
+    def end(self, connection: Connection, join: WaitingHeartbeat) -> None:
         """It waits no longer: what it joins is newer than what those before it will."""
         joins = self._waiting[connection]
         at = joins.index(join)
@@ -52,7 +52,9 @@ class WaitingJoins:
         self._overtake(self._waiting.get(connection, ()), set(consumers), set(producers))
 
     @staticmethod
-    def _overtake(joins: Iterable[WaitingJoin], consumers: set[str], producers: set[str]) -> None:
+    def _overtake(
+        joins: Iterable[WaitingHeartbeat], consumers: set[str], producers: set[str]
+    ) -> None:
         for join in joins:
             join.consumers -= consumers
             join.producers -= producers

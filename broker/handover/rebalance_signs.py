@@ -8,7 +8,7 @@ from aerobee.remoting.net.connection import Connection
 RECENT_MS: Final = 30_000  # a queue that moves later than this after a change moves for another
 
 
-class ReleaseSigns:
+class RebalanceSigns:
     """Counts the changes of groups, and who has asked for the members (38) since the latest.
 
     A change is one that makes a group share its queues anew: of members, of topics, of a topic's

@@ -7,7 +7,7 @@ from support.servers.brokers import running_broker
 from support.waiting import until
 
 from aerobee.broker.settings.live import Live
-from aerobee.broker.tables.kept import Tables
+from aerobee.broker.tables.parts import Tables
 
 
 async def test_a_table_that_cannot_be_written_keeps_no_other_from_it(tmp_path: Path) -> None:

@@ -3,12 +3,12 @@
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from aerobee.broker.handover.at_work.history import History, Seen
-from aerobee.broker.handover.handed_out import Holdings
+from aerobee.broker.handover.environment import Environment
+from aerobee.broker.handover.handler_times.history import History, Seen
+from aerobee.broker.handover.lite_pull_progress import Holdings
 from aerobee.broker.handover.owned_queue import Holder, OwnedQueue, Timer
 from aerobee.broker.handover.owners import QueueOwners
-from aerobee.broker.handover.surroundings import Surroundings
-from aerobee.broker.members.queue_key import QueueKey
+from aerobee.broker.members.group import QueueKey
 from aerobee.broker.members.registry import Members
 from aerobee.broker.members.subscriptions import ALL, is_tag_type
 from aerobee.remoting.command import Language
@@ -26,7 +26,7 @@ Key = tuple[str, Connection]
 """A group and one of its members."""
 
 
-class AtWork:
+class HandlerTimes:
     """The histories of all members whose pulls tell how far they are and whose pool is known.
 
     That is push consumers of Java's. Looking costs at most LOOKS_MAX queues and ASKS_MAX questions
@@ -38,14 +38,14 @@ class AtWork:
         self,
         members: Members,
         owners: QueueOwners,
-        around: Surroundings,
+        environment: Environment,
         enabled: Callable[[], bool],
     ) -> None:
         self._members = members
         self._owners = owners
-        self._around = around
-        self._clock_ms = around.clock_ms
-        self._later = around.later
+        self._environment = environment
+        self._clock_ms = environment.clock_ms
+        self._later = environment.later
         self._enabled = enabled
         self._histories: dict[str, dict[Connection, History]] = {}
         self._timer: Timer | None = None
@@ -125,7 +125,7 @@ class AtWork:
             elif holdings.held <= holdings.threads:
                 history.all_at_work(now_ms, self._clock_ms())
 
-        self._around.ask_holdings(connection, group, answered)
+        self._environment.ask_holdings(connection, group, answered)
 
     def longest_ms(self, owner: Holder, key: QueueKey) -> int | None:
         """Return for how long at least the oldest unfinished message of a queue had been at work
@@ -147,10 +147,10 @@ class AtWork:
 
     def _seen(self, queue: OwnedQueue) -> Seen | None:
         key, owner = queue.key, queue.owner
-        fetched, done = self._around.fetched(key), self._around.committed(key)
+        fetched, done = self._environment.fetched(key), self._environment.committed(key)
         if owner is None or fetched is None or done is None:
             return None
-        if self._around.locked_by(key) == owner.client_id:
+        if self._environment.locked_by(key) == owner.client_id:
             return None  # in order: its messages wait for each other, not for a thread
         return Seen(fetched, done, self._wants_all(key))
 

@@ -21,7 +21,7 @@ NAMED_MAX: Final = 5  # members in one log line, for each subscription
 Differences = dict[str, dict[str, list[str]]]
 
 
-class Mismatches:
+class SubscriptionMismatches:
     """Warns once of each way in which the members of a group differ; `warned` counts it.
 
     A member that wants something else with every heartbeat fills no disk: see `Complaints`.

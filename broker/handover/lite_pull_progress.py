@@ -12,9 +12,9 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from aerobee.broker.handover.environment import Environment
 from aerobee.broker.handover.owned_queue import OwnedQueue
 from aerobee.broker.handover.owners import QueueOwners
-from aerobee.broker.handover.surroundings import Surroundings
 from aerobee.broker.members.registry import Members
 from aerobee.broker.members.subscriptions import ALL, is_tag_type
 from aerobee.remoting.bodies import ConsumerRunningInfo
@@ -61,13 +61,13 @@ def _number(word: str) -> int:
     return int(word) if word.isdecimal() and len(word) < 10 else 0
 
 
-class HandedOut:
+class LitePullProgress:
     """Asks consumers what they hold, each once at a time, and commits what they have done."""
 
-    def __init__(self, members: Members, owners: QueueOwners, around: Surroundings) -> None:
+    def __init__(self, members: Members, owners: QueueOwners, environment: Environment) -> None:
         self._members = members
         self._owners = owners
-        self._around = around
+        self._environment = environment
         self._asked: set[Connection] = set()
 
     def __len__(self) -> int:
@@ -78,7 +78,7 @@ class HandedOut:
         if connection in self._asked:
             return
         self._asked.add(connection)
-        waits_at = {queue: self._around.pulls_at(connection, queue.key) for queue in queues}
+        waits_at = {queue: self._environment.pulls_at(connection, queue.key) for queue in queues}
 
         def answered(holdings: Holdings | None) -> None:
             self._asked.discard(connection)
@@ -91,11 +91,11 @@ class HandedOut:
             still = [
                 queue
                 for queue in mine
-                if self._around.pulls_at(connection, queue.key) == waits_at[queue]
+                if self._environment.pulls_at(connection, queue.key) == waits_at[queue]
             ]
             self._take(connection, still, holdings, finished)
 
-        self._around.ask_holdings(connection, queues[0].key.group, answered)
+        self._environment.ask_holdings(connection, queues[0].key.group, answered)
 
     def _take(
         self,
@@ -107,7 +107,8 @@ class HandedOut:
         latest_ms = max((at_ms for _, at_ms in holdings.queues.values()), default=0)
         for queue in queues:
             key = queue.key
-            offset, committed = self._around.pulls_at(connection, key), self._around.committed(key)
+            offset = self._environment.pulls_at(connection, key)
+            committed = self._environment.committed(key)
             held, at_ms = holdings.queues.get((key.topic, key.queue_id), (1, 0))
             if offset is None or (held and (committed or 0) < offset):
                 continue
@@ -115,7 +116,7 @@ class HandedOut:
                 whole = holdings.batch_max and self._wants_all(queue)
                 offset = max(offset - holdings.batch_max, 0) if whole else committed
             if offset is not None and offset > (committed or 0):
-                self._around.commit(key, offset)
+                self._environment.commit(key, offset)
                 queue.take_from(offset)  # its own commits are behind this for some seconds
                 self._owners.link(queue, connection)
             finished(queue)

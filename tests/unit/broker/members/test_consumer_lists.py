@@ -4,8 +4,8 @@ import random
 
 from support.stand_ins.fake_connection import FakeConnection
 
+from aerobee.broker.members.consumer_lists import KEPT_BYTES_MAX, ConsumerLists
 from aerobee.broker.members.group import Client
-from aerobee.broker.members.lists import KEPT_BYTES_MAX, ConsumerLists
 from aerobee.broker.members.registry import Members
 from aerobee.remoting.bodies import ConsumerData, ConsumerListReply, decode_body
 from aerobee.remoting.command import Language

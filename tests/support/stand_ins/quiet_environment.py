@@ -2,16 +2,16 @@
 
 from collections.abc import Callable
 
-from aerobee.broker.handover.handed_out import Holdings
+from aerobee.broker.handover.environment import Environment
+from aerobee.broker.handover.lite_pull_progress import Holdings
 from aerobee.broker.handover.owned_queue import Timer
-from aerobee.broker.handover.surroundings import Surroundings
 from aerobee.broker.health.faults import Faults
-from aerobee.broker.members.queue_key import QueueKey
+from aerobee.broker.members.group import QueueKey
 from aerobee.remoting.net.connection import Connection
 from support.stand_ins.virtual_time import VirtualTime
 
 
-class QuietSurroundings(Surroundings):
+class QuietEnvironment(Environment):
     """A broker in which nothing is committed and nobody pulls, at a time of its own."""
 
     def __init__(self, time: VirtualTime | None = None) -> None:

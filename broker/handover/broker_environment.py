@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from aerobee.broker.handover.handed_out import Holdings
+from aerobee.broker.handover.environment import Environment
+from aerobee.broker.handover.lite_pull_progress import Holdings
 from aerobee.broker.handover.owned_queue import Timer
-from aerobee.broker.handover.surroundings import Surroundings
-from aerobee.broker.members.queue_key import QueueKey
+from aerobee.broker.members.group import QueueKey
 from aerobee.remoting.bodies import MessageQueue
 from aerobee.remoting.clocks import steady_clock_ms
 from aerobee.remoting.net.connection import Connection
@@ -45,7 +45,7 @@ class WaitingPulls:
         return None if queue is None else self._holds.offset_of(queue, connection, key.group)
 
 
-class BrokerSurroundings(Surroundings):
+class BrokerEnvironment(Environment):
     """The parts of a broker that hand-overs need, each by what they need of it."""
 
     def __init__(
