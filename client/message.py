@@ -13,13 +13,13 @@ from aerobee.remoting.message.properties import (
     PROPERTY_SEPARATOR,
     Property,
 )
+from aerobee.remoting.words import DLQ_PREFIX, RETRY_PREFIX
 
 TOPIC_CHARACTERS_MAX: Final = 127  # Validators.TOPIC_MAX_LENGTH; retry and dead-letter topics: 255
 GROUP_CHARACTERS_MAX: Final = 120
 _NAME_CHARACTERS: Final = frozenset(
     "%|-_0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 )
-_SYSTEM_PREFIXES: Final = ("%RETRY%", "%DLQ%")
 
 
 class MessageQueue(NamedTuple):
@@ -154,7 +154,7 @@ def check_name(what: str, name: str, characters_max: int) -> None:
     """Raise InvalidMessage unless `name` is a topic or group name that brokers accept."""
     if not name or not name.strip():
         raise InvalidMessage(f"the {what} is empty")
-    if len(name) > characters_max and not name.startswith(_SYSTEM_PREFIXES):
+    if len(name) > characters_max and not name.startswith((RETRY_PREFIX, DLQ_PREFIX)):
         raise InvalidMessage(
             f"the {what} {name[:40]!r}... has {len(name)} characters, at most {characters_max}"
         )

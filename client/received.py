@@ -15,6 +15,7 @@ from aerobee.remoting.message.layout import MAGIC_V1, MAGIC_V2
 from aerobee.remoting.message.message_id import offset_message_id
 from aerobee.remoting.message.properties import Property, find_property, parse_properties
 from aerobee.remoting.message.record import HEAD, MIDDLES, host_address
+from aerobee.remoting.words import RETRY_PREFIX
 
 BODY_BYTES_MAX: Final = 64 * 1024 * 1024  # a compressed body may not grow beyond it
 UNPACKED_BYTES_MAX: Final = 32 * 1024 * 1024  # of one pull, and one more body
@@ -73,7 +74,7 @@ class ReceivedMessage(msgspec.Struct, eq=False, gc=False):
     def topic(self) -> str:
         """The topic it was sent to; of a redelivered message the original one."""
         topic = self.queue.topic
-        if topic.startswith("%RETRY%"):
+        if topic.startswith(RETRY_PREFIX):
             return self.properties.get(Property.RETRY_TOPIC, topic)
         return topic
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from aerobee.client.received import BODY_BYTES_MAX, UNPACKED_BYTES_MAX
 from aerobee.remoting.message.compression import CODECS
 from aerobee.remoting.net.tls import TlsClientSettings
+from aerobee.remoting.words import AUTO_CREATE_TOPIC
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +45,7 @@ class ProducerSettings:
     compress_over_bytes: int = 4 * 1024  # compressMsgBodyOverHowmuch; batches never
     compression: str = "zlib"  # or "lz4", "zstd": brokers and consumers from 5.0 on
     compression_level: int = 5
-    create_topic_key: str = "TBW102"  # the topic whose brokers create unknown ones
+    create_topic_key: str = AUTO_CREATE_TOPIC  # the topic whose brokers create unknown ones
     default_topic_queues: int = 4  # queues of a topic that a send creates
 
     def __post_init__(self) -> None:

@@ -8,10 +8,9 @@ from aerobee.client.received import ReceivedMessage
 from aerobee.remoting.bodies import SubscriptionData
 from aerobee.remoting.clocks import wall_clock_ms
 from aerobee.remoting.message.tags import java_string_hash
+from aerobee.remoting.words import SQL92, TAG
 
 ALL: Final = "*"
-TAG: Final = "TAG"
-SQL92: Final = "SQL92"
 
 
 @dataclass(slots=True)

@@ -11,26 +11,10 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
+from aerobee.remoting.words import RETRY_PREFIX, SYSTEM_PREFIX, SYSTEM_TOPICS
 from aerobee.spark.offsets import QueueKey
 
-RETRY_PREFIX: Final = "%RETRY%"
 LIGHT_QUEUE_PREFIX: Final = "%LMQ%"  # entries that point at other topics' records
-SYSTEM_PREFIX: Final = "rmq_sys_"
-DELAYED_TOPIC: Final = "SCHEDULE_TOPIC_XXXX"  # its entries hold delivery times as tag hashes
-SYSTEM_TOPICS: Final = frozenset(
-    {
-        "TBW102",
-        DELAYED_TOPIC,
-        "BenchmarkTest",
-        "RMQ_SYS_TRANS_HALF_TOPIC",
-        "RMQ_SYS_TRACE_TOPIC",
-        "RMQ_SYS_TRANS_OP_HALF_TOPIC",
-        "TRANS_CHECK_MAX_TIME_TOPIC",
-        "SELF_TEST_TOPIC",
-        "OFFSET_MOVED_EVENT",
-        "CHECKPOINT_TOPIC",
-    }
-)
 # how the names of all topics begin that may be left out: four bytes tell nearly all others apart
 SUSPECTS: Final = frozenset(
     name.encode()[:4] for name in (*SYSTEM_TOPICS, SYSTEM_PREFIX, RETRY_PREFIX)

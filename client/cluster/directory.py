@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from types import TracebackType
-from typing import Final, NamedTuple, Self, TypeVar
+from typing import NamedTuple, Self, TypeVar
 
 from aerobee.client.cluster.address_server import AddressServer, is_address_server, parse_namesrv
 from aerobee.client.cluster.connections import Connections
@@ -17,10 +17,9 @@ from aerobee.remoting.errors import CallTimedOut, Unavailable
 from aerobee.remoting.headers._fields import Header
 from aerobee.remoting.headers.topics import CreateTopicRequest
 from aerobee.remoting.net.client import refuse_requests
+from aerobee.remoting.words import AUTO_CREATE_TOPIC
 
 B = TypeVar("B", bound=Body)
-
-DEFAULT_TOPIC: Final = "TBW102"  # TopicValidator.AUTO_CREATE_TOPIC_KEY_TOPIC: requests name it
 
 
 class BrokerEntry(NamedTuple):
@@ -105,7 +104,7 @@ class Cluster:
             raise Unavailable(f"no broker has registered with {';'.join(self.namesrv)}")
         header = CreateTopicRequest(
             topic=topic,
-            default_topic=DEFAULT_TOPIC,
+            default_topic=AUTO_CREATE_TOPIC,
             read_queue_nums=queues,
             write_queue_nums=queues,
             perm=perm,

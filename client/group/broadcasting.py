@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Final
 
 from aerobee.client.settings import ClientSettings
+from aerobee.remoting import words
 
 INSTANCE_NAME: Final = "DEFAULT"
 
@@ -12,8 +13,8 @@ INSTANCE_NAME: Final = "DEFAULT"
 class MessageModel(enum.Enum):
     """Who gets a message: one member of the group, or each of them (MessageModel.java)."""
 
-    CLUSTERING = "CLUSTERING"
-    BROADCASTING = "BROADCASTING"
+    CLUSTERING = words.CLUSTERING
+    BROADCASTING = words.BROADCASTING
 
 
 def lasting_client(settings: ClientSettings) -> ClientSettings:

@@ -24,6 +24,7 @@ from aerobee.client.settings import ClientSettings
 from aerobee.client.subscriptions import Subscription
 from aerobee.remoting.bodies import ConsumeDirectlyResult, ConsumerData, ConsumerRunningInfo
 from aerobee.remoting.net.tasks import Tasks
+from aerobee.remoting.words import BROADCASTING, CLUSTERING, CONSUME_PASSIVELY
 
 log = logging.getLogger(__name__)
 
@@ -34,11 +35,11 @@ class GroupMember(Lifetime):
     They say by the attributes below what kind of member they are, before the start.
     """
 
-    consume_type = "CONSUME_PASSIVELY"  # or CONSUME_ACTIVELY: told to brokers, changes nothing
+    consume_type = CONSUME_PASSIVELY  # or CONSUME_ACTIVELY: told to brokers, changes nothing
     takes_locks = False  # True: a queue is taken with its lock in the broker
     client_rebalance = True  # False: a broker shares the queues out
     handover_timeout_ms: int | None = None  # how long a queue that is lost waits for its handlers
-    message_model = "CLUSTERING"  # or BROADCASTING: every member has all the queues
+    message_model = CLUSTERING  # or BROADCASTING: every member has all the queues
 
     def __init__(
         self,
@@ -63,7 +64,7 @@ class GroupMember(Lifetime):
 
     @property
     def _broadcasts(self) -> bool:
-        return self.message_model == "BROADCASTING"
+        return self.message_model == BROADCASTING
 
     @property
     def client_id(self) -> str:

@@ -25,6 +25,7 @@ from aerobee.remoting.headers.offsets import (
     UpdateConsumerOffsetRequest,
 )
 from aerobee.remoting.net.shared import Shared
+from aerobee.remoting.words import RETRY_PREFIX
 
 log = logging.getLogger(__name__)
 
@@ -259,7 +260,7 @@ class StartingPoint:
         committed = await offsets.committed(queue)
         if committed is not None and committed >= 0:
             return committed
-        retry = queue.topic.startswith("%RETRY%")
+        retry = queue.topic.startswith(RETRY_PREFIX)
         if self.consume_from is ConsumeFrom.FIRST:
             return 0
         if self.consume_from is ConsumeFrom.LAST:

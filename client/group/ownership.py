@@ -14,6 +14,7 @@ from aerobee.client.pulls.process_queue import ProcessQueue
 from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.errors import AerobeeError
 from aerobee.remoting.net.tasks import Tasks
+from aerobee.remoting.words import RETRY_PREFIX
 
 log = logging.getLogger(__name__)
 
@@ -189,7 +190,7 @@ class Ownership:
         try:
             share = await self._share_finder.find(topic)
         except RouteMissing as error:
-            if topic.startswith("%RETRY%"):
+            if topic.startswith(RETRY_PREFIX):
                 return True  # the first message that is sent back creates it
             log.warning("share unknown group=%s topic=%s error=%s", self._group, topic, error)
             return False

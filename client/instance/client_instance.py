@@ -14,7 +14,7 @@ from aerobee.client.instance.roles import Consumer
 from aerobee.client.instance.rounds import RebalanceService
 from aerobee.client.instance.serving import routes as client_routes
 from aerobee.client.settings import ClientSettings
-from aerobee.client.subscriptions import TAG, Subscription
+from aerobee.client.subscriptions import Subscription
 from aerobee.remoting.bodies import CheckClientConfig, ConsumerListReply, decode_body, encode_body
 from aerobee.remoting.codes import RequestCode
 from aerobee.remoting.errors import Unavailable
@@ -23,6 +23,7 @@ from aerobee.remoting.net.client import refuse_requests
 from aerobee.remoting.net.routes import Dispatcher
 from aerobee.remoting.net.shared import Shared
 from aerobee.remoting.net.tasks import Tasks
+from aerobee.remoting.words import RETRY_PREFIX, TAG
 
 log = logging.getLogger(__name__)
 
@@ -124,7 +125,7 @@ class ClientInstance:
         try:
             await self.routes.refresh_all(consumer.topics())
             await self.heartbeats.send_all()
-            retries = [topic for topic in consumer.topics() if topic.startswith("%RETRY%")]
+            retries = [topic for topic in consumer.topics() if topic.startswith(RETRY_PREFIX)]
             await self.routes.refresh_all(retries)  # each broker made it when it heard of the group
         finally:
             self.rebalancing.joining.discard(consumer.group)

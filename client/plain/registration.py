@@ -24,6 +24,7 @@ from aerobee.remoting.codes import RequestCode
 from aerobee.remoting.errors import Unavailable
 from aerobee.remoting.headers.groups import ConsumerConnectionRequest
 from aerobee.remoting.net.tasks import Tasks
+from aerobee.remoting.words import CLUSTERING, CONSUME_ACTIVELY
 
 log = logging.getLogger(__name__)
 
@@ -133,8 +134,8 @@ class Registration:
         """This consumer as heartbeats describe it."""
         return ConsumerData(
             group_name=self.group,
-            consume_type="CONSUME_ACTIVELY",
-            message_model="CLUSTERING",
+            consume_type=CONSUME_ACTIVELY,
+            message_model=CLUSTERING,
             consume_from_where="CONSUME_FROM_LAST_OFFSET",
             subscription_data_set=[each.body() for each in self._subscriptions.values()],
             unit_mode=False,
@@ -153,10 +154,10 @@ class Registration:
     def running_info(self) -> ConsumerRunningInfo:
         """Describe this consumer to an operator (GET_CONSUMER_RUNNING_INFO)."""
         properties = {
-            "PROP_CONSUME_TYPE": "CONSUME_ACTIVELY",
+            "PROP_CONSUME_TYPE": CONSUME_ACTIVELY,
             "PROP_CONSUMER_START_TIMESTAMP": str(self._started_ms),
             "PROP_CLIENT_VERSION": "V5_5_0",
             "consumerGroup": self.group,
-            "messageModel": "CLUSTERING",
+            "messageModel": CLUSTERING,
         }
         return describe({}, self._subscriptions.values(), ConsumeStatistics(), None, properties)

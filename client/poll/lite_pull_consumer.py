@@ -27,6 +27,7 @@ from aerobee.client.subscriptions import Subscription, parse_subscription
 from aerobee.remoting.bodies import ConsumerRunningInfo
 from aerobee.remoting.clocks import wall_clock_ms
 from aerobee.remoting.net.tasks import Tasks
+from aerobee.remoting.words import CONSUME_ACTIVELY
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +49,7 @@ class LitePullConsumer(GroupMember):
     latest after `LitePullSettings.handover_timeout_ms`.
     """
 
-    consume_type = "CONSUME_ACTIVELY"
+    consume_type = CONSUME_ACTIVELY
 
     def __init__(
         self,

@@ -12,6 +12,7 @@ from aerobee.remoting.codes import PullSysFlag, RequestCode, ResponseCode
 from aerobee.remoting.command import Command
 from aerobee.remoting.headers._fields import decode_header
 from aerobee.remoting.headers.pull import PullMessageReply
+from aerobee.remoting.words import TAG
 
 _BYTES_MAX: Final = 2**31 - 1  # the broker's own limit is the one that counts
 
@@ -86,7 +87,7 @@ class RawPuller:
             "maxMsgBytes": str(_BYTES_MAX),
             "subscription": "*",
             "subVersion": "0",
-            "expressionType": "TAG",
+            "expressionType": TAG,
         }
 
     async def pull(

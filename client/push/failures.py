@@ -17,6 +17,7 @@ from aerobee.remoting.errors import AerobeeError
 from aerobee.remoting.headers.send import SendBackRequest
 from aerobee.remoting.message.properties import Property
 from aerobee.remoting.net.tasks import Tasks
+from aerobee.remoting.words import RETRY_PREFIX
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +39,7 @@ def _times_max(settings: PushSettings, unlimited: int) -> int:
 
 def retry_topic(group: str) -> str:
     """Return the topic through which brokers give a group its failed messages again."""
-    return f"%RETRY%{group}"
+    return RETRY_PREFIX + group
 
 
 class Failures(Protocol):

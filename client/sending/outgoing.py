@@ -18,6 +18,7 @@ from aerobee.remoting.message.batch import BatchedMessage, encode_batch
 from aerobee.remoting.message.compression import CODECS, compress
 from aerobee.remoting.message.message_id import UniqueIds
 from aerobee.remoting.message.properties import Property
+from aerobee.remoting.words import RETRY_PREFIX
 
 _STATUS_BY_CODE: Final = {
     ResponseCode.SUCCESS: SendStatus.SEND_OK,
@@ -88,7 +89,7 @@ class Packer:
         if not messages:
             raise InvalidMessage("a batch needs at least one message")
         topic = messages[0].topic
-        if topic.startswith("%RETRY%"):
+        if topic.startswith(RETRY_PREFIX):
             raise InvalidMessage(f"a batch cannot go to a retry topic: {topic!r}")
         ids = message_ids or [self._ids.next() for _ in messages]
         parts = []

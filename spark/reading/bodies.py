@@ -13,6 +13,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
+from aerobee.remoting.words import RETRY_PREFIX, SYSTEM_PREFIX, SYSTEM_TOPICS
 from aerobee.spark.at_rest.log_files import SegmentFile
 from aerobee.spark.errors import DataLost
 from aerobee.spark.reading.known_topics import NO_TOPICS, KnownTopics
@@ -20,7 +21,7 @@ from aerobee.spark.records import acceleration
 from aerobee.spark.records.decode import Decoder
 from aerobee.spark.records.headers import SLACK_BYTES
 from aerobee.spark.records.selection import Selection
-from aerobee.spark.topics import ALL_TOPICS, RETRY_PREFIX, SYSTEM_PREFIX, SYSTEM_TOPICS, TopicChoice
+from aerobee.spark.topics import ALL_TOPICS, TopicChoice
 
 READ_BYTES = 512 << 10  # at a time: a part of the cache nearest to the processor
 RECORD_BYTES_MAX = 8 << 20  # longer ones are left to the readers of blocks

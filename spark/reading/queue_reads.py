@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from aerobee.remoting.message.layout import BLANK_SIZE
+from aerobee.remoting.words import SCHEDULE_TOPIC
 from aerobee.spark.at_rest.queue_entries import QueueEntries
 from aerobee.spark.at_rest.queue_ranges import queue_dir, report_lost
 from aerobee.spark.offsets import QueueKey, QueueRange
@@ -16,7 +17,6 @@ from aerobee.spark.planning.queue_pieces import EntryPiece
 from aerobee.spark.records.decode import repeated
 from aerobee.spark.records.headers import Ints
 from aerobee.spark.records.selection import Limits, Mask, Selection
-from aerobee.spark.topics import DELAYED_TOPIC
 
 ENTRIES_READ = 1 << 16  # of one queue at a time
 HASH_MIN = -(1 << 31)  # below it no hash, but where the consumequeue_ext has more (ConsumeQueueExt)
@@ -132,7 +132,7 @@ def _wanted(found: QueueSlice, selection: Selection) -> Mask:
     keep: Mask = (found.sizes > 0) & (found.sizes != BLANK_SIZE)
     keep &= selection.positions.mask(found.positions)
     keep &= selection.queue_offsets.mask(found.offsets)
-    if selection.tag_hashes is not None and found.key.topic != DELAYED_TOPIC:
+    if selection.tag_hashes is not None and found.key.topic != SCHEDULE_TOPIC:
         tagged = Limits(values=selection.tag_hashes).mask(found.tag_hashes)
         keep &= tagged | (found.tag_hashes < HASH_MIN)
     return keep

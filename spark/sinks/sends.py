@@ -22,6 +22,7 @@ from aerobee.remoting.command import Command
 from aerobee.remoting.errors import NotConnected, Unavailable
 from aerobee.remoting.headers._fields import Header
 from aerobee.remoting.net.client import ConnectionPool, refuse_requests
+from aerobee.remoting.words import DLQ_PREFIX, RETRY_PREFIX
 from aerobee.spark.errors import ClusterUnreachable
 from aerobee.spark.network.patience import Patience
 from aerobee.spark.offsets import Offsets, QueueKey, QueueRange
@@ -33,7 +34,7 @@ log = logging.getLogger(__name__)
 
 IN_FLIGHT: Final = 16  # requests of a task; with the size of parcels its memory
 SEND_TIMEOUT_S: Final = 10.0
-_SINGLE: Final = ("%RETRY%", "%DLQ%")  # topics to which brokers take no batches
+_SINGLE: Final = (RETRY_PREFIX, DLQ_PREFIX)  # topics to which brokers take no batches
 # codes of a broker that did not store anything, and may do so a moment later
 _NOT_STORED: Final = {
     ResponseCode.SYSTEM_BUSY,

@@ -7,7 +7,6 @@ from support.runs.source_tree import name, nodes, package_files
 from aerobee.remoting import words
 
 HOME = "remoting/words.py"
-OTHERS = ("client/", "spark/")  # these still write some themselves
 
 
 def test_words_of_the_protocol_are_written_once() -> None:
@@ -18,7 +17,7 @@ def test_words_of_the_protocol_are_written_once() -> None:
     found = [
         f"{name(path)}:{node.lineno}: {node.value!r}"
         for path in package_files()
-        if name(path) != HOME and not name(path).startswith(OTHERS)
+        if name(path) != HOME
         for node in nodes(path)
         if isinstance(node, ast.Constant)
         and (node.value.decode("latin-1") if isinstance(node.value, bytes) else node.value)

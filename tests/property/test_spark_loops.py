@@ -17,6 +17,7 @@ from support.examples import examples
 
 pytest.importorskip("pyarrow")
 
+from aerobee.remoting.words import SYSTEM_TOPICS
 from aerobee.spark.at_rest import blocks
 from aerobee.spark.at_rest.boundaries import find_chain
 from aerobee.spark.at_rest.log_files import list_segments
@@ -29,7 +30,7 @@ from aerobee.spark.records.damage import DROPMALFORMED, PERMISSIVE, Damage
 from aerobee.spark.records.decode import Decoder
 from aerobee.spark.records.headers import SLACK_BYTES, Ints, Records
 from aerobee.spark.records.selection import EVERYTHING, Selection
-from aerobee.spark.topics import SYSTEM_TOPICS, TopicChoice
+from aerobee.spark.topics import TopicChoice
 
 pytestmark = pytest.mark.skipif(acceleration.loops is None, reason="built without a C compiler")
 DAMAGE = st.lists(st.tuples(st.floats(0, 1), st.binary(min_size=1, max_size=9)), max_size=6)

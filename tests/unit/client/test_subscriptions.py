@@ -5,9 +5,10 @@ import pytest
 from aerobee.client.errors import InvalidUse
 from aerobee.client.message import MessageQueue
 from aerobee.client.received import decode_messages
-from aerobee.client.subscriptions import SQL92, parse_subscription
+from aerobee.client.subscriptions import parse_subscription
 from aerobee.remoting.message.record import Record, encode_record
 from aerobee.remoting.message.tags import java_string_hash
+from aerobee.remoting.words import SQL92
 
 
 def test_tags_are_read_as_rocketmq_reads_them() -> None:
