@@ -4,7 +4,7 @@ import asyncio
 import logging
 import random
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -199,6 +199,10 @@ class RouteCache:
             return False
         addresses = self.brokers.get(queue.broker_name, {}).values()
         return bool(addresses) and address not in addresses
+
+    def learn(self, brokers: Mapping[str, Mapping[int, str]]) -> None:
+        """Know where these brokers are, until the next routes, also those that no route names."""
+        self.brokers.update({name: dict(addresses) for name, addresses in brokers.items()})
 
     def address(self, broker_name: str, broker_id: int = MASTER_ID) -> str | None:
         """Return the address of one broker, or None if no route names it."""

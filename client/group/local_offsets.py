@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from aerobee.client.group.offsets import QueueOffsets
+from aerobee.client.cluster.queue_offsets import QueueOffsets
 from aerobee.client.message import MessageQueue
 from aerobee.remoting import fastjson
 from aerobee.remoting.config.kept_files import KeptFileDamaged, load_kept_file, replace_file

@@ -9,19 +9,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Protocol, Self
 
+from aerobee.client.cluster.queue_offsets import BrokerCalls, QueueOffsets
 from aerobee.client.errors import BrokerRefused
 from aerobee.client.message import MessageQueue
 from aerobee.remoting.clocks import wall_clock_ms
 from aerobee.remoting.codes import RequestCode, ResponseCode
-from aerobee.remoting.command import Command
 from aerobee.remoting.errors import AerobeeError
-from aerobee.remoting.headers._fields import Header, decode_header
 from aerobee.remoting.headers.offsets import (
-    MaxOffsetRequest,
-    MinOffsetRequest,
-    OffsetReply,
     QueryConsumerOffsetRequest,
-    SearchOffsetRequest,
     UpdateConsumerOffsetRequest,
 )
 from aerobee.remoting.net.shared import Shared
@@ -31,45 +26,6 @@ log = logging.getLogger(__name__)
 
 QUEUES_KEPT: Final = 16_384
 HALF_AN_HOUR_MS: Final = 30 * 60 * 1000  # DefaultMQPushConsumer.consumeTimestamp lies so far back
-
-
-class BrokerCalls(Protocol):
-    """What this module needs of the brokers (cluster.brokers.Brokers)."""
-
-    async def call_broker(
-        self, queue: MessageQueue, code: int, header: Header, timeout_ms: int
-    ) -> Command:
-        """Call the master of the queue's broker; raises BrokerRefused, Unavailable."""
-        ...
-
-
-class QueueOffsets:
-    """Asks brokers for the bounds of queues and offsets by time (MQAdminImpl.java)."""
-
-    def __init__(self, brokers: BrokerCalls, timeout_ms: int) -> None:
-        self._brokers = brokers
-        self._timeout_ms = timeout_ms
-
-    async def newest(self, queue: MessageQueue) -> int:
-        """Return the offset that the queue's next message will get."""
-        header = MaxOffsetRequest(topic=queue.topic, queue_id=queue.queue_id)
-        return await self._ask(queue, RequestCode.GET_MAX_OFFSET, header)
-
-    async def oldest(self, queue: MessageQueue) -> int:
-        """Return the offset of the oldest message that can still be read."""
-        header = MinOffsetRequest(topic=queue.topic, queue_id=queue.queue_id)
-        return await self._ask(queue, RequestCode.GET_MIN_OFFSET, header)
-
-    async def at_time(self, queue: MessageQueue, timestamp_ms: int) -> int:
-        """Return the offset of the first message stored at `timestamp_ms` or later."""
-        header = SearchOffsetRequest(
-            topic=queue.topic, queue_id=queue.queue_id, timestamp=timestamp_ms
-        )
-        return await self._ask(queue, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, header)
-
-    async def _ask(self, queue: MessageQueue, code: int, header: Header) -> int:
-        reply = await self._brokers.call_broker(queue, code, header, self._timeout_ms)
-        return decode_header(OffsetReply, reply.ext).offset
 
 
 class OffsetStore(Protocol):
@@ -138,7 +94,7 @@ class GroupOffsets(QueueOffsets):
             consumer_group=self.group, topic=queue.topic, queue_id=queue.queue_id
         )
         try:
-            return await self._ask(queue, RequestCode.QUERY_CONSUMER_OFFSET, header)
+            return await self.ask(queue, RequestCode.QUERY_CONSUMER_OFFSET, header)
         except BrokerRefused as error:
             if error.code == ResponseCode.QUERY_NOT_FOUND:
                 return None

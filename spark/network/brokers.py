@@ -15,19 +15,18 @@ from typing import Any, Final, Self, TypeVar
 
 import numpy as np
 
+from aerobee.client.cluster.brokers import Brokers
 from aerobee.client.cluster.connections import Connections
 from aerobee.client.cluster.directory import Cluster
+from aerobee.client.cluster.queue_offsets import QueueOffsets
 from aerobee.client.cluster.routes import RouteCache, TopicRoute
 from aerobee.client.errors import BrokerRefused, RouteMissing
-from aerobee.client.group.offsets import QueueOffsets
 from aerobee.client.message import MessageQueue
 from aerobee.client.pulls.raw import RawPull, RawPuller
 from aerobee.client.settings import ProducerSettings
 from aerobee.remoting.bodies import TopicList
 from aerobee.remoting.codes import RequestCode, ResponseCode
-from aerobee.remoting.command import Command
 from aerobee.remoting.errors import CorruptRecord, ProtocolError, RequestError, Unavailable
-from aerobee.remoting.headers._fields import Header
 from aerobee.remoting.net.client import refuse_requests
 from aerobee.spark.errors import ClusterUnreachable, OptionError
 from aerobee.spark.network.loop_thread import LoopThread
@@ -75,7 +74,9 @@ class Network:
         self._connections = Connections(settings, refuse_requests)
         self._routes = RouteCache(self._connections, address.namesrv)
         self._puller = RawPuller(self._connections, self._routes, address.group)
-        self._offsets = QueueOffsets(self, settings.offset_timeout_ms)
+        self._offsets = QueueOffsets(
+            Brokers(self._connections, self._routes), settings.offset_timeout_ms
+        )
         self._loop = LoopThread("aerobee-network")
 
     def close(self) -> None:
@@ -175,13 +176,6 @@ class Network:
         return self._loop.run(work(self._connections))
 
     # --- within ---
-
-    async def call_broker(
-        self, queue: MessageQueue, code: int, header: Header, timeout_ms: int
-    ) -> Command:
-        """Call the master of the queue's broker (BrokerCalls)."""
-        address = await self._routes.broker_address(queue)
-        return await self._connections.request(address, code, header, timeout_ms=timeout_ms)
 
     async def _bounds(self, choice: TopicChoice, missing_fails: bool) -> dict[QueueKey, QueueRange]:
         topics = await self._topics(choice)
@@ -363,7 +357,7 @@ async def learn_brokers(cluster: Cluster, routes: RouteCache) -> set[str]:
     found: dict[str, dict[int, str]] = {}
     for each in await cluster.brokers():
         found.setdefault(each.name, {})[each.broker_id] = each.address
-    routes.brokers.update(found)
+    routes.learn(found)
     return set(found)
 
 

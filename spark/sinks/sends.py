@@ -12,15 +12,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
+from aerobee.client.cluster.brokers import Brokers
 from aerobee.client.cluster.connections import Connections
+from aerobee.client.cluster.queue_offsets import QueueOffsets
 from aerobee.client.cluster.routes import RouteCache, TopicRoute
 from aerobee.client.errors import BrokerRefused, RouteMissing
-from aerobee.client.group.offsets import QueueOffsets
 from aerobee.client.message import Message, MessageQueue
 from aerobee.remoting.codes import ResponseCode
-from aerobee.remoting.command import Command
 from aerobee.remoting.errors import NotConnected, Unavailable
-from aerobee.remoting.headers._fields import Header
 from aerobee.remoting.net.client import ConnectionPool, refuse_requests
 from aerobee.remoting.words import DLQ_PREFIX, RETRY_PREFIX
 from aerobee.spark.errors import ClusterUnreachable
@@ -81,7 +80,9 @@ class Sends:
         self._connections = Connections(settings, refuse_requests)
         self._senders = ConnectionPool(tls=settings.tls)
         self._routes = RouteCache(self._connections, address.namesrv)
-        self._offsets = QueueOffsets(self, settings.offset_timeout_ms)
+        self._offsets = QueueOffsets(
+            Brokers(self._connections, self._routes), settings.offset_timeout_ms
+        )
         self._starts = dict(starts)
         self._room = asyncio.Semaphore(IN_FLIGHT)
         self._locks: dict[MessageQueue, asyncio.Lock] = {}
@@ -142,13 +143,6 @@ class Sends:
         await asyncio.gather(*self._under_way, return_exceptions=True)
         await self._senders.close()
         await self._connections.close()
-
-    async def call_broker(
-        self, queue: MessageQueue, code: int, header: Header, timeout_ms: int
-    ) -> Command:
-        """Call the master of the queue's broker (BrokerCalls)."""
-        address = await self._routes.broker_address(queue)
-        return await self._connections.request(address, code, header, timeout_ms=timeout_ms)
 
     # --- one parcel ---
 
