@@ -9,7 +9,7 @@ from aerobee.client.errors import (
     SendFailed,
     Unavailable,
 )
-from aerobee.client.group.broadcasting import MessageModel
+from aerobee.client.group.group_member import MessageModel
 from aerobee.client.group.offsets import ConsumeFrom
 from aerobee.client.group.strategies import (
     Averagely,

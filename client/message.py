@@ -2,11 +2,12 @@
 
 import enum
 from collections.abc import Iterable, Mapping
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Self
 
 import msgspec
 
 from aerobee.client.errors import InvalidMessage
+from aerobee.remoting import bodies
 from aerobee.remoting.message.properties import (
     NAME_SEPARATOR,
     PROPERTIES_BYTES_MAX,
@@ -32,6 +33,11 @@ class MessageQueue(NamedTuple):
     topic: str
     broker_name: str
     queue_id: int
+
+    @classmethod
+    def of(cls, named: bodies.MessageQueue | bodies.QueueOffset) -> Self:
+        """Return the queue that a body names; `bodies.MessageQueue(*queue)` is the way back."""
+        return cls(named.topic, named.broker_name, named.queue_id)
 
 
 class Message(msgspec.Struct):

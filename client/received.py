@@ -1,5 +1,6 @@
 """Messages as a consumer gets them, decoded from the body of a pull reply."""
 
+import logging
 import struct
 from typing import Final, NamedTuple
 
@@ -7,7 +8,6 @@ import msgspec
 from isal.isal_zlib import crc32
 
 from aerobee.client.message import MessageQueue, joined_keys
-from aerobee.client.numbering import put_in_order
 from aerobee.remoting.codes import SysFlag
 from aerobee.remoting.errors import CorruptRecord
 from aerobee.remoting.message.compression import decompress
@@ -16,6 +16,8 @@ from aerobee.remoting.message.message_id import offset_message_id
 from aerobee.remoting.message.properties import Property, find_property, parse_properties
 from aerobee.remoting.message.record import HEAD, MIDDLES, host_address
 from aerobee.remoting.words import RETRY_PREFIX
+
+log = logging.getLogger(__name__)
 
 BODY_BYTES_MAX: Final = 64 * 1024 * 1024  # a compressed body may not grow beyond it
 UNPACKED_BYTES_MAX: Final = 32 * 1024 * 1024  # of one pull, and one more body
@@ -126,6 +128,16 @@ class ReceivedMessage(msgspec.Struct, eq=False, gc=False):
         return host_address(self.raw_store_host)
 
 
+class UnpackLimits(NamedTuple):
+    """What compressed bodies may grow to: one of them, and those of one pull before the last."""
+
+    body_bytes_max: int = BODY_BYTES_MAX
+    pull_bytes_max: int = UNPACKED_BYTES_MAX
+
+
+UNPACK_LIMITS: Final = UnpackLimits()
+
+
 class Decoded(NamedTuple):
     """What the records of a pull reply hold.
 
@@ -145,26 +157,26 @@ def decode_pulled(
     *,
     span: tuple[int, int] | None = None,
     again: bool = False,
-    body_bytes_max: int = BODY_BYTES_MAX,
-    unpacked_bytes_max: int = UNPACKED_BYTES_MAX,
+    limits: UnpackLimits = UNPACK_LIMITS,
 ) -> Decoded:
     """Decode the records of one pull reply, in their order; a bad one does not harm the others.
 
     `bounds` are the queue's min and max offset, as the reply told them; `span` is what it covers,
     from the offset that was asked for to the one to go on from: a record that names another offset
-    gets one of these (`numbering.py`), as nothing protects that number. No body is unpacked to more
-    than `body_bytes_max` bytes, and none any more once `unpacked_bytes_max` came of those before.
-    Where the bytes behind a record are no record, the rest counts as not decoded: it comes again,
-    from where the broker's index says. Raises CorruptRecord if that is all, unless it comes
-    `again`: then the first one has a wrong size in the broker's log, and cannot be read.
+    gets one of these (`_put_in_order`), as nothing protects that number. Once those before have
+    brought what `limits` allow for a pull, no more is unpacked. Where the bytes behind a record are
+    no record, the rest counts as not decoded: it comes again, from where the broker's index says.
+    Raises CorruptRecord if that is all, unless it comes `again`: then the first one has a wrong
+    size in the broker's log, and cannot be read.
     (MessageDecoder.java drops a bad message, and silently all that come behind it in the reply.)
     """
+    body_bytes_max, pull_bytes_max = limits
     records: list[ReceivedMessage] = []
     unreadable = unpacked = at = 0
     end = len(data)
     whole = True
     while at < end:
-        whole = unpacked < unpacked_bytes_max
+        whole = unpacked < pull_bytes_max
         if not whole:
             break
         try:
@@ -188,12 +200,46 @@ def decode_pulled(
     if not records and not whole:
         raise _cut_off(at, end)
     if span is not None:
-        put_in_order(records, *span)
+        _put_in_order(records, *span)
     following = None if whole else records[-1].queue_offset + 1
     if not unreadable:
         return Decoded(records, [], following)
     sound = [each for each in records if each.damage is None]
     return Decoded(sound, [each for each in records if each.damage is not None], following)
+
+
+def _put_in_order(records: list[ReceivedMessage], first: int, behind: int) -> None:
+    """See to it that the offsets of a reply's records rise from `first` and stay below `behind`.
+
+    One flipped bit in a record's own offset would let the group commit one that has nothing to do
+    with the queue, and wait for it for ever. Such a message gets the offset behind the one before
+    it, which is its own wherever nothing was filtered out. Raises CorruptRecord for more records
+    than offsets.
+    """
+    last = first - 1
+    for record in records:
+        if not last < record.queue_offset < behind:
+            break
+        last = record.queue_offset
+    else:
+        return
+    left = len(records)
+    if left > behind - first:
+        raise CorruptRecord(f"pull of offsets {first} to {behind} brought {left} records")
+    last = first - 1
+    for record in records:
+        left -= 1
+        said = record.queue_offset
+        if not last < said < behind - left:
+            record.queue_offset = last + 1
+            log.warning(
+                "message with a wrong offset queue=%s offset=%d position=%d: its record says %d",
+                record.queue,
+                record.queue_offset,
+                record.position,
+                said,
+            )
+        last = record.queue_offset
 
 
 def decode_messages(

@@ -7,6 +7,7 @@ from typing import Final
 import msgspec
 
 VERSION: Final = 513  # MQVersion.Version.V5_5_0.ordinal(); peers choose what they send by it
+VERSION_NAME: Final = "V5_5_0"
 
 INT32_MIN: Final = -0x8000_0000  # the numbers of a header are Java ints, whatever its codec
 INT32_MAX: Final = 0x7FFF_FFFF

@@ -12,11 +12,11 @@ from aerobee.broker.compiled.choice import description
 from aerobee.broker.start.context import Context
 from aerobee.remoting.bodies import KVTable, encode_body
 from aerobee.remoting.codes import RequestCode
+from aerobee.remoting.command import VERSION_NAME
 from aerobee.remoting.net.routes import NoHeader, Outcome, Reply, Request, Routes
 
 routes: Routes[Context] = Routes("runtime info")
 
-VERSION: Final = "V5_5_0"
 POOLS: Final = ("send", "pull", "litePull", "query", "ack")
 
 
@@ -35,7 +35,7 @@ def _times(ctx: Context) -> dict[str, str]:
     seconds = max(0, ctx.now_ms() - ctx.metrics.started_ms) // 1000
     minutes, hours, days = seconds // 60, seconds // 3600, seconds // 86400
     return {
-        "brokerVersionDesc": VERSION,
+        "brokerVersionDesc": VERSION_NAME,
         "brokerActive": "true",
         "bootTimestamp": str(ctx.metrics.started_ms),
         "runtime": (

@@ -24,11 +24,11 @@ class QueueLocks:
 
     A broker gives a lock to one client of a group at a time, and takes it back when it was not
     asked for again within 60 s. Aerobee's broker takes an unlock from any clustering member as the
-    word that a queue is given up; others hear of it from `ordered` groups alone.
+    word that a queue is given up; others hear of it where locks are `required` alone.
     """
 
-    def __init__(self, instance: "ClientInstance", group: str, *, ordered: bool = False) -> None:
-        self.ordered = ordered  # queues are taken with their locks
+    def __init__(self, instance: "ClientInstance", group: str, *, required: bool = False) -> None:
+        self.required = required  # no queue is taken without its lock
         self._instance = instance
         self._group = group
 
@@ -46,20 +46,18 @@ class QueueLocks:
         by_address = await self._by_address(queues)
         await asyncio.gather(*(self._unlock_at(*each) for each in by_address.items()))
 
-    async def _by_address(
-        self, queues: Iterable[MessageQueue]
-    ) -> dict[str, list[bodies.MessageQueue]]:
-        by_address: dict[str, list[bodies.MessageQueue]] = {}
+    async def _by_address(self, queues: Iterable[MessageQueue]) -> dict[str, list[MessageQueue]]:
+        by_address: dict[str, list[MessageQueue]] = {}
         for queue in sorted(queues):
             try:
                 address = await self._instance.routes.broker_address(queue)
             except AerobeeError as error:
                 log.warning("no broker for a lock group=%s queue=%s: %s", self._group, queue, error)
             else:
-                by_address.setdefault(address, []).append(_wire(queue))
+                by_address.setdefault(address, []).append(queue)
         return by_address
 
-    async def _lock_at(self, address: str, queues: list[bodies.MessageQueue]) -> set[MessageQueue]:
+    async def _lock_at(self, address: str, queues: list[MessageQueue]) -> set[MessageQueue]:
         try:
             reply = await self._instance.connections.request(
                 address, RequestCode.LOCK_BATCH_MQ, body=self._body(queues)
@@ -71,13 +69,10 @@ class QueueLocks:
         except Exception:  # what the other brokers grant counts all the same
             log.exception("lock failed group=%s broker=%s", self._group, address)
             return set()
-        asked = {MessageQueue(each.topic, each.broker_name, each.queue_id) for each in queues}
-        return asked & {
-            MessageQueue(each.topic, each.broker_name, each.queue_id) for each in granted
-        }
+        return {*queues} & {MessageQueue.of(queue) for queue in granted}
 
-    async def _unlock_at(self, address: str, queues: list[bodies.MessageQueue]) -> None:
-        if not self.ordered and not self._instance.heartbeats.offers_handover(address):
+    async def _unlock_at(self, address: str, queues: list[MessageQueue]) -> None:
+        if not self.required and not self._instance.heartbeats.offers_handover(address):
             return
         try:
             await self._instance.connections.request(
@@ -88,10 +83,12 @@ class QueueLocks:
         except Exception:
             log.exception("unlock failed group=%s broker=%s", self._group, address)
 
-    def _body(self, queues: list[bodies.MessageQueue]) -> bytes:
+    def _body(self, queues: list[MessageQueue]) -> bytes:
         return encode_body(
             LockBatchBody(
-                consumer_group=self._group, client_id=self._instance.client_id, mq_set=queues
+                consumer_group=self._group,
+                client_id=self._instance.client_id,
+                mq_set=[bodies.MessageQueue(*queue) for queue in queues],
             )
         )
 
@@ -229,9 +226,3 @@ class LockKeeper:
         finally:
             if self._back.get(queue) is back:
                 del self._back[queue]
-
-
-def _wire(queue: MessageQueue) -> bodies.MessageQueue:
-    return bodies.MessageQueue(
-        topic=queue.topic, broker_name=queue.broker_name, queue_id=queue.queue_id
-    )

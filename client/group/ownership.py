@@ -331,7 +331,7 @@ class Ownership:
 
         None if the queue has gone to somebody else while we waited.
         """
-        if not self._locks.ordered and self._comes_unannounced(queue):
+        if not self._locks.required and self._comes_unannounced(queue):
             await asyncio.sleep(self._instance.settings.takeover_delay_ms / 1000)
         clock = asyncio.get_running_loop().time
         while self._wanted(queue):

@@ -84,4 +84,4 @@ class ShareFinder:
                 " client pulls: set the message request mode to PULL, or share in the clients"
             )
         queues = [each.message_queue for each in assignments if each.message_queue is not None]
-        return {MessageQueue(each.topic, each.broker_name, each.queue_id) for each in queues}
+        return {MessageQueue.of(queue) for queue in queues}

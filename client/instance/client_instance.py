@@ -9,10 +9,10 @@ from aerobee.client.cluster.client_id import find_client_id, make_client_id
 from aerobee.client.cluster.connections import Connections
 from aerobee.client.cluster.routes import RouteCache, TopicRoute
 from aerobee.client.errors import RouteMissing
+from aerobee.client.instance.consumer import Consumer
 from aerobee.client.instance.heartbeats import Heartbeats
-from aerobee.client.instance.roles import Consumer
-from aerobee.client.instance.rounds import RebalanceService
-from aerobee.client.instance.serving import routes as client_routes
+from aerobee.client.instance.processors import routes as client_routes
+from aerobee.client.instance.rebalancing import RebalanceService
 from aerobee.client.settings import ClientSettings
 from aerobee.client.subscriptions import Subscription
 from aerobee.remoting.bodies import CheckClientConfig, ConsumerListReply, decode_body, encode_body
@@ -32,8 +32,8 @@ class ClientInstance:
     """One client id's presence in a cluster (MQClientInstance.java).
 
     Producers and consumers of a process share it: one connection per broker, one heartbeat for all
-    the groups, one timer each for routes, heartbeats, offsets and rebalancing. `serving.py` lists
-    what it answers to brokers.
+    the groups, one timer each for routes, heartbeats, offsets and rebalancing. `processors.py`
+    lists what it answers to brokers.
 
     `brokers` know it as a member of its groups; others know it `as_stranger` to all, as they know
     tools. A member that asks for the offset of a queue asks for the queue: the broker makes its
@@ -46,8 +46,6 @@ class ClientInstance:
         self.settings = settings
         self.users = 0  # open producers and consumers
         self.groups: set[str] = set()  # consumer groups that have, or are about to have, a member
-        self.client_id = make_client_id(namesrv[0], settings)  # empty until `identify`
-        self.consumers: dict[str, Consumer] = {}
         self._namesrv = namesrv[0]
         self._identifying: Shared[None] | None = None
         self._persisting: set[str] = set()  # groups whose offsets are on their way
@@ -60,16 +58,20 @@ class ClientInstance:
         self.routes.on_changed.append(self._route_changed)
         self.brokers = Brokers(self.connections, self.routes)
         self.as_stranger = Brokers(Connections(settings, refuse_requests), self.routes)
-        self.rebalancing = RebalanceService(settings, self.consumers)
         self.heartbeats = Heartbeats(
-            lambda: self.client_id,
-            self.connections,
-            self.routes,
-            self.consumers,
+            make_client_id(self._namesrv, settings),
+            self.brokers,
             self._tasks,
-            timeout_ms=settings.api_timeout_ms,
-            on_greeted=self._greeted,
+            settings.api_timeout_ms,
         )
+        self.heartbeats.on_greeted.append(self._greeted)
+        self.consumers = self.heartbeats.consumers
+        self.rebalancing = RebalanceService(settings, self.consumers)
+
+    @property
+    def client_id(self) -> str:
+        """The id by which brokers know this client; empty until `identify`."""
+        return self.heartbeats.client_id
 
     def start(self) -> None:
         """Start the timers."""
@@ -99,7 +101,7 @@ class ClientInstance:
             await self._identifying.wait()
 
     async def _identify(self) -> None:
-        self.client_id = await find_client_id(self._namesrv, self.settings)
+        self.heartbeats.client_id = await find_client_id(self._namesrv, self.settings)
 
     async def add_producer(self, group: str) -> None:
         """Mention a producer group in heartbeats from now on."""
@@ -150,10 +152,6 @@ class ClientInstance:
         """Leave a group without waiting for anything: brokers are told by one-way frames."""
         self.rebalancing.forget(consumer)
         self.heartbeats.say_goodbye(consumer_group=consumer.group)
-
-    def keep_route(self, topic: str) -> None:
-        """Refresh the topic's route with the others: it is sent to, or read by assignment."""
-        self.routes.keep(topic)
 
     def look_for(self, topic: str) -> None:
         """Ask for the route of a topic without waiting for it; it is shared when it is there."""

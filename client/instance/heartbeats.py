@@ -3,13 +3,13 @@
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Final
 
-from aerobee.client.cluster.connections import Connections
-from aerobee.client.cluster.routes import MASTER_ID, RouteCache
+from aerobee.client.cluster.brokers import Brokers
+from aerobee.client.cluster.routes import MASTER_ID
 from aerobee.client.errors import BrokerRefused
-from aerobee.client.instance.roles import Consumer
+from aerobee.client.instance.consumer import Consumer
 from aerobee.remoting.bodies import HeartbeatData, ProducerData, encode_body
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.command import Command
@@ -28,32 +28,22 @@ EXT_HANDOVER: Final = "AEROBEE_HANDOVER"  # in the reply: see HeartbeatReply.han
 class Heartbeats:
     """The presence of one client id at all the brokers that its routes name.
 
-    The first request on every new connection to a broker is a heartbeat; `on_greeted` is called
-    when that one has been answered (MQClientInstance.sendHeartbeatToAllBroker).
+    The first request on every new connection to a broker is a heartbeat; the `on_greeted` callbacks
+    are called when that one has been answered (MQClientInstance.sendHeartbeatToAllBroker).
     """
 
-    def __init__(
-        self,
-        client_id: Callable[[], str],
-        connections: Connections,
-        routes: RouteCache,
-        consumers: Mapping[str, Consumer],
-        tasks: Tasks,
-        *,
-        timeout_ms: int,
-        on_greeted: Callable[[], None],
-    ) -> None:
+    def __init__(self, client_id: str, brokers: Brokers, tasks: Tasks, timeout_ms: int) -> None:
+        self.client_id = client_id  # to be known before the first heartbeat
         self.producers: Counter[str] = Counter()  # clients of each group
-        self._client_id = client_id
-        self._connections = connections
-        self._routes = routes
-        self._consumers = consumers
+        self.consumers: dict[str, Consumer] = {}  # by group
+        self.on_greeted: list[Callable[[], None]] = []
+        self._connections = brokers.connections
+        self._routes = brokers.routes
         self._tasks = tasks
         self._timeout_s = timeout_ms / 1000
-        self._on_greeted = on_greeted
         self._greetings: dict[str, asyncio.Task[Any]] = {}
         self._handover: dict[str, Connection] = {}  # the connections on which it was offered
-        connections.on_connected.append(self._greet)
+        self._connections.on_connected.append(self._greet)
 
     async def send_all(self) -> None:
         """Tell every broker which groups are here; failures are logged.
@@ -64,9 +54,9 @@ class Heartbeats:
             address
             for brokers in self._routes.brokers.values()
             for broker_id, address in brokers.items()
-            if self._consumers or broker_id == MASTER_ID
+            if self.consumers or broker_id == MASTER_ID
         }
-        if addresses and (self._consumers or self.producers):
+        if addresses and (self.consumers or self.producers):
             await asyncio.gather(*(self._send(address) for address in sorted(addresses)))
 
     async def unregister(
@@ -94,7 +84,7 @@ class Heartbeats:
         self, producer_group: str | None, consumer_group: str | None
     ) -> UnregisterClientRequest:
         return UnregisterClientRequest(
-            client_id=self._client_id(),
+            client_id=self.client_id,
             producer_group=producer_group,
             consumer_group=consumer_group,
         )
@@ -126,9 +116,9 @@ class Heartbeats:
     def _beat(self, connection: Connection) -> asyncio.Future[Command]:
         """Send a heartbeat before returning; what is returned gets the reply."""
         data = HeartbeatData(
-            client_id=self._client_id(),
+            client_id=self.client_id,
             producer_data_set=[ProducerData(group_name=group) for group in self.producers],
-            consumer_data_set=[consumer.heartbeat_data() for consumer in self._consumers.values()],
+            consumer_data_set=[consumer.heartbeat_data() for consumer in self.consumers.values()],
         )
         ext = encode_header(HeartbeatRequest(msgpack=True))
         return connection.begin(RequestCode.HEART_BEAT, ext, encode_body(data), self._timeout_s)
@@ -155,7 +145,7 @@ class Heartbeats:
         """
         known = any(address in brokers.values() for brokers in self._routes.brokers.values())
         unwanted = not known and address in self._routes.namesrv
-        if unwanted or not (self._consumers or self.producers):
+        if unwanted or not (self.consumers or self.producers):
             return
         reply = self._beat(connection)
         greeting = self._tasks.start(self._introduce(address, connection, reply), "greeting")
@@ -183,7 +173,8 @@ class Heartbeats:
             await self._beaten(address, connection, waiting)
         except AerobeeError as error:
             log.warning("heartbeat failed broker=%s error=%s", address, error)
-        self._on_greeted()
+        for callback in self.on_greeted:
+            callback()
 
     async def _unregister_at(self, address: str, header: Header) -> None:
         try:

@@ -15,7 +15,7 @@ _instances: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[Key, list[ClientIn
 )
 
 
-def share_instance(
+def borrow_instance(
     namesrv: tuple[str, ...], settings: ClientSettings, consumer_group: str | None = None
 ) -> ClientInstance:
     """Return the running loop's instance for this cluster and these settings, started if new.

@@ -11,7 +11,7 @@ from aerobee.client.errors import InvalidUse
 from aerobee.client.group.offsets import GroupOffsets
 from aerobee.client.hooks import ConsumeHook, FilterHook, Hooks
 from aerobee.client.instance.client_instance import ClientInstance
-from aerobee.client.instance.instances import return_instance, share_instance
+from aerobee.client.instance.instances import borrow_instance, return_instance
 from aerobee.client.instance.lifetime import Lifetime
 from aerobee.client.message import GROUP_CHARACTERS_MAX, MessageQueue, check_name
 from aerobee.client.plain.registration import Registration
@@ -77,7 +77,7 @@ class PullConsumer(Lifetime):
         """
         self._check_not_started()
         group = self.group if self._topics else None
-        instance = self._instance = share_instance(self._namesrv, self._client, group)
+        instance = self._instance = borrow_instance(self._namesrv, self._client, group)
         self._tasks = Tasks()
         timeout_ms = self._client.offset_timeout_ms
         # as pulls do: others may own the queues, and looking at them takes nothing

@@ -6,7 +6,7 @@ from typing import Final
 
 from aerobee.client.errors import BrokerRefused, InvalidUse
 from aerobee.client.group.ownership import Ownership
-from aerobee.client.group.running_info import describe
+from aerobee.client.group.running_info import describe, identity
 from aerobee.client.instance.client_instance import ClientInstance
 from aerobee.client.message import MessageQueue
 from aerobee.client.pulls.statistics import ConsumeStatistics
@@ -153,11 +153,5 @@ class Registration:
 
     def running_info(self) -> ConsumerRunningInfo:
         """Describe this consumer to an operator (GET_CONSUMER_RUNNING_INFO)."""
-        properties = {
-            "PROP_CONSUME_TYPE": CONSUME_ACTIVELY,
-            "PROP_CONSUMER_START_TIMESTAMP": str(self._started_ms),
-            "PROP_CLIENT_VERSION": "V5_5_0",
-            "consumerGroup": self.group,
-            "messageModel": CLUSTERING,
-        }
+        properties = identity(self.group, CONSUME_ACTIVELY, CLUSTERING, self._started_ms)
         return describe({}, self._subscriptions.values(), ConsumeStatistics(), None, properties)

@@ -8,10 +8,9 @@ from types import TracebackType
 from typing import Self
 
 from aerobee.client.errors import InvalidUse
-from aerobee.client.group.broadcasting import MessageModel
-from aerobee.client.group.membership import GroupMember
+from aerobee.client.group.group_member import GroupMember, MessageModel
 from aerobee.client.group.offsets import ConsumeFrom, GroupOffsets, StartingPoint
-from aerobee.client.group.running_info import describe
+from aerobee.client.group.running_info import describe, identity
 from aerobee.client.group.strategies import Strategy
 from aerobee.client.hooks import ConsumeHook, FilterHook, Hooks
 from aerobee.client.instance.client_instance import ClientInstance
@@ -143,7 +142,7 @@ class LitePullConsumer(GroupMember):
         Raises InvalidUse when started already, BrokerRefused for a bad SQL92 expression; after an
         `assign`, what that raises.
         """
-        instance = self._share_instance()
+        instance = self._borrow_instance()
         self._started_ms = wall_clock_ms()
         self._tasks = Tasks()
         folder = self.settings.offsets_folder
@@ -317,13 +316,9 @@ class LitePullConsumer(GroupMember):
         """Describe this consumer to an operator (GET_CONSUMER_RUNNING_INFO); raises InvalidUse."""
         self._started()
         properties = {
+            **identity(self.group, self.consume_type, self.message_model, self._started_ms),
             "PROP_NAMESERVER_ADDR": ";".join(self._namesrv),
-            "PROP_CONSUME_TYPE": self.consume_type,
             "PROP_CONSUMEORDERLY": "false",
-            "PROP_CONSUMER_START_TIMESTAMP": str(self._started_ms),
-            "PROP_CLIENT_VERSION": "V5_5_0",
-            "consumerGroup": self.group,
-            "messageModel": self.message_model,
             "autoCommit": str(self.settings.auto_commit).lower(),
             "pullBatchSize": str(self.settings.pull.batch_messages),
         }

@@ -10,7 +10,7 @@ from aerobee.client.group.offsets import OffsetStore
 from aerobee.client.group.ownership import Ownership
 from aerobee.client.hooks import Hooks
 from aerobee.client.message import MessageQueue
-from aerobee.client.poll.batches import Fetched
+from aerobee.client.poll.fetched import Fetched
 from aerobee.client.pulls.loop import PullLoop
 from aerobee.client.pulls.process_queue import ProcessQueue, QueueStatistics
 from aerobee.client.pulls.puller import Puller, PullTerms
@@ -79,7 +79,7 @@ class LiteQueues:
         async with self._assigning:
             await self._take_away([queue for queue in self._given if queue not in wanted])
             for queue in sorted(wanted - self._given.keys()):
-                self._member.instance.keep_route(queue.topic)
+                self._member.instance.routes.keep(queue.topic)
                 offset = await self.find_start(queue)
                 if self._closed:
                     raise InvalidUse("the consumer was closed before its queues were assigned")

@@ -46,7 +46,7 @@ class TopicWatch:
             self._known.clear()
 
     def _follow(self, instance: "ClientInstance", topic: str) -> None:
-        instance.keep_route(topic)
+        instance.routes.keep(topic)
         route = instance.routes.routes.get(topic)
         if route is not None:
             self._known[topic] = route.read_queues

@@ -10,7 +10,7 @@ from aerobee.client.cluster.routes import MASTER_ID
 from aerobee.client.hooks import Hooks
 from aerobee.client.message import MessageQueue
 from aerobee.client.pulls.raw import PullStatus, RawPull, read_reply
-from aerobee.client.received import Decoded, ReceivedMessage, decode_pulled
+from aerobee.client.received import Decoded, ReceivedMessage, UnpackLimits, decode_pulled
 from aerobee.client.settings import PullSettings
 from aerobee.client.subscriptions import Subscription
 from aerobee.remoting.codes import PullSysFlag, RequestCode
@@ -93,6 +93,7 @@ class Puller:
         self._subscription = subscription
         self._carried = terms.carried
         self._hooks = terms.hooks if terms.hooks.filter else None
+        self._limits = UnpackLimits(self.settings.body_bytes_max, self.settings.unpacked_bytes_max)
         self._code, self._flags = terms.code, terms.flags
         self._cut = -1, 0  # an offset from which nothing can be decoded, and how often it could not
         self._ext = {
@@ -136,7 +137,6 @@ class Puller:
 
     def _decode(self, raw: RawPull, offset: int) -> Decoded:
         """Decode what a reply brought; raises CorruptRecord, of the same offset so many times."""
-        settings = self.settings
         try:
             decoded = decode_pulled(
                 bytes(raw.body),
@@ -144,8 +144,7 @@ class Puller:
                 (raw.min_offset, raw.max_offset),
                 span=(offset, raw.next_offset) if raw.next_offset > offset else None,
                 again=self._cut[0] == offset and self._cut[1] >= CUT_MAX,
-                body_bytes_max=settings.body_bytes_max,
-                unpacked_bytes_max=settings.unpacked_bytes_max,
+                limits=self._limits,
             )
         except CorruptRecord:
             self._cut = offset, 1 + (self._cut[1] if self._cut[0] == offset else 0)

@@ -51,7 +51,7 @@ class Consumption:
         self.suspended = False
         self.started_ms = wall_clock_ms()
         self.statistics = ConsumeStatistics()
-        self.lock_keeper = LockKeeper(locks, settings, self._regained) if locks.ordered else None
+        self.lock_keeper = LockKeeper(locks, settings, self._regained) if locks.required else None
         self._member = member
         self._instance = member.instance
         self._group = member.group

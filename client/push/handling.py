@@ -3,6 +3,7 @@
 import asyncio
 import contextvars
 import logging
+import time
 from abc import abstractmethod
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from aerobee.client.push.failures import Failures
 from aerobee.client.push.workers import Workers
 from aerobee.client.received import ReceivedMessage
 from aerobee.client.settings import PushSettings
+from aerobee.remoting.bodies import ConsumeDirectlyResult
 
 log = logging.getLogger(__name__)
 
@@ -272,3 +274,30 @@ def _ends_worker(error: BaseException) -> bool:
         task = asyncio.current_task()
         return task is not None and task.cancelling() > 0
     return isinstance(error, (SystemExit, KeyboardInterrupt))
+
+
+async def handle_directly(
+    handler: Handler | None, message: ReceivedMessage, *, ordered: bool
+) -> ConsumeDirectlyResult:
+    """Give one message to its handler now, whoever owns its queue; nothing else follows from it.
+
+    (ConsumeMessageService.consumeMessageDirectly)
+    """
+    began = time.monotonic()
+    remark = None
+    if handler is None:
+        outcome, remark = "CR_THROW_EXCEPTION", f"topic {message.topic!r} is not subscribed here"
+    else:
+        try:
+            answer = await handler.call(message if handler.batch is None else [message])
+            outcome = "CR_SUCCESS" if failure(answer) is None else "CR_LATER"
+        except Exception as error:
+            outcome, remark = "CR_THROW_EXCEPTION", f"{type(error).__name__}: {error}"
+            log.exception("handler failed message_id=%s, handled on demand", message.message_id)
+    return ConsumeDirectlyResult(
+        order=ordered,
+        auto_commit=True,
+        consume_result=outcome,
+        remark=remark,
+        spent_time_mills=int((time.monotonic() - began) * 1000),
+    )

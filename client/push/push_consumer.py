@@ -5,11 +5,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from aerobee.client.errors import InvalidUse
-from aerobee.client.group.broadcasting import MessageModel
-from aerobee.client.group.membership import GroupMember
+from aerobee.client.group.group_member import GroupMember, MessageModel
 from aerobee.client.group.offsets import ConsumeFrom, StartingPoint
 from aerobee.client.group.ownership import QueuesChanged
-from aerobee.client.group.running_info import describe, handle_directly
+from aerobee.client.group.running_info import describe, identity
 from aerobee.client.group.strategies import Strategy
 from aerobee.client.handlers import Handler, HandlerThreads, as_handler
 from aerobee.client.hooks import ConsumeHook, FilterHook, Hooks
@@ -20,7 +19,7 @@ from aerobee.client.pulls.process_queue import QueueStatistics
 from aerobee.client.pulls.statistics import TopicStatistics
 from aerobee.client.push.consumption import Consumption
 from aerobee.client.push.failures import retry_topic
-from aerobee.client.push.handling import HandlerStatistics, HandlingTerms
+from aerobee.client.push.handling import HandlerStatistics, HandlingTerms, handle_directly
 from aerobee.client.received import ReceivedMessage
 from aerobee.client.settings import ClientSettings, PushSettings
 from aerobee.client.subscriptions import Subscription, parse_subscription
@@ -156,7 +155,7 @@ class PushConsumer(GroupMember):
         if not self._broadcasts:
             retries = retry_topic(self.group)
             self._subscriptions.setdefault(retries, Subscription(retries))
-        instance = self._share_instance()
+        instance = self._borrow_instance()
         self._consume(instance)
         async with self._or_close() as go_on:
             await self._check_subscriptions(instance, go_on)
@@ -219,15 +218,12 @@ class PushConsumer(GroupMember):
         instance = self._started()
         assert self._consumption is not None and self.ownership is not None
         settings = self.settings
+        started_ms = self._consumption.started_ms
         properties = {
+            **identity(self.group, self.consume_type, self.message_model, started_ms),
             "PROP_NAMESERVER_ADDR": ";".join(self._namesrv),
-            "PROP_CONSUME_TYPE": self.consume_type,
             "PROP_CONSUMEORDERLY": str(self.ordered).lower(),
             "PROP_THREADPOOL_CORE_SIZE": str(settings.concurrency),
-            "PROP_CONSUMER_START_TIMESTAMP": str(self._consumption.started_ms),
-            "PROP_CLIENT_VERSION": "V5_5_0",
-            "consumerGroup": self.group,
-            "messageModel": self.message_model,
             "consumeFromWhere": self._start.consume_from.value,
             "clientIP": instance.client_id.partition("@")[0],
             "consumeThreadMax": str(settings.concurrency),

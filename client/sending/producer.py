@@ -11,7 +11,7 @@ from aerobee.client.cluster.routes import TopicRoute
 from aerobee.client.errors import InvalidUse, SendFailed
 from aerobee.client.hooks import SendContext, SendHook
 from aerobee.client.instance.client_instance import ClientInstance
-from aerobee.client.instance.instances import return_instance, share_instance
+from aerobee.client.instance.instances import borrow_instance, return_instance
 from aerobee.client.instance.lifetime import Lifetime
 from aerobee.client.message import (
     GROUP_CHARACTERS_MAX,
@@ -77,7 +77,7 @@ class Producer(Lifetime):
     async def start(self) -> None:
         """Get ready; connections are made when they are needed. Raises InvalidUse when started."""
         self._check_not_started()
-        instance = self._instance = share_instance(self._namesrv, self._client)
+        instance = self._instance = borrow_instance(self._namesrv, self._client)
         async with self._or_close() as go_on:
             await instance.identify()
             go_on()
@@ -316,7 +316,7 @@ class Producer(Lifetime):
             raise NotConnected(
                 f"no nameserver told the route of topic {topic!r} before the send's time was up"
             ) from None
-        instance.keep_route(topic)
+        instance.routes.keep(topic)
         if topic not in self._turns and len(self._turns) >= TOPICS_KEPT:
             self._turns.clear()  # they begin anew; nobody else knows of them
         self._turns.setdefault(topic, RoundRobin())

@@ -6,7 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aerobee.client.message import MessageQueue
-from aerobee.client.received import Decoded, ReceivedMessage, decode_messages, decode_pulled
+from aerobee.client.received import (
+    Decoded,
+    ReceivedMessage,
+    UnpackLimits,
+    decode_messages,
+    decode_pulled,
+)
 from aerobee.remoting.codes import SysFlag
 from aerobee.remoting.errors import CorruptRecord
 from aerobee.remoting.message.record import Record, encode_record
@@ -25,7 +31,7 @@ RECORDS = st.builds(
 def check(data: bytes) -> None:
     """Decode, and look at everything that is decoded only when asked for."""
     try:
-        decoded = decode_pulled(data, QUEUE, body_bytes_max=1000, unpacked_bytes_max=1000)
+        decoded = decode_pulled(data, QUEUE, limits=UnpackLimits(1000, 1000))
     except CorruptRecord:
         decoded = Decoded([], [], None)
     assert all(len(message.body) <= max(1000, len(data)) for message in decoded.messages)

@@ -9,7 +9,7 @@ from unittest.mock import patch
 from weakref import WeakKeyDictionary
 
 from aerobee.client.instance.client_instance import ClientInstance
-from aerobee.client.instance.rounds import RebalanceService
+from aerobee.client.instance.rebalancing import RebalanceService
 from aerobee.client.pulls.puller import Puller
 from aerobee.client.received import decode_messages
 from aerobee.remoting.net.client import ConnectionPool

@@ -24,7 +24,7 @@ from aerobee.client.cluster import routes
 from aerobee.client.cluster.connections import Connections
 from aerobee.client.cluster.routes import parse_route
 from aerobee.client.group.locks import LockKeeper
-from aerobee.client.poll.batches import Fetched
+from aerobee.client.poll.fetched import Fetched
 from aerobee.client.pulls.puller import Puller
 from aerobee.remoting.bodies import BrokerData, QueueData, TopicRouteData
 from aerobee.remoting.errors import NotConnected

@@ -26,7 +26,7 @@ async def instances(cluster: FakeCluster) -> tuple[ClientInstance, ClientInstanc
 async def test_one_client_has_a_lock_at_a_time(cluster: FakeCluster) -> None:
     """Whoever asks second gets what is left, and the rest after it was given back."""
     first, second = await instances(cluster)
-    mine, others = QueueLocks(first, "g", ordered=True), QueueLocks(second, "g", ordered=True)
+    mine, others = QueueLocks(first, "g", required=True), QueueLocks(second, "g", required=True)
     kept = MessageQueue("t", "broker-b", 1)
     assert await mine.lock(QUEUES - {kept}) == QUEUES - {kept}
     assert await mine.lock(QUEUES - {kept}) == QUEUES - {kept}
@@ -58,7 +58,7 @@ async def test_each_broker_is_asked_once(cluster: FakeCluster) -> None:
 async def test_a_broker_that_fails_grants_nothing(cluster: FakeCluster) -> None:
     """The other one's locks are still got, and nothing is raised."""
     first, second = await instances(cluster)
-    locks = QueueLocks(first, "g", ordered=True)
+    locks = QueueLocks(first, "g", required=True)
     cluster.brokers[0].refuse(RequestCode.LOCK_BATCH_MQ, ResponseCode.SYSTEM_ERROR)
     cluster.brokers[0].refuse(RequestCode.UNLOCK_BATCH_MQ, ResponseCode.SYSTEM_ERROR)
     unknown = MessageQueue("nowhere", "broker-z", 0)

@@ -18,7 +18,7 @@ from aerobee.client import (
     MessageQueue,
     PullSettings,
 )
-from aerobee.client.group.broadcasting import MessageModel
+from aerobee.client.group.group_member import MessageModel
 from aerobee.client.hooks import ConsumeContext, ConsumeHook, FilterContext, FilterHook
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.net.routes import Reply

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from aerobee.client.instance.roles import Consumer
+from aerobee.client.instance.consumer import Consumer
 from aerobee.client.message import MessageQueue
 from aerobee.client.received import decode_messages
 from aerobee.remoting import bodies
@@ -140,14 +140,8 @@ def _offset_table(body: bytes | memoryview) -> dict[MessageQueue, int]:
         table = decode_body(ResetOffsetBody, body).offset_table
     except RequestError:
         listed = decode_body(ResetOffsetBodyForC, body).offset_table
-        return {
-            MessageQueue(each.topic, each.broker_name, each.queue_id): each.offset
-            for each in listed
-        }
-    return {
-        MessageQueue(queue.topic, queue.broker_name, queue.queue_id): offset
-        for queue, offset in table.items()
-    }
+        return {MessageQueue.of(each): each.offset for each in listed}
+    return {MessageQueue.of(queue): offset for queue, offset in table.items()}
 
 
 def _consumer(instance: "ClientInstance", group: str) -> Consumer:

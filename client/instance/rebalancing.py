@@ -6,7 +6,7 @@ import logging
 from collections import deque
 from typing import Any, Final
 
-from aerobee.client.instance.roles import Consumer
+from aerobee.client.instance.consumer import Consumer
 from aerobee.client.settings import ClientSettings
 
 log = logging.getLogger(__name__)

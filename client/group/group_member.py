@@ -1,13 +1,15 @@
 """What every kind of consumer has in common: its group, its subscriptions and its instance."""
 
+import enum
 import logging
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
 
 from aerobee.client.cluster.address_server import parse_namesrv
 from aerobee.client.cluster.brokers import Brokers
 from aerobee.client.errors import BrokerRefused
-from aerobee.client.group.broadcasting import lasting_client
 from aerobee.client.group.local_offsets import LocalOffsets
 from aerobee.client.group.locks import QueueLocks
 from aerobee.client.group.member import Member
@@ -16,7 +18,7 @@ from aerobee.client.group.ownership import Ownership, QueuesChanged, QueueWork
 from aerobee.client.group.shares import ShareFinder
 from aerobee.client.group.strategies import Averagely, Strategy
 from aerobee.client.instance.client_instance import ClientInstance
-from aerobee.client.instance.instances import share_instance
+from aerobee.client.instance.instances import borrow_instance
 from aerobee.client.instance.lifetime import Lifetime
 from aerobee.client.message import GROUP_CHARACTERS_MAX, MessageQueue, check_name
 from aerobee.client.received import ReceivedMessage
@@ -27,6 +29,15 @@ from aerobee.remoting.net.tasks import Tasks
 from aerobee.remoting.words import BROADCASTING, CLUSTERING, CONSUME_PASSIVELY
 
 log = logging.getLogger(__name__)
+
+LASTING_NAME: Final = "DEFAULT"  # of a broadcasting member, unless it has another
+
+
+class MessageModel(enum.Enum):
+    """Who gets a message: one member of the group, or each of them (MessageModel.java)."""
+
+    CLUSTERING = CLUSTERING
+    BROADCASTING = BROADCASTING
 
 
 class GroupMember(Lifetime):
@@ -55,7 +66,7 @@ class GroupMember(Lifetime):
         client = client or ClientSettings()
         self.group = group
         self.ownership: Ownership | None = None
-        self._client = lasting_client(client) if self._broadcasts else client
+        self._client = _lasting_client(client) if self._broadcasts else client
         self._namesrv = parse_namesrv(namesrv)
         self._strategy = strategy or Averagely()
         self._start = start
@@ -118,13 +129,13 @@ class GroupMember(Lifetime):
 
     # --- for the consumers ---
 
-    def _share_instance(self) -> ClientInstance:
+    def _borrow_instance(self) -> ClientInstance:
         """Get the instance, as the first thing of a start: from then on `close` ends it."""
         self._check_not_started()
         group = self.group if self._subscriptions else None
-        instance = self._instance = share_instance(self._namesrv, self._client, group)
+        instance = self._instance = borrow_instance(self._namesrv, self._client, group)
         self._follow_ups = Tasks()
-        self._locks = QueueLocks(instance, self.group, ordered=self.takes_locks)
+        self._locks = QueueLocks(instance, self.group, required=self.takes_locks)
         self._member = Member(
             instance, self.group, self._subscriptions, self._start, self._broadcasts
         )
@@ -200,3 +211,12 @@ class GroupMember(Lifetime):
         if topic in self._subscriptions and self._instance is not None:
             self._subscriptions[topic].renew()
             self._instance.heartbeat_soon()
+
+
+def _lasting_client(settings: ClientSettings) -> ClientSettings:
+    """Return settings whose client id, "ip@DEFAULT", is the same after a restart.
+
+    By its client id a member finds its file of offsets again; where a name is given it stays. Two
+    members of a group on one machine therefore need two names (ClientConfig.java).
+    """
+    return settings if settings.instance_name else replace(settings, instance_name=LASTING_NAME)
