@@ -4,8 +4,7 @@ import enum
 from typing import Final, NamedTuple
 
 from aerobee.client.cluster.brokers import Brokers
-from aerobee.client.cluster.connections import Connections
-from aerobee.client.cluster.routes import MASTER_ID, RouteCache
+from aerobee.client.cluster.routes import MASTER_ID
 from aerobee.client.errors import BrokerRefused
 from aerobee.client.message import MessageQueue
 from aerobee.remoting.codes import PullSysFlag, RequestCode, ResponseCode
@@ -74,10 +73,8 @@ class RawPuller:
     many records at a time, and has a patience of his own with brokers that are not reached.
     """
 
-    def __init__(
-        self, connections: Connections, routes: RouteCache, group: str, *, timeout_ms: int = 10_000
-    ) -> None:
-        self._brokers = Brokers(connections, routes)
+    def __init__(self, brokers: Brokers, group: str, *, timeout_ms: int = 10_000) -> None:
+        self._brokers = brokers
         self._timeout_ms = timeout_ms
         self._same = {
             "consumerGroup": group,

@@ -73,10 +73,9 @@ class Network:
         self._cluster = Cluster(address.namesrv, settings=settings)
         self._connections = Connections(settings, refuse_requests)
         self._routes = RouteCache(self._connections, address.namesrv)
-        self._puller = RawPuller(self._connections, self._routes, address.group)
-        self._offsets = QueueOffsets(
-            Brokers(self._connections, self._routes), settings.offset_timeout_ms
-        )
+        brokers = Brokers(self._connections, self._routes)
+        self._puller = RawPuller(brokers, address.group)
+        self._offsets = QueueOffsets(brokers, settings.offset_timeout_ms)
         self._loop = LoopThread("aerobee-network")
 
     def close(self) -> None:

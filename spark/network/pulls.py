@@ -14,6 +14,7 @@ from collections.abc import AsyncGenerator, Iterator, Sequence
 from time import monotonic
 from typing import Final, NamedTuple
 
+from aerobee.client.cluster.brokers import Brokers
 from aerobee.client.cluster.connections import Connections
 from aerobee.client.cluster.directory import Cluster
 from aerobee.client.cluster.routes import MASTER_ID, RouteCache
@@ -88,7 +89,7 @@ class Pulls:
         self._connections = Connections(settings, refuse_requests)
         self._cluster = Cluster(address.namesrv, settings=settings)
         self._routes = RouteCache(self._connections, address.namesrv)
-        self._puller = RawPuller(self._connections, self._routes, address.group)
+        self._puller = RawPuller(Brokers(self._connections, self._routes), address.group)
         self._address = address
         self._ranges = ranges
         self._fail = fail_on_data_loss

@@ -80,9 +80,8 @@ class Sends:
         self._connections = Connections(settings, refuse_requests)
         self._senders = ConnectionPool(tls=settings.tls)
         self._routes = RouteCache(self._connections, address.namesrv)
-        self._offsets = QueueOffsets(
-            Brokers(self._connections, self._routes), settings.offset_timeout_ms
-        )
+        brokers = Brokers(self._connections, self._routes)
+        self._offsets = QueueOffsets(brokers, settings.offset_timeout_ms)
         self._starts = dict(starts)
         self._room = asyncio.Semaphore(IN_FLIGHT)
         self._locks: dict[MessageQueue, asyncio.Lock] = {}
