@@ -10,6 +10,8 @@ AerobeeError
 └── Unavailable           no answer in time, or no connection: try again later
 """
 
+from typing import Final
+
 from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.errors import AerobeeError, Unavailable
 
@@ -28,6 +30,11 @@ CODE_NAMES = {
     for name, code in vars(ResponseCode).items()
     if isinstance(code, int) and not name.startswith("_")
 }
+
+NOT_NOW: Final = frozenset(
+    {ResponseCode.SYSTEM_BUSY, ResponseCode.SERVICE_NOT_AVAILABLE, ResponseCode.FLOW_CONTROL}
+)
+"""Codes of a broker that did nothing, for reasons of its own; a moment later it may."""
 
 
 class ClientError(AerobeeError):

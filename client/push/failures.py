@@ -5,14 +5,14 @@ import logging
 import random
 from typing import Final, Protocol
 
-from aerobee.client.errors import BrokerRefused, Unavailable
+from aerobee.client.errors import NOT_NOW, BrokerRefused, Unavailable
 from aerobee.client.group.member import Member
 from aerobee.client.message import Message, MessageQueue
 from aerobee.client.pulls.process_queue import ProcessQueue
 from aerobee.client.received import ReceivedMessage
 from aerobee.client.sending.outgoing import Packer, read_reply
 from aerobee.client.settings import ProducerSettings, PushSettings
-from aerobee.remoting.codes import RequestCode, ResponseCode
+from aerobee.remoting.codes import RequestCode
 from aerobee.remoting.errors import AerobeeError
 from aerobee.remoting.headers.send import SendBackRequest
 from aerobee.remoting.message.properties import Property
@@ -26,9 +26,6 @@ ORDERLY_TIMES_MAX: Final = 2**31 - 1
 INNER_PRODUCER: Final = "CLIENT_INNER_PRODUCER"  # the group in whose name retries are sent
 FIRST_DELAY_LEVEL: Final = 3
 DEAD_LETTERS: Final = -1  # the delay level that stands for them
-NOT_NOW: Final = frozenset(  # refusals that say nothing of the message
-    {ResponseCode.SYSTEM_BUSY, ResponseCode.SERVICE_NOT_AVAILABLE, ResponseCode.FLOW_CONTROL}
-)
 _ATTEMPTS: Final = 3
 
 

@@ -20,7 +20,7 @@ from aerobee.client.cluster.connections import Connections
 from aerobee.client.cluster.directory import Cluster
 from aerobee.client.cluster.queue_offsets import QueueOffsets
 from aerobee.client.cluster.routes import RouteCache, TopicRoute
-from aerobee.client.errors import BrokerRefused, RouteMissing
+from aerobee.client.errors import NOT_NOW, BrokerRefused, RouteMissing
 from aerobee.client.message import MessageQueue
 from aerobee.client.pulls.raw import RawPull, RawPuller
 from aerobee.client.settings import ProducerSettings
@@ -45,12 +45,7 @@ SAMPLES: Final = 4  # queues whose messages are looked at for their size
 SAMPLE_MESSAGES: Final = 32
 TRIES: Final = 3  # of a question; a broker that restarts is back in between
 RETRY_DELAY_S: Final = 0.3  # doubled each time
-BUSY_CODES: Final = {  # another answer may come a moment later
-    ResponseCode.SYSTEM_ERROR,
-    ResponseCode.SYSTEM_BUSY,
-    ResponseCode.SERVICE_NOT_AVAILABLE,
-    ResponseCode.FLOW_CONTROL,
-}
+BUSY_CODES: Final = NOT_NOW | {ResponseCode.SYSTEM_ERROR}  # another answer may come a moment later
 RUBBISH: Final = (RequestError, ProtocolError, CorruptRecord)  # a reply that cannot be understood
 
 T = TypeVar("T")

@@ -16,7 +16,7 @@ from aerobee.client.cluster.brokers import Brokers
 from aerobee.client.cluster.connections import Connections
 from aerobee.client.cluster.queue_offsets import QueueOffsets
 from aerobee.client.cluster.routes import RouteCache, TopicRoute
-from aerobee.client.errors import BrokerRefused, RouteMissing
+from aerobee.client.errors import NOT_NOW, BrokerRefused, RouteMissing
 from aerobee.client.message import Message, MessageQueue
 from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.errors import NotConnected, Unavailable
@@ -34,13 +34,7 @@ log = logging.getLogger(__name__)
 IN_FLIGHT: Final = 16  # requests of a task; with the size of parcels its memory
 SEND_TIMEOUT_S: Final = 10.0
 _SINGLE: Final = (RETRY_PREFIX, DLQ_PREFIX)  # topics to which brokers take no batches
-# codes of a broker that did not store anything, and may do so a moment later
-_NOT_STORED: Final = {
-    ResponseCode.SYSTEM_BUSY,
-    ResponseCode.SERVICE_NOT_AVAILABLE,
-    ResponseCode.FLOW_CONTROL,
-}
-_UNKNOWN: Final = {ResponseCode.SYSTEM_ERROR}  # it may have been stored before that
+_UNKNOWN: Final = {ResponseCode.SYSTEM_ERROR}  # the messages may have been stored before that
 
 
 @dataclass(slots=True)
@@ -173,7 +167,7 @@ class Sends:
             except Unavailable as error:
                 problem, unsure = str(error), True
             except BrokerRefused as error:
-                if error.code not in _NOT_STORED | _UNKNOWN:
+                if error.code not in NOT_NOW | _UNKNOWN:
                     raise patience.failure(str(error)) from error
                 problem, unsure = str(error), error.code in _UNKNOWN
             log.warning("queue %s: %s", parcel.queue, problem)
