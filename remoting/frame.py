@@ -18,6 +18,7 @@ FRAME_BYTES_MAX: Final = 16 * 1024 * 1024  # RocketMQ's com.rocketmq.remoting.fr
 HEADER_BYTES_MAX: Final = 4 * 1024 * 1024  # decoding takes memory many times a header's length
 LENGTH_BYTES: Final = 4
 WORD_BYTES: Final = 4
+TLS_BEGINS: Final = b"\x16\x03"  # a handshake of any version; as a frame it would have 352 MiB
 _HEADER_LENGTH_MASK: Final = 0xFF_FFFF
 
 _INT32: Final = struct.Struct(">i")
@@ -68,6 +69,21 @@ def decode_payload(payload: bytes, *, header_bytes_max: int = HEADER_BYTES_MAX) 
     if decode is None:
         raise ProtocolError(f"header codec {word >> 24} is unknown")
     return decode(bytes(payload[WORD_BYTES:header_end]), bytes(payload[header_end:]))
+
+
+def check_length(data: bytes, at: int, frame_bytes_max: int) -> int:
+    """Return the length word at `at`: the bytes of the frame that follow it.
+
+    Raises ProtocolError unless it leaves room for the header word and the whole frame, this word
+    included, stays within the limit, as Netty's LengthFieldBasedFrameDecoder counts.
+    """
+    size = int.from_bytes(data[at : at + LENGTH_BYTES], "big", signed=True)
+    if not LENGTH_BYTES <= size <= frame_bytes_max - LENGTH_BYTES:
+        size_max = frame_bytes_max - LENGTH_BYTES
+        if data[at : at + 2] == TLS_BEGINS:
+            raise ProtocolError("a TLS handshake, which is not served here (tls.server.mode)")
+        raise ProtocolError(f"frame of {size} bytes, allowed are {LENGTH_BYTES} to {size_max}")
+    return size
 
 
 class FrameReader:

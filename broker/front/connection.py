@@ -14,8 +14,8 @@ from aerobee.broker.pulls.server import Pull
 from aerobee.broker.writing.stamps import Stamp
 from aerobee.remoting.codes import RequestCode
 from aerobee.remoting.command import FLAG_ONEWAY
-from aerobee.remoting.errors import ProtocolError, RequestError
-from aerobee.remoting.frame import HEADER_BYTES_MAX, decode_payload
+from aerobee.remoting.errors import RequestError
+from aerobee.remoting.frame import HEADER_BYTES_MAX, LENGTH_BYTES, check_length, decode_payload
 from aerobee.remoting.headers._fields import decode_header
 from aerobee.remoting.headers.envelopes import (
     DECODE_ENVELOPE,
@@ -25,8 +25,8 @@ from aerobee.remoting.headers.envelopes import (
 )
 from aerobee.remoting.headers.pull import PullMessageRequest
 from aerobee.remoting.message.layout import FRAME_FIELDS
-from aerobee.remoting.net.connection import Connection, log
-from aerobee.remoting.net.partial import LENGTH_BYTES, check_length
+from aerobee.remoting.net.connection import Connection
+from aerobee.remoting.net.reading import ALL_SERVED, Rest, Served
 from aerobee.storage.errors import LogBusy, StoreError
 
 if TYPE_CHECKING:
@@ -66,24 +66,13 @@ class BrokerConnection(Connection):
         super().connection_made(transport)
         self.stamp = Stamp(self.host_bytes, self.traffic.store_host)
 
-    def data_received(self, data: bytes) -> None:
-        """Take what arrived; while reads are full, note how much, and when."""
-        self.heard = True
-        if len(data) >= FULL_READ_BYTES or self.unread is not None:
-            self._watch_unread(len(data))
-        if self.backlog or self.partial.held_bytes:
-            data = self.gather(data)
-            if not data:
-                if self.unread is not None:
-                    held_bytes = self.partial.held_bytes + len(self.backlog)
-                    wait_s = self.traffic.lateness.wait_s
-                    self.unread.late_bytes(held_bytes, monotonic(), wait_s)
-                    self.unread.serve(0, len(self.backlog))
-                return
-        self.process(data)
-
-    def process(self, data: bytes) -> None:
-        """Serve the complete frames that `data` starts with; `data` begins at a frame."""
+    def serve(self, data: bytes, read_bytes: int) -> Served:
+        """Serve the complete frames of a read; while reads are full, note how much, and when."""
+        if read_bytes >= FULL_READ_BYTES or self.unread is not None:
+            self._watch_unread(read_bytes)
+        if not data:
+            self._note_incomplete()
+            return ALL_SERVED
         began_s = monotonic()
         acks: list[bytes] = []
         replies: Frames = []
@@ -92,24 +81,29 @@ class BrokerConnection(Connection):
         if began_s > self.traffic.lateness.in_time_until_s or self.unread is not None:
             data = self._refuse_late(data, began_s, replies)
         try:
-            at = self._serve(data, acks, replies)
-            if at < len(data) and not self.closed:
-                self.hold(data[at:])
-        except ProtocolError as error:
-            self.refuse(error)
-        except Exception:  # noqa: BLE001 - one bad request may not end the server
-            log.exception("request handling failed remote=%s", self.remote)
-            self.abort("internal error")
-        if acks:
-            self.traffic.tick.acknowledge(self, acks, began_s)
-        if replies:
-            self.traffic.tick.answer(self, replies)
+            rest, what = self._serve(data, acks, replies)
+        finally:  # what was appended before an error is to be committed
+            if acks:
+                self.traffic.tick.acknowledge(self, acks, began_s)
+            if replies:
+                self.traffic.tick.answer(self, replies)
         if self.unread is not None:
-            left = len(self.backlog)
-            self.unread.serve(given - self.partial.held_bytes - left, left)
+            left = len(rest)
+            self.unread.serve(given - left, 0 if what is Rest.BEGUN else left)
+        return rest, what
 
-    def _serve(self, data: bytes, acks: list[bytes], replies: Frames) -> int:
-        """Serve frame after frame; return where the first one starts that is not complete."""
+    def retry(self, *, overdue: bool) -> bool:
+        """Serve what waited for room in the log; return whether some of it waits on.
+
+        Where it is `overdue` its requests are refused instead.
+        """
+        self.overdue = overdue
+        self.reading.go_on()
+        self.overdue = False
+        return not self.closed and bool(self.reading.backlog)
+
+    def _serve(self, data: bytes, acks: list[bytes], replies: Frames) -> Served:
+        """Serve frame after frame, as long as there is a turn for them and room in the log."""
         sends = self.traffic.sends
         send, serve_run = sends.send, sends.serve_run
         stamp, stamp_flag = self.stamp.at(self.traffic.now_ms()), self.stamp.sys_flag
@@ -123,12 +117,12 @@ class BrokerConnection(Connection):
                     break
             turns -= 1
             if end_of_data - at < WORDS_BYTES:
-                return at
+                return data[at:], Rest.BEGUN
             length, word = unpack_words(data, at)
             end = at + LENGTH_BYTES + length
             if end > end_of_data or length < LENGTH_BYTES or length > frame_bytes_max:
                 check_length(data, at, frame_bytes_max)
-                return at
+                return data[at:], Rest.BEGUN
             served = False
             header_at = at + WORDS_BYTES
             header_end = header_at + (word & 0xFF_FFFF)
@@ -146,25 +140,29 @@ class BrokerConnection(Connection):
                         served = self._fast(word >> 24, header, body, stamp, acks, replies)
                 except LogBusy:
                     if not self.overdue:
-                        self.put_aside(data[at:])
                         self.traffic.stalls.add(self)
-                        return end_of_data
+                        return data[at:], Rest.ASIDE
                 except (msgspec.MsgspecError, UnicodeError, RecursionError, StoreError):
                     pass  # the checked path finds out what is wrong, and says so
             if not served:
                 self._checked(data[at + LENGTH_BYTES : end], replies)
                 if self.closed:
-                    return end_of_data
-                if self.unread_from and end < end_of_data:
-                    self.put_aside(data[end:])
-                    return end_of_data
+                    return ALL_SERVED
+                if self.reading.unread_from:
+                    return data[end:], Rest.ASIDE
             at = end
             if self.reply_bytes > self.limits.reply_bytes_per_turn_max:
                 self.traffic.tick.schedule()  # runs first, and finds out whether the peer reads
                 break
-        if at < end_of_data:
-            self.put_off(data[at:])
-        return end_of_data
+        return data[at:], Rest.LATER
+
+    def _note_incomplete(self) -> None:
+        """Note that a read has brought nothing to serve, so that it is not taken for what waits."""
+        if (unread := self.unread) is not None:
+            backlog_bytes = len(self.reading.backlog)
+            kept_bytes = self.reading.frame.held_bytes + backlog_bytes
+            unread.late_bytes(kept_bytes, monotonic(), self.traffic.lateness.wait_s)
+            unread.serve(0, backlog_bytes)
 
     def _watch_unread(self, read_bytes: int) -> None:
         """Tell who looks at the socket's queue of a read; begin to look, or end, by need."""

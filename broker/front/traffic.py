@@ -57,14 +57,13 @@ class Stalls:
         """Let every stalled connection try again; some may stall anew."""
         now = self._loop.time()
         for connection, deadline in list(self._deadlines.items()):
-            connection.overdue = now >= deadline
             try:
-                connection.go_on()
+                waits = connection.retry(overdue=now >= deadline)
             except Exception as error:  # noqa: BLE001  of this connection alone
                 self._faults.caught("stalled connection", error, remote=connection.remote)
                 connection.abort("internal error")
-            connection.overdue = False
-            if connection.closed or not connection.backlog:
+                waits = False
+            if not waits:
                 del self._deadlines[connection]
 
     def _on_progress(self) -> None:

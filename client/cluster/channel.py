@@ -1,6 +1,6 @@
 """A connection as a client has it: one that mostly gets acknowledgements."""
 
-from typing import Final
+from typing import ClassVar, Final
 
 import msgspec
 
@@ -8,7 +8,8 @@ from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.command import FLAG_RESPONSE
 from aerobee.remoting.headers.acks import decode_ack
 from aerobee.remoting.message.layout import FRAME_FIELDS
-from aerobee.remoting.net.connection import STOP_UNSENT, Connection
+from aerobee.remoting.net.connection import Connection
+from aerobee.remoting.net.reading import ALL_SERVED, Served
 
 WORDS_BYTES: Final = 8
 HEADER_BYTES_MAX: Final = 4096  # of an acknowledgement that is not looked at in full
@@ -20,20 +21,16 @@ class Channel(Connection):
     """Reads the acknowledgements that one socket read brought without a Command for each.
 
     The future of a brief call gets an Ack for plain success, a Command for any other reply. What
-    is anything else, or looks unusual, is left to `Connection.process`, as all that is behind it.
+    is anything else, or looks unusual, is left to `Connection.serve`, as all that is behind it.
     """
 
     __slots__ = ()
 
-    def stop_reading(self, why: int) -> None:
-        """Read on from a broker that does not take our requests.
+    reads_while_unsent: ClassVar[bool] = True
+    """The broker may wait for us to take its replies; both waiting for each other would be the end.
+    """
 
-        It may be waiting for us to take its replies; both waiting for each other would be the end.
-        """
-        if why != STOP_UNSENT:
-            super().stop_reading(why)
-
-    def process(self, data: bytes) -> None:
+    def serve(self, data: bytes, read_bytes: int) -> Served:
         """Resolve sends as long as acknowledgements stand at the start of `data`."""
         at, end_of_data = 0, len(data)
         answer = self._calls.answer_briefly
@@ -51,5 +48,4 @@ class Channel(Connection):
             if not answer(ack.opaque, ack):
                 break
             at = end
-        if at < end_of_data:
-            super().process(data[at:] if at else data)
+        return super().serve(data[at:], read_bytes) if at < end_of_data else ALL_SERVED

@@ -1,8 +1,9 @@
 """What all connections of one server or pool hold together, and who is cut off when it is too much.
 
-A limit per connection bounds nothing when there are ten thousand of them. Two sums are kept: bytes
-of unfinished frames, and bytes that slow readers have not taken yet. Past a sum's limit the
-connection that has been at it longest goes: a peer that stalls is older than one that works.
+A limit per connection bounds nothing when there are ten thousand of them. Three sums are kept:
+bytes of unfinished frames, bytes that slow readers have not taken yet, and bytes of requests that
+wait. Past the limit of the first two the connection that has been at it longest goes: a peer that
+stalls is older than one that works. Past the third those that add to it are not read from.
 """
 
 from collections import Counter
@@ -10,11 +11,11 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from aerobee.remoting.net.limits import NetLimits
+from aerobee.remoting.net.reading import STOP_WAITING
 
 if TYPE_CHECKING:
     from aerobee.remoting.net.connection import Connection
 
-STOP_WAITING: Final = 4  # a reason for Connection.stop_reading: too many requests wait
 IDLE_LOOKS: Final = 4  # per idle time-out; a connection silent at so many of them is closed
 
 
@@ -28,6 +29,7 @@ class Budget:
         "partials",
         "unsent",
         "unsent_bytes",
+        "waiting",
         "waiting_bytes",
     )
 
@@ -38,6 +40,7 @@ class Budget:
         self.unsent_bytes = 0
         self.unsent: dict[Connection, int] = {}  # bytes unsent, in the order they were paused
         self.waiting_bytes = 0
+        self.waiting: dict[Connection, tuple[int, int]] = {}  # requests, bytes of their bodies
         self.closed: Counter[str] = Counter()
 
     def hold_partial(self, connection: "Connection", held_bytes: int) -> None:
@@ -73,37 +76,35 @@ class Budget:
 
     def begin_waiting(self, connection: "Connection", body_bytes: int) -> None:
         """A request's processor waits for something: read no more from a peer with too many."""
-        connection.waiting_requests += 1
-        connection.waiting_bytes += body_bytes
-        self.waiting_bytes += body_bytes
-        if self._too_many(connection):
-            connection.stop_reading(STOP_WAITING)
+        if self._count_waiting(connection, 1, body_bytes) and not connection.closed:
+            connection.reading.stop(STOP_WAITING)
 
     def end_waiting(self, connection: "Connection", body_bytes: int) -> None:
         """A waiting request has been answered."""
-        connection.waiting_requests -= 1
-        connection.waiting_bytes -= body_bytes
-        self.waiting_bytes -= body_bytes
-        if not connection.closed and not (
-            connection.waiting_requests and self._too_many(connection)
-        ):
-            connection.resume_reading(STOP_WAITING)
+        if not self._count_waiting(connection, -1, -body_bytes) and not connection.closed:
+            connection.reading.resume(STOP_WAITING)
 
-    def _too_many(self, connection: "Connection") -> bool:
+    def _count_waiting(self, connection: "Connection", more: int, more_bytes: int) -> bool:
+        """Count requests of a peer that wait; return whether there are too many of them."""
+        requests, held_bytes = self.waiting.pop(connection, (0, 0))
+        requests, held_bytes = requests + more, held_bytes + more_bytes
+        self.waiting_bytes += more_bytes
+        if requests:
+            self.waiting[connection] = requests, held_bytes
         limits = self.limits
-        return (
-            connection.waiting_requests >= limits.waiting_requests_max
-            or connection.waiting_bytes > limits.waiting_bytes_max
+        return requests > 0 and (
+            requests >= limits.waiting_requests_max
+            or held_bytes > limits.waiting_bytes_max
             or self.waiting_bytes > limits.waiting_total_bytes_max
         )
 
     def sweep(self, now_s: float) -> None:
         """Cut off those that have not finished a frame, or not read their replies, in time."""
         for connection in list(self.partials):
-            if now_s - connection.partial_since_s < self.limits.frame_timeout_s:
+            if now_s - connection.reading.frame_since_s < self.limits.frame_timeout_s:
                 break  # the others began later
-            if connection.unread_from:
-                continue  # its rest cannot arrive; `resume_reading` lets its time start anew
+            if connection.reading.unread_from:
+                continue  # its rest cannot arrive; `Reading.resume` lets its time start anew
             connection.abort("frame timeout")
             self.release_partial(connection)
         for connection in list(self.unsent):
@@ -115,12 +116,7 @@ class Budget:
 
 
 def close_idle(connections: "Iterable[Connection]") -> None:
-    """Count one more silent look at each connection; close those that reached IDLE_LOOKS."""
+    """Close those on which nothing had arrived at so many looks, of which this is one."""
     for connection in list(connections):
-        if connection.heard:
-            connection.heard = False
-            connection.silent_looks = 0
-            continue
-        connection.silent_looks += 1
-        if connection.silent_looks >= IDLE_LOOKS and not connection.closed:
+        if connection.count_silence() >= IDLE_LOOKS and not connection.closed:
             connection.close("idle")

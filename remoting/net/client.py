@@ -173,7 +173,7 @@ class ConnectionPool:
     def _new_connection(self) -> Connection:
         connection = self._kind(self._handle, self.limits)
         connection.budget = self.budget
-        connection.heard, connection.silent_looks = False, -1  # nothing yet
+        connection.expect_first_bytes()
         return connection
 
     def _handle(self, connection: Connection, command: Command) -> None:

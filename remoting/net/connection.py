@@ -5,72 +5,88 @@ does not read what it asked for is not read from either; a frame is held only as
 """
 
 import asyncio
+import enum
 import logging
 from collections.abc import Callable, Iterable
-from typing import Any, Final, cast
+from typing import Any, ClassVar, Final, cast
 
 from msgspec.structs import replace
 
 from aerobee.remoting.command import FLAG_ONEWAY, Codec, Command, next_opaque
 from aerobee.remoting.errors import ConnectionLost, ProtocolError, Unavailable
-from aerobee.remoting.frame import decode_payload, encode_frame
+from aerobee.remoting.frame import LENGTH_BYTES, check_length, decode_payload, encode_frame
+from aerobee.remoting.lives import Life, Move
 from aerobee.remoting.net.addresses import format_address, pack_address, peer_address
-from aerobee.remoting.net.budget import STOP_WAITING, Budget
+from aerobee.remoting.net.budget import Budget
 from aerobee.remoting.net.calls import Calls
 from aerobee.remoting.net.limits import NetLimits
-from aerobee.remoting.net.partial import LENGTH_BYTES, PartialFrame, check_length
+from aerobee.remoting.net.reading import ALL_SERVED, STOP_UNSENT, Reading, Rest, Served
 from aerobee.remoting.net.reasons import lost_in_words
 
 log = logging.getLogger(__name__)
 
 Handler = Callable[["Connection", Command], None]
 
-STOP_UNSENT: Final = 1  # why the peer is not read from: it does not take its replies
-_STOP_BACKLOG: Final = 2  # ... or what it sent before is still being handled
-_SERVE_NO_MORE: Final = STOP_UNSENT | STOP_WAITING
+
+class State(enum.Enum):
+    """The states of a connection; each value says what may still be sent and served."""
+
+    NEW = "nothing: there is no transport yet"
+    OPEN = "all"
+    CLOSING = "nothing: what was sent before `close` is on its way, after `abort` it is given up"
+    GONE = "nothing: the transport has ended, and who asked was told"
+
+
+LIFE: Final = Life(
+    "connection",
+    Move(State.NEW, "connection_made", State.OPEN, "its transport is there, past a TLS handshake"),
+    Move(State.OPEN, "close", State.CLOSING, "this side ends it, or what came is no frame"),
+    Move(State.OPEN, "abort", State.CLOSING, "the peer takes too much, or too long; an error here"),
+    Move(State.OPEN, "connection_lost", State.GONE, "the peer has ended it, or the network"),
+    Move(State.CLOSING, "connection_lost", State.GONE, "the transport has ended"),
+)
 
 
 class Connection(asyncio.Protocol):
     """One connection to a peer, on either side.
 
-    A subclass may take over `data_received` for speed. It then sets `heard`, starts with `gather`
-    if there is a `backlog` or `partial.held_bytes`, ends with `hold(rest)` (a frame not complete)
-    or `put_off(rest)` (frames for the next turn), and hands commands it does not know to
-    `dispatch`. `closed` is True as soon as nothing can be sent any more. `msgpack` is set by the
-    owner once both sides agreed on that header encoding; requests of ours then use it.
+    It knows sockets: it reads, keeps what is no frame yet, writes, and ends. What frames mean is
+    known to `serve` alone, which a subclass may replace; `dispatch` is there for commands that it
+    does not know. `LIFE` has the moves of its life; `closed` is True as soon as nothing can be sent
+    any more. `msgpack` is set by the owner once both sides agreed on that header encoding; requests
+    of ours then use it.
     """
 
     __slots__ = (
         "_calls",
-        "_closing",
+        "_close_timer",
         "_loop",
         "_out",
         "_out_bytes",
-        "_stops",
+        "_state",
         "_waiters",
-        "backlog",
         "budget",
         "close_reason",
         "closed",
-        "gone",
         "handler",
         "heard",
         "host_bytes",
         "limits",
         "msgpack",
         "on_closed",
-        "partial",
-        "partial_since_s",
         "paused_since_s",
+        "reading",
         "remote",
         "remote_host",
         "silent_looks",
         "transport",
-        "waiting_bytes",
-        "waiting_requests",
     )
 
+    reads_while_unsent: ClassVar[bool] = False
+    """Whether a peer that does not take what was sent to it is read from all the same."""
+
     transport: asyncio.Transport
+    reading: Reading
 
     def __init__(self, handler: Handler, limits: NetLimits | None = None) -> None:
         self.handler = handler
@@ -79,29 +95,24 @@ class Connection(asyncio.Protocol):
         self.remote = ""  # "ip:port"
         self.remote_host = ("", 0)
         self.host_bytes = b""  # 8 bytes for IPv4, 20 for IPv6, as in a message record
-        self.closed = True  # until connected
-        self.gone = True  # the transport has ended, or has not begun
+        self.closed = True  # as `_state` says: it is not OPEN
         self.close_reason = ""
         self.msgpack = False
-        self.heard = True  # something arrived since the last look for idle connections
+        self.heard = True  # something arrived since the last `count_silence`
         self.silent_looks = 0
         self.on_closed: list[Callable[[Connection], None]] = []
-        self.partial = PartialFrame(self.limits.frame_bytes_max)
-        self.partial_since_s = 0.0
         self.paused_since_s = 0.0
-        self.backlog = b""
-        self.waiting_requests = 0  # whose processors wait for something, see Budget
-        self.waiting_bytes = 0
-        self._closing: asyncio.TimerHandle | None = None
+        self._state = State.NEW
+        self._close_timer: asyncio.TimerHandle | None = None
         self._out: list[bytes | memoryview] = []
         self._out_bytes = 0
-        self._stops = 0
         self._waiters: list[asyncio.Future[None]] = []
 
     # --- the transport's callbacks ---
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Start with a fresh transport (asyncio calls this after a TLS handshake, too)."""
+        self._move("connection_made")
         self._loop = asyncio.get_running_loop()
         self.transport = transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass
         self.remote_host = peer_address(transport.get_extra_info("peername"))
@@ -111,41 +122,49 @@ class Connection(asyncio.Protocol):
             high=self.limits.write_pause_bytes, low=self.limits.write_resume_bytes
         )
         self._calls = Calls(self._loop, self.remote)
-        self.closed = self.gone = False
+        self.reading = Reading(self)
 
     def data_received(self, data: bytes) -> None:
-        """Take what arrived: dispatch every complete frame, keep the rest."""
+        """Have served what arrived, behind what was kept; keep what is left of it."""
         self.heard = True
-        if self.backlog or self.partial.held_bytes:
-            data = self.gather(data)
-            if not data:
-                return
-        self.process(data)
+        read_bytes = len(data)
+        reading = self.reading
+        if reading.backlog or reading.frame.held_bytes:
+            data = reading.join(data)
+        try:
+            rest, what = self.serve(data, read_bytes)
+            if rest and not self.closed:
+                reading.keep(rest, what)
+        except ProtocolError as error:  # nothing after it can be understood either
+            log.warning("protocol error remote=%s error=%s", self.remote, error)
+            self.close("protocol error")
+        except Exception:  # one bad request may not end the server
+            log.exception("request handling failed remote=%s", self.remote)
+            self.abort("internal error")
 
     def pause_writing(self) -> None:
         """The peer does not read: stop reading from it, and cut it off if too much is unsent."""
         self.paused_since_s = self._loop.time()
-        self.stop_reading(STOP_UNSENT)
+        if not self.reads_while_unsent:
+            self.reading.stop(STOP_UNSENT)
         self.measure_unsent()
 
     def resume_writing(self) -> None:
         """The peer has read: go on with its requests."""
         self.budget.release_unsent(self)
-        self.resume_reading(STOP_UNSENT)
+        self.reading.resume(STOP_UNSENT)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End everything that waits on this connection and tell those who asked."""
-        self.closed = self.gone = True
+        self._move("connection_lost")
         answered = self.heard or self.silent_looks >= 0
         self.close_reason = reason = self.close_reason or lost_in_words(exc, answered=answered)
         log.debug("closed remote=%s reason=%s", self.remote, reason)
-        if self._closing is not None:
-            self._closing.cancel()
-        self.partial.clear()
-        self.backlog = b""
+        if self._close_timer is not None:
+            self._close_timer.cancel()
+        self.reading.end()
         self._out.clear()
         self._out_bytes = 0
-        self.budget.release_partial(self)
         self.budget.release_unsent(self)
         self._calls.fail(ConnectionLost(f"connection to {self.remote} lost: {reason}"))
         for waiter in self._waiters:
@@ -157,35 +176,31 @@ class Connection(asyncio.Protocol):
             except Exception:
                 log.exception("on_closed callback failed remote=%s", self.remote)
 
-    # --- receiving ---
+    # --- serving ---
 
-    def process(self, data: bytes) -> None:
-        """Dispatch the complete frames that `data` starts with; `data` begins at a frame."""
+    def serve(self, data: bytes, read_bytes: int) -> Served:
+        """Serve the complete frames that `data` starts with; return what is left, and what it is.
+
+        `data` begins at a frame and ends with the last read, of `read_bytes`; it is empty while it
+        cannot hold a complete frame. ProtocolError closes the connection, any other error cuts it
+        off. Once it is closed, what is left is dropped.
+        """
         at, end_of_data, turns = 0, len(data), self.limits.frames_per_turn_max
         frame_bytes_max = self.limits.frame_bytes_max
-        try:
-            while end_of_data - at >= LENGTH_BYTES:
-                end = at + LENGTH_BYTES + check_length(data, at, frame_bytes_max)
-                if end > end_of_data:
-                    break
-                if not turns:
-                    self.put_off(data[at:])
-                    return
-                turns -= 1
-                self.dispatch(decode_payload(data[at + LENGTH_BYTES : end]))
-                at = end
-                if self.closed:
-                    return
-                if self.unread_from and at < end_of_data:
-                    self.put_aside(data[at:])  # or one read of requests makes gigabytes of replies
-                    return
-            if at < end_of_data:
-                self.hold(data[at:])
-        except ProtocolError as error:
-            self.refuse(error)
-        except Exception:
-            log.exception("request handling failed remote=%s", self.remote)
-            self.abort("internal error")
+        while end_of_data - at >= LENGTH_BYTES:
+            end = at + LENGTH_BYTES + check_length(data, at, frame_bytes_max)
+            if end > end_of_data:
+                break
+            if not turns:
+                return data[at:], Rest.LATER
+            turns -= 1
+            self.dispatch(decode_payload(data[at + LENGTH_BYTES : end]))
+            at = end
+            if self.closed:
+                return ALL_SERVED
+            if self.reading.unread_from:  # or one read of requests makes gigabytes of replies
+                return data[at:], Rest.ASIDE
+        return data[at:], Rest.BEGUN
 
     def dispatch(self, command: Command) -> None:
         """Hand a request to the handler, a reply to the call that waits for it."""
@@ -195,64 +210,15 @@ class Connection(asyncio.Protocol):
         if not self._calls.answer(command):
             log.debug("late reply remote=%s opaque=%d", self.remote, command.opaque)
 
-    def hold(self, rest: bytes) -> None:
-        """Keep the beginning of a frame until the rest arrives; raises ProtocolError."""
-        self.partial.keep(rest)
-        self.partial_since_s = self._loop.time()
-        self.budget.hold_partial(self, len(rest))
+    def count_silence(self) -> int:
+        """Return at how many looks in a row, this one included, nothing had arrived."""
+        self.silent_looks = 0 if self.heard else self.silent_looks + 1
+        self.heard = False
+        return self.silent_looks
 
-    def gather(self, data: bytes) -> bytes:
-        """Join `data` to what is kept from before; b"" while no frame can be handled."""
-        if self.backlog:  # a TLS transport may still deliver what it had when reading stopped
-            self.backlog += data
-            return b""
-        whole = self.partial.gather(data)
-        if whole:
-            self.budget.release_partial(self)
-        else:
-            self.budget.hold_partial(self, self.partial.held_bytes)
-        return whole
-
-    def put_aside(self, rest: bytes) -> None:
-        """Keep these frames and read no more until somebody calls `go_on`."""
-        self.backlog = rest
-        self.stop_reading(_STOP_BACKLOG)
-
-    def put_off(self, rest: bytes) -> None:
-        """Go on with these frames after the other connections had their turn."""
-        self.put_aside(rest)
-        self._loop.call_soon(self.go_on)
-
-    def refuse(self, error: ProtocolError) -> None:
-        """Close: what the peer sent cannot be understood, and nothing after it can be."""
-        log.warning("protocol error remote=%s error=%s", self.remote, error)
-        self.close("protocol error")
-
-    def go_on(self) -> None:
-        """Handle the frames that were put aside, unless the peer does not take its replies."""
-        if self.unread_from or not self.backlog:
-            return  # resume_reading comes back
-        data, self.backlog = self.backlog, b""
-        self.resume_reading(_STOP_BACKLOG)
-        if not self.closed:
-            self.data_received(data)
-
-    def stop_reading(self, why: int) -> None:
-        """Read no more from the peer until `resume_reading` has been called for every reason."""
-        if not self._stops and not self.transport.is_closing():
-            self.transport.pause_reading()
-        self._stops |= why
-
-    def resume_reading(self, why: int) -> None:
-        """Take away one reason; go on with what was put aside meanwhile."""
-        if self._stops == why and not self.transport.is_closing():
-            self.transport.resume_reading()
-            if self.partial.held_bytes:  # its rest could not arrive meanwhile: the time starts anew
-                self.partial_since_s = self._loop.time()
-                self.budget.renew_partial(self)
-        self._stops &= ~why
-        if self.backlog:
-            self._loop.call_soon(self.go_on)
+    def expect_first_bytes(self) -> None:
+        """Tell it, when the connection is lost, should the peer have said nothing at all."""
+        self.heard, self.silent_looks = False, -1
 
     # --- sending ---
 
@@ -300,11 +266,6 @@ class Connection(asyncio.Protocol):
             self.abort("slow reader")
         else:
             self.budget.hold_unsent(self, unsent_bytes)
-
-    @property
-    def unread_from(self) -> bool:
-        """Whether the peer gets no further request served before it, or the disk, has moved on."""
-        return bool(self._stops & _SERVE_NO_MORE)
 
     @property
     def calls_waiting(self) -> int:
@@ -375,21 +336,28 @@ class Connection(asyncio.Protocol):
         if self.closed:
             return
         self.flush()
-        self.closed = True
-        self._mark(reason)
+        self._move("close", reason)
         self.transport.close()
-        self._closing = self._loop.call_later(self.limits.close_timeout_s, self.transport.abort)
+        self._close_timer = self._loop.call_later(self.limits.close_timeout_s, self.transport.abort)
 
     def abort(self, reason: str) -> None:
-        """Close without sending what is waiting."""
-        if not self.close_reason:
-            self._mark(reason)
-        self.closed = True
+        """Close without sending what is waiting, nor what `close` has left."""
+        if not self.closed:
+            self._move("abort", reason)
         self.transport.abort()
 
-    def _mark(self, reason: str) -> None:
-        self.close_reason = reason
-        self.budget.closed[reason] += 1
+    @property
+    def gone(self) -> bool:
+        """Whether there is no transport: it has ended, or has not begun."""
+        return self._state is State.GONE or self._state is State.NEW
+
+    def _move(self, name: str, reason: str = "") -> None:
+        """Make a move of `LIFE`; `reason` is told where it is ours."""
+        self._state = LIFE.after(self._state, name)
+        self.closed = self._state is not State.OPEN
+        if reason:
+            self.close_reason = reason
+            self.budget.closed[reason] += 1
 
     async def wait_closed(self) -> None:
         """Return when the connection is gone and `on_closed` has been called."""

@@ -167,6 +167,6 @@ def test_hostile_bytes_end_in_a_reply_or_a_closed_connection(
         await feed(other, other_wire, [encode_frame(send_command(b"still here"))])
         (reply,) = other_wire.replies()
         assert reply.code == ResponseCode.SUCCESS
-        assert connection.partial.held_bytes <= 16 << 20
+        assert connection.reading.frame.held_bytes <= 16 << 20
 
     with_broker(test)

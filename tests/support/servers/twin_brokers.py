@@ -116,7 +116,7 @@ class TwinBrokers:
             connection, wire = connect(broker, peer)
             await feed(connection, wire, [piece for piece in pieces if piece])
             outcomes.append({**wire_state(broker, wire), **stored(broker, begin)})
-            outcomes[-1]["held"] = connection.partial.held_bytes
+            outcomes[-1]["held"] = connection.reading.frame.held_bytes
         return outcomes
 
 

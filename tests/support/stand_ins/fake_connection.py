@@ -2,6 +2,7 @@
 
 from aerobee.remoting.command import Command
 from aerobee.remoting.net.connection import Connection
+from aerobee.remoting.net.reading import Reading
 
 
 class FakeConnection(Connection):
@@ -11,6 +12,7 @@ class FakeConnection(Connection):
         super().__init__(lambda connection, command: None)
         self.remote = remote
         self.closed = False
+        self.reading = Reading(self)
         self.sent: list[Command] = []
 
     def oneway(self, command: Command) -> None:

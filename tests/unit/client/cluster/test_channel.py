@@ -149,7 +149,7 @@ async def test_replies_are_read_while_the_broker_takes_nothing(start_server: Ser
 
 async def test_a_broker_that_takes_nothing_is_given_up(start_server: Servers) -> None:
     """What it has not taken is bounded even while the sender leaves the loop no turn."""
-    server = await start_server(lambda connection, command: connection.stop_reading(1))
+    server = await start_server(lambda connection, command: connection.reading.stop(1))
     limits = NetLimits(write_bytes_max=4_000_000)
     pool = ConnectionPool(kind=Channel, limits=limits)
     connection = await pool.connect(f"127.0.0.1:{server.port}")

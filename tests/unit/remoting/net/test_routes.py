@@ -73,7 +73,7 @@ async def ask(command: Command) -> list[Command]:
     peer = FakeConnection()
     Dispatcher([], [routes], spawn)(peer, command)
     await asyncio.gather(*tasks)
-    assert (peer.waiting_requests, peer.budget.waiting_bytes) == (0, 0)
+    assert (peer.budget.waiting, peer.budget.waiting_bytes) == ({}, 0)
     return peer.sent
 
 
@@ -149,5 +149,5 @@ async def test_a_request_at_the_end_leaves_nothing_behind(closed_first: bool) ->
     dispatch(peer, Command(code=1, body=b"four"))
     await tasks.close()
     await asyncio.sleep(0)
-    assert (peer.waiting_requests, peer.budget.waiting_bytes, begun, peer.sent) == (0, 0, [], [])
+    assert (peer.budget.waiting, peer.budget.waiting_bytes, begun, peer.sent) == ({}, 0, [], [])
     gc.collect()

@@ -6,10 +6,8 @@ memory grows with the bytes that arrived, never with the length that a peer anno
 
 from typing import Final
 
-from aerobee.remoting.errors import ProtocolError
+from aerobee.remoting.frame import LENGTH_BYTES, check_length
 
-LENGTH_BYTES: Final = 4
-TLS_BEGINS: Final = b"\x16\x03"  # a handshake of any version; as a frame it would have 352 MiB
 _SMALL_BYTES: Final = 4096  # pieces below it share one buffer, or a dripping peer costs 50 B a byte
 _SHARED_BYTES: Final = 65_536
 
@@ -75,18 +73,3 @@ class PartialFrame:
         self._pieces = []
         self.held_bytes = 0
         self.wanted_bytes = 0
-
-
-def check_length(data: bytes, at: int, frame_bytes_max: int) -> int:
-    """Return the length word at `at`: the bytes of the frame that follow it.
-
-    Raises ProtocolError unless it leaves room for the header word and the whole frame, this word
-    included, stays within the limit, as Netty's LengthFieldBasedFrameDecoder counts.
-    """
-    size = int.from_bytes(data[at : at + LENGTH_BYTES], "big", signed=True)
-    if not LENGTH_BYTES <= size <= frame_bytes_max - LENGTH_BYTES:
-        size_max = frame_bytes_max - LENGTH_BYTES
-        if data[at : at + 2] == TLS_BEGINS:
-            raise ProtocolError("a TLS handshake, which is not served here (tls.server.mode)")
-        raise ProtocolError(f"frame of {size} bytes, allowed are {LENGTH_BYTES} to {size_max}")
-    return size

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aerobee.remoting.errors import ProtocolError
-from aerobee.remoting.net.partial import PartialFrame, check_length
+from aerobee.remoting.frame import check_length
+from aerobee.remoting.net.partial_frame import PartialFrame
 
 LIMIT = 4096
 
