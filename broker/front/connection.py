@@ -15,7 +15,7 @@ from aerobee.broker.writing.stamps import Stamp
 from aerobee.remoting.codes import RequestCode
 from aerobee.remoting.command import FLAG_ONEWAY
 from aerobee.remoting.errors import RequestError
-from aerobee.remoting.frame import HEADER_BYTES_MAX, LENGTH_BYTES, check_length, decode_payload
+from aerobee.remoting.frame import HEADER_BYTES_MAX, LENGTH_BYTES, decode_payload
 from aerobee.remoting.headers._fields import decode_header
 from aerobee.remoting.headers.envelopes import (
     DECODE_ENVELOPE,
@@ -121,8 +121,7 @@ class BrokerConnection(Connection):
             length, word = unpack_words(data, at)
             end = at + LENGTH_BYTES + length
             if end > end_of_data or length < LENGTH_BYTES or length > frame_bytes_max:
-                check_length(data, at, frame_bytes_max)
-                return data[at:], Rest.BEGUN
+                return data[at:], Rest.BEGUN  # what can be no frame is refused where it is kept
             served = False
             header_at = at + WORDS_BYTES
             header_end = header_at + (word & 0xFF_FFFF)
