@@ -52,7 +52,7 @@ from aerobee.remoting.message.record import host_bytes
 from aerobee.remoting.net.client import ConnectionPool
 from aerobee.remoting.net.connection import Connection
 from aerobee.remoting.net.routes import Dispatcher
-from aerobee.remoting.net.said import tell_start
+from aerobee.remoting.net.server_log import tell_start
 from aerobee.remoting.net.tasks import Tasks
 from aerobee.storage.store import MessageStore
 

@@ -11,8 +11,8 @@ from aerobee.namesrv.settings import NamesrvSettings
 from aerobee.remoting.errors import AerobeeError
 from aerobee.remoting.net import process
 from aerobee.remoting.net.addresses import format_address
-from aerobee.remoting.net.said import ServerLog
 from aerobee.remoting.net.server import raise_open_files_limit
+from aerobee.remoting.net.server_log import ServerLog
 
 SPARE_FILES: Final = 64  # descriptors beside those of the connections
 _ANYWHERE: Final = frozenset({"", "0.0.0.0", "::"})

@@ -15,8 +15,8 @@ from aerobee.remoting.clocks import Lateness, steady_clock_ms
 from aerobee.remoting.net.addresses import format_address
 from aerobee.remoting.net.connection import Connection
 from aerobee.remoting.net.routes import Dispatcher
-from aerobee.remoting.net.said import tell_openness, tell_start
 from aerobee.remoting.net.server import Server, ServerStatistics
+from aerobee.remoting.net.server_log import tell_openness, tell_start
 from aerobee.remoting.net.tasks import Tasks
 
 log = logging.getLogger(__name__)

@@ -4,7 +4,7 @@ import logging
 from typing import TextIO
 
 from aerobee.broker.settings.keys import BrokerSettings
-from aerobee.remoting.net.said import ServerLog
+from aerobee.remoting.net.server_log import ServerLog
 
 
 def configure_logs(settings: BrokerSettings, stream: TextIO | None = None) -> logging.Handler:

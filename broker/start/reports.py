@@ -5,8 +5,9 @@ import time
 
 from aerobee.broker.start.context import Context
 from aerobee.remoting.net.addresses import format_address
-from aerobee.remoting.net.said import tell_openness
+from aerobee.remoting.net.server_log import tell_openness
 from aerobee.remoting.words import SCHEDULE_TOPIC
+from aerobee.remoting.net.server_log import tell_openness
 from aerobee.storage.layout import ABORT
 
 log = logging.getLogger(__name__)

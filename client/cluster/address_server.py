@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from aerobee.client.errors import InvalidUse
 from aerobee.remoting.errors import AerobeeError, Unavailable
 from aerobee.remoting.net.addresses import format_address, parse_address
-from aerobee.remoting.net.shared import Shared
+from aerobee.remoting.net.single_flight import SingleFlight
 
 log = logging.getLogger(__name__)
 
@@ -56,13 +56,13 @@ class AddressServer:
     def __init__(self, url: str, unit_name: str, addresses: list[str]) -> None:
         self.url = f"{url}-{unit_name}?nofix=1" if unit_name else url
         self._addresses = addresses
-        self._asking: Shared[None] | None = None
+        self._asking: SingleFlight[None] | None = None
 
     async def find(self) -> None:
         """Wait for the first addresses; raises Unavailable if they cannot be had."""
         if not self._addresses:
             if self._asking is None or self._asking.task.done():
-                self._asking = Shared(self._ask())
+                self._asking = SingleFlight(self._ask())
             await self._asking.wait()
 
     async def refresh(self) -> None:

@@ -17,7 +17,7 @@ from aerobee.remoting.codes import Perm, RequestCode, ResponseCode
 from aerobee.remoting.errors import AerobeeError, CallTimedOut, RequestError, Unavailable
 from aerobee.remoting.headers.route import RouteInfoRequest
 from aerobee.remoting.net.addresses import BadAddress, parse_address
-from aerobee.remoting.net.shared import Shared
+from aerobee.remoting.net.single_flight import SingleFlight
 from aerobee.remoting.queue_counts import QUEUES_MAX, believed
 
 log = logging.getLogger(__name__)
@@ -84,7 +84,7 @@ class RouteCache:
         self._missed: Counter[str] = Counter()  # refreshes in a row that found no such topic
         self._connections = connections
         self._first = random.randrange(1 << 16)  # whichever that is among them
-        self._fetching: dict[str, Shared[TopicRoute | None]] = {}
+        self._fetching: dict[str, SingleFlight[TopicRoute | None]] = {}
 
     async def get(self, topic: str) -> TopicRoute:
         """Return the topic's route, asking the nameservers if it is not known yet.
@@ -142,7 +142,7 @@ class RouteCache:
         """
         fetching = self._fetching.get(topic)
         if fetching is None:
-            fetching = self._fetching[topic] = Shared(self._fetch(topic))
+            fetching = self._fetching[topic] = SingleFlight(self._fetch(topic))
             fetching.task.add_done_callback(lambda _: self._fetching.pop(topic))
         return await fetching.wait()
 

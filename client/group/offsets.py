@@ -19,8 +19,8 @@ from aerobee.remoting.headers.offsets import (
     QueryConsumerOffsetRequest,
     UpdateConsumerOffsetRequest,
 )
-from aerobee.remoting.net.shared import Shared
 from aerobee.remoting.words import RETRY_PREFIX
+from aerobee.remoting.net.single_flight import SingleFlight
 
 log = logging.getLogger(__name__)
 
@@ -81,7 +81,7 @@ class GroupOffsets(QueueOffsets):
         self._latest: dict[MessageQueue, int] = {}  # the number of each queue's last one
         self._carried: dict[MessageQueue, int] = {}  # offsets that only pulls have told since
         self._under_way: dict[MessageQueue, asyncio.Lock] = {}
-        self._first: dict[tuple[str, str], Shared[None]] = {}  # by broker and topic
+        self._first: dict[tuple[str, str], SingleFlight[None]] = {}  # by broker and topic
         self._begun: set[tuple[str, str]] = set()
 
     async def committed(self, queue: MessageQueue) -> int | None:
@@ -150,7 +150,7 @@ class GroupOffsets(QueueOffsets):
             if table in self._begun:
                 await self._send(queue, offset)
             else:
-                first = self._first[table] = Shared(self._begin(table, queue, offset))
+                first = self._first[table] = SingleFlight(self._begin(table, queue, offset))
                 first.task.add_done_callback(lambda _: self._first.pop(table))
                 await first.wait()
             if self._latest.get(queue) == number:

@@ -21,7 +21,7 @@ from aerobee.remoting.errors import Unavailable
 from aerobee.remoting.headers.heartbeat import ConsumerListRequest
 from aerobee.remoting.net.client import refuse_requests
 from aerobee.remoting.net.routes import Dispatcher
-from aerobee.remoting.net.shared import Shared
+from aerobee.remoting.net.single_flight import SingleFlight
 from aerobee.remoting.net.tasks import Tasks
 from aerobee.remoting.words import RETRY_PREFIX, TAG
 
@@ -47,7 +47,7 @@ class ClientInstance:
         self.users = 0  # open producers and consumers
         self.groups: set[str] = set()  # consumer groups that have, or are about to have, a member
         self._namesrv = namesrv[0]
-        self._identifying: Shared[None] | None = None
+        self._identifying: SingleFlight[None] | None = None
         self._persisting: set[str] = set()  # groups whose offsets are on their way
         self._tasks = Tasks()
         dispatch = Dispatcher(
@@ -97,7 +97,7 @@ class ClientInstance:
         """Wait until this client has its id, before anybody is told of it."""
         if not self.client_id:
             if self._identifying is None:
-                self._identifying = Shared(self._identify())
+                self._identifying = SingleFlight(self._identify())
             await self._identifying.wait()
 
     async def _identify(self) -> None:

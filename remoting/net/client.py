@@ -13,9 +13,9 @@ from aerobee.remoting.net.addresses import parse_address
 from aerobee.remoting.net.budget import IDLE_LOOKS, Budget, close_idle
 from aerobee.remoting.net.certificates.sides import ClientTls
 from aerobee.remoting.net.connection import Connection, Handler
+from aerobee.remoting.net.disconnect_reasons import why_not_connected
 from aerobee.remoting.net.limits import NetLimits
-from aerobee.remoting.net.reasons import in_words
-from aerobee.remoting.net.shared import Shared
+from aerobee.remoting.net.single_flight import SingleFlight
 from aerobee.remoting.net.tls import TlsClientSettings
 
 log = logging.getLogger(__name__)
@@ -63,7 +63,7 @@ class ConnectionPool:
         self.on_made: list[Callable[[str, Connection], None]] = []
         self.closed = False
         self._tls = ClientTls(tls) if tls is not None else None
-        self._making: dict[str, Shared[Connection]] = {}
+        self._making: dict[str, SingleFlight[Connection]] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._silent_since_s = 0.0
 
@@ -85,7 +85,7 @@ class ConnectionPool:
             raise NotConnected(f"{address}: this side is closed")
         making = self._making.get(address)
         if making is None:
-            making = self._making[address] = Shared(self._make(address))
+            making = self._making[address] = SingleFlight(self._make(address))
             making.task.add_done_callback(lambda done: self._made(address, done))
         try:
             return await making.wait()
@@ -151,7 +151,7 @@ class ConnectionPool:
             seconds = self.limits.connect_timeout_s
             raise NotConnected(f"{address}: no connection in {seconds:g} s") from None
         except (OSError, ValueError) as error:  # ValueError: a host that is no name
-            why = in_words(error, encrypted=self._tls is not None)
+            why = why_not_connected(error, encrypted=self._tls is not None)
             raise NotConnected(f"{address}: {why}") from error
         if connection.gone:
             raise NotConnected(f"{address}: {connection.close_reason}")

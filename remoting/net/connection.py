@@ -19,9 +19,9 @@ from aerobee.remoting.lives import Life, Move
 from aerobee.remoting.net.addresses import format_address, pack_address, peer_address
 from aerobee.remoting.net.budget import Budget
 from aerobee.remoting.net.calls import Calls
+from aerobee.remoting.net.disconnect_reasons import why_lost
 from aerobee.remoting.net.limits import NetLimits
 from aerobee.remoting.net.reading import ALL_SERVED, STOP_UNSENT, Reading, Rest, Served
-from aerobee.remoting.net.reasons import lost_in_words
 
 log = logging.getLogger(__name__)
 
@@ -158,7 +158,7 @@ class Connection(asyncio.Protocol):
         """End everything that waits on this connection and tell those who asked."""
         self._move("connection_lost")
         answered = self.heard or self.silent_looks >= 0
-        self.close_reason = reason = self.close_reason or lost_in_words(exc, answered=answered)
+        self.close_reason = reason = self.close_reason or why_lost(exc, answered=answered)
         log.debug("closed remote=%s reason=%s", self.remote, reason)
         if self._close_timer is not None:
             self._close_timer.cancel()

@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any, Final, Protocol, TypeVar
 
-from aerobee.remoting.net.early_stops import EarlyStops
+from aerobee.remoting.net.stop_while_starting import StopWhileStarting
 
 T = TypeVar("T")
 
@@ -114,7 +114,7 @@ async def serve(service: Service, announcement: Callable[[], str]) -> None:
         loop.add_signal_handler(number, log.warning, "signal_ignored signal=%s", number.name)
     faulthandler.register(signal.SIGQUIT, file=STDERR_FD)
     loop.set_exception_handler(partial(_tell_uncaught, service))
-    early = EarlyStops(loop, STOPS)
+    asked_early = StopWhileStarting(loop, STOPS)
     try:
         await start
     except asyncio.CancelledError:
@@ -123,7 +123,7 @@ async def serve(service: Service, announcement: Callable[[], str]) -> None:
         log.info("stopped_before_it_served seconds=%.1f", loop.time() - asked[0])
         return
     finally:
-        early.end()
+        asked_early.end()
     print(announcement(), flush=True)
     await stop.wait()
     await service.stop()

@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 from aerobee.remoting.net.certificates.self_made import certificate_and_key
 from aerobee.remoting.net.certificates.validity import ends_s, out_of_date
 from aerobee.remoting.net.certificates.watched import WatchedContext
-from aerobee.remoting.net.shared import Shared
+from aerobee.remoting.net.single_flight import SingleFlight
 from aerobee.remoting.net.tls import TlsClientSettings, TlsError, TlsMode, TlsSettings
 
 log = logging.getLogger(__name__)
@@ -30,7 +30,7 @@ class ServerTls:
         self._watched: WatchedContext | None = None
         self._ends: tuple[ssl.SSLContext, int | None] | None = None
         self._made: ssl.SSLContext | None = None
-        self._making: Shared[ssl.SSLContext] | None = None
+        self._making: SingleFlight[ssl.SSLContext] | None = None
         if settings.mode is TlsMode.DISABLED:
             return
         settings.check()
@@ -66,7 +66,7 @@ class ServerTls:
         if self._made is not None:
             return self._made
         if self._making is None:
-            self._making = Shared(asyncio.to_thread(_self_made))
+            self._making = SingleFlight(asyncio.to_thread(_self_made))
         task = self._making.task
         try:
             self._made = task.result() if task.done() else await self._making.wait()

@@ -14,7 +14,7 @@ _OF_TLS: Final = {
 }
 
 
-def in_words(error: OSError | ValueError, *, encrypted: bool) -> str:
+def why_not_connected(error: OSError | ValueError, *, encrypted: bool) -> str:
     """Say why there is no connection; asyncio's own text repeats the address and adds numbers."""
     if isinstance(error, ssl.SSLCertVerificationError):  # an OSError and a ValueError
         return f"its certificate is refused: {error.verify_message}"
@@ -29,7 +29,7 @@ def in_words(error: OSError | ValueError, *, encrypted: bool) -> str:
     return os.strerror(error.errno)
 
 
-def lost_in_words(error: Exception | None, *, answered: bool) -> str:
+def why_lost(error: Exception | None, *, answered: bool) -> str:
     """Say why a connection has ended by itself; not `answered` is one that was never heard from."""
     if error is None:
         reason = "closed by the peer"

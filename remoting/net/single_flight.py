@@ -7,7 +7,7 @@ from typing import Any, Generic, TypeVar
 T = TypeVar("T")
 
 
-class Shared(Generic[T]):
+class SingleFlight(Generic[T]):
     """One task and those who wait for its result; who gives up leaves it, and the others, alone.
 
     Giving up costs the same however many wait. (asyncio.shield looks through all of them each

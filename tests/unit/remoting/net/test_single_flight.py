@@ -6,7 +6,7 @@ import time
 import pytest
 
 from aerobee.remoting.errors import NotConnected
-from aerobee.remoting.net.shared import Shared
+from aerobee.remoting.net.single_flight import SingleFlight
 
 MANY = 20_000
 
@@ -22,7 +22,7 @@ async def after(gate: asyncio.Event, error: Exception | None = None) -> str:
 async def test_all_get_the_result_but_those_who_left() -> None:
     """A cancelled caller ends alone."""
     gate = asyncio.Event()
-    shared = Shared(after(gate))
+    shared = SingleFlight(after(gate))
     callers = [asyncio.create_task(shared.wait()) for _ in range(5)]
     await asyncio.sleep(0)
     callers[2].cancel()
@@ -36,7 +36,7 @@ async def test_all_get_the_result_but_those_who_left() -> None:
 async def test_all_get_the_error() -> None:
     """What the work raises is raised where it is waited for."""
     gate = asyncio.Event()
-    shared = Shared(after(gate, NotConnected("nobody there")))
+    shared = SingleFlight(after(gate, NotConnected("nobody there")))
     callers = [asyncio.create_task(shared.wait()) for _ in range(5)]
     await asyncio.sleep(0)
     gate.set()
@@ -46,7 +46,7 @@ async def test_all_get_the_error() -> None:
 
 async def test_cancelled_work_cancels_who_waits() -> None:
     """The owner ends it for all."""
-    shared = Shared(after(asyncio.Event()))
+    shared = SingleFlight(after(asyncio.Event()))
     caller = asyncio.create_task(shared.wait())
     await asyncio.sleep(0)
     shared.task.cancel()
@@ -57,7 +57,7 @@ async def test_cancelled_work_cancels_who_waits() -> None:
 async def test_giving_up_together_is_cheap() -> None:
     """Thousands whose time is up at once do not stop the loop: it takes as much for each."""
     gate = asyncio.Event()
-    shared = Shared(after(gate))
+    shared = SingleFlight(after(gate))
     callers = [asyncio.create_task(shared.wait()) for _ in range(MANY)]
     await asyncio.sleep(0)
     began_s = time.process_time()

@@ -16,7 +16,7 @@ PATIENCE_S: Final = 0.5
 END: Final = 0  # no signal has that number
 
 
-class EarlyStops:
+class StopWhileStarting:
     """Hands signals on to the loop from a thread; ends the process where the loop does not listen.
 
     That end is a kill with a line in the log and exit code 0: nothing is unwound, because whatever

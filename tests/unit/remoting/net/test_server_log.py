@@ -5,7 +5,7 @@ import logging
 
 import pytest
 
-from aerobee.remoting.net.said import LIKE_MAX, LINE_CHARS_MAX, PERIOD_S, OneLine, ServerLog
+from aerobee.remoting.net.server_log import LIKE_MAX, LINE_CHARS_MAX, PERIOD_S, OneLine, ServerLog
 
 
 def test_a_name_that_a_peer_has_sent_forges_no_line() -> None:
@@ -41,7 +41,7 @@ def test_who_makes_a_server_complain_fills_no_disk(monkeypatch: pytest.MonkeyPat
     now_s += PERIOD_S
     log.error("another minute")
     told, last = written.getvalue().splitlines()[len(lines) :]
-    assert "lines_left_out place=test_said:" in told and f"count={1000 - LIKE_MAX}" in told
+    assert "lines_left_out place=test_server_log:" in told and f"count={1000 - LIKE_MAX}" in told
     assert "another minute" in last
 
 
