@@ -7,7 +7,6 @@ from aerobee.broker.start.context import Context
 from aerobee.remoting.net.addresses import format_address
 from aerobee.remoting.net.server_log import tell_openness
 from aerobee.remoting.words import SCHEDULE_TOPIC
-from aerobee.remoting.net.server_log import tell_openness
 from aerobee.storage.layout import ABORT
 
 log = logging.getLogger(__name__)

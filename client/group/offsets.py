@@ -19,8 +19,8 @@ from aerobee.remoting.headers.offsets import (
     QueryConsumerOffsetRequest,
     UpdateConsumerOffsetRequest,
 )
-from aerobee.remoting.words import RETRY_PREFIX
 from aerobee.remoting.net.single_flight import SingleFlight
+from aerobee.remoting.words import RETRY_PREFIX
 
 log = logging.getLogger(__name__)
 
