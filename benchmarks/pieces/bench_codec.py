@@ -8,8 +8,8 @@ from functools import partial
 
 from aerobee.remoting.command import Codec
 from aerobee.remoting.frame import decode_payload, encode_frame
-from aerobee.remoting.headers._fields import decode_header
 from aerobee.remoting.headers.send import SendMessageRequestV2
+from aerobee.remoting.headers.typed import decode_header
 from aerobee.remoting.message.batch import BatchedMessage, encode_batch, split_batch
 from aerobee.remoting.message.properties import parse_properties
 from aerobee.remoting.message.record import Record, decode_record, encode_record

@@ -22,13 +22,13 @@ from aerobee.remoting.bodies import DataVersion, KVTable, TopicConfig, decode_bo
 from aerobee.remoting.codes import Perm, RequestCode, ResponseCode
 from aerobee.remoting.command import Command
 from aerobee.remoting.errors import AerobeeError
-from aerobee.remoting.headers._fields import Header, decode_header, encode_header
 from aerobee.remoting.headers.registration import (
     QueryDataVersionReply,
     QueryDataVersionRequest,
     RegisterBrokerRequest,
     UnregisterBrokerRequest,
 )
+from aerobee.remoting.headers.typed import Header, decode_header, encode_header
 from aerobee.remoting.net.addresses import format_address
 from aerobee.remoting.net.connection import Connection
 from aerobee.remoting.net.tasks import OnFailure, Tasks

@@ -10,8 +10,8 @@ from aerobee.remoting.bodies import MessageQueue, TopicRouteData, decode_body
 from aerobee.remoting.codes import Perm, RequestCode, ResponseCode
 from aerobee.remoting.command import Command
 from aerobee.remoting.errors import AerobeeError
-from aerobee.remoting.headers._fields import encode_header
 from aerobee.remoting.headers.route import RouteInfoRequest
+from aerobee.remoting.headers.typed import encode_header
 from aerobee.remoting.queue_counts import believed
 
 log = logging.getLogger(__name__)

@@ -15,8 +15,8 @@ from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.command import Command
 from aerobee.remoting.config.java_properties import parse_java_properties
 from aerobee.remoting.errors import AerobeeError
-from aerobee.remoting.headers._fields import encode_header
 from aerobee.remoting.headers.namesrv import BrokerMemberGroupRequest
+from aerobee.remoting.headers.typed import encode_header
 
 log = logging.getLogger(__name__)
 

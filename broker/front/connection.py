@@ -16,7 +16,6 @@ from aerobee.remoting.codes import RequestCode
 from aerobee.remoting.command import FLAG_ONEWAY
 from aerobee.remoting.errors import RequestError
 from aerobee.remoting.frame import HEADER_BYTES_MAX, LENGTH_BYTES, decode_payload
-from aerobee.remoting.headers._fields import decode_header
 from aerobee.remoting.headers.envelopes import (
     DECODE_ENVELOPE,
     DECODE_PULL,
@@ -24,6 +23,7 @@ from aerobee.remoting.headers.envelopes import (
     decode_json_send,
 )
 from aerobee.remoting.headers.pull import PullMessageRequest
+from aerobee.remoting.headers.typed import decode_header
 from aerobee.remoting.message.layout import FRAME_FIELDS
 from aerobee.remoting.net.connection import Connection
 from aerobee.remoting.net.reading import ALL_SERVED, Rest, Served

@@ -12,8 +12,8 @@ from aerobee.remoting.bodies import ConsumerRunningInfo, decode_body
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.command import Command
 from aerobee.remoting.errors import AerobeeError
-from aerobee.remoting.headers._fields import encode_header
 from aerobee.remoting.headers.heartbeat import ConsumerRunningInfoRequest
+from aerobee.remoting.headers.typed import encode_header
 from aerobee.remoting.net.connection import Connection
 
 log = logging.getLogger(__name__)

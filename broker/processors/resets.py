@@ -21,9 +21,9 @@ from aerobee.remoting.bodies import (
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.command import Command, Language
 from aerobee.remoting.errors import AerobeeError, CallTimedOut, RequestError
-from aerobee.remoting.headers._fields import encode_header
 from aerobee.remoting.headers.heartbeat import ConsumeDirectlyRequest, ConsumerRunningInfoRequest
 from aerobee.remoting.headers.offsets import ConsumerStatusRequest, ResetOffsetRequest
+from aerobee.remoting.headers.typed import encode_header
 from aerobee.remoting.message.message_id import parse_offset_message_id
 from aerobee.remoting.net.routes import Outcome, Reply, Request, Routes
 

@@ -7,8 +7,8 @@ from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.command import FLAG_RESPONSE, VERSION, Command
 from aerobee.remoting.errors import RequestError
 from aerobee.remoting.frame import encode_frame
-from aerobee.remoting.headers._fields import encode_header
 from aerobee.remoting.headers.pull import PullMessageReply
+from aerobee.remoting.headers.typed import encode_header
 from aerobee.storage.reads.results import ReadResult, ReadStatus
 
 if TYPE_CHECKING:

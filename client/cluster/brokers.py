@@ -8,7 +8,7 @@ from aerobee.client.cluster.routes import MASTER_ID, RouteCache
 from aerobee.client.message import MessageQueue
 from aerobee.remoting.command import Command
 from aerobee.remoting.errors import NotConnected, Unavailable
-from aerobee.remoting.headers._fields import Header
+from aerobee.remoting.headers.typed import Header
 from aerobee.remoting.net.connection import Connection
 
 T = TypeVar("T")

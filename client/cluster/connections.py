@@ -9,7 +9,7 @@ from aerobee.client.settings import ClientSettings
 from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.command import Command
 from aerobee.remoting.errors import NotConnected
-from aerobee.remoting.headers._fields import Header, encode_header
+from aerobee.remoting.headers.typed import Header, encode_header
 from aerobee.remoting.net.addresses import BadAddress
 from aerobee.remoting.net.client import ConnectionPool
 from aerobee.remoting.net.connection import Connection, Handler

@@ -14,8 +14,8 @@ from aerobee.remoting.bodies import Body, ClusterInfo, decode_body
 from aerobee.remoting.codes import Perm, RequestCode
 from aerobee.remoting.command import Command
 from aerobee.remoting.errors import CallTimedOut, Unavailable
-from aerobee.remoting.headers._fields import Header
 from aerobee.remoting.headers.topics import CreateTopicRequest
+from aerobee.remoting.headers.typed import Header
 from aerobee.remoting.net.client import refuse_requests
 from aerobee.remoting.words import AUTO_CREATE_TOPIC
 

@@ -5,13 +5,13 @@ from typing import Protocol
 from aerobee.client.message import MessageQueue
 from aerobee.remoting.codes import RequestCode
 from aerobee.remoting.command import Command
-from aerobee.remoting.headers._fields import Header, decode_header
 from aerobee.remoting.headers.offsets import (
     MaxOffsetRequest,
     MinOffsetRequest,
     OffsetReply,
     SearchOffsetRequest,
 )
+from aerobee.remoting.headers.typed import Header, decode_header
 
 
 class BrokerCalls(Protocol):

@@ -14,8 +14,8 @@ from aerobee.remoting.bodies import HeartbeatData, ProducerData, encode_body
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.command import Command
 from aerobee.remoting.errors import AerobeeError
-from aerobee.remoting.headers._fields import Header, encode_header
 from aerobee.remoting.headers.heartbeat import HeartbeatRequest, UnregisterClientRequest
+from aerobee.remoting.headers.typed import Header, encode_header
 from aerobee.remoting.msgpack_header import EXT_MSGPACK
 from aerobee.remoting.net.connection import Connection
 from aerobee.remoting.net.tasks import Tasks

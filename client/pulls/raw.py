@@ -9,8 +9,8 @@ from aerobee.client.errors import BrokerRefused
 from aerobee.client.message import MessageQueue
 from aerobee.remoting.codes import PullSysFlag, RequestCode, ResponseCode
 from aerobee.remoting.command import Command
-from aerobee.remoting.headers._fields import decode_header
 from aerobee.remoting.headers.pull import PullMessageReply
+from aerobee.remoting.headers.typed import decode_header
 from aerobee.remoting.words import TAG
 
 _BYTES_MAX: Final = 2**31 - 1  # the broker's own limit is the one that counts

@@ -1,7 +1,7 @@
 """Bodies by which a broker shares out queues for clients that do not: 400, 401 and 402."""
 
 from aerobee.remoting.bodies._codec import Body, MessageQueue
-from aerobee.remoting.headers._fields import Int32
+from aerobee.remoting.headers.typed import Int32
 from aerobee.remoting.words import CLUSTERING
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from aerobee.remoting.bodies._codec import Body, MessageQueue
-from aerobee.remoting.headers._fields import Int32, Int64
+from aerobee.remoting.headers.typed import Int32, Int64
 from aerobee.remoting.words import CLUSTERING, CONSUME_PASSIVELY, TAG
 
 

@@ -4,7 +4,7 @@ import msgspec
 
 from aerobee.remoting.bodies._codec import Body, MessageQueue
 from aerobee.remoting.bodies.topics import DataVersion
-from aerobee.remoting.headers._fields import Int32, Int64
+from aerobee.remoting.headers.typed import Int32, Int64
 
 
 class ExponentialRetryPolicy(Body, frozen=True, kw_only=True):

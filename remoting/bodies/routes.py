@@ -3,7 +3,7 @@
 from typing import Any
 
 from aerobee.remoting.bodies._codec import Body
-from aerobee.remoting.headers._fields import Int32, Int64
+from aerobee.remoting.headers.typed import Int32, Int64
 
 
 class QueueData(Body, frozen=True, kw_only=True):

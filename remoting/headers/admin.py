@@ -1,6 +1,6 @@
 """Headers of broker administration: 25 and 26 (28 has none)."""
 
-from aerobee.remoting.headers._fields import Header
+from aerobee.remoting.headers.typed import Header
 
 
 class BrokerConfigReply(Header, frozen=True, kw_only=True):

@@ -10,8 +10,8 @@ from typing import Final, Protocol
 import msgspec
 
 from aerobee.remoting.command import Codec
-from aerobee.remoting.headers._fields import Int32, Int64
 from aerobee.remoting.headers.pull import PullMessageRequest
+from aerobee.remoting.headers.typed import Int32, Int64
 
 
 class SendFields(msgspec.Struct, gc=False):

@@ -1,6 +1,6 @@
 """Headers about groups: 203, 204, 207, 208, 300, 303, 343, 345 and 352 (200 has only a body)."""
 
-from aerobee.remoting.headers._fields import Header, Int32
+from aerobee.remoting.headers.typed import Header, Int32
 
 
 class DeleteGroupRequest(Header, frozen=True, kw_only=True):

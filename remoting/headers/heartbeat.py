@@ -2,7 +2,7 @@
 
 import msgspec
 
-from aerobee.remoting.headers._fields import Header, Int32
+from aerobee.remoting.headers.typed import Header, Int32
 
 
 class HeartbeatRequest(Header, frozen=True, kw_only=True):

@@ -1,6 +1,6 @@
 """Headers of the nameserver's key-value table: 100, 101, 102 and 219."""
 
-from aerobee.remoting.headers._fields import Header
+from aerobee.remoting.headers.typed import Header
 
 
 class PutKVConfigRequest(Header, frozen=True, kw_only=True):

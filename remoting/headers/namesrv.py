@@ -1,6 +1,6 @@
 """Headers that only the nameserver's tools and brokers' groups use: 205, 224, 327, 901 and 904."""
 
-from aerobee.remoting.headers._fields import Header, Int64
+from aerobee.remoting.headers.typed import Header, Int64
 
 
 class BrokerNameRequest(Header, frozen=True, kw_only=True):

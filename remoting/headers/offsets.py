@@ -1,6 +1,6 @@
 """Headers that ask for and set offsets: 14, 15, 29-32, 220-223."""
 
-from aerobee.remoting.headers._fields import Header, Int32, Int64
+from aerobee.remoting.headers.typed import Header, Int32, Int64
 
 
 class QueryConsumerOffsetRequest(Header, frozen=True, kw_only=True):

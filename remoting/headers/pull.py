@@ -1,6 +1,6 @@
 """Headers of the pull family: 11 and 361."""
 
-from aerobee.remoting.headers._fields import Header, Int32, Int64
+from aerobee.remoting.headers.typed import Header, Int32, Int64
 
 
 class PullMessageRequest(Header, frozen=True, kw_only=True):

@@ -1,6 +1,6 @@
 """Headers that look for messages: 33."""
 
-from aerobee.remoting.headers._fields import Header, Int64
+from aerobee.remoting.headers.typed import Header, Int64
 
 
 class ViewMessageRequest(Header, frozen=True, kw_only=True):

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from aerobee.remoting.headers._fields import Header, Int32, Int64
+from aerobee.remoting.headers.typed import Header, Int32, Int64
 
 
 class RegisterBrokerRequest(Header, frozen=True, kw_only=True):

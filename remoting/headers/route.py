@@ -1,6 +1,6 @@
 """The header of GET_ROUTEINFO_BY_TOPIC (105)."""
 
-from aerobee.remoting.headers._fields import Header
+from aerobee.remoting.headers.typed import Header
 
 
 class RouteInfoRequest(Header, frozen=True, kw_only=True):

@@ -4,7 +4,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from aerobee.remoting.headers._fields import Header, Int32, Int64
+from aerobee.remoting.headers.typed import Header, Int32, Int64
 
 
 class SendMessageRequest(Header, frozen=True, kw_only=True):

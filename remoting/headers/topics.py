@@ -1,6 +1,6 @@
 """Headers of topic administration: 17, 215, 216 and 351."""
 
-from aerobee.remoting.headers._fields import Header, Int32
+from aerobee.remoting.headers.typed import Header, Int32
 
 
 class CreateTopicRequest(Header, frozen=True, kw_only=True):

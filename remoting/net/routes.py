@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.command import Command
 from aerobee.remoting.errors import RequestError
-from aerobee.remoting.headers._fields import Header, decode_header, encode_header
+from aerobee.remoting.headers.typed import Header, decode_header, encode_header
 from aerobee.remoting.net.connection import Connection
 from aerobee.remoting.net.tasks import OnFailure
 

@@ -18,8 +18,8 @@ from aerobee.client.errors import BrokerRefused
 from aerobee.remoting.clocks import wall_clock_ms
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.errors import RequestError, Unavailable
-from aerobee.remoting.headers._fields import decode_header
 from aerobee.remoting.headers.kv import GetKVConfigReply, GetKVConfigRequest, PutKVConfigRequest
+from aerobee.remoting.headers.typed import decode_header
 from aerobee.spark.errors import ClusterUnreachable
 from aerobee.spark.offsets import Offsets, format_offsets, parse_offsets
 from aerobee.spark.options.address import NetworkAddress

@@ -25,8 +25,8 @@ from aerobee.remoting.headers import (
     send,
     topics,
 )
-from aerobee.remoting.headers._fields import Header, encode_header
-from aerobee.remoting.headers._fields import decode_header as typed_header
+from aerobee.remoting.headers.typed import Header, encode_header
+from aerobee.remoting.headers.typed import decode_header as typed_header
 from aerobee.remoting.message.batch import split_batch
 from aerobee.remoting.message.record import encode_record, iter_records
 from aerobee.remoting.registration_body import decode_register_body, encode_register_body

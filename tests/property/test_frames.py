@@ -13,9 +13,9 @@ from aerobee.remoting import binary_header, json_header, msgpack_header
 from aerobee.remoting.command import Codec, Command
 from aerobee.remoting.errors import ProtocolError, RequestError
 from aerobee.remoting.frame import FrameReader, decode_payload, encode_frame
-from aerobee.remoting.headers._fields import decode_header
 from aerobee.remoting.headers.pull import PullMessageRequest
 from aerobee.remoting.headers.send import SendMessageRequestV2
+from aerobee.remoting.headers.typed import decode_header
 
 INT32 = st.integers(-(2**31), 2**31 - 1)
 INT16 = st.integers(-(2**15), 2**15 - 1)

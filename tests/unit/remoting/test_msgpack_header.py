@@ -5,8 +5,8 @@ import pytest
 
 from aerobee.remoting.command import Codec, Command
 from aerobee.remoting.errors import ProtocolError
-from aerobee.remoting.headers._fields import encode_header
 from aerobee.remoting.headers.heartbeat import HeartbeatReply
+from aerobee.remoting.headers.typed import encode_header
 from aerobee.remoting.msgpack_header import (
     EXT_MSGPACK,
     decode_header_bytes,

@@ -29,8 +29,8 @@ from aerobee.remoting.bodies import (
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.command import VERSION, Command
 from aerobee.remoting.errors import NotConnected
-from aerobee.remoting.headers._fields import decode_header
 from aerobee.remoting.headers.registration import RegisterBrokerRequest
+from aerobee.remoting.headers.typed import decode_header
 from aerobee.remoting.net.connection import Connection
 from aerobee.remoting.registration_body import decode_register_body
 

@@ -9,7 +9,7 @@ from aerobee.client import Message, MessageQueue, Producer
 from aerobee.client.group.offsets import GroupOffsets
 from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.command import Command
-from aerobee.remoting.headers._fields import Header
+from aerobee.remoting.headers.typed import Header
 
 TOPICS = 12
 

@@ -8,8 +8,8 @@ from aerobee.client import BrokerRefused, MessageQueue, Unavailable
 from aerobee.client.group.offsets import GroupOffsets
 from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.command import Command
-from aerobee.remoting.headers._fields import Header
 from aerobee.remoting.headers.offsets import UpdateConsumerOffsetRequest
+from aerobee.remoting.headers.typed import Header
 
 QUEUE = MessageQueue("t", "broker-a", 0)
 

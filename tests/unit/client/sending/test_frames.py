@@ -9,8 +9,8 @@ from aerobee.client.settings import ProducerSettings
 from aerobee.remoting.codes import RequestCode
 from aerobee.remoting.command import Command
 from aerobee.remoting.frame import FrameReader
-from aerobee.remoting.headers._fields import encode_header
 from aerobee.remoting.headers.send import SendMessageRequestV2
+from aerobee.remoting.headers.typed import encode_header
 
 QUEUE = MessageQueue("%RETRY%o\\rders", 'broker-"a" %d', 3)
 SETTINGS = ProducerSettings(create_topic_key="50%d", default_topic_queues=7)

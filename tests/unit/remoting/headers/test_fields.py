@@ -4,7 +4,7 @@ import pytest
 
 from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.errors import RequestError
-from aerobee.remoting.headers._fields import (
+from aerobee.remoting.headers.typed import (
     Header,
     Int32,
     Int64,

@@ -7,13 +7,13 @@ import pytest
 
 from aerobee.remoting import headers
 from aerobee.remoting.errors import RequestError
-from aerobee.remoting.headers._fields import Header, decode_header, encode_header
 from aerobee.remoting.headers.heartbeat import HeartbeatReply, UnregisterClientRequest
 from aerobee.remoting.headers.offsets import MaxOffsetRequest, ResetOffsetRequest
 from aerobee.remoting.headers.pull import PullMessageRequest
 from aerobee.remoting.headers.registration import RegisterBrokerRequest
 from aerobee.remoting.headers.send import SendMessageRequest, SendMessageRequestV2
 from aerobee.remoting.headers.topics import CreateTopicRequest
+from aerobee.remoting.headers.typed import Header, decode_header, encode_header
 
 SEND_V2 = {
     "a": "group",

@@ -10,7 +10,7 @@ from support.stand_ins.fake_connection import FakeConnection
 
 from aerobee.remoting.command import FLAG_ONEWAY, Command
 from aerobee.remoting.errors import RequestError
-from aerobee.remoting.headers._fields import Header
+from aerobee.remoting.headers.typed import Header
 from aerobee.remoting.net.routes import Dispatcher, Reply, Request, Routes
 from aerobee.remoting.net.tasks import Tasks
 

@@ -15,8 +15,8 @@ from support.waiting import until
 from aerobee.remoting.bodies import BrokerData, QueueData, TopicRouteData, encode_body
 from aerobee.remoting.codes import Perm, RequestCode, ResponseCode
 from aerobee.remoting.errors import CorruptRecord
-from aerobee.remoting.headers._fields import encode_header
 from aerobee.remoting.headers.pull import PullMessageReply
+from aerobee.remoting.headers.typed import encode_header
 from aerobee.remoting.message.record import encode_record
 from aerobee.remoting.net.routes import Reply
 from aerobee.spark.errors import ClusterUnreachable, DataLost

@@ -17,8 +17,8 @@ from support.stand_ins.fake_cluster import FakeBroker, FakeCluster
 from aerobee.client.errors import InvalidMessage
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.command import Command
-from aerobee.remoting.headers._fields import encode_header
 from aerobee.remoting.headers.send import SendMessageReply
+from aerobee.remoting.headers.typed import encode_header
 from aerobee.remoting.net.connection import Connection
 from aerobee.remoting.net.routes import Reply
 from aerobee.spark.errors import ClusterUnreachable
