@@ -31,8 +31,6 @@ from aerobee.broker.pulls.broadcasts import BroadcastOffsets
 from aerobee.broker.pulls.held import SWEEP_INTERVAL_MS, Holds
 from aerobee.broker.pulls.parts import PullParts
 from aerobee.broker.pulls.server import NoPulls, Pull, Pulls
-from aerobee.broker.sends.checked import CheckedSends
-from aerobee.broker.sends.checks import SendChecks
 from aerobee.broker.sends.fast import FastSends
 from aerobee.broker.sends.parts import Sends
 from aerobee.broker.sends.retries import Retries
@@ -247,11 +245,8 @@ class Broker:
             consumers.locks.is_ordered, self._metrics.dead_letter,
         )  # fmt: skip
         broadcasts = BroadcastOffsets(consumers.members, tables.offsets, store, wall_clock_ms)
-        lateness = self._make_lateness(loop, waits=tick.sync)
-        hooks = Hooks(queues.forget_checks)
-        checks = SendChecks(live, topics, retries, wall_clock_ms)
+        lateness, hooks = self._make_lateness(loop, waits=tick.sync), Hooks(queues.forget_checks)
         storing = Storing(live, writing, self._features.placers, self._troubles.met, wall_clock_ms)
-        checked = CheckedSends(live, checks, storing, queues, hooks)
         self.context = Context(
             live=live,
             store=store,
@@ -261,7 +256,7 @@ class Broker:
             consumers=consumers,
             ports=self._ports,
             cluster=Cluster.at(address, live, topics, self._pool, self.failed),
-            sends=Sends(checks, checked, retries, storing),
+            sends=Sends.over(live, topics, retries, hooks, storing),
             pulls=PullParts(
                 writing=writing,
                 tables=tables,

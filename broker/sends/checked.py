@@ -12,7 +12,6 @@ from aerobee.broker.hooks import Hooks, SendEvent
 from aerobee.broker.sends.checks import Checked, SendChecks
 from aerobee.broker.sends.storing import Placed, Storing, busy
 from aerobee.broker.settings.live import Live
-from aerobee.broker.writing.queues import TopicQueues
 from aerobee.broker.writing.stamps import broker_properties
 from aerobee.remoting.codes import RequestCode, ResponseCode, SysFlag
 from aerobee.remoting.errors import RequestError
@@ -32,13 +31,10 @@ _unique_ids = UniqueIds()
 class CheckedSends:
     """Stores what was checked and answers it; a coroutine where something has to be waited for."""
 
-    def __init__(
-        self, live: Live, checks: SendChecks, storing: Storing, queues: TopicQueues, hooks: Hooks
-    ) -> None:
+    def __init__(self, live: Live, checks: SendChecks, storing: Storing, hooks: Hooks) -> None:
         self._live = live
         self._checks = checks
         self._storing = storing
-        self._queues = queues
         self._hooks = hooks
 
     def store_request(
@@ -112,7 +108,7 @@ class CheckedSends:
             transaction_id=unique_key,
         )
         if placed.queue.name == header.topic and not multi_tags and not self._hooks.watch_sends:
-            self._queues.admit(placed.queue, topic, self._live.current.broker_permission)
+            self._storing.queues.admit(placed.queue, topic, self._live.current.broker_permission)
         if self._storing.waits:
             return self._answer_when_durable(event, reply)
         return self._answered(event, reply, ResponseCode.SUCCESS)

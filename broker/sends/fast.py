@@ -90,12 +90,8 @@ class FastSends:
         queue_id = fields.queue_id
         if queues is None or not 0 <= queue_id < len(queues) or not (queue := queues[queue_id]):
             return False
-        if (
-            (fields.sys_flag and fields.sys_flag & UNUSUAL_SYS_FLAGS)
-            or fields.reconsume_times
-            or fields.batch
-            or not body
-        ):
+        sys_flag = fields.sys_flag
+        if sys_flag & UNUSUAL_SYS_FLAGS or fields.reconsume_times or fields.batch or not body:
             return False
         properties = fields.properties
         if properties[-1:] != "\x02":
@@ -121,7 +117,7 @@ class FastSends:
         position = self._log.append(
             stored,
             fields.flag,
-            fields.sys_flag | stamp_flag,
+            sys_flag | stamp_flag,
             fields.born_timestamp,
             stamp,
             body,

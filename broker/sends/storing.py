@@ -49,7 +49,7 @@ class Storing:
     ) -> None:
         self._live = live
         self._store = writing.store
-        self._queues = writing.queues
+        self.queues = writing.queues
         self._tick = writing.tick
         self._appender = writing.appender
         self._store_host = writing.store_host
@@ -84,7 +84,7 @@ class Storing:
             messages: list[Message] = [(flag, body, encoded, elsewhere.tags_code)]
             return Placed(elsewhere.queue, messages, now_ms, elsewhere.appended)
         messages = [(flag, body, encoded, self._appender.tag_hashes.of(text))]
-        return Placed(self._queues.get(topic, queue_id), messages, now_ms)
+        return Placed(self.queues.get(topic, queue_id), messages, now_ms)
 
     def place_batch(self, topic: str, queue_id: int, batch: Iterable[BatchedMessage]) -> Placed:
         """Complete the messages of a batch; raises MessageTooLarge as `place` does."""
@@ -96,7 +96,7 @@ class Storing:
             require_room(len(raw))
             tags_code = self._appender.tag_hashes.of(str(raw, "utf-8", "replace"))
             messages.append((entry.flag, entry.body, raw, tags_code))
-        return Placed(self._queues.get(topic, queue_id), messages, self.now_ms())
+        return Placed(self.queues.get(topic, queue_id), messages, self.now_ms())
 
     def append(
         self,
