@@ -20,6 +20,7 @@ from aerobee.storage.delays.notes import decode_page
 from aerobee.storage.disk.files import Files
 from aerobee.storage.layout import (
     ABORT,
+    BOOT_NOTE,
     CHECKPOINT,
     CONFIG,
     DAMAGE,
@@ -27,12 +28,11 @@ from aerobee.storage.layout import (
     ENTRY_BYTES,
     LOCK,
     PROGRESS,
-    WRITTEN,
     is_file_name,
 )
 from aerobee.storage.log.damage import decode_damage
+from aerobee.storage.proofs.boot_note import BootNote
 from aerobee.storage.proofs.checkpoint import read_checkpoint
-from aerobee.storage.proofs.marker import Marker
 from aerobee.storage.proofs.progress import decode_progress
 from aerobee.storage.queues.files import ENTRY
 
@@ -53,7 +53,7 @@ def dump(path: Path) -> Iterator[str]:
     known = {
         CHECKPOINT: _dump_checkpoint,
         PROGRESS: _dump_progress,
-        WRITTEN: _dump_marker,
+        BOOT_NOTE: _dump_boot_note,
         DELAYED: _dump_delayed,
         DAMAGE: _dump_damage,
         ABORT: _dump_text,
@@ -65,7 +65,7 @@ def dump(path: Path) -> Iterator[str]:
         return _dump_json(path)
     raise NotAStoreFile(
         f"{path} is no file of a store: expected a name of 20 digits, {CHECKPOINT}, {PROGRESS},"
-        f" {WRITTEN}, {DELAYED}, {DAMAGE}, {ABORT}, {LOCK}, or a file of {CONFIG}/"
+        f" {BOOT_NOTE}, {DELAYED}, {DAMAGE}, {ABORT}, {LOCK}, or a file of {CONFIG}/"
     )
 
 
@@ -182,9 +182,9 @@ def _dump_progress(path: Path) -> Iterator[str]:
         yield f"{topic}-{queue_id} max offset {max_offset}"
 
 
-def _dump_marker(path: Path) -> Iterator[str]:
-    marker = Marker(Files(), path.parent)
-    position, unheard = marker.read(), marker.unheard()
+def _dump_boot_note(path: Path) -> Iterator[str]:
+    boot_note = BootNote(Files(), path.parent)
+    position, unheard = boot_note.read(), boot_note.unheard()
     if position is None:
         yield "of an earlier boot, or torn: it proves nothing"
         return

@@ -19,17 +19,17 @@ from aerobee.storage.log.allocator import Allocator
 from aerobee.storage.log.commit_log import CommitLog
 from aerobee.storage.log.damage import Damage, DamageTable, read_damage
 from aerobee.storage.log.segments import Segments
+from aerobee.storage.proofs.boot_note import BootNote
 from aerobee.storage.proofs.checkpoint import read_checkpoint
 from aerobee.storage.proofs.doubt import Doubt
-from aerobee.storage.proofs.marker import Marker
 from aerobee.storage.proofs.progress import Progress, read_progress
 from aerobee.storage.queues.consume_queue import ConsumeQueue
 from aerobee.storage.queues.consume_queues import ConsumeQueues
 from aerobee.storage.reads import search
 from aerobee.storage.reads.reading import Gather, Reader, TagHashes
 from aerobee.storage.reads.results import Accept, ReadResult
-from aerobee.storage.recovery.believing import believe_disk
-from aerobee.storage.recovery.keeping import Keeper, tell
+from aerobee.storage.recovery.doubted_bytes import write_doubted_anew
+from aerobee.storage.recovery.quarantine import Quarantine, tell
 from aerobee.storage.recovery.recovery import Evidence, Recovered, Recovery
 from aerobee.storage.recovery.unreadable import (
     QUEUE_FILES_MAX,
@@ -64,8 +64,8 @@ class MessageStore:
         self._progress_found: Progress | None = None
         self._queues_flushed_at = self._clean_at = 0.0
         self._lock = StoreLock(self.files, settings.root)
-        self._marker = Marker(self.files, settings.root)
-        self._doubt = Doubt(self.files, settings.root, self._marker)
+        self._boot_note = BootNote(self.files, settings.root)
+        self._doubt = Doubt(self.files, settings.root, self._boot_note)
         self._build(write=True)
 
     def _build(self, *, write: bool) -> None:
@@ -74,23 +74,23 @@ class MessageStore:
         self.queues = ConsumeQueues(files, settings, write=write)
         self.allocator = Allocator(self.segments, settings)
         self.commit_log = CommitLog(self.segments, self.allocator, settings)
-        self._places = search.OpenPlaces(self.commit_log, self.queues.find)
+        self._lookup = search.OpenLookup(self.commit_log, self.queues.find)
         self.reader = Reader(self.commit_log, settings, memory_bytes())
         self.retention = Retention(
             files, self.commit_log, self.segments, self.queues, self.allocator, settings
         )
         self.checkpoints = Checkpoints(files, settings.root)
         self._damage = DamageTable()
-        self._keeper = Keeper(files, settings, self.segments, self._damage)
+        self._quarantine = Quarantine(files, settings, self.segments, self._damage)
         self._writing = WritingStart(
             files, settings, self.segments, self.queues, self.allocator, self.commit_log,
-            self.checkpoints, self._marker, self._keeper,
+            self.checkpoints, self._boot_note, self._quarantine,
         )  # fmt: skip
         self.flusher = self._flusher(DirectBackend(files))
 
     def _flusher(self, backend: SyncBackend) -> Flusher:
         flusher = Flusher(self.files, self.commit_log, self.queues, self.settings, backend)
-        flusher.syncs, flusher.on_checkpoint = self._marker.syncs, self._checkpointed
+        flusher.syncs, flusher.on_checkpoint = self._boot_note.syncs, self._checkpointed
         flusher.on_doubt = lambda position: flusher.run(self._doubt.begin(position))
         flusher.on_proven = self._proven
         return flusher
@@ -131,7 +131,7 @@ class MessageStore:
         if self.read_only:
             return
         try:
-            believe_disk(self.files, self.settings, self._doubt, self._marker)
+            write_doubted_anew(self.files, self.settings, self._doubt, self._boot_note)
         except OSError as error:
             self._read_only(error)
 
@@ -172,7 +172,7 @@ class MessageStore:
         self.queues.deleted.load()
         self._progress_found = progress = self.queues.deleted.still_true(progress)
         evidence = Evidence(
-            aborted, checkpoint, progress, self._marker.read(), damage, self._marker.unheard()
+            aborted, checkpoint, progress, self._boot_note.read(), damage, self._boot_note.unheard()
         )
         self.segments.load(progress.position if progress else 0, aborted=aborted)
         self.queues.load(progress.queues if progress else {})
@@ -234,7 +234,7 @@ class MessageStore:
     def _release(self) -> None:
         for release in (
             self.flusher.close, self.allocator.close, self.queues.close, self.segments.close,
-            self._marker.close, self._lock.release,
+            self._boot_note.close, self._lock.release,
         ):  # fmt: skip
             try:
                 release()
@@ -303,17 +303,17 @@ class MessageStore:
 
         Raises CorruptRecord for one that is damaged; see `search.record_bytes_at`.
         """
-        return search.record_bytes_at(self._places, position, named)
+        return search.record_bytes_at(self._lookup, position, named)
 
     def store_time_at(self, position: int) -> int | None:
         """Return when the record at a position was stored (ms), None if there is none."""
-        return search.store_time_at(self._places, position)
+        return search.store_time_at(self._lookup, position)
 
     def offset_by_time(
         self, queue: ConsumeQueue, timestamp_ms: int, boundary: search.Boundary = "LOWER"
     ) -> int:
         """Return the first offset stored at or after a time; UPPER: the last at or before it."""
-        return search.offset_by_time(self._places, queue, timestamp_ms, boundary)
+        return search.offset_by_time(self._lookup, queue, timestamp_ms, boundary)
 
     def topics(self) -> dict[str, list[int]]:
         """Return the queue numbers of every topic that has a queue."""
@@ -338,7 +338,7 @@ class MessageStore:
 
     def earliest_store_time(self) -> int | None:
         """Return when the oldest message kept was stored (ms), None in an empty log."""
-        return self._places.earliest_store_time()
+        return self._lookup.earliest_store_time()
 
     def tick(self) -> None:
         """Do what is due: begin syncs, note progress, watch the disk, order space, let files go."""
@@ -359,7 +359,7 @@ class MessageStore:
         if now >= self._clean_at:
             self._clean_at = now + CLEAN_INTERVAL_S
             if self.retention.clean() and len(self._damage):
-                self._keeper.forget_before(self.segments.begin)
+                self._quarantine.forget_before(self.segments.begin)
 
     def _commit(self) -> None:
         """Write what is appended; whoever waits for a lost message is told by its own commit."""
@@ -384,7 +384,7 @@ class MessageStore:
             return
         self.flusher.run(self._doubt.end())
         try:
-            self._marker.open(self.commit_log.committed)
+            self._boot_note.open(self.commit_log.committed)
         except OSError as error:  # without it a kill costs reading from the checkpoint on
             log.warning("marker_not_written path=%s error=%s", self.settings.root, error)
 

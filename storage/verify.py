@@ -38,14 +38,14 @@ from aerobee.storage.queues.bulk_check import (
 )
 from aerobee.storage.queues.consume_queue import ConsumeQueue
 from aerobee.storage.queues.consume_queues import ConsumeQueues
-from aerobee.storage.recovery.keeping import describe
-from aerobee.storage.recovery.known import take_known
+from aerobee.storage.recovery.known_damage import take_known_damage
 from aerobee.storage.recovery.next_record import NextRecord
+from aerobee.storage.recovery.quarantine import describe
 from aerobee.storage.recovery.walk import LogWalk
 from aerobee.storage.settings import DELAY_LEVELS_MS, StoreSettings
 from aerobee.storage.tools.guessing import store_settings
-from aerobee.storage.tools.lives import Lives
 from aerobee.storage.tools.log_bar import log_bar
+from aerobee.storage.tools.topic_lives import TopicLives
 
 PROBLEMS_SHOWN: Final = 50
 SLOW_RECORDS: Final = 2000  # walked one by one where the columns do not fit, before they are tried
@@ -95,7 +95,7 @@ class Verifier:
         self._progress = progress
         self._segments = Segments(files, settings.log_dir, settings.segment_bytes, write=False)
         self._queues = ConsumeQueues(files, settings, write=False)
-        self._lives = Lives(self._segments, self._queues)
+        self._lives = TopicLives(self._segments, self._queues)
         self._files = files
         self._damage = DamageTable()
         self._search = NextRecord(self._segments, self._queues)
@@ -155,7 +155,7 @@ class Verifier:
             self.report.add(f"{segment.path} {lost}")
         for segment in self._segments.long:
             self.report.add(f"{segment.path} has more than {segment.size} bytes")
-        self._floor = take_known(
+        self._floor = take_known_damage(
             self._segments, self._damage, self._search, read_damage(self._files, root), found
         )
 

@@ -7,9 +7,9 @@ from functools import partial
 from aerobee.broker.cold.reads import ColdReads
 from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.errors import CorruptRecord, RequestError
-from aerobee.storage.cold.places import FilePlaces
+from aerobee.storage.cold.file_lookup import FileLookup
 from aerobee.storage.queues.consume_queue import ConsumeQueue
-from aerobee.storage.queues.place import QueuePlace
+from aerobee.storage.queues.snapshot import QueueSnapshot
 from aerobee.storage.reads.search import Boundary, offset_by_time, record_bytes_at, stamp_of
 from aerobee.storage.store import MessageStore
 
@@ -36,7 +36,7 @@ class Lookups:
         Who asks the store for it next waits for nothing. Raises OSError where the disk refuses.
         """
         if not self._store.reader.is_warm(position):
-            await self._cold_reads.run(LOOKUPS, partial(_look, self._places(), position))
+            await self._cold_reads.run(LOOKUPS, partial(_look, self._lookup(), position))
 
     async def record(self, position: int) -> bytes:
         """Return the record at a position of the log, as it is stored.
@@ -59,22 +59,22 @@ class Lookups:
         self, queue: ConsumeQueue, timestamp_ms: int, boundary: Boundary = "LOWER"
     ) -> int:
         """Return the offset that a time stands for, see search.offset_by_time; some forty reads."""
-        places = self._places()
-        entries = places.entries(queue.place_of_files())
+        lookup = self._lookup()
+        entries = lookup.entries(queue.snapshot())
         return await self._cold_reads.run(
-            LOOKUPS, lambda: offset_by_time(places, entries, timestamp_ms, boundary)
+            LOOKUPS, lambda: offset_by_time(lookup, entries, timestamp_ms, boundary)
         )
 
     async def earliest_times(
-        self, asked: dict[tuple[str, str], list[tuple[QueuePlace, int]]]
+        self, asked: dict[tuple[str, str], list[tuple[QueueSnapshot, int]]]
     ) -> dict[tuple[str, str], int | None]:
         """Return by topic and group when the earliest of some messages was stored (ms).
 
         0 where there is none, None where the disk refuses.
         """
-        places = self._places()
+        lookup = self._lookup()
         return await self._cold_reads.run(
-            STATISTICS, lambda: {key: _earliest(places, where) for key, where in asked.items()}
+            STATISTICS, lambda: {key: _earliest(lookup, where) for key, where in asked.items()}
         )
 
     async def store_times(self, asked: Sequence[tuple[ConsumeQueue | None, int]]) -> list[int]:
@@ -82,44 +82,44 @@ class Lookups:
 
         Raises OSError where the disk refuses.
         """
-        places = self._places()
+        lookup = self._lookup()
         where = [
-            (queue.place_of_files(), offset)
+            (queue.snapshot(), offset)
             if queue is not None and queue.min_offset <= offset < queue.max_offset
             else None
             for queue, offset in asked
         ]
         return await self._cold_reads.run(
-            STATISTICS, lambda: [_store_time(places, at) for at in where]
+            STATISTICS, lambda: [_store_time(lookup, at) for at in where]
         )
 
-    def _places(self) -> FilePlaces:
+    def _lookup(self) -> FileLookup:
         """Return what is committed by now as another thread finds it in the files."""
         self._commit()
         store = self._store
-        return FilePlaces(
+        return FileLookup(
             store.files,
-            store.commit_log.place_of_files(),
+            store.commit_log.snapshot(),
             store.queues.root,
             store.settings.queue_file_entries,
         )
 
 
-def _look(places: FilePlaces, position: int) -> None:
+def _look(lookup: FileLookup, position: int) -> None:
     with suppress(CorruptRecord):  # which is told to who looks next
-        record_bytes_at(places, position)
+        record_bytes_at(lookup, position)
 
 
-def _earliest(places: FilePlaces, where: Iterable[tuple[QueuePlace, int]]) -> int | None:
+def _earliest(lookup: FileLookup, where: Iterable[tuple[QueueSnapshot, int]]) -> int | None:
     try:
-        times = [stamp_of(places, places.entries(queue), offset) for queue, offset in where]
+        times = [stamp_of(lookup, lookup.entries(queue), offset) for queue, offset in where]
     except OSError:  # others are told of
         return None
     return min((time for time in times if time is not None), default=0)
 
 
-def _store_time(places: FilePlaces, where: tuple[QueuePlace, int] | None) -> int:
+def _store_time(lookup: FileLookup, where: tuple[QueueSnapshot, int] | None) -> int:
     if where is None:
         return -1
-    time = stamp_of(places, places.entries(where[0]), where[1])
+    time = stamp_of(lookup, lookup.entries(where[0]), where[1])
     return -1 if time is None else time

@@ -27,7 +27,7 @@ from aerobee.remoting.message.properties import PROPERTIES_BYTES_MAX, Property, 
 from aerobee.remoting.message.record import Record, decode_record, host_bytes
 from aerobee.remoting.words import HALF_TOPIC, SCHEDULE_TOPIC
 from aerobee.storage.cold.fetching import Fetched, fetch
-from aerobee.storage.cold.wish import Wish
+from aerobee.storage.cold.request import ColdRequest
 from aerobee.storage.delays.progress import DELIVERED_BYTES_MAX, DelayProgress
 from aerobee.storage.errors import LogBusy, MessageTooLarge, StoreError
 from aerobee.storage.queues.consume_queue import ConsumeQueue
@@ -229,16 +229,16 @@ class DelayService:
 
     def _is_cold(self, queue: ConsumeQueue, offset: int, *, record: bool) -> bool:
         """Whether what is to be looked at must come from the disk; if so it is asked for."""
-        wish = self._store.reader.cold_wish(queue, offset, record=record)
-        if wish is None:
+        request = self._store.reader.cold_request(queue, offset, record=record)
+        if request is None:
             return False
         with suppress(RequestError):  # too many wait for the disk: asked again next time
-            self._fetch(wish)
+            self._fetch(request)
         return True
 
-    def _fetch(self, wish: Wish) -> None:
+    def _fetch(self, request: ColdRequest) -> None:
         """Have entries and records brought into memory, then go on; RequestError if not."""
-        files, folder = self._store.files, wish.queue.folder
+        files, folder = self._store.files, request.queue.folder
         if self._cold_reads is None or folder in self._fetching:
             return
 
@@ -252,8 +252,8 @@ class DelayService:
             elif self._timer is not None:
                 self._schedule(0)
 
-        memory_bytes = wish.memory_bytes + self._store.settings.message_bytes_max
-        self._cold_reads.begin(SCHEDULE_TOPIC, lambda: fetch(files, wish), memory_bytes, fetched)
+        memory_bytes = request.memory_bytes + self._store.settings.message_bytes_max
+        self._cold_reads.begin(SCHEDULE_TOPIC, lambda: fetch(files, request), memory_bytes, fetched)
         self._fetching.add(folder)
 
     def _store_again(self, position: int, level: int, offset: int) -> int:

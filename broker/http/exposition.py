@@ -21,7 +21,7 @@ from aerobee.remoting.command import language_name
 from aerobee.remoting.errors import RequestError
 from aerobee.remoting.words import CONSUME_ACTIVELY, DLQ_PREFIX, RETRY_PREFIX, SYSTEM_PREFIX
 from aerobee.storage.queues.consume_queue import ConsumeQueue
-from aerobee.storage.queues.place import QueuePlace
+from aerobee.storage.queues.snapshot import QueueSnapshot
 from aerobee.storage.statistics import StoreStatistics
 
 CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
@@ -231,11 +231,11 @@ def _behind(ctx: Context, topic: str, queues: dict[int, int]) -> Iterator[tuple[
             yield queue, committed
 
 
-def _unread(ctx: Context) -> dict[tuple[str, str], list[tuple[QueuePlace, int]]]:
+def _unread(ctx: Context) -> dict[tuple[str, str], list[tuple[QueueSnapshot, int]]]:
     """Return by topic and group the oldest messages that are not consumed, queue by queue."""
     return {
         (topic, group): [
-            (queue.place_of_files(), max(committed, queue.min_offset))
+            (queue.snapshot(), max(committed, queue.min_offset))
             for queue, committed in _behind(ctx, topic, queues)
         ]
         for topic, group, queues in ctx.tables.offsets.entries()

@@ -28,7 +28,7 @@ from aerobee.remoting.errors import RequestError
 from aerobee.remoting.headers.pull import PullMessageRequest
 from aerobee.remoting.net.connection import Connection
 from aerobee.storage.cold.fetching import Fetched, fetch
-from aerobee.storage.cold.wish import ColdRead
+from aerobee.storage.cold.request import ColdRead
 from aerobee.storage.reads.results import ReadResult, ReadStatus
 
 if TYPE_CHECKING:
@@ -221,8 +221,8 @@ class Pulls:
         connection, stored, files = pull.connection, queue.stored, self._store.files
         self._cold_reads.begin(
             pull.header.consumer_group,
-            lambda: fetch(files, cold.wish),
-            cold.wish.memory_bytes + self._store.settings.message_bytes_max,
+            lambda: fetch(files, cold.request),
+            cold.request.memory_bytes + self._store.settings.message_bytes_max,
             lambda fetched, error: self._fetched(pull, stored, fetched, error),
             connection,
             lambda: not connection.closed,
@@ -247,7 +247,11 @@ class Pulls:
             queue, wanted, topic, group = self._check(
                 pull.connection, pull.header, pull.request_code
             )
-            if fetched is None or queue.stored is not stored or fetched.wish.offset != pull.offset:
+            if (
+                fetched is None
+                or queue.stored is not stored
+                or fetched.request.offset != pull.offset
+            ):
                 fetched = None  # the queue was deleted, or made anew
             try:
                 result = self._read_again(pull, queue, wanted, fetched)

@@ -3,6 +3,7 @@
 A page fault on a mapped file stops the thread that takes it until the disk has answered, and ends
 the process where the disk answers with an error. So the broker's thread touches only pages that are
 in memory (`disk/residency.py`). What is not is a `ColdRead`: it says which entries and records are
-wanted (`wish.py`), some other thread reads them with `pread` (`fetching.py`), where an error is an
-exception, and the read is done again from those bytes. `places.py` looks things up in files alone.
+wanted (`request.py`), some other thread reads them with `pread` (`fetching.py`), where an error is
+an exception, and the read is done again from those bytes. `file_lookup.py` looks things up in files
+alone.
 """

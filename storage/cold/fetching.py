@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Final
 
 from aerobee.remoting.message.layout import BLANK_SIZE
-from aerobee.storage.cold.wish import Wish
+from aerobee.storage.cold.request import ColdRequest
 from aerobee.storage.disk.files import Files
 from aerobee.storage.layout import ENTRY_BYTES, file_name
 from aerobee.storage.log.heads import HEAD_BYTES, LONG_BYTES, is_record
-from aerobee.storage.log.place import LogPlace
+from aerobee.storage.log.snapshot import LogSnapshot
 from aerobee.storage.queues.files import ENTRY
 
 GAP_BYTES_MAX: Final = 16 * 1024  # between two records that are read as one piece
@@ -31,17 +31,17 @@ class NotFetchedError(Exception):
 
 
 class Fetched:
-    """Entries and records that were read for a wish; what a Reader takes in place of the maps."""
+    """Entries and records that were read for a request; what a Reader takes instead of maps."""
 
     def __init__(
         self,
-        wish: Wish,
+        request: ColdRequest,
         entries: bytes,
         pieces: dict[int, bytes],
         tried: frozenset[int],
         missing: Iterable[Path] = (),
     ) -> None:
-        self.wish = wish
+        self.request = request
         self._missing = tuple(missing)  # files of the log that were not there
         self._entries = entries
         self._pieces = {begin: memoryview(data) for begin, data in pieces.items()}
@@ -53,7 +53,10 @@ class Fetched:
         The queue in `folder` still has the offset, and the log begins at position `begin`.
         """
         lost = [path for path in self._missing if int(path.name) >= begin]
-        if not self._entries and (folder, offset) == (self.wish.queue.folder, self.wish.offset):
+        if not self._entries and (folder, offset) == (
+            self.request.queue.folder,
+            self.request.offset,
+        ):
             lost.append(folder)
         if lost:
             raise FileNotFoundError(errno.ENOENT, "files of the store are lost", str(lost[0]))
@@ -61,11 +64,11 @@ class Fetched:
     @property
     def begin(self) -> int:
         """The position of the oldest byte kept, as it was."""
-        return self.wish.log.begin
+        return self.request.log.begin
 
     def run(self, offset: int, count: int) -> tuple[bytes, int, int]:
         """Return (entries, byte place, how many there are) from an offset on; see QueueEntries."""
-        at = (offset - self.wish.offset) * ENTRY_BYTES
+        at = (offset - self.request.offset) * ENTRY_BYTES
         if not 0 <= at < len(self._entries):
             return b"", 0, 0
         return self._entries, at, min(count, (len(self._entries) - at) // ENTRY_BYTES)
@@ -73,14 +76,14 @@ class Fetched:
     def file_at(self, position: int) -> tuple[memoryview, int, int] | None:
         """Return the piece that holds a position, its begin and its end; see CommitLog.file_at."""
         found = self._piece_at(position)
-        damage = self.wish.log.damage
+        damage = self.request.log.damage
         if damage is not None and found is not None and damage.touches(*found[1:]):
             return None
         return found
 
     def view(self, position: int, count: int) -> memoryview | None:
         """Return bytes of the log, None where they are gone; NotFetchedError for any others."""
-        if not self.wish.log.holds(position, count):
+        if not self.request.log.holds(position, count):
             return None
         found = self._piece_at(position)
         if found is not None and position + count <= found[2]:
@@ -113,18 +116,18 @@ class Fetched:
         return 0
 
 
-def fetch(files: Files, wish: Wish) -> Fetched:
+def fetch(files: Files, request: ColdRequest) -> Fetched:
     """Read what is wished for; raises OSError where the disk refuses, not for what is gone.
 
     A file that is shorter than what was written to it has lost its end: that is an error, too.
     """
-    entries = _entries(files, wish)
+    entries = _entries(files, request)
     pieces: dict[int, bytes] = {}
     missing: dict[Path, None] = {}
-    records = list(_records(files, wish, entries))
-    spans = list(_pieces(wish, records))
+    records = list(_records(files, request, entries))
+    spans = list(_pieces(request, records))
     for begin, end in spans:
-        path, base = wish.log.file(begin)
+        path, base = request.log.file(begin)
         try:
             fd = files.open(path, write=False)
         except FileNotFoundError:
@@ -137,7 +140,7 @@ def fetch(files: Files, wish: Wish) -> Fetched:
         finally:
             files.close(fd)
     tried = frozenset(position for position, _ in records)
-    return Fetched(wish, entries, pieces, tried, missing)
+    return Fetched(request, entries, pieces, tried, missing)
 
 
 def read_whole(files: Files, fd: int, count: int, at: int, path: Path) -> bytes:
@@ -156,23 +159,23 @@ def read_ahead(fd: int, at: int) -> None:
             os.posix_fadvise(fd, at, AHEAD_BYTES, os.POSIX_FADV_WILLNEED)
 
 
-def _entries(files: Files, wish: Wish) -> bytes:
-    queue = wish.queue
-    base = wish.offset // queue.file_entries * queue.file_entries
-    count = min(wish.count, base + queue.file_entries - wish.offset)
+def _entries(files: Files, request: ColdRequest) -> bytes:
+    queue = request.queue
+    base = request.offset // queue.file_entries * queue.file_entries
+    count = min(request.count, base + queue.file_entries - request.offset)
     path = queue.folder / file_name(base * ENTRY_BYTES)
     try:
         fd = files.open(path, write=False)
     except FileNotFoundError:
         return b""
     try:
-        at = (wish.offset - base) * ENTRY_BYTES
+        at = (request.offset - base) * ENTRY_BYTES
         return read_whole(files, fd, count * ENTRY_BYTES, at, path)
     finally:
         files.close(fd)
 
 
-def _pieces(wish: Wish, records: Iterable[Span]) -> Iterator[Span]:
+def _pieces(request: ColdRequest, records: Iterable[Span]) -> Iterator[Span]:
     """Yield the spans of the log to read: neighbours together, none beyond a file's end."""
     span: Span | None = None
     gaps = 0  # all together no more than what is wished for
@@ -181,11 +184,11 @@ def _pieces(wish: Wish, records: Iterable[Span]) -> Iterator[Span]:
         if span is not None:
             begin, before = span
             gap = position - before
-            near = 0 <= gap <= GAP_BYTES_MAX and gaps + gap <= wish.bytes_max
+            near = 0 <= gap <= GAP_BYTES_MAX and gaps + gap <= request.bytes_max
             if (
                 near
                 and end - begin <= PIECE_BYTES_MAX
-                and wish.log.file(begin) == wish.log.file(position)
+                and request.log.file(begin) == request.log.file(position)
             ):
                 gaps += gap
                 span = begin, end
@@ -196,28 +199,28 @@ def _pieces(wish: Wish, records: Iterable[Span]) -> Iterator[Span]:
         yield span
 
 
-def _records(files: Files, wish: Wish, entries: bytes) -> Iterator[Span]:
+def _records(files: Files, request: ColdRequest, entries: bytes) -> Iterator[Span]:
     """Yield position and size of the records that the read would take, as far as they can be.
 
     Of a long one that is not what its entry says the head alone, which shows that.
     """
-    log, count, total = wish.log, 0, 0
+    log, count, total = request.log, 0, 0
     for position, size, code in ENTRY.iter_unpack(entries):
-        if wish.wanted is not None and code not in wish.wanted:
+        if request.wanted is not None and code not in request.wanted:
             continue
-        if total and (count >= wish.messages_max or total + size > wish.bytes_max):
+        if total and (count >= request.messages_max or total + size > request.bytes_max):
             return
         if not 0 < size < BLANK_SIZE or not log.holds(position, size):
             continue
         if size > LONG_BYTES and not _is_there(files, log, position, size):
             yield position, HEAD_BYTES
             continue
-        count += not wish.every
+        count += not request.every
         total += size
         yield position, size
 
 
-def _is_there(files: Files, log: LogPlace, position: int, size: int) -> bool:
+def _is_there(files: Files, log: LogSnapshot, position: int, size: int) -> bool:
     """Whether the log has a record of that size there; True as well where its file is gone."""
     path, base = log.file(position)
     try:

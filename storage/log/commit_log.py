@@ -18,9 +18,9 @@ from aerobee.remoting.message.properties import PROPERTIES_BYTES_MAX
 from aerobee.remoting.message.record import BLANK, HEAD
 from aerobee.storage.errors import LogBusy, LogFull, LogUnavailable, MessageTooLarge
 from aerobee.storage.log.allocator import Allocator
-from aerobee.storage.log.place import LogPlace
 from aerobee.storage.log.segment import Segment
 from aerobee.storage.log.segments import Segments
+from aerobee.storage.log.snapshot import LogSnapshot
 from aerobee.storage.queue_tail import QueueTail
 from aerobee.storage.settings import StoreSettings
 
@@ -259,10 +259,10 @@ class CommitLog:
         at = position - segment.base
         return segment.view[at : at + count]
 
-    def place_of_files(self) -> LogPlace:
+    def snapshot(self) -> LogSnapshot:
         """Return where the files are and how far they may be read, for another thread."""
         segments, damage = self._segments, self.damage
-        return LogPlace(
+        return LogSnapshot(
             segments.directory, segments.begin, self.committed, segments.segment_bytes,
             damage.frozen() if damage is not None else None,
         )  # fmt: skip

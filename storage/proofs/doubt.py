@@ -13,7 +13,7 @@ from typing import Final
 
 from aerobee.storage.disk.files import Files
 from aerobee.storage.layout import DOUBT
-from aerobee.storage.proofs.marker import Marker
+from aerobee.storage.proofs.boot_note import BootNote
 
 log = logging.getLogger(__name__)
 
@@ -25,15 +25,15 @@ _NOTE: Final = struct.Struct(">8sqI")
 class Doubt:
     """Says from where on the disk may not have what the page cache shows.
 
-    It is noted twice: in the marker's page, which is mapped, so that the next process of this boot
-    sees it even where the disk takes no more writes; and in a synced file of its own. After a
+    It is noted twice: in the boot note's page, which is mapped, so that the next process of this
+    boot sees it even where the disk takes no more writes; and in a synced file of its own. After a
     restart of the machine there is no page cache left to be doubted.
     """
 
-    def __init__(self, files: Files, root: Path, marker: Marker) -> None:
+    def __init__(self, files: Files, root: Path, boot_note: BootNote) -> None:
         self._files = files
         self._root = root
-        self._marker = marker
+        self._boot_note = boot_note
         self.position: int | None = None
 
     def read(self, proven: int) -> int | None:
@@ -42,7 +42,7 @@ class Doubt:
         A note that did not reach the disk whole stands for `proven`, what was proven before it.
         """
         data = self._files.read_all(self._root / DOUBT, _NOTE.size)
-        found = [] if (marked := self._marker.doubted()) is None else [marked]
+        found = [] if (marked := self._boot_note.doubted()) is None else [marked]
         if data is not None:
             found.append(proven)
             if len(data) == _NOTE.size:
@@ -53,7 +53,7 @@ class Doubt:
         return self.position
 
     def begin(self, position: int) -> Callable[[], None]:
-        """End the marker's proof in memory, now; return the work of noting it on the disk.
+        """End the boot note's proof in memory, now; return the work of noting it on the disk.
 
         Each step of that is tried, whatever became of those before it.
         """
@@ -63,14 +63,17 @@ class Doubt:
         else:
             position = known
         self.position = position
-        self._marker.doubt(position)
+        self._boot_note.doubt(position)
 
         def note() -> None:
-            steps: list[Callable[[], None]] = [partial(self._write, position), self._marker.remove]
+            steps: list[Callable[[], None]] = [
+                partial(self._write, position),
+                self._boot_note.remove,
+            ]
             for step in [*steps, self._sync]:
                 try:
                     step()
-                except OSError as error:  # a dying disk: see believe_disk
+                except OSError as error:  # a dying disk: see write_doubted_anew
                     log.error("doubt_not_noted path=%s error=%s", self._root, error)
 
         return note

@@ -1,4 +1,4 @@
-"""Which syncs nobody has heard the end of: two words in the marker's page.
+"""Which syncs nobody has heard the end of: two words in the boot note's page.
 
 The kernel may drop what it could not write, and says so once, to the process that asked. Where that
 is killed before it has heard, nothing but these words can tell the next one: they are set before a

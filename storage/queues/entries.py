@@ -13,7 +13,7 @@ from aerobee.storage.disk.residency import PAGE_BYTES, copied_bytes
 from aerobee.storage.layout import ENTRY_BYTES, FileSpan, file_name, file_spans
 from aerobee.storage.queues.files import BLANK_ENTRY, ENTRY
 from aerobee.storage.queues.map_pool import MapPool
-from aerobee.storage.queues.place import QueuePlace
+from aerobee.storage.queues.snapshot import QueueSnapshot
 
 OLD_MAPS_MAX: Final = 4  # files of one queue that stay mapped for readers far behind
 
@@ -139,9 +139,9 @@ class QueueEntries:
             raise OSError(errno.EIO, words, str(self._path(base)))
         return buffer, at, count
 
-    def place_of_files(self) -> QueuePlace:
+    def snapshot(self) -> QueueSnapshot:
         """Return where the files are, for reading them in another thread."""
-        return QueuePlace(self._directory, self._file_entries, self.min_offset, self.max_offset)
+        return QueueSnapshot(self._directory, self._file_entries, self.min_offset, self.max_offset)
 
     def _map(self, base: int) -> mmap.mmap:
         """Map an older file for reading."""

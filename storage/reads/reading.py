@@ -9,8 +9,8 @@ from typing import Final, Protocol, TypeAlias
 
 from aerobee.remoting.message.layout import BLANK_SIZE, ENTRY_FIELDS
 from aerobee.storage.cold.fetching import Fetched, NotFetchedError
+from aerobee.storage.cold.request import ColdRead, ColdRequest
 from aerobee.storage.cold.warm_log import WarmLog
-from aerobee.storage.cold.wish import ColdRead, Wish
 from aerobee.storage.disk.residency import Copied, Resident, copied_bytes, everything_is
 from aerobee.storage.layout import ENTRY_BYTES
 from aerobee.storage.log.commit_log import CommitLog
@@ -52,7 +52,7 @@ class Gather(Protocol):
         """Copy; see the class."""
 
 
-READ_BYTES_LEAST: Final = 100  # a smaller wish counts as this
+READ_BYTES_LEAST: Final = 100  # a smaller request counts as this
 READ_BYTES_MAX: Final = 128 << 20
 LOOK_BYTES: Final = 64 * 1024  # that are to be in memory where one record is looked at
 SCAN_BY_HAND: Final = 64  # entries that are filtered without numpy
@@ -123,7 +123,7 @@ class Reader:
                 fetched.check_files(queue.directory, offset, self._log.begin)
             if not run[2]:
                 limits = self._limits(self._log.position, messages_max, bytes_max)
-                raise ColdRead(self._wish(queue, offset, count_max, limits, wanted, accept))
+                raise ColdRead(self._request(queue, offset, count_max, limits, wanted, accept))
             first = _POSITION.unpack_from(*run[:2])[0]
             limits = self._limits(first, messages_max, bytes_max)
             if gather is not None and accept is None:
@@ -132,7 +132,7 @@ class Reader:
                 if found is not None:
                     records, count, looked = found
                     if not looked:
-                        raise ColdRead(self._wish(queue, offset, run[2], limits, wanted, accept))
+                        raise ColdRead(self._request(queue, offset, run[2], limits, wanted, accept))
                     return ReadResult(
                         _FOUND if count else ReadStatus.NO_MATCHED_MESSAGE, offset + looked, low,
                         high, [records] if count else [], count, len(records),
@@ -142,7 +142,7 @@ class Reader:
             else:
                 result = self._read_some(log, queue, offset, run, limits, wanted, accept)
             if result is None:  # its first record is not in memory
-                raise ColdRead(self._wish(queue, offset, run[2], limits, wanted, accept))
+                raise ColdRead(self._request(queue, offset, run[2], limits, wanted, accept))
             return result
         return _outside(offset, low, high)
 
@@ -170,7 +170,7 @@ class Reader:
         size = min(int.from_bytes(head, "big"), most, self._settings.message_bytes_max + LOOK_BYTES)
         return size <= LOOK_BYTES or self._warm.is_warm(view, at, size, position)
 
-    def cold_wish(self, queue: ConsumeQueue, offset: int, *, record: bool) -> Wish | None:
+    def cold_request(self, queue: ConsumeQueue, offset: int, *, record: bool) -> ColdRequest | None:
         """Return what to fetch before an entry, or also its record, is looked at; None: nothing."""
         buffer, at, count = self._run(queue, offset, 1)
         if count and record:
@@ -181,7 +181,7 @@ class Reader:
         if count:
             return None
         limits = self._limits(self._log.position, SCAN_BY_HAND, READ_BYTES_MAX)
-        return self._wish(queue, offset, SCAN_BY_HAND, limits, None, None)
+        return self._request(queue, offset, SCAN_BY_HAND, limits, None, None)
 
     def _limits(self, position: int, messages_max: int, bytes_max: int) -> tuple[int, int]:
         """Cut the wishes down to what memory, or the disk, may give in one reply."""
@@ -205,7 +205,7 @@ class Reader:
             return (b"", 0, 0) if copied is None else (copied, 0, count)
         return buffer, at, count
 
-    def _wish(
+    def _request(
         self,
         queue: ConsumeQueue,
         offset: int,
@@ -213,10 +213,10 @@ class Reader:
         limits: tuple[int, int],
         wanted: TagHashes | None,
         accept: Accept | None,
-    ) -> Wish:
-        log, files = self._log.place_of_files(), queue.place_of_files()
+    ) -> ColdRequest:
+        log, files = self._log.snapshot(), queue.snapshot()
         count = min(count, queue.max_offset - offset)
-        return Wish(log, files, offset, count, *limits, wanted, accept is not None)
+        return ColdRequest(log, files, offset, count, *limits, wanted, accept is not None)
 
     def _read_all(
         self, log: Log, queue: ConsumeQueue, offset: int, run: _Run, limits: tuple[int, int]

@@ -29,7 +29,7 @@ _HEAD_BYTES_MIN: Final = min(
 _HEAD_BYTES_MAX: Final = RECORD_SHAPES[HOST_BITS].size  # up to the body, behind any two hosts
 
 
-class Places(Protocol):
+class Lookup(Protocol):
     """Where bytes of the log and entries of the queues are read: the open store, or its files."""
 
     def read(self, position: int, count: int) -> bytes:
@@ -49,7 +49,7 @@ class Entries(Protocol):
         """Return (position, record size, tags code) of one entry."""
 
 
-class OpenPlaces:
+class OpenLookup:
     """The log and the queues of a store that is open."""
 
     def __init__(
@@ -76,7 +76,7 @@ class OpenPlaces:
         return self._earliest[1]
 
     def entry_of(self, topic: str, queue_id: int, offset: int) -> tuple[int, int] | None:
-        """Return what an entry names; see Places."""
+        """Return what an entry names; see Lookup."""
         queue = self._find_queue(topic, queue_id)
         if queue is None or not queue.min_offset <= offset < queue.max_offset:
             return None
@@ -84,7 +84,7 @@ class OpenPlaces:
 
 
 def record_bytes_at(
-    places: Places, position: int, named: tuple[str, int, int] | None = None
+    lookup: Lookup, position: int, named: tuple[str, int, int] | None = None
 ) -> bytes | None:
     """Return the whole record that starts at `position`, None if none does.
 
@@ -96,20 +96,20 @@ def record_bytes_at(
     whatever size the entry has. Raises CorruptRecord for a record that is there and damaged:
     lengths that do not add up, a body that is not what its checksum says.
     """
-    head = _head(places, position)
+    head = _head(lookup, position)
     if head is None:
         return None
     total, magic, crc, queue_id, _, queue_offset, _, sys_flag = HEAD.unpack_from(head)
     body_at = BODY_BYTES_AT[sys_flag & HOST_BITS]
-    topic = _topic(places, position, head, body_at, total, long=magic == MAGIC_V2)
+    topic = _topic(lookup, position, head, body_at, total, long=magic == MAGIC_V2)
     if topic is None:
         return None
     if named is not None:
         if (topic, queue_id, queue_offset) != named:
             return None
-    elif places.entry_of(topic, queue_id, queue_offset) != (position, total):
+    elif lookup.entry_of(topic, queue_id, queue_offset) != (position, total):
         return None
-    data = places.read(position, total)
+    data = lookup.read(position, total)
     if len(data) < total:
         return None
     decode_record(data, body=False)  # that its lengths add up
@@ -120,7 +120,7 @@ def record_bytes_at(
 
 
 def _topic(
-    places: Places, position: int, head: bytes, body_at: int, total: int, *, long: bool
+    lookup: Lookup, position: int, head: bytes, body_at: int, total: int, *, long: bool
 ) -> str | None:
     """Return the topic that a record names behind its body, None where there can be none."""
     if len(head) < body_at + 4:
@@ -129,27 +129,27 @@ def _topic(
     length_bytes = 2 if long else 1
     if not body_at + 4 <= at <= total - length_bytes - 2:
         return None
-    count = int.from_bytes(places.read(position + at, length_bytes), "big")
+    count = int.from_bytes(lookup.read(position + at, length_bytes), "big")
     if count > min(TOPIC_BYTES_MAX, total - at - length_bytes - 2):
         return None
     try:
-        return places.read(position + at + length_bytes, count).decode()
+        return lookup.read(position + at + length_bytes, count).decode()
     except UnicodeDecodeError:
         return None
 
 
-def store_time_at(places: Places, position: int) -> int | None:
+def store_time_at(lookup: Lookup, position: int) -> int | None:
     """Return the store timestamp (ms) of the record at `position`, None if there is none."""
-    head = _head(places, position)
+    head = _head(lookup, position)
     if head is None:
         return None
     return store_timestamp(head, 0, HEAD.unpack_from(head)[7])
 
 
-def _head(places: Places, position: int) -> bytes | None:
+def _head(lookup: Lookup, position: int) -> bytes | None:
     if position < 0:
         return None
-    head = places.read(position, _HEAD_BYTES_MAX)
+    head = lookup.read(position, _HEAD_BYTES_MAX)
     if len(head) < _HEAD_BYTES_MIN:
         return None
     total, magic, _, _, _, _, own, _ = HEAD.unpack_from(head)
@@ -159,7 +159,7 @@ def _head(places: Places, position: int) -> bytes | None:
 
 
 def offset_by_time(
-    places: Places, queue: Entries, timestamp_ms: int, boundary: Boundary = "LOWER"
+    lookup: Lookup, queue: Entries, timestamp_ms: int, boundary: Boundary = "LOWER"
 ) -> int:
     """Return the offset that a time stands for (ConsumeQueue.binarySearchInQueueByTime).
 
@@ -171,22 +171,22 @@ def offset_by_time(
     low, high = queue.min_offset, queue.max_offset
     while low < high:  # the first message stored at (LOWER) or after (UPPER) the time
         middle = (low + high) // 2
-        known, stamp = middle, stamp_of(places, queue, middle)
+        known, stamp = middle, stamp_of(lookup, queue, middle)
         while stamp is None and known + 1 < high:
             known += 1
-            stamp = stamp_of(places, queue, known)
+            stamp = stamp_of(lookup, queue, known)
         if stamp is not None and stamp < timestamp_ms + after:
             low = known + 1
         else:
             high = middle
     if boundary == "LOWER":
-        while low < queue.max_offset and stamp_of(places, queue, low) is None:
+        while low < queue.max_offset and stamp_of(lookup, queue, low) is None:
             low += 1
         return low
     return max(queue.min_offset, low - 1)
 
 
-def stamp_of(places: Places, queue: Entries, offset: int) -> int | None:
+def stamp_of(lookup: Lookup, queue: Entries, offset: int) -> int | None:
     """Return when the message of an offset was stored (ms), None where that, or it, is gone."""
     position, size, _ = queue.entry(offset)
-    return store_time_at(places, position) if 0 < size < BLANK_SIZE else None
+    return store_time_at(lookup, position) if 0 < size < BLANK_SIZE else None

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from aerobee.storage.log.damage import Damage, DamageTable
 from aerobee.storage.log.segments import Segments
-from aerobee.storage.recovery.known import NOT_GIVEN
+from aerobee.storage.recovery.known_damage import NOT_GIVEN
 
 
 def pass_bad_sectors(segments: Segments, table: DamageTable, position: int) -> int:

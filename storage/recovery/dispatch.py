@@ -18,10 +18,10 @@ from aerobee.storage.queues.consume_queue import ConsumeQueue
 from aerobee.storage.queues.consume_queues import ConsumeQueues
 from aerobee.storage.queues.files import SCAN_ENTRIES
 from aerobee.storage.queues.patches import Entry, Patches
-from aerobee.storage.recovery.filling import is_filler
-from aerobee.storage.recovery.known import MISPLACED
+from aerobee.storage.recovery.dangling import DanglingEntries, has_message
+from aerobee.storage.recovery.fillers import is_filler
+from aerobee.storage.recovery.known_damage import MISPLACED
 from aerobee.storage.recovery.next_record import sound_record
-from aerobee.storage.recovery.unfounded import Unfounded, is_founded
 from aerobee.storage.settings import StoreSettings
 
 
@@ -65,7 +65,7 @@ class Dispatcher:
         self._filled = DamageTable()  # what was damaged until a repair
         self._lost = (table, self._filled)
         self.proven: Progress | None = None  # what the disk had for certain
-        self.walked = Unfounded(segments, table)
+        self.walked = DanglingEntries(segments, table)
         self.front_lost: Collection[ConsumeQueue] = ()  # queues that may lack their first files
         self.entries = 0
         self.holes: list[Hole] = []
@@ -103,7 +103,7 @@ class Dispatcher:
                 self._blank_unwritten(queue, max(first, queue.min_offset))
             self._patches.write()
 
-    def drop_unfounded(self) -> int:
+    def drop_dangling(self) -> int:
         """After `finish`: cut off entries that no message stands behind; return the queues cut.
 
         Those in between become blank with `write_patches`.
@@ -115,7 +115,7 @@ class Dispatcher:
         return queues_cut
 
     def write_patches(self) -> None:
-        """Write the blanks that `drop_unfounded` has collected, durably."""
+        """Write the blanks that `drop_dangling` has collected, durably."""
         self._patches.write()
 
     def _queue_of(self, record: Scanned) -> ConsumeQueue | None:
@@ -261,7 +261,7 @@ class Dispatcher:
 
     def _stands(self, queue: ConsumeQueue, offset: int) -> int | None:
         """Return where the log has the message of an entry, None where it has no such message."""
-        return queue.entry(offset)[0] if is_founded(self._segments, queue, offset) else None
+        return queue.entry(offset)[0] if has_message(self._segments, queue, offset) else None
 
     def _blank_unwritten(self, queue: ConsumeQueue, first: int) -> None:
         """Turn entries that never reached the disk, and whose messages are lost, into blanks.

@@ -117,9 +117,11 @@ class Mender:
         for segment in self._segments.items:
             low, high = max(begin, segment.base), min(end, segment.end)
             if low < high:
-                from aerobee.storage.recovery.coverage import coverage  # numpy costs 100 ms
+                from aerobee.storage.recovery.named_records import (
+                    named_records,
+                )  # numpy costs 100 ms
 
-                known = coverage(self._segments, list(self._queues), low, high)
+                known = named_records(self._segments, list(self._queues), low, high)
                 yield from known.with_true_edges(self._segments).gaps(low, high)
 
 

@@ -32,7 +32,7 @@ from aerobee.storage.log.segments import Segments
 from aerobee.storage.queues.consume_queues import ConsumeQueues
 
 if TYPE_CHECKING:
-    from aerobee.storage.recovery.coverage import Coverage
+    from aerobee.storage.recovery.named_records import NamedRecords
 
 _MAGIC_BEGIN: Final = b"\xda\xa3\x20"  # both versions begin so
 _MAGICS: Final = (MAGIC_V1, MAGIC_V2)
@@ -125,15 +125,17 @@ class _Entries:
         self._segments = segments
         self._queues = queues
         self._of: Segment | None = None
-        self._coverage: Coverage | None = None
+        self._named: NamedRecords | None = None
 
-    def of(self, segment: Segment) -> "Coverage":
-        if self._coverage is None or self._of is not segment:
-            from aerobee.storage.recovery.coverage import coverage  # numpy costs 100 ms
+    def of(self, segment: Segment) -> "NamedRecords":
+        if self._named is None or self._of is not segment:
+            from aerobee.storage.recovery.named_records import named_records  # numpy costs 100 ms
 
             self._of = segment
-            self._coverage = coverage(self._segments, list(self._queues), segment.base, segment.end)
-        return self._coverage
+            self._named = named_records(
+                self._segments, list(self._queues), segment.base, segment.end
+            )
+        return self._named
 
 
 class _Judge:
@@ -212,7 +214,7 @@ class _Judge:
         record = sound_record(self._segments, last) if last >= 0 else None
         return record.store_timestamp if record is not None else 0
 
-    def _covering(self) -> "Coverage":
+    def _covering(self) -> "NamedRecords":
         assert self._segment is not None
         return self._entries.of(self._segment)
 

@@ -2,7 +2,7 @@
 
 Where to begin is a matter of proof, tried from the latest position to the earliest:
 
-1. written:    our marker of this boot of the machine: the process died, the page cache did not;
+1. written:    our boot note of this boot of the machine: the process died, the page cache did not;
    synced:     the same, up to where syncs were under way whose outcome nobody has heard;
 2. flushed:    our progress file: log and queues were on the disk up to there;
 3. dispatched: the end of the newest queue entry, after a clean stop;
@@ -37,10 +37,10 @@ from aerobee.storage.queues.consume_queues import ConsumeQueues
 from aerobee.storage.queues.mending_note import MendingNote
 from aerobee.storage.recovery.bad_sectors import pass_bad_sectors
 from aerobee.storage.recovery.dispatch import Dispatcher
-from aerobee.storage.recovery.keeping import describe
-from aerobee.storage.recovery.known import take_known
+from aerobee.storage.recovery.known_damage import take_known_damage
 from aerobee.storage.recovery.mending import Mender
 from aerobee.storage.recovery.next_record import NextRecord
+from aerobee.storage.recovery.quarantine import describe
 from aerobee.storage.recovery.walk import LogWalk
 from aerobee.storage.settings import StoreSettings
 
@@ -59,7 +59,7 @@ class Evidence:
     aborted: bool  # the file `abort` is there
     checkpoint: Checkpoint
     progress: Progress | None
-    written: int | None  # the marker's position, if it is of this boot
+    written: int | None  # the boot note's position, if it is of this boot
     damage: tuple[Damage, ...] = ()  # spans that are known
     unheard: Unheard | None = None  # syncs that were under way, None for none
 
@@ -115,7 +115,7 @@ class Recovery:
         started = time.monotonic()
         result = self.result
         if self._segments.items:
-            self._floor = take_known(
+            self._floor = take_known_damage(
                 self._segments, self._table, self._search, self._evidence.damage,
                 self._evidence.progress,
             )  # fmt: skip
@@ -335,7 +335,7 @@ class Recovery:
         self._note_cuts()
         dispatcher.finish()
         end = pass_bad_sectors(self._segments, self._table, walk.end)
-        result.truncated_queues += dispatcher.drop_unfounded()
+        result.truncated_queues += dispatcher.drop_dangling()
         self._note_cuts()
         dispatcher.write_patches()
         result.records = records + self._mender.records

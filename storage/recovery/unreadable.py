@@ -16,6 +16,7 @@ from aerobee.storage.disk.files import Files
 from aerobee.storage.disk.sectors import TRIES
 from aerobee.storage.errors import StoreDamaged
 from aerobee.storage.layout import (
+    BOOT_NOTE,
     CHECKPOINT,
     CONSUME_QUEUE,
     CUT,
@@ -25,7 +26,6 @@ from aerobee.storage.layout import (
     DOUBT,
     MENDING,
     PROGRESS,
-    WRITTEN,
     is_file_name,
 )
 from aerobee.storage.log.aside import UNREADABLE, Aside
@@ -40,7 +40,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 QUEUE_FILES_MAX: Final = 100  # that one start sets aside
-NOTES: Final = (CHECKPOINT, PROGRESS, WRITTEN, DELAYED, DAMAGE, MENDING, CUT, DELETED, DOUBT)
+NOTES: Final = (CHECKPOINT, PROGRESS, BOOT_NOTE, DELAYED, DAMAGE, MENDING, CUT, DELETED, DOUBT)
 
 
 def persistently(read: Callable[[], T]) -> T:

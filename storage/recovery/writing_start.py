@@ -11,10 +11,10 @@ from aerobee.storage.layout import ABORT
 from aerobee.storage.log.allocator import WINDOW_BYTES_MIN, Allocator
 from aerobee.storage.log.commit_log import CommitLog
 from aerobee.storage.log.segments import Segments
-from aerobee.storage.proofs.marker import Marker
+from aerobee.storage.proofs.boot_note import BootNote
 from aerobee.storage.proofs.progress import Progress
 from aerobee.storage.queues.consume_queues import ConsumeQueues
-from aerobee.storage.recovery.keeping import Keeper
+from aerobee.storage.recovery.quarantine import Quarantine
 from aerobee.storage.recovery.recovery import FLUSHED, SYNCED, WRITTEN, Recovered
 from aerobee.storage.settings import StoreSettings
 from aerobee.storage.sync.checkpoints import Checkpoints
@@ -41,8 +41,8 @@ class WritingStart:
         allocator: Allocator,
         commit_log: CommitLog,
         checkpoints: Checkpoints,
-        marker: Marker,
-        keeper: Keeper,
+        boot_note: BootNote,
+        quarantine: Quarantine,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._files = files
@@ -52,8 +52,8 @@ class WritingStart:
         self._allocator = allocator
         self._log = commit_log
         self._checkpoints = checkpoints
-        self._marker = marker
-        self._keeper = keeper
+        self._boot_note = boot_note
+        self._quarantine = quarantine
         self._torn = True  # what lies behind the end of the log may have been acknowledged
         self._clock = clock
         self._aborted = False
@@ -129,7 +129,7 @@ class WritingStart:
     def _begin(self) -> None:
         """Note that we are at work, prepare the first window, begin to append."""
         position = self._log.position
-        self._keeper.keep(position, torn=self._torn)
+        self._quarantine.keep(position, torn=self._torn)
         if not self._noted:
             self._first_step()
             self._queues.deleted.settle(self._segments.begin, position)
@@ -141,8 +141,8 @@ class WritingStart:
         if self._aborted and tail is not None:
             tail.clear(position)  # torn leftovers must not look like records again one day
         self._prepare(position, self._settings.first_window_bytes)
-        self._marker.open(position)
-        self._log.note = self._marker.note
+        self._boot_note.open(position)
+        self._log.note = self._boot_note.note
         self._log.on_lost = self._cut_queues
         self._log.start(position)
 

@@ -8,23 +8,23 @@ from aerobee.remoting.message.layout import BLANK_SIZE
 from aerobee.storage.disk.files import Files
 from aerobee.storage.disk.lock import StoreLock
 from aerobee.storage.errors import StoreDamaged
-from aerobee.storage.layout import ABORT, DOUBT, ENTRY_BYTES, MENDING, WRITTEN, FileSpan
+from aerobee.storage.layout import ABORT, BOOT_NOTE, DOUBT, ENTRY_BYTES, MENDING, FileSpan
 from aerobee.storage.log.aside import UNREADABLE, Aside
 from aerobee.storage.log.damage import Damage, DamageTable, read_damage, write_damage
 from aerobee.storage.log.segments import Segments
+from aerobee.storage.proofs.boot_note import BootNote
 from aerobee.storage.proofs.checkpoint import read_checkpoint
 from aerobee.storage.proofs.doubt import Doubt
-from aerobee.storage.proofs.marker import Marker
 from aerobee.storage.proofs.progress import Progress, read_progress, write_progress
 from aerobee.storage.queues.consume_queue import ConsumeQueue
 from aerobee.storage.queues.consume_queues import ConsumeQueues
 from aerobee.storage.queues.files import BLANK_ENTRY
 from aerobee.storage.queues.mending_note import MendingNote
-from aerobee.storage.recovery.believing import believe_disk
-from aerobee.storage.recovery.filling import fill
-from aerobee.storage.recovery.keeping import Keeper, describe
-from aerobee.storage.recovery.known import take_known
+from aerobee.storage.recovery.doubted_bytes import write_doubted_anew
+from aerobee.storage.recovery.fillers import fill
+from aerobee.storage.recovery.known_damage import take_known_damage
 from aerobee.storage.recovery.next_record import NextRecord, sound_record
+from aerobee.storage.recovery.quarantine import Quarantine, describe
 from aerobee.storage.recovery.walk import LogWalk
 from aerobee.storage.settings import StoreSettings
 from aerobee.storage.tools.thorough import ThoroughDispatcher
@@ -88,8 +88,10 @@ class Repairer:
 
     def _run(self) -> None:
         root, result = self._settings.root, self.result
-        marker = Marker(self._files, root)
-        believe_disk(self._files, self._settings, Doubt(self._files, root, marker), marker)
+        boot_note = BootNote(self._files, root)
+        write_doubted_anew(
+            self._files, self._settings, Doubt(self._files, root, boot_note), boot_note
+        )
         found = read_progress(self._files, root)
         aborted = (root / ABORT).exists()
         end = found.position if found is not None else 0
@@ -104,7 +106,7 @@ class Repairer:
         note.begin(list(self._queues))  # for a start after a kill
         self._dispatcher.proven = found
         self._dispatcher.expected = found.queues if found is not None else ()
-        floor = take_known(
+        floor = take_known_damage(
             self._segments, self._table, self._search, read_damage(self._files, root), found
         )
         self._walk(floor)
@@ -113,8 +115,8 @@ class Repairer:
                 if max_offset and (queue := self._queues.find(topic, queue_id)) is not None:
                     self._dispatcher.fill_up(queue, max_offset, min(found.position, result.end))
         describe(self._table, self._queues, self._dispatcher.holes)
-        keeper = Keeper(self._files, self._settings, self._segments, self._table)
-        keeper.keep(result.end, torn=True)
+        quarantine = Quarantine(self._files, self._settings, self._segments, self._table)
+        quarantine.keep(result.end, torn=True)
         result.spans = list(self._table)
         for queue in list(self._queues):
             self._mend_queue(queue, found)
@@ -138,7 +140,7 @@ class Repairer:
         """Cut a queue to what there were messages for; blank entries that name no record."""
         key = (queue.topic, queue.queue_id)
         end = max(self._dispatcher.end_of(queue), found.queues.get(key, 0) if found else 0)
-        runs = list(self._dispatcher.unfounded(queue))
+        runs = list(self._dispatcher.dangling(queue))
         for _, last in runs:
             if self._table.at(queue.entry(last)[0]) is not None:
                 end = max(end, last + 1)  # a message that was there, and is lost
@@ -207,7 +209,7 @@ class Repairer:
         found = {(q.topic, q.queue_id): q.max_offset for q in self._queues if q.max_offset}
         offsets = dict(sorted(found.items()))
         stamp = read_checkpoint(files, root).log_timestamp
-        files.remove(root / WRITTEN)
+        files.remove(root / BOOT_NOTE)
         write_progress(files, root, Progress(self.result.end, stamp, offsets), sync=True)
         write_damage(files, root, self.result.unfilled)
         for name in (MENDING, DOUBT, ABORT):

@@ -8,10 +8,10 @@ from aerobee.remoting.message.layout import BLANK_SIZE
 from aerobee.remoting.words import SCHEDULE_TOPIC
 from aerobee.storage.log.scan import Scanned, tags_code
 from aerobee.storage.queues.consume_queue import ConsumeQueue
+from aerobee.storage.recovery.dangling import has_message
 from aerobee.storage.recovery.dispatch import Dispatcher
 from aerobee.storage.recovery.next_record import sound_record
-from aerobee.storage.recovery.unfounded import is_founded
-from aerobee.storage.tools.lives import Lives
+from aerobee.storage.tools.topic_lives import TopicLives
 
 REFUSED_MAX: Final = 4_000_000  # of all queues, that are remembered
 STRAYS_MAX: Final = 8  # records of one name that flipped bits have made; more are a deleted topic's
@@ -71,7 +71,7 @@ class ThoroughDispatcher(Dispatcher):
     def __init__(self, *arguments: Any, **more: Any) -> None:
         super().__init__(*arguments, **more)
         self._marks: dict[ConsumeQueue, _Marks] = {}
-        self._lives = Lives(self._segments, self._queues)
+        self._lives = TopicLives(self._segments, self._queues)
         self._refused: dict[tuple[bytes, int], _Refused] = {}
         self._refused_count = 0
         self._strays: list[int] = []  # records of names that have few
@@ -193,7 +193,7 @@ class ThoroughDispatcher(Dispatcher):
 
     def _take_for_earlier(self, queue: ConsumeQueue, record: Scanned) -> None:
         """Refuse what is of no earlier life, and has an offset behind all that the queue has."""
-        if is_founded(self._segments, queue, queue.max_offset - 1):
+        if has_message(self._segments, queue, queue.max_offset - 1):
             self._refuse(record, f"a later one has {queue.max_offset - 1}")
 
     def _may_lack_front(self, queue: ConsumeQueue) -> bool:
@@ -214,7 +214,7 @@ class ThoroughDispatcher(Dispatcher):
             return False
         return self._lives.is_over(topic, queue_id, record.queue_offset, record.position)
 
-    def unfounded(self, queue: ConsumeQueue) -> Iterator[tuple[int, int]]:
+    def dangling(self, queue: ConsumeQueue) -> Iterator[tuple[int, int]]:
         """Yield the runs of offsets, as first and last, whose entries name no record."""
         marks, begin = self._marks.get(queue), self._segments.begin
         without = (

@@ -10,7 +10,7 @@ from support.disks.logs import bodies, opened, read_all, send, settle, small
 
 from aerobee.storage.disk.files import Files
 from aerobee.storage.layout import DOUBT
-from aerobee.storage.proofs.marker import Marker
+from aerobee.storage.proofs.boot_note import BootNote
 from aerobee.storage.recovery.recovery import FLUSHED, SYNCED
 from aerobee.storage.settings import ASYNC_FLUSH, SYNC_FLUSH
 from aerobee.storage.verify import verify
@@ -80,7 +80,7 @@ def test_a_failed_sync_that_kills_is_doubted(tmp_path: Path, flush: str) -> None
     """What can be read is all there and written anew; the log is read from the sync's begin."""
     settings = small(tmp_path, flush_mode=flush, queue_file_entries=500)
     flushed, written = killed_by_a_failed_sync(tmp_path, "commitlog", flush)
-    unheard = Marker(Files(), tmp_path).unheard()
+    unheard = BootNote(Files(), tmp_path).unheard()
     assert unheard is not None and (unheard.log, unheard.queues) == (flushed, None)
     store = opened(settings)
     found = store.recovered

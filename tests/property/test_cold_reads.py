@@ -15,7 +15,7 @@ from support.examples import examples
 from aerobee.broker.compiled.choice import is_compiled
 from aerobee.remoting.message.tags import java_string_hash
 from aerobee.storage.cold.fetching import fetch
-from aerobee.storage.cold.wish import ColdRead
+from aerobee.storage.cold.request import ColdRead
 from aerobee.storage.disk.residency import PAGE_BYTES, Buffer, everything_is, resident_bytes
 from aerobee.storage.reads.reading import Gather
 from aerobee.storage.reads.results import Accept, ReadStatus
@@ -63,7 +63,7 @@ def walk(store: MessageStore, queue_id: int, start: int, **wish: Any) -> tuple[b
             result = store.read(queue, offset, **wish)
         except ColdRead as cold:
             fetches += 1
-            fetched = fetch(store.files, cold.wish)
+            fetched = fetch(store.files, cold.request)
             result = store.read(queue, offset, **wish, fetched=fetched)
         if result.status is ReadStatus.OFFSET_OVERFLOW_ONE:
             return b"".join(records), count, fetches
@@ -141,7 +141,7 @@ def test_files_that_go_while_they_are_read_are_told_as_gone(tmp_path: Path, name
     else:
         for span in queue.spans()[:1]:
             span.path.unlink()
-    fetched = fetch(store.files, cold.value.wish)
+    fetched = fetch(store.files, cold.value.request)
     if name == "commitlog":
         result = store.read(queue, 0, 32, 1 << 20, fetched=fetched)
         assert result.status is ReadStatus.MESSAGE_WAS_REMOVING and result.next_offset > 0

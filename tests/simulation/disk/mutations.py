@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 from unittest.mock import patch
 
-from aerobee.storage.proofs.marker import Marker
+from aerobee.storage.proofs.boot_note import BootNote
 from aerobee.storage.proofs.syncs import Syncs, Unheard
 from aerobee.storage.queues.consume_queue import ConsumeQueue
 from aerobee.storage.recovery.next_record import NextRecord
@@ -109,29 +109,29 @@ def _under_way_in_silence(patches: ExitStack) -> None:
 
 def _nobody_asks_what_was_under_way(patches: ExitStack) -> None:
     """A start does not look whether a sync was under way."""
-    patches.enter_context(patch.object(Marker, "unheard", lambda self: None))
+    patches.enter_context(patch.object(BootNote, "unheard", lambda self: None))
 
 
 def _believes_queues_under_way(patches: ExitStack) -> None:
     """A start looks at the log's syncs, and takes the queues for what memory has of them."""
-    unheard = Marker.unheard
+    unheard = BootNote.unheard
 
-    def of_the_log(self: Marker) -> Unheard | None:
+    def of_the_log(self: BootNote) -> Unheard | None:
         found = unheard(self)
         return Unheard(found.log, None) if found and found.log is not None else None
 
-    patches.enter_context(patch.object(Marker, "unheard", of_the_log))
+    patches.enter_context(patch.object(BootNote, "unheard", of_the_log))
 
 
 def _believes_the_log_under_way(patches: ExitStack) -> None:
     """A start looks at rounds over the queues, and takes the log for what memory has of it."""
-    unheard = Marker.unheard
+    unheard = BootNote.unheard
 
-    def of_queues(self: Marker) -> Unheard | None:
+    def of_queues(self: BootNote) -> Unheard | None:
         found = unheard(self)
         return Unheard(None, found.queues) if found and found.queues is not None else None
 
-    patches.enter_context(patch.object(Marker, "unheard", of_queues))
+    patches.enter_context(patch.object(BootNote, "unheard", of_queues))
 
 
 def _forgotten_names(patches: ExitStack) -> None:

@@ -5,8 +5,8 @@ from enum import StrEnum
 from typing import Final
 
 from aerobee.remoting.message.layout import BLANK_SIZE
-from aerobee.storage.layout import ABORT, COMMIT_LOG, ENTRY_BYTES, MENDING, PROGRESS, WRITTEN
-from aerobee.storage.proofs.marker import MARKER_BYTES
+from aerobee.storage.layout import ABORT, BOOT_NOTE, COMMIT_LOG, ENTRY_BYTES, MENDING, PROGRESS
+from aerobee.storage.proofs.boot_note import BOOT_NOTE_BYTES
 from aerobee.storage.proofs.progress import PROGRESS_BYTES_MAX, Progress, decode_progress
 from aerobee.storage.proofs.syncs import unheard
 from aerobee.storage.queues.files import ENTRY
@@ -164,11 +164,11 @@ class Oracle:
         A round over the queues was under way, so that their entries count from where the progress
         was noted; and the log has let its files up to there go since, for want of space.
         """
-        progress, node = self.progress(), self._machine.top.entries.get(WRITTEN)
+        progress, node = self.progress(), self._machine.top.entries.get(BOOT_NOTE)
         if progress is None or progress.position >= begin or not isinstance(node, Inode):
             return False
         page = node.cached()
-        said = unheard(page) if len(page) >= MARKER_BYTES else None  # power takes what it had
+        said = unheard(page) if len(page) >= BOOT_NOTE_BYTES else None  # power takes what it had
         return said is not None and said.queues is not None and said.queues < begin
 
     def aborted(self) -> bool:

@@ -12,8 +12,7 @@ from random import Random
 from typing import Final
 from unittest.mock import patch
 
-from aerobee.storage.layout import COMMIT_LOG
-from aerobee.storage.layout import WRITTEN as MARKER
+from aerobee.storage.layout import BOOT_NOTE, COMMIT_LOG
 from aerobee.storage.recovery.recovery import FLUSHED, SYNCED, WRITTEN
 from aerobee.storage.settings import StoreSettings
 from aerobee.storage.sync import backends
@@ -89,7 +88,7 @@ class Run:
         machine.note(f"life, proof files: {sorted(machine.top.entries)}")
         if not self._disturbed:
             self.oracle.check_progress(begin)
-        marker = machine.top.entries.get(MARKER)
+        noted = machine.top.entries.get(BOOT_NOTE)
         life = Life(machine, self.settings, self.book, self.oracle, dice)
         end = End.DIED
         try:
@@ -116,7 +115,7 @@ class Run:
         # A start that dies after it has made the note of this boot anew has mended before: it wrote
         # what was doubted once more, and synced it. So the note may be believed; yet nobody has
         # looked which messages were lost until then, so that the doubt stays for those.
-        self._noted_anew |= machine.top.entries.get(MARKER) not in (None, marker)
+        self._noted_anew |= machine.top.entries.get(BOOT_NOTE) not in (None, noted)
         self._noted_anew &= not life.log_failed
         self._rebooted = False
         if life.serving:

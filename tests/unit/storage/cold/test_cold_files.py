@@ -10,8 +10,8 @@ from support.disks.logs import append, opened, send, settle, small
 from aerobee.broker.compiled.choice import is_compiled
 from aerobee.storage.cold import fetching
 from aerobee.storage.cold.fetching import Fetched, fetch
-from aerobee.storage.cold.places import FilePlaces
-from aerobee.storage.cold.wish import ColdRead
+from aerobee.storage.cold.file_lookup import FileLookup
+from aerobee.storage.cold.request import ColdRead
 from aerobee.storage.disk.residency import Copied, copied_bytes, everything_is
 from aerobee.storage.reads.reading import Gather
 from aerobee.storage.reads.results import ReadResult
@@ -44,13 +44,13 @@ def fetched_for(store: MessageStore, offset: int = 0, count: int = 32) -> Fetche
     queue = store.find_queue("orders", 0)
     with pytest.raises(ColdRead) as cold:
         store.read(queue, offset, count, 1 << 20)
-    return fetch(store.files, cold.value.wish)
+    return fetch(store.files, cold.value.request)
 
 
 def read(store: MessageStore, fetched: Fetched, gather: Gather | None = None) -> ReadResult:
     """Read from what was fetched."""
     queue = store.find_queue("orders", 0)
-    return store.read(queue, fetched.wish.offset, 32, 1 << 20, gather=gather, fetched=fetched)
+    return store.read(queue, fetched.request.offset, 32, 1 << 20, gather=gather, fetched=fetched)
 
 
 def gathers() -> list[Gather | None]:
@@ -80,8 +80,8 @@ def test_a_damaged_record_is_given_to_nobody(tmp_path: Path, gather: Gather | No
     data = b"".join(result.parts)
     assert (result.count, result.next_offset) == (7, 8)
     assert b"\xff" not in data
-    log_place = store.commit_log.place_of_files()
-    looked = FilePlaces(store.files, log_place, store.queues.root, 50)
+    log_place = store.commit_log.snapshot()
+    looked = FileLookup(store.files, log_place, store.queues.root, 50)
     assert looked.read(places[5], 100) == b"" and len(looked.read(places[4], 100)) == 100
     store.close()
 
@@ -228,7 +228,7 @@ def test_what_lies_between_records_is_bounded(tmp_path: Path) -> None:
     queue = store.find_queue("orders", 0)
     with pytest.raises(ColdRead) as cold:
         store.read(queue, 0, 200, 20_000, accept=lambda record: True)
-    wish = cold.value.wish
+    wish = cold.value.request
     fetched = fetch(store.files, wish)
     result = store.read(queue, 0, 200, 20_000, accept=lambda record: True, fetched=fetched)
     assert result.count > 30

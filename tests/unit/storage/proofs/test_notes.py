@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from support.disks.logs import ForgetfulFiles
 
 from aerobee.storage.disk.files import Files
-from aerobee.storage.proofs.marker import MARKER_BYTES, Marker
+from aerobee.storage.proofs.boot_note import BOOT_NOTE_BYTES, BootNote
 from aerobee.storage.proofs.progress import (
     Progress,
     decode_progress,
@@ -63,15 +63,15 @@ def test_the_marker_counts_in_its_mount_only(tmp_path: Path) -> None:
             return self.numbers
 
     files = Mounted()
-    marker = Marker(files, tmp_path)
-    marker.open(100)
-    assert marker.read() == 100
+    boot_note = BootNote(files, tmp_path)
+    boot_note.open(100)
+    assert boot_note.read() == 100
     files.numbers = (7, 2)
-    assert marker.read() is None
-    marker.doubt(50)
-    assert marker.doubted() is None, "there is no page cache left to be doubted"
+    assert boot_note.read() is None
+    boot_note.doubt(50)
+    assert boot_note.doubted() is None, "there is no page cache left to be doubted"
     files.numbers = (7, 1)
-    assert (marker.read(), marker.doubted()) == (None, 50)
+    assert (boot_note.read(), boot_note.doubted()) == (None, 50)
 
 
 def test_a_mount_has_a_number() -> None:
@@ -85,34 +85,34 @@ def test_a_mount_has_a_number() -> None:
 
 def test_the_marker_counts_in_its_boot_only(tmp_path: Path) -> None:
     """Another boot id, and the position proves nothing."""
-    marker = Marker(ForgetfulFiles(1), tmp_path)
-    assert marker.read() is None
-    marker.open(100)
-    assert marker.read() == 100
+    boot_note = BootNote(ForgetfulFiles(1), tmp_path)
+    assert boot_note.read() is None
+    boot_note.open(100)
+    assert boot_note.read() == 100
     for position in (200, 300, 450):
-        marker.note(position)
-        assert marker.read() == position
-    marker.close()
-    assert Marker(ForgetfulFiles(1), tmp_path).read() == 450
-    assert Marker(ForgetfulFiles(2), tmp_path).read() is None
-    marker.remove()
-    assert Marker(ForgetfulFiles(1), tmp_path).read() is None
+        boot_note.note(position)
+        assert boot_note.read() == position
+    boot_note.close()
+    assert BootNote(ForgetfulFiles(1), tmp_path).read() == 450
+    assert BootNote(ForgetfulFiles(2), tmp_path).read() is None
+    boot_note.remove()
+    assert BootNote(ForgetfulFiles(1), tmp_path).read() is None
 
 
 @pytest.mark.parametrize("at", [*range(64, 96)])
 def test_a_torn_note_leaves_the_one_before(tmp_path: Path, at: int) -> None:
     """Each note carries its complement, and the two places take turns."""
-    marker = Marker(ForgetfulFiles(), tmp_path)
-    marker.open(0x0101010101010101)
-    marker.note(0x0202020202020202)
-    marker.close()
+    boot_note = BootNote(ForgetfulFiles(), tmp_path)
+    boot_note.open(0x0101010101010101)
+    boot_note.note(0x0202020202020202)
+    boot_note.close()
     path = tmp_path / "aerobee.written"
     data = bytearray(path.read_bytes())
-    assert len(data) == MARKER_BYTES
+    assert len(data) == BOOT_NOTE_BYTES
     data[at] ^= 0xFF
     path.write_bytes(data)
     torn_new = at < 80
-    assert marker.read() == (0x0101010101010101 if torn_new else 0x0202020202020202)
+    assert boot_note.read() == (0x0101010101010101 if torn_new else 0x0202020202020202)
 
 
 def test_without_a_boot_id_nothing_is_proven(tmp_path: Path) -> None:
@@ -122,8 +122,8 @@ def test_without_a_boot_id_nothing_is_proven(tmp_path: Path) -> None:
         def boot_id(self) -> bytes:
             return b""
 
-    marker = Marker(Elsewhere(), tmp_path)
-    marker.open(100)
-    marker.note(200)
-    assert marker.read() is None
-    marker.close()
+    boot_note = BootNote(Elsewhere(), tmp_path)
+    boot_note.open(100)
+    boot_note.note(200)
+    assert boot_note.read() is None
+    boot_note.close()

@@ -12,8 +12,8 @@ from aerobee.storage.disk.files import Files
 from aerobee.storage.disk.worker import Job, outcome
 from aerobee.storage.dump import dump
 from aerobee.storage.errors import LogBusy
-from aerobee.storage.layout import DOUBT, WRITTEN
-from aerobee.storage.proofs.marker import Marker
+from aerobee.storage.layout import BOOT_NOTE, DOUBT
+from aerobee.storage.proofs.boot_note import BootNote
 from aerobee.storage.proofs.syncs import SYNCS_AT, Syncs, Unheard
 from aerobee.storage.settings import ASYNC_FLUSH, SYNC_FLUSH
 from aerobee.storage.sync.flush import LOG_ROUND, Flusher
@@ -22,22 +22,22 @@ from aerobee.storage.sync.flush import LOG_ROUND, Flusher
 def test_words_are_kept_from_one_page_to_the_next(tmp_path: Path) -> None:
     """A doubt ends while a sync of the log is under way: the fresh page says so, too."""
     files = ForgetfulFiles()
-    marker = Marker(files, tmp_path)
-    marker.syncs.log_begins(100)
-    marker.open(300)
-    assert Marker(files, tmp_path).unheard() == Unheard(100, None)
-    marker.syncs.queues_begin(50)
-    assert Marker(files, tmp_path).unheard() == Unheard(100, 50)
-    marker.syncs.log_ended()
-    assert Marker(files, tmp_path).unheard() == Unheard(None, 50)
-    marker.open(400)
-    assert Marker(files, tmp_path).unheard() == Unheard(None, 50)
-    marker.syncs.queues_ended()
-    assert Marker(files, tmp_path).unheard() is None
-    marker.syncs.log_begins(400)
-    assert Marker(files, tmp_path).unheard() is None, "all that was written lies before"
-    marker.note(500)
-    assert Marker(files, tmp_path).unheard() == Unheard(400, None)
+    boot_note = BootNote(files, tmp_path)
+    boot_note.syncs.log_begins(100)
+    boot_note.open(300)
+    assert BootNote(files, tmp_path).unheard() == Unheard(100, None)
+    boot_note.syncs.queues_begin(50)
+    assert BootNote(files, tmp_path).unheard() == Unheard(100, 50)
+    boot_note.syncs.log_ended()
+    assert BootNote(files, tmp_path).unheard() == Unheard(None, 50)
+    boot_note.open(400)
+    assert BootNote(files, tmp_path).unheard() == Unheard(None, 50)
+    boot_note.syncs.queues_ended()
+    assert BootNote(files, tmp_path).unheard() is None
+    boot_note.syncs.log_begins(400)
+    assert BootNote(files, tmp_path).unheard() is None, "all that was written lies before"
+    boot_note.note(500)
+    assert BootNote(files, tmp_path).unheard() == Unheard(400, None)
 
 
 class HeldBackend:
@@ -82,7 +82,7 @@ def test_a_word_stands_until_all_syncs_of_its_round_are_heard(tmp_path: Path, mo
     store.flusher._backend = store.flusher._rounds._backend = held
 
     def said() -> Unheard | None:
-        return Marker(files, tmp_path).unheard()
+        return BootNote(files, tmp_path).unheard()
 
     def fill(count: int) -> int:
         for number in range(count):
@@ -133,29 +133,29 @@ def test_a_failure_that_was_heard_is_noted_as_before(tmp_path: Path) -> None:
     held.complete(store.flusher, LOG_ROUND)
     store.flusher.flush_queues()
     held.complete(store.flusher, held.waiting[0], errno.EIO)
-    assert (tmp_path / DOUBT).exists() and not (tmp_path / WRITTEN).exists()
+    assert (tmp_path / DOUBT).exists() and not (tmp_path / BOOT_NOTE).exists()
     store.flusher.flush_queues()
     held.complete(store.flusher, held.waiting[0])
     store.flusher.on_readable()
     assert not (tmp_path / DOUBT).exists()
-    assert Marker(files, tmp_path).read() == store.commit_log.committed
-    assert Marker(files, tmp_path).unheard() is None
+    assert BootNote(files, tmp_path).read() == store.commit_log.committed
+    assert BootNote(files, tmp_path).unheard() is None
     store.abandon()
 
 
 def test_words_lie_where_earlier_versions_do_not_look(tmp_path: Path) -> None:
     """Those read the first 112 bytes; and each word is one aligned store, which no kill tears."""
-    plain, told = Marker(Files(), tmp_path / "a"), Marker(Files(), tmp_path / "b")
-    for name, marker in (("a", plain), ("b", told)):
+    plain, told = BootNote(Files(), tmp_path / "a"), BootNote(Files(), tmp_path / "b")
+    for name, boot_note in (("a", plain), ("b", told)):
         (tmp_path / name).mkdir()
-        marker.open(300)
+        boot_note.open(300)
     told.syncs.log_begins(100)
     told.syncs.queues_begin(50)
-    pages = [(tmp_path / name / WRITTEN).read_bytes() for name in "ab"]
+    pages = [(tmp_path / name / BOOT_NOTE).read_bytes() for name in "ab"]
     assert pages[0][:48] == pages[1][:48] and pages[0][64:112] == pages[1][64:112]
     assert pages[1][112:136] == b"SYNCSAID" + struct.pack(">qq", ~100, ~50)
     assert SYNCS_AT % 8 == 0
-    assert list(dump(tmp_path / "b" / WRITTEN))[-2:] == [
+    assert list(dump(tmp_path / "b" / BOOT_NOTE))[-2:] == [
         "log on the disk to 100; what follows was under way, or may have been",
         "queues on the disk to 50; what follows was under way, likewise",
     ]

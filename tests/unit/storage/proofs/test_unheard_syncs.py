@@ -11,12 +11,11 @@ import pytest
 from support.disks.caching_disk import CachingFiles, check_all_is_durable
 from support.disks.logs import bodies, opened, send, settle, small
 
-from aerobee.storage.layout import DOUBT, PROGRESS, WRITTEN
-from aerobee.storage.proofs.marker import Marker
+from aerobee.storage.layout import BOOT_NOTE, DOUBT, PROGRESS
+from aerobee.storage.proofs.boot_note import BootNote
 from aerobee.storage.proofs.progress import read_progress
 from aerobee.storage.proofs.syncs import SYNCS, SYNCS_AT
-from aerobee.storage.recovery.recovery import FLUSHED, SYNCED
-from aerobee.storage.recovery.recovery import WRITTEN as BY_MARKER
+from aerobee.storage.recovery.recovery import FLUSHED, SYNCED, WRITTEN
 from aerobee.storage.settings import ASYNC_FLUSH, SYNC_FLUSH, StoreSettings
 from aerobee.storage.store import MessageStore
 from aerobee.storage.tools.repairing import Repairer
@@ -150,12 +149,12 @@ def test_what_no_sync_had_under_way_is_believed(tmp_path: Path, mode: str) -> No
     settle(store)
     store.abandon()
     store = opened(settings, files)
-    assert (store.recovered.proof, store.recovered.records) == (BY_MARKER, 0)
+    assert (store.recovered.proof, store.recovered.records) == (WRITTEN, 0)
     send(store)
     store.close()
-    assert Marker(files, tmp_path).unheard() is None
+    assert BootNote(files, tmp_path).unheard() is None
     store = opened(settings, files)
-    assert (store.recovered.proof, store.recovered.records) == (BY_MARKER, 0)
+    assert (store.recovered.proof, store.recovered.records) == (WRITTEN, 0)
     store.close()
 
 
@@ -166,7 +165,7 @@ def test_what_is_not_yet_on_its_way_is_believed(tmp_path: Path) -> None:
     send(store)
     store.abandon()
     store = opened(settings, files)
-    assert (store.recovered.proof, store.recovered.records) == (BY_MARKER, 0)
+    assert (store.recovered.proof, store.recovered.records) == (WRITTEN, 0)
     store.close()
 
 
@@ -183,7 +182,7 @@ def test_starts_that_are_killed_leave_the_word(tmp_path: Path, fails: str) -> No
             store.open()
         except KeyboardInterrupt:
             starts += 1
-            assert Marker(files, tmp_path).unheard() is not None
+            assert BootNote(files, tmp_path).unheard() is not None
         else:
             break
     assert starts > 2
@@ -217,7 +216,7 @@ def test_a_note_of_a_version_without_words_is_doubted(tmp_path: Path, *, progres
     """It does not say whether a sync was under way, so one may have been."""
     settings, files = small(tmp_path), CachingFiles()
     killed_in_a_sync(settings, files, "commitlog")
-    with (tmp_path / WRITTEN).open("r+b") as file:
+    with (tmp_path / BOOT_NOTE).open("r+b") as file:
         file.seek(SYNCS_AT)
         file.write(bytes(SYNCS.size))
     if not progress:
@@ -281,7 +280,7 @@ def test_a_repair_proves_what_the_disk_has(tmp_path: Path, fails: str, *, heard:
     else:
         killed_in_a_sync(settings, files, fails)
     Repairer(settings, files).run()
-    assert not any((tmp_path / name).exists() for name in (DOUBT, WRITTEN, "abort"))
+    assert not any((tmp_path / name).exists() for name in (DOUBT, BOOT_NOTE, "abort"))
     store = opened(settings, files.power_off(tmp_path))
     assert len(bodies(store)) == 41 and not store.damage
     store.close()

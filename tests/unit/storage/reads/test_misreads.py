@@ -12,7 +12,7 @@ from aerobee.broker.compiled.choice import is_compiled
 from aerobee.remoting.message.record import iter_records
 from aerobee.remoting.message.tags import java_string_hash
 from aerobee.storage.cold.fetching import fetch
-from aerobee.storage.cold.wish import ColdRead
+from aerobee.storage.cold.request import ColdRead
 from aerobee.storage.disk.files import Files
 from aerobee.storage.disk.residency import everything_is
 from aerobee.storage.log.heads import LONG_BYTES
@@ -92,7 +92,7 @@ def served(store: MessageStore, way: str | None, wanted: frozenset[int] | None =
         try:
             result = store.read(queue, offset, 32, 1 << 20, wanted, gather=gather)
         except ColdRead as cold:
-            fetched = fetch(store.files, cold.wish)
+            fetched = fetch(store.files, cold.request)
             result = store.read(queue, offset, 32, 1 << 20, wanted, gather=gather, fetched=fetched)
         allowed = (ReadStatus.FOUND, ReadStatus.MESSAGE_WAS_REMOVING)
         assert result.status in (*allowed, ReadStatus.NO_MATCHED_MESSAGE)
@@ -223,7 +223,7 @@ def test_a_forged_size_reads_and_hands_out_nothing(
         try:
             return store.read(queue, offset, count, bytes_max, gather=gather)
         except ColdRead as read:
-            fetched = fetch(files, read.wish)
+            fetched = fetch(files, read.request)
             return store.read(queue, offset, count, bytes_max, gather=gather, fetched=fetched)
 
     while offset < 13:

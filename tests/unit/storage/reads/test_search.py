@@ -49,7 +49,7 @@ def test_a_forged_size_copies_nothing_of_others(
         counts.append(len(data))
         return data
 
-    monkeypatch.setattr(store._places, "read", counted)
+    monkeypatch.setattr(store._lookup, "read", counted)
     assert store.record_at(at) is None
     assert sum(counts) < 1024
 

@@ -14,6 +14,7 @@ from aerobee.storage.disk.files import Files
 from aerobee.storage.disk.sectors import PAGES_MAX
 from aerobee.storage.errors import StoreDamaged
 from aerobee.storage.layout import (
+    BOOT_NOTE,
     CHECKPOINT,
     CUT,
     DAMAGE,
@@ -21,7 +22,6 @@ from aerobee.storage.layout import (
     DOUBT,
     MENDING,
     PROGRESS,
-    WRITTEN,
 )
 from aerobee.storage.settings import StoreSettings
 from aerobee.storage.store import MessageStore
@@ -52,7 +52,7 @@ def filled(root: Path, *, clean: bool) -> list[int]:
 
 def forget_proofs(root: Path) -> None:
     """Let the next start read the whole log."""
-    for name in (PROGRESS, WRITTEN, CHECKPOINT):
+    for name in (PROGRESS, BOOT_NOTE, CHECKPOINT):
         (root / name).unlink(missing_ok=True)
     (root / "abort").write_text("1")
 
@@ -187,7 +187,7 @@ def numbers_of_reads(store: MessageStore) -> list[int]:
     return [int(record.body) for record in read_all(store)]
 
 
-@pytest.mark.parametrize("name", [PROGRESS, CHECKPOINT, WRITTEN, DOUBT, MENDING, CUT, DELETED])
+@pytest.mark.parametrize("name", [PROGRESS, CHECKPOINT, BOOT_NOTE, DOUBT, MENDING, CUT, DELETED])
 def test_a_note_that_cannot_be_read_is_done_without(
     tmp_path: Path, name: str, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -322,7 +322,7 @@ def test_damage_goes_with_its_file(tmp_path: Path) -> None:
     assert len(store.damage) == 2
     settle(store)
     store.segments.drop_first()
-    store._keeper.forget_before(store.segments.begin)
+    store._quarantine.forget_before(store.segments.begin)
     assert [span.begin // SEGMENT for span in store.damage] == [2]
     store.close()
     (line, *_) = dump(tmp_path / "aerobee.damage")

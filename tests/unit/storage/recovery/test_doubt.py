@@ -12,7 +12,7 @@ from support.disks.caching_disk import CachingFiles, check_all_is_durable
 from support.disks.logs import append, bodies, opened, send, settle, small
 
 from aerobee.storage.errors import LogUnavailable
-from aerobee.storage.layout import DOUBT, WRITTEN
+from aerobee.storage.layout import BOOT_NOTE, DOUBT
 from aerobee.storage.proofs.progress import read_progress
 from aerobee.storage.settings import SYNC_FLUSH, StoreSettings
 from aerobee.storage.store import MessageStore
@@ -44,7 +44,7 @@ def test_a_restart_writes_anew_what_was_not_synced(tmp_path: Path, how: str) -> 
     """It does not take the same bytes for durable because the next sync succeeds."""
     settings, files = small(tmp_path, flush_mode=SYNC_FLUSH), CachingFiles()
     store = after_a_failed_sync(settings, files)
-    assert not (tmp_path / WRITTEN).exists() and (tmp_path / DOUBT).exists()
+    assert not (tmp_path / BOOT_NOTE).exists() and (tmp_path / DOUBT).exists()
     store.close() if how == "stopped" else store.abandon()
     assert (tmp_path / "abort").exists()
     files.word = ""
@@ -67,7 +67,7 @@ def test_a_checkpoint_under_way_withdraws_no_later_doubt(tmp_path: Path) -> None
     store.flusher.request(store.commit_log.committed, answers.append)
     assert store.flusher.drain(5)
     assert answers == [False]
-    assert not (tmp_path / WRITTEN).exists() and (tmp_path / DOUBT).exists()
+    assert not (tmp_path / BOOT_NOTE).exists() and (tmp_path / DOUBT).exists()
     store.abandon()
     files.word = ""
     check_all_is_durable(settings, files)
@@ -107,7 +107,7 @@ def test_entries_of_lost_messages_do_not_come_back(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("refused", [DOUBT, "aerobee"])
 def test_a_disk_that_takes_no_note_is_doubted_all_the_same(tmp_path: Path, refused: str) -> None:
-    """By the marker's page in memory, or because nothing is left of the marker."""
+    """By the boot note's page in memory, or because nothing is left of the boot note."""
     settings, files = small(tmp_path, flush_mode=SYNC_FLUSH), CachingFiles()
     store = opened(settings, files)
     store.close()
@@ -125,7 +125,7 @@ def test_a_disk_that_takes_no_note_is_doubted_all_the_same(tmp_path: Path, refus
     send(store) if store.commit_log.writable else None
     store.close()
     assert not (tmp_path / DOUBT).exists()
-    assert (tmp_path / WRITTEN).exists() == (refused == "aerobee")
+    assert (tmp_path / BOOT_NOTE).exists() == (refused == "aerobee")
     files.refused = files.word = ""
     check_all_is_durable(settings, files)
 
@@ -202,12 +202,12 @@ def test_queue_entries_are_written_anew_while_the_broker_runs(tmp_path: Path) ->
     store = after_a_failed_sync(settings, files, "consumequeue")
     store.flusher.flush_queues()
     store.flusher.drain(5)
-    assert (tmp_path / DOUBT).exists() and not (tmp_path / WRITTEN).exists()
+    assert (tmp_path / DOUBT).exists() and not (tmp_path / BOOT_NOTE).exists()
     files.word = ""
     settle(store)
     progress = read_progress(files, tmp_path)
     assert progress is not None and progress.queues == {("orders", 0): 41}
-    assert not (tmp_path / DOUBT).exists() and (tmp_path / WRITTEN).exists()
+    assert not (tmp_path / DOUBT).exists() and (tmp_path / BOOT_NOTE).exists()
     queue_file = next((tmp_path / "consumequeue/orders/0").iterdir())
     assert files.durable[queue_file] == queue_file.read_bytes()
     store.close()

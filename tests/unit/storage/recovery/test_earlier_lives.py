@@ -9,7 +9,7 @@ import pytest
 from support.disks.logs import append, bodies, opened, send, settle, small
 
 from aerobee.storage.disk.files import Files
-from aerobee.storage.layout import DELETED, ENTRY_BYTES, PROGRESS, WRITTEN, file_name
+from aerobee.storage.layout import BOOT_NOTE, DELETED, ENTRY_BYTES, PROGRESS, file_name
 from aerobee.storage.verify import verify
 
 FILE_ENTRIES = 10
@@ -29,7 +29,7 @@ def made_again(root: Path, *, old: int = 25, new: int = 3) -> Path:
     for number in range(new):
         send(store, "bills", body=b"new %d" % number)
     store.abandon()
-    for note in (WRITTEN, PROGRESS):
+    for note in (BOOT_NOTE, PROGRESS):
         (root / note).unlink(missing_ok=True)
     return kept
 
@@ -108,7 +108,7 @@ def test_a_note_of_progress_that_outlives_the_deletion_is_not_believed(tmp_path:
     assert store.delete_topic("bills")
     send(store, "bills", body=b"new 0")
     store.abandon()
-    (tmp_path / WRITTEN).unlink()
+    (tmp_path / BOOT_NOTE).unlink()
     (tmp_path / PROGRESS).write_bytes(noted)
     check(tmp_path, new=1)
 
@@ -121,7 +121,7 @@ def test_a_log_that_has_lost_its_end_gives_positions_anew(tmp_path: Path) -> Non
     lost = send(store, "bills", body=b"lost with the power" * 50)
     assert store.delete_topic("bills")
     store.abandon()
-    (tmp_path / WRITTEN).unlink()
+    (tmp_path / BOOT_NOTE).unlink()
     with (tmp_path / "commitlog" / file_name(0)).open("r+b") as file:
         file.seek(lost)
         file.write(bytes(2000))
@@ -130,7 +130,7 @@ def test_a_log_that_has_lost_its_end_gives_positions_anew(tmp_path: Path) -> Non
         assert send(store, "bills", body=name) > first
         settle(store)
         store.abandon()
-        (tmp_path / WRITTEN).unlink()
+        (tmp_path / BOOT_NOTE).unlink()
         (tmp_path / PROGRESS).unlink()
         shutil.rmtree(tmp_path / "consumequeue")
     check(tmp_path, new=2)

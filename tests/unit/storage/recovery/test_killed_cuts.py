@@ -170,7 +170,7 @@ def test_a_repair_erases_what_a_killed_start_cut_off(tmp_path: Path) -> None:
 def test_entries_that_a_start_wrote_before_it_could_begin_are_brought_to_the_disk(
     tmp_path: Path,
 ) -> None:
-    """The first start of a boot has no marker yet, and its rounds may be under way all the same."""
+    """The first start of a boot has no note yet, and its rounds may be under way all the same."""
     sizes = {"queue_file_entries": 500, "segment_bytes": 1 << 20}
     files, settings = FatalSyncs(), small(tmp_path, **sizes)
     store = opened(settings, files)

@@ -11,7 +11,7 @@ from aerobee.remoting.message.record import decode_record, iter_records
 from aerobee.storage.disk.files import Files
 from aerobee.storage.queues.bulk_check import sound_until
 from aerobee.storage.queues.consume_queue import ConsumeQueue
-from aerobee.storage.recovery.filling import filler
+from aerobee.storage.recovery.fillers import filler
 from aerobee.storage.repair import repair
 from aerobee.storage.store import MessageStore
 from aerobee.storage.tools.repairing import Repairer

@@ -11,7 +11,7 @@ from aerobee.remoting.message.layout import BLANK_MAGIC
 from aerobee.remoting.message.record import BLANK
 from aerobee.storage import repair, verify
 from aerobee.storage.errors import WrongFileSize
-from aerobee.storage.recovery import keeping
+from aerobee.storage.recovery import quarantine
 from aerobee.storage.settings import StoreSettings
 
 SEGMENT = 16 * 1024
@@ -208,7 +208,7 @@ def test_a_torn_end_is_copied_up_to_a_limit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Behind the end stands anything: the first part of it is kept, and the rest is told."""
-    monkeypatch.setattr(keeping, "COPY_BYTES_MAX", 4096)
+    monkeypatch.setattr(quarantine, "COPY_BYTES_MAX", 4096)
     places = written(tmp_path, 5)
     end = places[-1] + places[1] - places[0]
     for name in ("aerobee.progress", "aerobee.written"):

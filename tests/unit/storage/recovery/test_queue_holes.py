@@ -7,7 +7,7 @@ from support.disks.logs import append, bodies, opened, send, settle, small
 
 from aerobee.remoting.message.layout import BLANK_MAGIC, BLANK_SIZE
 from aerobee.remoting.message.record import BLANK
-from aerobee.storage.layout import DELETED, ENTRY_BYTES, PROGRESS, WRITTEN, file_name
+from aerobee.storage.layout import BOOT_NOTE, DELETED, ENTRY_BYTES, PROGRESS, file_name
 from aerobee.storage.queues.files import ENTRY
 from aerobee.storage.verify import verify
 
@@ -21,7 +21,7 @@ def with_a_hole(root: Path, *, entries: int = FILE_ENTRIES) -> list[bytes]:
     for body in sent:
         send(store, body=body)
     store.abandon()
-    (root / WRITTEN).unlink()
+    (root / BOOT_NOTE).unlink()
     (root / PROGRESS).unlink()
     path = root / "consumequeue" / "orders" / "0" / file_name(FILE_ENTRIES * ENTRY_BYTES)
     with path.open("r+b") as file:
@@ -44,7 +44,7 @@ def test_zeros_of_messages_that_are_lost_do_not_end_the_queue(tmp_path: Path) ->
     store = opened(small(tmp_path, queue_file_entries=FILE_ENTRIES))
     place, size, _ = store.queue("orders", 0).entry(11)
     store.abandon()
-    (tmp_path / WRITTEN).unlink()
+    (tmp_path / BOOT_NOTE).unlink()
     with (tmp_path / "commitlog" / file_name(0)).open("r+b") as file:
         file.seek(place + size - 5)
         file.write(b"\xff" * 3)
@@ -62,7 +62,7 @@ def test_zeros_of_messages_that_are_lost_do_not_end_the_queue(tmp_path: Path) ->
         store.commit_log.commit()
         settle(store)
         store.abandon()
-        (tmp_path / WRITTEN).unlink()
+        (tmp_path / BOOT_NOTE).unlink()
 
 
 def leftover(root: Path, offsets: dict[int, int]) -> list[bytes]:
@@ -82,7 +82,7 @@ def leftover(root: Path, offsets: dict[int, int]) -> list[bytes]:
     send(store, "others", body=b"3")
     others = [store.queue("others", 0).entry(number) for number in range(4)]
     store.abandon()
-    (root / WRITTEN).unlink()
+    (root / BOOT_NOTE).unlink()
     (root / PROGRESS).write_bytes(progress)
     with (root / "consumequeue" / "orders" / "0" / file_name(0)).open("r+b") as file:
         for offset, number in offsets.items():
@@ -114,7 +114,7 @@ def test_a_queue_whose_first_files_are_lost_and_others_empty_is_written_again(
     for body in sent:
         send(store, body=body)
     store.abandon()
-    (tmp_path / WRITTEN).unlink()
+    (tmp_path / BOOT_NOTE).unlink()
     (tmp_path / PROGRESS).unlink(missing_ok=True)
     folder = tmp_path / "consumequeue" / "orders" / "0"
     (folder / file_name(0)).unlink()
@@ -134,7 +134,7 @@ def test_zeros_do_not_lead_to_an_earlier_life_at_the_logs_begin(tmp_path: Path) 
     for body in sent:
         send(store, body=body)
     store.abandon()
-    for name in (WRITTEN, PROGRESS, DELETED):  # as a store that RocketMQ has had meanwhile
+    for name in (BOOT_NOTE, PROGRESS, DELETED):  # as a store that RocketMQ has had meanwhile
         (tmp_path / name).unlink(missing_ok=True)
     with (tmp_path / "consumequeue" / "orders" / "0" / file_name(0)).open("r+b") as file:
         file.write(bytes(ENTRY_BYTES))

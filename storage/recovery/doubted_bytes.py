@@ -10,15 +10,15 @@ from aerobee.storage.disk.files import Files
 from aerobee.storage.disk.replacing import write_anew
 from aerobee.storage.layout import (
     ABORT,
+    BOOT_NOTE,
     ENTRY_BYTES,
-    WRITTEN,
     FileSpan,
     file_spans,
     queue_paths,
 )
+from aerobee.storage.proofs.boot_note import BootNote
 from aerobee.storage.proofs.checkpoint import read_checkpoint
 from aerobee.storage.proofs.doubt import Doubt
-from aerobee.storage.proofs.marker import Marker
 from aerobee.storage.proofs.progress import Progress, read_progress
 from aerobee.storage.proofs.syncs import Unheard
 from aerobee.storage.queues.files import ENTRY
@@ -44,7 +44,9 @@ class Proven:
         return self.progress.queues.get((topic, queue_id), 0) if self.progress is not None else 0
 
 
-def believe_disk(files: Files, settings: StoreSettings, doubt: Doubt, marker: Marker) -> None:
+def write_doubted_anew(
+    files: Files, settings: StoreSettings, doubt: Doubt, boot_note: BootNote
+) -> None:
     """Bring to the disk what was doubted, before recovery reads it; then withdraw the doubt.
 
     Everything behind the doubted position, and behind the proven entries of the queues, is written
@@ -53,15 +55,15 @@ def believe_disk(files: Files, settings: StoreSettings, doubt: Doubt, marker: Ma
     afterwards. Killed in between, the note is still there, and so is all that could be read:
     nothing is dropped from the cache before it is synced. OSError: the disk fails still.
 
-    A store that was not stopped, of whose marker nothing is left, counts as doubted from where it
-    was proven: the disk may have refused the note.
+    A store that was not stopped, of whose boot note nothing is left, counts as doubted from where
+    it was proven: the disk may have refused the note.
     """
     root = settings.root
     progress = read_progress(files, root)
     proven = Proven(progress, read_checkpoint(files, root).queue_position)
     position = doubt.read(progress.position if progress is not None else 0)
     aborted = (root / ABORT).exists()
-    if position is None and aborted and progress is not None and not (root / WRITTEN).exists():
+    if position is None and aborted and progress is not None and not (root / BOOT_NOTE).exists():
         position = progress.position
     if position is not None:
         written = sum(
@@ -70,9 +72,9 @@ def believe_disk(files: Files, settings: StoreSettings, doubt: Doubt, marker: Ma
         )
         log.warning("store_written_anew path=%s position=%d bytes=%d", root, position, written)
         doubt.end()()
-    elif (unheard := marker.unheard()) is not None:
+    elif (unheard := boot_note.unheard()) is not None:
         _make_dirty(files, settings, proven, unheard)
-    marker.leave_in_doubt(proven.position)
+    boot_note.leave_in_doubt(proven.position)
 
 
 def _make_dirty(files: Files, settings: StoreSettings, proven: Proven, unheard: Unheard) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True)
-class QueuePlace:
+class QueueSnapshot:
     """Where the files of one queue are, with the entries that they have; a thread may keep it."""
 
     folder: Path

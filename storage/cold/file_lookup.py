@@ -5,19 +5,19 @@ from pathlib import Path
 from aerobee.storage.cold.fetching import read_whole
 from aerobee.storage.disk.files import Files
 from aerobee.storage.layout import ENTRY_BYTES, file_name
-from aerobee.storage.log.place import LogPlace
+from aerobee.storage.log.snapshot import LogSnapshot
 from aerobee.storage.queues.files import ENTRY
-from aerobee.storage.queues.place import QueuePlace
+from aerobee.storage.queues.snapshot import QueueSnapshot
 
 
-class FilePlaces:
-    """The log and the queues as they were committed when this was made; see search.Places.
+class FileLookup:
+    """The log and the queues as they were committed when this was made; see search.Lookup.
 
     What was removed since is not found. Raises OSError where the disk refuses, and for a file that
     has lost its end.
     """
 
-    def __init__(self, files: Files, log: LogPlace, queues: Path, file_entries: int) -> None:
+    def __init__(self, files: Files, log: LogSnapshot, queues: Path, file_entries: int) -> None:
         self._files = files
         self._log = log
         self._queues = queues
@@ -41,7 +41,7 @@ class FilePlaces:
         data = self._entry(self._queues / topic / str(queue_id), self._file_entries, offset)
         return ENTRY.unpack(data)[:2] if len(data) == ENTRY_BYTES else None
 
-    def entries(self, queue: QueuePlace) -> "FileEntries":
+    def entries(self, queue: QueueSnapshot) -> "FileEntries":
         """Return the entries of one queue."""
         return FileEntries(self, queue)
 
@@ -64,14 +64,14 @@ class FilePlaces:
 class FileEntries:
     """One queue's entries, read from its files; as much of QueueEntries as a search needs."""
 
-    def __init__(self, places: FilePlaces, queue: QueuePlace) -> None:
-        self._places = places
+    def __init__(self, lookup: FileLookup, queue: QueueSnapshot) -> None:
+        self._lookup = lookup
         self._queue = queue
         self.min_offset = queue.min_offset
         self.max_offset = queue.max_offset
 
     def entry(self, offset: int) -> tuple[int, int, int]:
         """Return (position, record size, tags code), (0, 0, 0) of an entry that is gone."""
-        data = self._places._entry(self._queue.folder, self._queue.file_entries, offset)
+        data = self._lookup._entry(self._queue.folder, self._queue.file_entries, offset)
         found: tuple[int, int, int] = ENTRY.unpack(data.ljust(ENTRY_BYTES, b"\0"))
         return found

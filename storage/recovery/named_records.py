@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     Ints = npt.NDArray[np.int64]
 
 
-class Coverage(NamedTuple):
+class NamedRecords(NamedTuple):
     """Records that queue entries name, in the log's order, without overlaps."""
 
     begins: "Ints"
@@ -34,7 +34,7 @@ class Coverage(NamedTuple):
             return None
         return int(self.begins[index]), int(self.ends[index])
 
-    def with_true_edges(self, segments: Segments) -> "Coverage":
+    def with_true_edges(self, segments: Segments) -> "NamedRecords":
         """Leave out what stands before a stretch that no entry names, and the log contradicts.
 
         An entry whose size has a flipped bit would hide a part of what another queue has lost.
@@ -48,7 +48,7 @@ class Coverage(NamedTuple):
                     break
                 keep[index] = False
                 index -= 1
-        return Coverage(self.begins[keep], self.ends[keep])
+        return NamedRecords(self.begins[keep], self.ends[keep])
 
     def gaps(self, begin: int, end: int) -> list[tuple[int, int]]:
         """List the stretches from `begin` to `end` that no entry names."""
@@ -57,7 +57,9 @@ class Coverage(NamedTuple):
         return [(int(edges[0][i]), int(edges[1][i])) for i in open_at]
 
 
-def coverage(segments: Segments, queues: list[ConsumeQueue], begin: int, end: int) -> Coverage:
+def named_records(
+    segments: Segments, queues: list[ConsumeQueue], begin: int, end: int
+) -> NamedRecords:
     """Collect what the queues say; where entries contradict each other the log's headers decide."""
     entries = entries_between(queues, begin, end)
     usable = (entries.size >= RECORD_BYTES_MIN) & (entries.size != BLANK_SIZE)
@@ -76,7 +78,7 @@ def coverage(segments: Segments, queues: list[ConsumeQueue], begin: int, end: in
     if len(begins):  # two entries for one record: one of them says all
         first = np.concatenate(([True], begins[1:] >= np.maximum.accumulate(ends)[:-1]))
         begins, ends = begins[first], ends[first]
-    return Coverage(begins, ends)
+    return NamedRecords(begins, ends)
 
 
 def _is_there(segments: Segments, position: int, size: int) -> bool:

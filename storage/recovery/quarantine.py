@@ -89,7 +89,7 @@ def tell(table: DamageTable) -> None:
         log.error("log_damaged more=%d", len(table) - SPANS_TOLD)
 
 
-class Keeper:
+class Quarantine:
     """The changes on the disk that damage asks for, in an order in which each may be the last."""
 
     def __init__(

@@ -22,10 +22,10 @@ from pathlib import Path
 from typing import Final
 
 from aerobee.storage.disk.files import Files
-from aerobee.storage.layout import WRITTEN
+from aerobee.storage.layout import BOOT_NOTE
 from aerobee.storage.proofs.syncs import SAID, SYNCS, SYNCS_AT, Syncs, Unheard, unheard
 
-MARKER_BYTES: Final = 4096
+BOOT_NOTE_BYTES: Final = 4096
 BOOT_ID_BYTES: Final = 36
 
 _SLOTS_AT: Final = 64
@@ -35,15 +35,15 @@ _NOTE: Final = struct.Struct(">qq")
 _DOUBT_AT: Final = _SLOTS_AT + 2 * _NOTE.size
 _DOUBT: Final = struct.Struct(">8sq")
 _DOUBTED: Final = b"DOUBTED!"
-_CLOSED: Final = mmap.mmap(-1, MARKER_BYTES)
+_CLOSED: Final = mmap.mmap(-1, BOOT_NOTE_BYTES)
 
 
-class Marker:
+class BootNote:
     """Keeps the note of one open store; `note` is cheap enough to follow every commit."""
 
     def __init__(self, files: Files, root: Path) -> None:
         self._files = files
-        self._path = root / WRITTEN
+        self._path = root / BOOT_NOTE
         self._root = root
         self._boot = files.boot_id()
         self._map: mmap.mmap = _CLOSED
@@ -110,8 +110,8 @@ class Marker:
 
         Where nothing names the boot, a page proves nothing, and counts as of any mount.
         """
-        data = self._files.read_all(self._path, MARKER_BYTES) or b""
-        if len(data) < MARKER_BYTES or not data.startswith(self._boot):
+        data = self._files.read_all(self._path, BOOT_NOTE_BYTES) or b""
+        if len(data) < BOOT_NOTE_BYTES or not data.startswith(self._boot):
             return b""
         if not of_this_mount:
             return data
@@ -130,17 +130,17 @@ class Marker:
 
     def _put_page(self, words: Syncs, notes: bytes = bytes(2 * _NOTE.size)) -> mmap.mmap:
         """Put a page of this boot into place, and return its map."""
-        fresh = self._path.with_name(f"{WRITTEN}.tmp")
+        fresh = self._path.with_name(f"{BOOT_NOTE}.tmp")
         self._files.remove(fresh)
         fd = self._files.open(fresh, create=True)
         try:
-            page = bytearray(MARKER_BYTES)
+            page = bytearray(BOOT_NOTE_BYTES)
             page[: len(self._boot)] = self._boot
             page[_MOUNT_AT:_SLOTS_AT] = self._mount()
             page[_SLOTS_AT:_DOUBT_AT] = notes
             page[SYNCS_AT : SYNCS_AT + SYNCS.size] = words.pack()
             self._files.write(fd, bytes(page), 0)
-            made = self._files.map(fd, MARKER_BYTES, write=True)
+            made = self._files.map(fd, BOOT_NOTE_BYTES, write=True)
         finally:
             self._files.close(fd)
         self._files.replace(fresh, self._path)

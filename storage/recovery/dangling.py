@@ -15,7 +15,7 @@ from aerobee.storage.queues.patches import Entry, Patches
 from aerobee.storage.recovery.next_record import sound_record
 
 
-class Unfounded:
+class DanglingEntries:
     """Takes records in the log's order; entries in between that no record came for are doubted."""
 
     def __init__(self, segments: Segments, table: DamageTable) -> None:
@@ -43,7 +43,7 @@ class Unfounded:
         For a place in the log behind all that the queue leads to.
         """
         end = queue.max_offset
-        while end > offset and self.has(queue, end - 1):
+        while end > offset and self.is_dangling(queue, end - 1):
             end -= 1
         return self._cut_to(queue, end)
 
@@ -57,7 +57,7 @@ class Unfounded:
         found: dict[ConsumeQueue, set[int]] = {}
         for queue, first, last in self._doubted + ends:
             for offset in range(max(first, queue.min_offset), min(last, queue.max_offset)):
-                if self.has(queue, offset):
+                if self.is_dangling(queue, offset):
                     found.setdefault(queue, set()).add(offset)
         queues_cut = entries_blank = 0
         for queue, offsets in found.items():
@@ -78,15 +78,15 @@ class Unfounded:
         queue.truncate(end)
         return True
 
-    def has(self, queue: ConsumeQueue, offset: int) -> bool:
+    def is_dangling(self, queue: ConsumeQueue, offset: int) -> bool:
         """Whether an entry leads to no message of its queue, and into no damaged span."""
         position, size, _ = queue.entry(offset)
         if not 0 < size != BLANK_SIZE or 0 <= position < self._segments.begin:
             return False
-        return self._table.at(position) is None and not is_founded(self._segments, queue, offset)
+        return self._table.at(position) is None and not has_message(self._segments, queue, offset)
 
 
-def is_founded(segments: Segments, queue: ConsumeQueue, offset: int) -> bool:
+def has_message(segments: Segments, queue: ConsumeQueue, offset: int) -> bool:
     """Whether the log has the message of an entry.
 
     An entry that never reached the disk is all zeros: it speaks of no record, and above all not of

@@ -3,20 +3,20 @@
 from dataclasses import dataclass
 
 from aerobee.storage.layout import ENTRY_BYTES
-from aerobee.storage.log.place import LogPlace
-from aerobee.storage.queues.place import QueuePlace
+from aerobee.storage.log.snapshot import LogSnapshot
+from aerobee.storage.queues.snapshot import QueueSnapshot
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class ColdRequest:
     """Entries of one queue from `offset` on, and those of their records that a read would take.
 
     `count` entries are looked at. With `every` record (a filter decides by what is in it) they are
     read as far as `bytes_max` goes, else those that are `wanted`, up to `messages_max` of them.
     """
 
-    log: LogPlace
-    queue: QueuePlace
+    log: LogSnapshot
+    queue: QueueSnapshot
     offset: int
     count: int
     messages_max: int
@@ -31,8 +31,8 @@ class Wish:
 
 
 class ColdRead(Exception):
-    """The first bytes that a read needs are not in memory: fetch `wish`, then read from that."""
+    """The first bytes that a read needs are not in memory: fetch `request`, then read from that."""
 
-    def __init__(self, wish: Wish) -> None:
-        super().__init__(f"{wish.queue.folder} from {wish.offset} on is not in memory")
-        self.wish = wish
+    def __init__(self, request: ColdRequest) -> None:
+        super().__init__(f"{request.queue.folder} from {request.offset} on is not in memory")
+        self.request = request

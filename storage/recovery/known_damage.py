@@ -25,7 +25,7 @@ MISPLACED: Final = "queue offset"
 """How the reason begins for a record that is whole, but names an offset that cannot be its own."""
 
 
-def take_known(
+def take_known_damage(
     segments: Segments,
     table: DamageTable,
     search: NextRecord,

@@ -16,7 +16,7 @@ from aerobee.storage.recovery.mending import record_of
 FIRST_ENTRIES: Final = 1000  # of a queue, looked at to learn where its life begins
 
 
-class Lives:
+class TopicLives:
     """Where the present life of each topic begins in the log, as its queues tell.
 
     A topic without any queue was deleted, unless the broker's table lists it: then it has lost its

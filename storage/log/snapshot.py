@@ -8,7 +8,7 @@ from aerobee.storage.log.damage import DamageTable
 
 
 @dataclass(frozen=True, slots=True)
-class LogPlace:
+class LogSnapshot:
     """Where the log's files are and how far they may be read; a thread may keep it."""
 
     folder: Path
