@@ -11,8 +11,10 @@ from typing import Final
 
 from aerobee.remoting.command import Codec, Command
 from aerobee.remoting.errors import ProtocolError
+from aerobee.remoting.message.layout import Layout
 
-_FIXED: Final = struct.Struct(">hbhiii")  # ... the remark's length is the last
+_FIELDS: Final = Layout(code="h", language="b", version="h", opaque="i", flag="i", remark_bytes="i")
+_FIXED: Final = _FIELDS.run()
 _INT32: Final = struct.Struct(">i")
 _INT16: Final = struct.Struct(">h")
 _KEY_BYTES_MAX: Final = 32_767
@@ -61,16 +63,16 @@ def decode_header_bytes(data: bytes | memoryview, body: bytes = b"") -> Command:
         at = _FIXED.size
         remark, at = _text(data, at, remark_bytes, len(data))
         (fields_bytes,) = _INT32.unpack_from(data, at)
-        at += 4
+        at += _INT32.size
         end = at + max(fields_bytes, 0)  # Java takes a negative length for no fields
         if end > len(data):
             raise ProtocolError(f"fields of {fields_bytes} bytes in a header of {len(data)}")
         ext: dict[str, str] = {}
         while at < end:
             (key_bytes,) = _INT16.unpack_from(data, at)
-            key, at = _text(data, at + 2, key_bytes, end)
+            key, at = _text(data, at + _INT16.size, key_bytes, end)
             (value_bytes,) = _INT32.unpack_from(data, at)
-            value, at = _text(data, at + 4, value_bytes, end)
+            value, at = _text(data, at + _INT32.size, value_bytes, end)
             if key and value:
                 ext[key] = value
     except struct.error as error:

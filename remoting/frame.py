@@ -16,8 +16,8 @@ from aerobee.remoting.message.layout import FRAME_FIELDS
 
 FRAME_BYTES_MAX: Final = 16 * 1024 * 1024  # RocketMQ's com.rocketmq.remoting.frameMaxLength
 HEADER_BYTES_MAX: Final = 4 * 1024 * 1024  # decoding takes memory many times a header's length
-LENGTH_BYTES: Final = 4
-WORD_BYTES: Final = 4
+LENGTH_BYTES: Final = FRAME_FIELDS.behind("frame_bytes")
+WORD_BYTES: Final = FRAME_FIELDS.size - LENGTH_BYTES
 TLS_BEGINS: Final = b"\x16\x03"  # a handshake of any version; as a frame it would have 352 MiB
 _HEADER_LENGTH_MASK: Final = 0xFF_FFFF
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from aerobee.remoting.message.layout import ENTRY_FIELDS
+from aerobee.remoting.message.layout import ENTRY_FIELDS, Layout
 
 COMMIT_LOG: Final = "commitlog"
 CONSUME_QUEUE: Final = "consumequeue"
@@ -24,6 +24,23 @@ ABORT: Final = "abort"
 LOCK: Final = "lock"
 
 ENTRY_BYTES: Final = ENTRY_FIELDS.size  # of a ConsumeQueue file
+
+BOOT_NOTE_FIELDS: Final = Layout(
+    boot_id="36s",
+    gap="12x",
+    device="Q",
+    mount="Q",
+    first_position="q",
+    first_complement="q",
+    second_position="q",
+    second_complement="q",
+    doubt="8s",
+    doubt_position="q",
+    said="8s",
+    log="q",
+    queues="q",
+)
+"""The page of the boot note: two notes in turn, the doubt, and the words of the syncs under way."""
 
 _NAME: Final = re.compile(r"[0-9]{20}")
 

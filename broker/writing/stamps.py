@@ -1,16 +1,16 @@
 """What the broker adds to a message before it is stored: hosts, times and three properties."""
 
-import struct
 from typing import Final
 
 from aerobee.remoting.codes import SysFlag
+from aerobee.remoting.message.layout import RECORD_FIELDS
 from aerobee.remoting.message.properties import parse_properties
 from aerobee.remoting.message.tags import java_string_hash
 
 REMEMBERED_TAGS_MAX: Final = 10_000
 
-_pack_timestamp = struct.Struct(">q").pack
-_pack_tail = struct.Struct(">iq").pack
+_pack_timestamp = RECORD_FIELDS.run("store_timestamp", "store_timestamp").pack
+_pack_tail = RECORD_FIELDS.run("reconsume_times", "prepared_transaction_offset").pack
 NOT_RECONSUMED: Final = _pack_tail(0, 0)
 
 

@@ -71,12 +71,12 @@ def split_batch(body: bytes | memoryview) -> list[BatchedMessage]:
             if body_bytes < 0:
                 raise _illegal(at, f"a body of {body_bytes} bytes")
             (properties_bytes,) = _INT16.unpack_from(data, body_end)
-            properties_end = body_end + 2 + properties_bytes
+            properties_at = body_end + _INT16.size
+            properties_end = properties_at + properties_bytes
             if properties_bytes < 0 or properties_end != at + total or properties_end > end:
                 raise _illegal(at, f"{total} bytes, its parts end at byte {properties_end}")
-            messages.append(
-                BatchedMessage(flag, data[body_at:body_end], data[body_end + 2 : properties_end])
-            )
+            properties = data[properties_at:properties_end]
+            messages.append(BatchedMessage(flag, data[body_at:body_end], properties))
             at = properties_end
     except struct.error:
         raise _illegal(at, "it is cut off") from None

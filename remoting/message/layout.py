@@ -1,8 +1,9 @@
 """Where each number of a record, a queue entry, a batch and a frame stands: the only table of it.
 
 All are big-endian and without gaps. Structs, numpy's columns and the constants of compiled code
-(`deploy/compiled_layout.py`) are made from these tables. Source: MessageDecoder, CommitLog,
-ConsumeQueue, RemotingCommand and MessageDecoder.decodeMessages of RocketMQ 5.5.
+(`deploy/compiled_layout.py`) are made from these tables, and files of our own have a `Layout` in
+the module that writes them. Source: MessageDecoder, CommitLog, ConsumeQueue, RemotingCommand and
+MessageDecoder.decodeMessages of RocketMQ 5.5.
 """
 
 import struct
@@ -13,7 +14,10 @@ _NUMPY: Final = {"h": ">i2", "i": ">i4", "I": ">u4", "q": ">i8"}
 
 
 class Layout:
-    """Fields in a row; each has a name and a kind, as `struct` writes it (`i`, `q`, `8s`)."""
+    """Fields in a row; each has a name and a kind, as `struct` writes it (`i`, `q`, `8s`).
+
+    One of kind `12x` is a gap, which no struct has a value for.
+    """
 
     def __init__(self, **fields: str) -> None:
         self.kinds: Final = fields
@@ -42,6 +46,13 @@ class Layout:
             text += f"{self.at(name) - end}x{self.kinds[name]}"
             end = self.behind(name)
         return struct.Struct(text)
+
+    def lumped(self, first: str, last: str) -> "Layout":
+        """Return the layout in which the fields from one to another are one of bytes, `first`."""
+        names = list(self.kinds)
+        within = names[names.index(first) + 1 : names.index(last) + 1]
+        kinds = {name: kind for name, kind in self.kinds.items() if name not in within}
+        return Layout(**kinds | {first: f"{self.behind(last) - self.at(first)}s"})
 
     def columns(self, names: Sequence[str] = ()) -> Any:
         """Return the dict that `numpy.dtype` takes: all fields, or some of them at their places."""
@@ -121,6 +132,7 @@ BODY_BYTES_AT: Final = {bits: fields.at("body_bytes") for bits, fields in RECORD
 BODY_LENGTH_BYTES: Final = 4
 AROUND_BYTES: Final = HOSTS_AT + BODY_LENGTH_BYTES + PROPERTIES_LENGTH_BYTES
 """Of a record all but hosts, body, topic with its length, and properties."""
+MAGIC_AT: Final = RECORD_FIELDS.at("magic")
 MAGIC_LAST_AT: Final = RECORD_FIELDS.behind("magic") - 1
 """The byte in which the two magic numbers differ."""
 

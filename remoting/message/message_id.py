@@ -8,11 +8,12 @@ from collections.abc import Callable
 from typing import Final
 
 from aerobee.remoting.clocks import wall_clock_ms
+from aerobee.remoting.message.layout import HOST_V4_BYTES, HOST_V6_BYTES
 from aerobee.remoting.message.record import host_address, host_bytes
 
-_TAIL_V4_CHARS: Final = 32
-_TAIL_V6_CHARS: Final = 56
 _POSITION: Final = struct.Struct(">q")
+_ID_CHARS: Final = tuple(2 * (host + _POSITION.size) for host in (HOST_V4_BYTES, HOST_V6_BYTES))
+"""How long an id of either kind is, for an IPv4 host and an IPv6 one."""
 _HEX: Final = [f"{byte:02X}" for byte in range(256)]
 
 
@@ -29,10 +30,10 @@ def parse_offset_message_id(message_id: str) -> tuple[str, int, int]:
 
     Raises ValueError for text that is none.
     """
-    if len(message_id) not in (_TAIL_V4_CHARS, _TAIL_V6_CHARS):
+    if len(message_id) not in _ID_CHARS:
         raise ValueError(
-            f"message id of {len(message_id)} characters, expected {_TAIL_V4_CHARS} or "
-            f"{_TAIL_V6_CHARS}: {message_id[:60]!r}"
+            f"message id of {len(message_id)} characters, expected {_ID_CHARS[0]} or "
+            f"{_ID_CHARS[1]}: {message_id[:60]!r}"
         )
     try:
         packed = bytes.fromhex(message_id)
@@ -40,8 +41,8 @@ def parse_offset_message_id(message_id: str) -> tuple[str, int, int]:
         packed = b""
     if len(packed) * 2 != len(message_id):  # fromhex skips spaces
         raise ValueError(f"message id is not hexadecimal: {message_id!r}")
-    host, port = host_address(packed[:-8])
-    (position,) = _POSITION.unpack(packed[-8:])
+    host, port = host_address(packed[: -_POSITION.size])
+    (position,) = _POSITION.unpack(packed[-_POSITION.size :])
     return host, port, position
 
 

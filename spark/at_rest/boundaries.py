@@ -8,13 +8,13 @@ walked record by record.
 
 from __future__ import annotations
 
-import struct
 from dataclasses import dataclass
 from enum import Enum
 
 import numpy as np
 
 from aerobee.remoting.message.layout import (
+    BLANK_FIELDS,
     BLANK_MAGIC,
     MAGIC_V1,
     MAGIC_V2,
@@ -26,6 +26,7 @@ from aerobee.remoting.message.layout import (
 from aerobee.spark.records import acceleration
 from aerobee.spark.records.headers import Bytes, Ints, unaligned
 
+_BLANK = BLANK_FIELDS.run()
 _PREFIX = RECORD_FIELDS.pick("total_size", "magic", "position")
 
 
@@ -161,8 +162,8 @@ def _stop(data: Bytes, at: int, length: int, base: int) -> Stop:
         if magic in (MAGIC_V1, MAGIC_V2) and size >= RECORD_BYTES_MIN and position == base + at:
             return Stop.PART
         return _why(size, magic)
-    if at + 8 <= length:  # too short for a record, not for a blank
-        size, magic = struct.unpack_from(">iI", view, at)
+    if at + _BLANK.size <= length:  # too short for a record, not for a blank
+        size, magic = _BLANK.unpack_from(view, at)
         if magic not in (MAGIC_V1, MAGIC_V2):
             return _why(size, magic)
     return Stop.PART

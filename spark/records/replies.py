@@ -14,11 +14,10 @@ from typing import Final
 import numpy as np
 
 from aerobee.remoting.errors import CorruptRecord
-from aerobee.remoting.message.layout import MAGIC_V1, MAGIC_V2, RECORD_BYTES_MIN
+from aerobee.remoting.message.layout import MAGIC_AT, MAGIC_V1, MAGIC_V2, RECORD_BYTES_MIN
 from aerobee.spark.records.headers import SLACK_BYTES, Bytes, Ints, unaligned
 
 RUNS_MIN: Final = 64  # a step over all replies costs as much as the search of some 20 KB
-_MAGIC_AT: Final = 4
 _MAGIC_BYTE: Final = MAGIC_V1 >> 24
 assert MAGIC_V2 >> 24 == _MAGIC_BYTE
 
@@ -67,7 +66,7 @@ def _walk(data: Bytes, at: Ints, ends: Ints) -> tuple[Ints, Ints]:
     found: list[tuple[Ints, Ints]] = []
     while len(at):
         sizes = sizes_at[at].astype(np.int64)
-        magics = magics_at[at + _MAGIC_AT]
+        magics = magics_at[at + MAGIC_AT]
         good = (magics == MAGIC_V1) | (magics == MAGIC_V2)
         good &= (sizes >= RECORD_BYTES_MIN) & (at + sizes <= ends)
         if not good.all():
@@ -94,8 +93,8 @@ def _search(data: Bytes, firsts: Ints, ends: Ints) -> tuple[Ints, Ints] | None:
     if not len(firsts):
         return np.empty(0, np.int64), np.empty(0, np.int64)
     end = int(ends[-1])
-    starts = np.flatnonzero(data[_MAGIC_AT:end] == _MAGIC_BYTE)
-    magics = unaligned(data, ">u4")[starts + _MAGIC_AT]
+    starts = np.flatnonzero(data[MAGIC_AT:end] == _MAGIC_BYTE)
+    magics = unaligned(data, ">u4")[starts + MAGIC_AT]
     starts = starts[(magics == MAGIC_V1) | (magics == MAGIC_V2)]
     sizes = unaligned(data, ">i4")[starts].astype(np.int64)
     if not len(starts) or starts[0] != firsts[0] or (sizes < RECORD_BYTES_MIN).any():

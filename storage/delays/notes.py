@@ -1,12 +1,8 @@
 """The file `aerobee.delayed`: how far the delayed messages of each level have been delivered.
 
-One page, big-endian, that holds two notes, the latest and the latest that is known to be on the
-disk:
-
-    magic "AERODLY1" · 8: note · 2048: note
-    a note: position i64 · levels i32 · per level: level i32 · next offset i64 · crc32 u32 of all
-
-A note says: every delivery before `position` of the log is counted in these offsets.
+One page that holds two notes, the latest and the latest that is known to be on the disk. A note is
+a head, the fields of each level, and the CRC-32 of both. It says: every delivery before `position`
+of the log is counted in these offsets.
 """
 
 import struct
@@ -15,15 +11,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-PAGE_BYTES: Final = 4096
-LATEST_AT: Final = 8
-DURABLE_AT: Final = 2048
-LEVELS_MAX: Final = 128
+from aerobee.remoting.message.layout import Layout
 
 MAGIC: Final = b"AERODLY1"
+LEVELS_MAX: Final = 128
 
-_HEAD: Final = struct.Struct(">qi")
-_LEVEL: Final = struct.Struct(">iq")
+_PAGE: Final = Layout(magic="8s", latest="2040s", durable="2048s")
+PAGE_BYTES: Final = _PAGE.size
+LATEST_AT: Final = _PAGE.at("latest")
+DURABLE_AT: Final = _PAGE.at("durable")
+
+_HEAD: Final = Layout(position="q", levels="i").run()
+_LEVEL: Final = Layout(level="i", next_offset="q").run()
 _CRC: Final = struct.Struct(">I")
 
 

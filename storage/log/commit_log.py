@@ -13,9 +13,15 @@ from typing import TYPE_CHECKING, Final
 
 from isal.isal_zlib import crc32
 
-from aerobee.remoting.message.layout import AROUND_BYTES, BLANK_MAGIC, ENTRY_FIELDS, HOSTS_BYTES
+from aerobee.remoting.message.layout import (
+    AROUND_BYTES,
+    BLANK_MAGIC,
+    ENTRY_FIELDS,
+    HOSTS_BYTES,
+    RECORD_SHAPES,
+)
 from aerobee.remoting.message.properties import PROPERTIES_BYTES_MAX
-from aerobee.remoting.message.record import BLANK, HEAD
+from aerobee.remoting.message.record import BLANK
 from aerobee.storage.errors import LogBusy, LogFull, LogUnavailable, MessageTooLarge
 from aerobee.storage.log.allocator import Allocator
 from aerobee.storage.log.segment import Segment
@@ -36,8 +42,10 @@ BLANK_BYTES: Final = BLANK.size
 ENTRY_BYTES: Final = ENTRY_FIELDS.size
 
 HEADS: Final = {
-    hosts_bytes: struct.Struct(f"{HEAD.format}{hosts_bytes}si").pack
-    for hosts_bytes in HOSTS_BYTES.values()
+    HOSTS_BYTES[bits]: fields.lumped("born_host", "prepared_transaction_offset")
+    .run(last="body_bytes")
+    .pack
+    for bits, fields in RECORD_SHAPES.items()
 }
 """Everything in front of the body, by the length of `hosts`."""
 

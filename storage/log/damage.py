@@ -3,10 +3,10 @@
 A span goes from the first byte that is no sound record to where a record proves itself again. The
 file `aerobee.damage` lets the next start step over known spans without searching. Big-endian:
 
-    magic "AERODMG1" · spans i32
-    · per span: begin i64 · end i64 · reason · set aside (empty: where it was) · queues i32
-      · per queue: topic · queue id i32 · first i64 · last i64
-    · crc32 u32 of all before; a text is its length i16 and UTF-8
+    magic · count of spans
+    · per span: the fields of a span · reason · set aside (empty: where it was) · count of queues
+      · per queue: topic · the fields of a queue
+    · CRC-32 of all before; a text is its length and UTF-8
 """
 
 import struct
@@ -18,6 +18,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
+from aerobee.remoting.message.layout import Layout
 from aerobee.storage.disk.files import Files
 from aerobee.storage.disk.replacing import replace_file
 from aerobee.storage.layout import DAMAGE
@@ -28,8 +29,8 @@ QUEUES_MAX: Final = 1000  # named per span; the rest is counted by nobody
 DAMAGE_BYTES_MAX: Final = 64 << 20
 
 _COUNT: Final = struct.Struct(">i")
-_SPAN: Final = struct.Struct(">qq")
-_QUEUE: Final = struct.Struct(">iqq")
+_SPAN: Final = Layout(begin="q", end="q").run()
+_QUEUE: Final = Layout(queue_id="i", first="q", last="q").run()
 _LENGTH: Final = struct.Struct(">H")
 _CRC: Final = struct.Struct(">I")
 

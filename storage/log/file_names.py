@@ -15,9 +15,10 @@ from aerobee.remoting.message.layout import (
     BLANK_MAGIC,
     MAGIC_V1,
     MAGIC_V2,
-    POSITION_AT,
     PREFIX_BYTES,
+    RECORD_FIELDS,
 )
+from aerobee.remoting.message.record import BLANK
 from aerobee.storage.disk.files import Files
 from aerobee.storage.errors import StoreDamaged, WrongFileSize
 from aerobee.storage.layout import FileSpan, file_name
@@ -31,6 +32,7 @@ LOST_FILES_MAX: Final = 100  # in a row; more are another log, not a loss
 REST_BYTES_MAX: Final = 256 << 20  # behind the size of a file, that are copied and cut off
 PAGE_BYTES: Final = 4096  # a setting is a multiple of it
 _MAGICS: Final = (MAGIC_V1, MAGIC_V2)
+_PREFIX: Final = RECORD_FIELDS.pick("total_size", "magic", "position")
 
 
 def check_sizes(
@@ -139,34 +141,35 @@ def rename_misnamed(files: Files, spans: list[FileSpan], size: int) -> list[File
 
 def begins_with_its_own(segment: "Segment") -> bool:
     """Whether a file begins with a record that names this place, or has nothing but its end."""
-    head = segment.read(segment.base, PREFIX_BYTES)
-    magic = int.from_bytes(head[4:8], "big")
-    if magic in _MAGICS:
-        return int.from_bytes(head[POSITION_AT:PREFIX_BYTES], "big") == segment.base
+    head = _unpack(segment.read(segment.base, PREFIX_BYTES))
+    if head is not None and head[1] in _MAGICS:
+        return head[2] == segment.base
     return segment.is_closed_at(segment.base)
 
 
 def _own_begin(files: Files, span: FileSpan, size: int) -> int | None:
     """Return which file it is by its first two records, which a flipped bit cannot change both."""
-    head = _head(files, span.path, 0)
-    own = int.from_bytes(head[POSITION_AT:PREFIX_BYTES], "big", signed=True)
-    if len(head) < PREFIX_BYTES or int.from_bytes(head[4:8], "big") not in _MAGICS:
+    head = _unpack(_head(files, span.path, 0))
+    if head is None:
         return None
-    if own < 0 or (own - span.begin) % size:
+    count, magic, own = head
+    if magic not in _MAGICS or own < 0 or (own - span.begin) % size:
         return None
-    count = int.from_bytes(head[:4], "big", signed=True)
-    if not PREFIX_BYTES < count <= size - 8:
+    if not PREFIX_BYTES < count <= size - BLANK.size:
         return None
     following = _head(files, span.path, count)
-    magic = int.from_bytes(following[4:8], "big")
-    if magic == BLANK_MAGIC:
-        return own if int.from_bytes(following[:4], "big") == size - count else None
-    if (
-        magic in _MAGICS
-        and int.from_bytes(following[POSITION_AT:PREFIX_BYTES], "big") == own + count
-    ):
+    if following[: BLANK.size] == BLANK.pack(size - count, BLANK_MAGIC):
         return own
-    return None
+    second = _unpack(following)
+    return own if second is not None and second[1] in _MAGICS and second[2] == own + count else None
+
+
+def _unpack(head: bytes) -> tuple[int, int, int] | None:
+    """Return size, magic and position that a record would have, None where the bytes end."""
+    if len(head) < PREFIX_BYTES:
+        return None
+    size, magic, own = _PREFIX.unpack_from(head)
+    return size, magic, own
 
 
 def _head(files: Files, path: Path, at: int) -> bytes:

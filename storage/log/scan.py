@@ -9,6 +9,7 @@ from isal.isal_zlib import crc32
 from aerobee.remoting.message.layout import (
     BLANK_MAGIC,
     BODY_BYTES_AT,
+    BODY_LENGTH_BYTES,
     HOST_BITS,
     MAGIC_V1,
     MAGIC_V2,
@@ -129,7 +130,7 @@ class LogScan:
             end = at + total
             body_at = at + BODY_BYTES_AT[sys_flag & HOST_BITS]
             (body_bytes,) = _BODY_BYTES.unpack_from(buffer, body_at)
-            body_at += 4
+            body_at += BODY_LENGTH_BYTES
             topic_at = body_at + body_bytes
             if body_bytes < 0 or topic_at + 3 > end:
                 return self._stop(position, f"body of {body_bytes} bytes")

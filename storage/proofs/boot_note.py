@@ -2,9 +2,7 @@
 
 When a process dies, the page cache keeps what it has written; when the machine dies, it does not.
 So a position noted together with the kernel's boot id proves, while that id lasts, that all before
-it is in the files, and recovery has next to nothing to read. Layout of the 4 KiB, big-endian:
-
-    boot id 36 · zeros to 48 · device u64 · mount u64 · position i64, its complement i64 · the same
+it is in the files, and recovery has next to nothing to read. The page is `BOOT_NOTE_FIELDS`.
 
 A device that lost its cache while the machine ran (pulled out, unmounted by force) must have been
 mounted again: the note counts for one mount only.
@@ -16,24 +14,25 @@ Behind that stand the words of the syncs that are under way (syncs.py).
 """
 
 import mmap
-import struct
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from aerobee.storage.disk.files import Files
-from aerobee.storage.layout import BOOT_NOTE
+from aerobee.storage.layout import BOOT_NOTE, BOOT_NOTE_FIELDS
 from aerobee.storage.proofs.syncs import SAID, SYNCS, SYNCS_AT, Syncs, Unheard, unheard
 
 BOOT_NOTE_BYTES: Final = 4096
-BOOT_ID_BYTES: Final = 36
+BOOT_ID_BYTES: Final = BOOT_NOTE_FIELDS.behind("boot_id")
 
-_SLOTS_AT: Final = 64
-_MOUNT_AT: Final = 48
-_MOUNT: Final = struct.Struct(">QQ")
-_NOTE: Final = struct.Struct(">qq")
-_DOUBT_AT: Final = _SLOTS_AT + 2 * _NOTE.size
-_DOUBT: Final = struct.Struct(">8sq")
+_MOUNT_AT: Final = BOOT_NOTE_FIELDS.at("device")
+_MOUNT: Final = BOOT_NOTE_FIELDS.run("device", "mount")
+_FIRST_AT: Final = BOOT_NOTE_FIELDS.at("first_position")
+_OTHER_NOTE: Final = _FIRST_AT ^ BOOT_NOTE_FIELDS.at("second_position")
+_NOTE: Final = BOOT_NOTE_FIELDS.run("first_position", "first_complement")
+_NOTES_BYTES: Final = 2 * _NOTE.size
+_DOUBT_AT: Final = BOOT_NOTE_FIELDS.at("doubt")
+_DOUBT: Final = BOOT_NOTE_FIELDS.run("doubt", "doubt_position")
 _DOUBTED: Final = b"DOUBTED!"
 _CLOSED: Final = mmap.mmap(-1, BOOT_NOTE_BYTES)
 
@@ -47,7 +46,7 @@ class BootNote:
         self._root = root
         self._boot = files.boot_id()
         self._map: mmap.mmap = _CLOSED
-        self._slot = _SLOTS_AT
+        self._slot = _FIRST_AT
         self._pack = _NOTE.pack_into
         self._found: Unheard | None = None
         self._looked = False
@@ -115,7 +114,7 @@ class BootNote:
             return b""
         if not of_this_mount:
             return data
-        ours = len(self._boot) == BOOT_ID_BYTES and data[_MOUNT_AT:_SLOTS_AT] == self._mount()
+        ours = len(self._boot) == BOOT_ID_BYTES and data[_MOUNT_AT:_FIRST_AT] == self._mount()
         return data if ours else b""
 
     def _mount(self) -> bytes:
@@ -128,7 +127,7 @@ class BootNote:
         self._map = made = self._put_page(self.syncs, note + note)
         self.syncs.attach(made)
 
-    def _put_page(self, words: Syncs, notes: bytes = bytes(2 * _NOTE.size)) -> mmap.mmap:
+    def _put_page(self, words: Syncs, notes: bytes = bytes(_NOTES_BYTES)) -> mmap.mmap:
         """Put a page of this boot into place, and return its map."""
         fresh = self._path.with_name(f"{BOOT_NOTE}.tmp")
         self._files.remove(fresh)
@@ -136,8 +135,8 @@ class BootNote:
         try:
             page = bytearray(BOOT_NOTE_BYTES)
             page[: len(self._boot)] = self._boot
-            page[_MOUNT_AT:_SLOTS_AT] = self._mount()
-            page[_SLOTS_AT:_DOUBT_AT] = notes
+            page[_MOUNT_AT:_FIRST_AT] = self._mount()
+            page[_FIRST_AT:_DOUBT_AT] = notes
             page[SYNCS_AT : SYNCS_AT + SYNCS.size] = words.pack()
             self._files.write(fd, bytes(page), 0)
             made = self._files.map(fd, BOOT_NOTE_BYTES, write=True)
@@ -150,12 +149,12 @@ class BootNote:
         """Note that everything before `position` has been written to log and queues."""
         slot = self._slot
         self._pack(self._map, slot, position, ~position)
-        self._slot = slot ^ 16  # 64 and 80 in turn
+        self._slot = slot ^ _OTHER_NOTE
 
     def doubt(self, position: int) -> None:
         """End the proof, in memory only: nothing more is noted until `open`."""
         _DOUBT.pack_into(self._map, _DOUBT_AT, _DOUBTED, position)
-        self._map[_SLOTS_AT:_DOUBT_AT] = bytes(_DOUBT_AT - _SLOTS_AT)
+        self._map[_FIRST_AT:_DOUBT_AT] = bytes(_NOTES_BYTES)
         self.close()
 
     def remove(self) -> None:
@@ -177,5 +176,5 @@ def _is_words_alone(page: bytes) -> bool:
 
 def _latest(page: bytes) -> int | None:
     """Return the larger position of the notes that are whole."""
-    notes = _NOTE.iter_unpack(page[_SLOTS_AT:_DOUBT_AT])
+    notes = _NOTE.iter_unpack(page[_FIRST_AT:_DOUBT_AT])
     return max((position for position, other in notes if other == ~position), default=None)

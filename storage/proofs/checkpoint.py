@@ -1,18 +1,26 @@
 """RocketMQ's checkpoint: up to where log, queues and index are on the disk."""
 
-import struct
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Final
 
+from aerobee.remoting.message.layout import Layout
 from aerobee.storage.disk.files import Files
 from aerobee.storage.layout import CHECKPOINT
 
 CHECKPOINT_BYTES: Final = 4096
 SLACK_MS: Final = 3000  # clocks and threads of the writer are not exact to the millisecond
 
-_NUMBERS: Final = struct.Struct(">6q")
-_OLD_BYTES: Final = 40  # before RocketMQ 5.5 there were five
+_FIELDS: Final = Layout(
+    log_timestamp="q",
+    queue_timestamp="q",
+    index_timestamp="q",
+    master_flushed_position="q",
+    confirm_position="q",
+    queue_position="q",
+)
+_NUMBERS: Final = _FIELDS.run()
+_OLD_BYTES: Final = _FIELDS.at("queue_position")  # before RocketMQ 5.5 there were five
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,18 +56,7 @@ def write_checkpoint(files: Files, root: Path, checkpoint: Checkpoint, *, sync: 
     fd = files.open(root / CHECKPOINT, create=True)
     try:
         files.resize(fd, CHECKPOINT_BYTES)
-        files.write(
-            fd,
-            _NUMBERS.pack(
-                checkpoint.log_timestamp,
-                checkpoint.queue_timestamp,
-                checkpoint.index_timestamp,
-                checkpoint.master_flushed_position,
-                checkpoint.confirm_position,
-                checkpoint.queue_position,
-            ),
-            0,
-        )
+        files.write(fd, _NUMBERS.pack(*astuple(checkpoint)), 0)
         if sync:
             files.sync(fd)
     finally:

@@ -1,16 +1,13 @@
-"""The note that a sync has failed: `aerobee.doubt`, 20 bytes.
-
-magic "AERODBT1" · position i64 · crc32 u32, big-endian
-"""
+"""The note that a sync has failed: `aerobee.doubt`."""
 
 import logging
-import struct
 import zlib
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Final
 
+from aerobee.remoting.message.layout import Layout
 from aerobee.storage.disk.files import Files
 from aerobee.storage.layout import DOUBT
 from aerobee.storage.proofs.boot_note import BootNote
@@ -19,7 +16,9 @@ log = logging.getLogger(__name__)
 
 MAGIC: Final = b"AERODBT1"
 
-_NOTE: Final = struct.Struct(">8sqI")
+_FIELDS: Final = Layout(magic="8s", position="q", crc="I")  # CRC-32 of all before
+_NOTE: Final = _FIELDS.run()
+_CONTENT: Final = _FIELDS.run("magic", "position")
 
 
 class Doubt:
@@ -47,7 +46,7 @@ class Doubt:
             found.append(proven)
             if len(data) == _NOTE.size:
                 magic, position, crc = _NOTE.unpack(data)
-                if magic == MAGIC and crc == zlib.crc32(data[:16]) and position >= 0:
+                if magic == MAGIC and crc == zlib.crc32(data[: _CONTENT.size]) and position >= 0:
                     found[-1] = position
         self.position = min(found, default=None)
         return self.position
@@ -89,10 +88,10 @@ class Doubt:
         return remove
 
     def _write(self, position: int) -> None:
-        content = MAGIC + position.to_bytes(8, "big")
+        crc = zlib.crc32(_CONTENT.pack(MAGIC, position))
         fd = self._files.open(self._root / DOUBT, create=True)
         try:
-            self._files.write(fd, _NOTE.pack(MAGIC, position, zlib.crc32(content)), 0)
+            self._files.write(fd, _NOTE.pack(MAGIC, position, crc), 0)
             self._files.sync(fd)
         finally:
             self._files.close(fd)

@@ -1,10 +1,8 @@
 """Our own checkpoint: a position of the log up to which everything is flushed and dispatched.
 
 With it recovery starts inside a file. It is optional: a missing, damaged or contradicted one is
-ignored, and RocketMQ ignores it always. Layout, big-endian:
-
-    magic "AEROPRG1" · position i64 · store timestamp i64 · queues i32
-    · per queue: topic length i16 + topic · queue id i32 · max offset i64 · crc32 u32 of all before
+ignored, and RocketMQ ignores it always. Behind the head stand, for each queue, the topic's length
+i16, the topic, id and offset; at the end the CRC-32 of all before.
 """
 
 import struct
@@ -14,16 +12,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from aerobee.remoting.message.layout import Layout
 from aerobee.storage.disk.files import Files
 from aerobee.storage.layout import PROGRESS
 
 MAGIC: Final = b"AEROPRG1"
 PROGRESS_BYTES_MAX: Final = 256 << 20
 
-_HEAD: Final = struct.Struct(">8sqqi")
-_QUEUE: Final = struct.Struct(">iq")
-_QUEUE_ID: Final = struct.Struct(">i")
-_OFFSET: Final = struct.Struct(">q")
+_HEAD: Final = Layout(magic="8s", position="q", timestamp="q", queues="i").run()
+_QUEUE_FIELDS: Final = Layout(queue_id="i", max_offset="q")
+_QUEUE: Final = _QUEUE_FIELDS.run()
+_QUEUE_ID: Final = _QUEUE_FIELDS.run(last="queue_id")
+_OFFSET: Final = _QUEUE_FIELDS.run("max_offset")
 _LENGTH: Final = struct.Struct(">h")
 _CRC: Final = struct.Struct(">I")
 

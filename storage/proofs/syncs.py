@@ -2,9 +2,8 @@
 
 The kernel may drop what it could not write, and says so once, to the process that asked. Where that
 is killed before it has heard, nothing but these words can tell the next one: they are set before a
-sync begins, and taken back when its success has been heard. Layout, big-endian:
-
-    "SYNCSAID" · log i64 · queues i64
+sync begins, and taken back when its success has been heard. They stand behind "SYNCSAID" in
+`BOOT_NOTE_FIELDS`.
 
 `log` is the complement of the position behind which the log may be under way to the disk, 0 for
 none; `queues` says the same of the entries of records behind a position, while a round over the
@@ -13,17 +12,19 @@ messages pay nothing for it.
 """
 
 import mmap
-import struct
 import sys
 from typing import Final, NamedTuple
 
-SYNCS_AT: Final = 112  # in the page
-SYNCS: Final = struct.Struct(">8sqq")
+from aerobee.storage.layout import BOOT_NOTE_FIELDS
+
+SYNCS_AT: Final = BOOT_NOTE_FIELDS.at("said")
+SYNCS: Final = BOOT_NOTE_FIELDS.run("said", "queues")
 SAID: Final = b"SYNCSAID"
 
 _LOG: Final = 0
 _QUEUES: Final = 1
-_NOWHERE: Final = memoryview(bytearray(16)).cast("Q")
+_WORDS: Final = slice(BOOT_NOTE_FIELDS.at("log"), BOOT_NOTE_FIELDS.behind("queues"))
+_NOWHERE: Final = memoryview(bytearray(_WORDS.stop - _WORDS.start)).cast("Q")
 
 
 class Unheard(NamedTuple):
@@ -70,8 +71,7 @@ class Syncs:
 
     def attach(self, page: mmap.mmap) -> None:
         """Speak in this page from now on."""
-        begin = SYNCS_AT + len(SAID)
-        self._page = memoryview(page)[begin : begin + 16].cast("Q")
+        self._page = memoryview(page)[_WORDS].cast("Q")
 
     def detach(self) -> None:
         """Speak in no page until the next `attach`."""

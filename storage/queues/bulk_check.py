@@ -41,6 +41,7 @@ _HEAD: Final = np.dtype(
         ("total_size", "magic", "body_crc", "queue_id", "queue_offset", "position", "sys_flag")
     )
 )
+_TAGS_AT: Final = ENTRY_FIELDS.at("tags_code")
 _BODY_BYTES_AT: Final = np.zeros(HOST_BITS + 1, np.int64)
 for bits, place in BODY_BYTES_AT.items():
     _BODY_BYTES_AT[bits] = place
@@ -219,7 +220,7 @@ def sound_until(
 
 def matching(entries: mmap.mmap | bytes, at: int, count: int, wanted: frozenset[int]) -> list[int]:
     """Return the indexes of entries whose tags code is wanted."""
-    tags = np.ndarray((count,), ">i8", entries, at + 12, (ENTRY_BYTES,))
+    tags = np.ndarray((count,), ">i8", entries, at + _TAGS_AT, (ENTRY_BYTES,))
     codes = iter(wanted)
     first = next(codes, None)
     if first is None:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from aerobee.remoting.message.layout import (
     BLANK_SIZE,
+    MAGIC_AT,
     MAGIC_V1,
     MAGIC_V2,
     POSITION_AT,
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
 
 _MAGIC_BEGIN: Final = b"\xda\xa3\x20"  # both versions begin so
 _MAGICS: Final = (MAGIC_V1, MAGIC_V2)
-_MAGIC_AT: Final = 4
 TRIED_BYTES_MAX: Final = 1 << 30  # looked at in vain in one file, until entries alone count
 
 
@@ -105,9 +105,9 @@ class NextRecord:
             if len(chunk) <= overlap:
                 return
             chunk_bytes = min(4 * chunk_bytes, CHUNK_BYTES)
-            at = chunk.find(_MAGIC_BEGIN, _MAGIC_AT)
+            at = chunk.find(_MAGIC_BEGIN, MAGIC_AT)
             while at >= 0:
-                begin = at - _MAGIC_AT
+                begin = at - MAGIC_AT
                 own = chunk[begin + POSITION_AT : begin + PREFIX_BYTES]
                 if own == (position + begin).to_bytes(8, "big"):
                     yield position + begin
