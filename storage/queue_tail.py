@@ -11,7 +11,7 @@ class QueueTail(Protocol):
 
     It goes into `buffer` at `(max_offset - base) * 20`, by `pack_entry`; at the limit `extend`
     comes first. `prefix` is what each record of the queue has behind its body, the topic with its
-    length, and `magic` says how long that length is.
+    length, and `magic` says how long that length is. A refusal names its queue by `topic` and id.
     """
 
     topic: str

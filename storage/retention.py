@@ -6,13 +6,11 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from aerobee.storage.disk.files import Files
 from aerobee.storage.log.allocator import Allocator
 from aerobee.storage.log.commit_log import CommitLog
 from aerobee.storage.log.segment import Segment
-from aerobee.storage.log.segments import Segments
+from aerobee.storage.parts import StoreParts
 from aerobee.storage.queues.consume_queue import ConsumeQueue
-from aerobee.storage.queues.consume_queues import ConsumeQueues
 from aerobee.storage.settings import StoreSettings
 
 log = logging.getLogger(__name__)
@@ -30,20 +28,17 @@ class Retention:
 
     def __init__(
         self,
-        files: Files,
+        parts: StoreParts,
         commit_log: CommitLog,
-        segments: Segments,
-        queues: ConsumeQueues,
         allocator: Allocator,
-        settings: StoreSettings,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._files = files
+        self._files = parts.files
         self._log = commit_log
-        self._segments = segments
-        self._queues = queues
+        self._segments = parts.segments
+        self._queues = parts.queues
         self._allocator = allocator
-        self._settings = settings
+        self._settings = parts.settings
         self._clock = clock
         self.disk_used_ratio = 0.0
         self._prepared_ratio = 0.0  # of the disk is prepared for the log and not used yet

@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from aerobee.storage.log.commit_log import CommitLog
-    from aerobee.storage.log.segments import Segments
-    from aerobee.storage.queues.consume_queues import ConsumeQueues
+    from aerobee.storage.parts import StoreParts
     from aerobee.storage.retention import Retention
     from aerobee.storage.sync.flush import Flusher
 
@@ -36,9 +35,8 @@ class StoreStatistics:
 
 
 def taken(
+    parts: "StoreParts",
     commit_log: "CommitLog",
-    segments: "Segments",
-    queues: "ConsumeQueues",
     flusher: "Flusher",
     retention: "Retention",
     earliest_ms: int | None,
@@ -49,8 +47,8 @@ def taken(
         committed=commit_log.committed,
         flushed_position=commit_log.flushed_position,
         log_begin=commit_log.begin,
-        log_files=len(segments.items),
-        queues=len(queues),
+        log_files=len(parts.segments.items),
+        queues=len(parts.queues),
         fsyncs=flusher.fsyncs,
         log_fsyncs=flusher.log_fsyncs,
         sync_timeouts=flusher.timeouts,

@@ -17,19 +17,18 @@ from aerobee.storage.errors import LogFull, LogUnavailable, StoreReadOnly
 from aerobee.storage.layout import ABORT
 from aerobee.storage.log.allocator import Allocator
 from aerobee.storage.log.commit_log import CommitLog
-from aerobee.storage.log.damage import Damage, DamageTable, read_damage
-from aerobee.storage.log.segments import Segments
+from aerobee.storage.log.damage import Damage, read_damage
+from aerobee.storage.parts import StoreParts
 from aerobee.storage.proofs.boot_note import BootNote
 from aerobee.storage.proofs.checkpoint import read_checkpoint
 from aerobee.storage.proofs.doubt import Doubt
 from aerobee.storage.proofs.progress import Progress, read_progress
 from aerobee.storage.queues.consume_queue import ConsumeQueue
-from aerobee.storage.queues.consume_queues import ConsumeQueues
 from aerobee.storage.reads import search
 from aerobee.storage.reads.reading import Gather, Reader, TagHashes
 from aerobee.storage.reads.results import Accept, ReadResult
 from aerobee.storage.recovery.doubted_bytes import write_doubted_anew
-from aerobee.storage.recovery.quarantine import Quarantine, tell
+from aerobee.storage.recovery.quarantine import forget_damage_before, tell
 from aerobee.storage.recovery.recovery import Evidence, Recovered, Recovery
 from aerobee.storage.recovery.unreadable import (
     QUEUE_FILES_MAX,
@@ -70,26 +69,21 @@ class MessageStore:
 
     def _build(self, *, write: bool) -> None:
         settings, files = self.settings, self.files
-        self.segments = Segments(files, settings.log_dir, settings.segment_bytes, write=write)
-        self.queues = ConsumeQueues(files, settings, write=write)
+        self._parts = parts = StoreParts.of(files, settings, write=write)
+        self.segments, self.queues, self._damage = parts.segments, parts.queues, parts.damage
         self.allocator = Allocator(self.segments, settings)
         self.commit_log = CommitLog(self.segments, self.allocator, settings)
         self._lookup = search.OpenLookup(self.commit_log, self.queues.find)
         self.reader = Reader(self.commit_log, settings, memory_bytes())
-        self.retention = Retention(
-            files, self.commit_log, self.segments, self.queues, self.allocator, settings
-        )
+        self.retention = Retention(parts, self.commit_log, self.allocator)
         self.checkpoints = Checkpoints(files, settings.root)
-        self._damage = DamageTable()
-        self._quarantine = Quarantine(files, settings, self.segments, self._damage)
         self._writing = WritingStart(
-            files, settings, self.segments, self.queues, self.allocator, self.commit_log,
-            self.checkpoints, self._boot_note, self._quarantine,
-        )  # fmt: skip
+            parts, self.allocator, self.commit_log, self.checkpoints, self._boot_note
+        )
         self.flusher = self._flusher(DirectBackend(files))
 
     def _flusher(self, backend: SyncBackend) -> Flusher:
-        flusher = Flusher(self.files, self.commit_log, self.queues, self.settings, backend)
+        flusher = Flusher(self._parts, self.commit_log, backend)
         flusher.syncs, flusher.on_checkpoint = self._boot_note.syncs, self._checkpointed
         flusher.on_doubt = lambda position: flusher.run(self._doubt.begin(position))
         flusher.on_proven = self._proven
@@ -176,11 +170,7 @@ class MessageStore:
         )
         self.segments.load(progress.position if progress else 0, aborted=aborted)
         self.queues.load(progress.queues if progress else {})
-        recovery = Recovery(
-            files, self.segments, self.queues, self.settings, evidence, self._damage,
-            write=not self.read_only,
-        )  # fmt: skip
-        self.recovered = result = recovery.run()
+        self.recovered = result = Recovery(self._parts, evidence).run()
         log.info(
             "store_recovered position=%d from=%d proof=%r records=%d entries=%d seconds=%.3f"
             " end=%r aborted=%s",
@@ -359,7 +349,7 @@ class MessageStore:
         if now >= self._clean_at:
             self._clean_at = now + CLEAN_INTERVAL_S
             if self.retention.clean() and len(self._damage):
-                self._quarantine.forget_before(self.segments.begin)
+                forget_damage_before(self._parts, self.segments.begin)
 
     def _commit(self) -> None:
         """Write what is appended; whoever waits for a lost message is told by its own commit."""
@@ -368,8 +358,8 @@ class MessageStore:
 
     def statistics(self) -> StoreStatistics:
         """Return counters and sizes of this moment."""
-        parts = self.commit_log, self.segments, self.queues, self.flusher, self.retention
-        return taken(*parts, self.earliest_store_time())
+        earliest_ms = self.earliest_store_time()
+        return taken(self._parts, self.commit_log, self.flusher, self.retention, earliest_ms)
 
     def _checkpointed(self, done: QueueRound) -> Job:
         """Return the work of writing both checkpoints: all is on the disk up to its position."""

@@ -24,9 +24,9 @@ from aerobee.remoting.words import SCHEDULE_TOPIC
 from aerobee.storage.disk.files import Files
 from aerobee.storage.errors import StoreError
 from aerobee.storage.layout import ABORT, log_files
-from aerobee.storage.log.damage import DamageTable, read_damage
+from aerobee.storage.log.damage import read_damage
 from aerobee.storage.log.scan import Scanned, tags_code
-from aerobee.storage.log.segments import Segments
+from aerobee.storage.parts import StoreParts
 from aerobee.storage.proofs.progress import Progress as Proven
 from aerobee.storage.proofs.progress import read_progress
 from aerobee.storage.queues.bulk_check import (
@@ -37,7 +37,6 @@ from aerobee.storage.queues.bulk_check import (
     sound_until,
 )
 from aerobee.storage.queues.consume_queue import ConsumeQueue
-from aerobee.storage.queues.consume_queues import ConsumeQueues
 from aerobee.storage.recovery.known_damage import take_known_damage
 from aerobee.storage.recovery.next_record import NextRecord
 from aerobee.storage.recovery.quarantine import describe
@@ -93,11 +92,10 @@ class Verifier:
         self._sure = sure  # that log files have the size that the settings say
         self._settings = settings
         self._progress = progress
-        self._segments = Segments(files, settings.log_dir, settings.segment_bytes, write=False)
-        self._queues = ConsumeQueues(files, settings, write=False)
+        self._parts = parts = StoreParts.of(files, settings, write=False)
+        self._segments, self._queues, self._damage = parts.segments, parts.queues, parts.damage
         self._lives = TopicLives(self._segments, self._queues)
         self._files = files
-        self._damage = DamageTable()
         self._search = NextRecord(self._segments, self._queues)
         self._floor = 0
         self._tags: dict[bytes, int] = {}
@@ -110,8 +108,7 @@ class Verifier:
         try:
             return self._run()
         finally:
-            self._queues.close()
-            self._segments.close()
+            self._parts.close()
 
     def _run(self) -> Report:
         report = self.report
@@ -156,7 +153,7 @@ class Verifier:
         for segment in self._segments.long:
             self.report.add(f"{segment.path} has more than {segment.size} bytes")
         self._floor = take_known_damage(
-            self._segments, self._damage, self._search, read_damage(self._files, root), found
+            self._search, self._damage, read_damage(self._files, root), found
         )
 
     def _name(self, position: int) -> str:
@@ -170,7 +167,7 @@ class Verifier:
             position, records = sound_until(self._segments, queues, position, self._stretch)
             self.report.records += records
             self._vouched += records
-            scan = LogWalk(self._segments, position, self._damage, self._search, self._floor)
+            scan = LogWalk(self._search, position, self._damage, self._floor)
             walked = 0
             for record in scan:
                 self._check_record(record)

@@ -9,7 +9,7 @@ from typing import Final
 
 from aerobee.storage.disk.files import Files
 from aerobee.storage.log.scan import CHUNK_BYTES
-from aerobee.storage.log.segment import Segment
+from aerobee.storage.log.segment import LogAccess, Segment
 from aerobee.storage.settings import StoreSettings
 
 log = logging.getLogger(__name__)
@@ -50,7 +50,8 @@ class Aside:
     def keep_rest(self, path: Path, size: int) -> Path | None:
         """Copy what a log file has behind its size, durably; None where that is but zeros."""
         base = int(path.name)
-        whole = Segment(self._files, path, base, self._files.size(path), write=False)
+        access = LogAccess(self._files, write=False)
+        whole = Segment(access, path, base, self._files.size(path))
         try:
             return self.keep_bytes([whole], base + size, whole.end, BEHIND_THE_FILE)
         finally:

@@ -3,6 +3,7 @@
 import errno
 import mmap
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from aerobee.remoting.message.layout import BLANK_MAGIC
@@ -11,6 +12,16 @@ from aerobee.storage.disk.files import Files
 from aerobee.storage.disk.open_files import OpenFiles
 from aerobee.storage.disk.sectors import BadSectors
 from aerobee.storage.layout import file_name
+
+
+@dataclass(frozen=True, slots=True)
+class LogAccess:
+    """How all files of one log are reached: by which door, by how many numbers, around what."""
+
+    files: Files
+    write: bool
+    open_files: OpenFiles = field(default_factory=OpenFiles)
+    bad: BadSectors = field(default_factory=BadSectors)
 
 
 class Segment:
@@ -30,19 +41,16 @@ class Segment:
 
     def __init__(
         self,
-        files: Files,
+        access: LogAccess,
         path: Path,
         base: int,
         size: int,
-        *,
-        write: bool,
         stored: int = -1,
-        open_files: OpenFiles | None = None,
-        bad: BadSectors | None = None,
     ) -> None:
-        self._files = files
-        self._bad = bad if bad is not None else BadSectors()
-        self._write = write
+        self._files = access.files
+        self._write = access.write
+        self._open = access.open_files
+        self._bad = access.bad
         self._map: mmap.mmap | None = None
         self._view: memoryview | None = None
         self.path = path
@@ -52,29 +60,21 @@ class Segment:
         self.ready = base
         self.stored = size if stored < 0 else stored  # less where the file has lost its end
         self.held = 0
-        self._open = open_files or OpenFiles()
         self._fd = -1
 
     @classmethod
-    def create(
-        cls,
-        files: Files,
-        directory: Path,
-        base: int,
-        size: int,
-        open_files: OpenFiles | None = None,
-    ) -> "Segment":
+    def create(cls, access: LogAccess, directory: Path, base: int, size: int) -> "Segment":
         """Make the file that starts at `base`, full size, without disk space yet.
 
         A crash between the two steps leaves an empty last file, which loading removes.
         """
-        path = directory / file_name(base)
+        path, files = directory / file_name(base), access.files
         fd = files.open(path, create=True)
         try:
             files.resize(fd, size)
         finally:
             files.close(fd)
-        return cls(files, path, base, size, write=True, open_files=open_files)
+        return cls(access, path, base, size)
 
     @property
     def fd(self) -> int:

@@ -9,7 +9,7 @@ from aerobee.storage.disk.open_files import OpenFiles
 from aerobee.storage.disk.sectors import BadSectors
 from aerobee.storage.layout import file_name, file_spans
 from aerobee.storage.log.file_names import check_names, check_sizes, rename_misnamed
-from aerobee.storage.log.segment import Segment
+from aerobee.storage.log.segment import LogAccess, Segment
 
 log = logging.getLogger(__name__)
 
@@ -19,14 +19,14 @@ class Segments:
 
     def __init__(self, files: Files, directory: Path, segment_bytes: int, *, write: bool) -> None:
         self._files = files
-        self._write = write
+        self.write = write
         self.directory = directory
         self.segment_bytes = segment_bytes
         self.items: list[Segment] = []
         self.lost: list[Segment] = []  # missing or too short
         self.long: list[Segment] = []  # with bytes behind their end
         self.bad = BadSectors()
-        self._open_files = OpenFiles(lambda: files.log_files_max)
+        self._access = LogAccess(files, write, OpenFiles(lambda: files.log_files_max), self.bad)
 
     def load(self, known_end: int = 0, *, sure: bool = False, aborted: bool = False) -> None:
         """Find every file, each of which is opened at need; an empty last one is removed.
@@ -42,7 +42,7 @@ class Segments:
         """
         spans = file_spans(self.directory)
         blank = not any(span.size for span in spans)
-        while spans and spans[-1].size == 0 and self._write:  # made, but never given its length
+        while spans and spans[-1].size == 0 and self.write:  # made, but never given its length
             log.warning("log_file_removed file=%s reason=empty", spans[-1].path)
             self._files.remove(spans.pop().path)
             if not blank:
@@ -50,16 +50,14 @@ class Segments:
         size = self.segment_bytes
         check_sizes(spans, size, known_end, sure=sure, aborted=aborted)
         check_names(spans, size)
-        if self._write:
+        if self.write:
             spans = rename_misnamed(self._files, spans, size)
             check_names(spans, size)
         for span in spans:
             while self.items and self.end < span.begin:
                 self.add_lost()
-            segment = Segment(
-                self._files, span.path, span.begin, size, write=self._write,
-                stored=min(span.size, size), open_files=self._open_files, bad=self.bad,
-            )  # fmt: skip
+            stored = min(span.size, size)
+            segment = Segment(self._access, span.path, span.begin, size, stored)
             self.items.append(segment)
             if span.size < size:
                 self.lost.append(segment)
@@ -69,10 +67,7 @@ class Segments:
     def add_lost(self) -> None:
         """Count on a file that is not there: it reads as zeros until it is restored."""
         path = self.directory / file_name(self.end)
-        segment = Segment(
-            self._files, path, self.end, self.segment_bytes, write=self._write, stored=0,
-            open_files=self._open_files, bad=self.bad,
-        )  # fmt: skip
+        segment = Segment(self._access, path, self.end, self.segment_bytes, stored=0)
         self.items.append(segment)
         self.lost.append(segment)
 
@@ -129,9 +124,7 @@ class Segments:
 
     def add(self, *, sync_name: bool = False) -> Segment:
         """Create the file that follows; its name gets durable here, or later by the helper."""
-        segment = Segment.create(
-            self._files, self.directory, self.end, self.segment_bytes, self._open_files
-        )
+        segment = Segment.create(self._access, self.directory, self.end, self.segment_bytes)
         if sync_name:
             self.sync_names()
         self.items.append(segment)

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Final
 
 from aerobee.remoting.message.layout import BLANK_SIZE, MAGIC_V1, MAGIC_V2
-from aerobee.storage.disk.files import Files
 from aerobee.storage.errors import LogFull, LogUnavailable
 from aerobee.storage.layout import ENTRY_BYTES, FileSpan
+from aerobee.storage.queues.access import QueueAccess
 from aerobee.storage.queues.entries import QueueEntries
 from aerobee.storage.queues.files import (
     BLANK_ENTRY,
@@ -26,7 +26,6 @@ from aerobee.storage.queues.files import (
     first_position,
     remove_behind,
 )
-from aerobee.storage.queues.map_pool import MapPool
 
 log = logging.getLogger(__name__)
 
@@ -61,21 +60,16 @@ class ConsumeQueue(QueueEntries):
 
     def __init__(
         self,
-        files: Files,
+        access: QueueAccess,
         directory: Path,
         topic: str,
         queue_id: int,
-        file_entries: int,
-        *,
-        write: bool = True,
-        changes: "list[ConsumeQueue] | None" = None,
-        pool: MapPool | None = None,
         born_at: int = 0,
     ) -> None:
-        super().__init__(files, directory, topic, queue_id, file_entries, pool)
+        super().__init__(access, directory, topic, queue_id)
         self.born_at = born_at  # of earlier positions are the messages of a topic that was deleted
-        self._write = write
-        self._changes = changes
+        self._write = access.write
+        self._changes = access.changes
         self._ready = 0  # up to there the open file is prepared; `limit` may be lower
         self._step = FIRST_STEP_ENTRIES
         name = topic.encode()
@@ -217,8 +211,7 @@ class ConsumeQueue(QueueEntries):
         """Put the queue on the list of those that the next round of the flusher looks at."""
         if not self.changed:
             self.changed = True
-            if self._changes is not None:
-                self._changes.append(self)
+            self._changes.append(self)
 
     def settle(self) -> None:
         """Take what there is as seen by the flusher: the next append is a change again."""

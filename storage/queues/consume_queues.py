@@ -11,6 +11,7 @@ from aerobee.storage.disk.files import Files
 from aerobee.storage.errors import StoreError
 from aerobee.storage.layout import CONSUME_QUEUE, TOPICS, file_name, queue_paths
 from aerobee.storage.log.aside import Aside
+from aerobee.storage.queues.access import QueueAccess
 from aerobee.storage.queues.consume_queue import ConsumeQueue
 from aerobee.storage.queues.cut_ends import CutEnds
 from aerobee.storage.queues.deleted import Deleted
@@ -36,8 +37,8 @@ class ConsumeQueues:
         self.root = settings.root / CONSUME_QUEUE
         self.deleted = Deleted(files, settings.root)
         self.table: dict[tuple[str, int], ConsumeQueue] = {}
-        self._changes: list[ConsumeQueue] = []
-        self._pool = MapPool(lambda: files.queue_maps_max)
+        pool = MapPool(lambda: files.queue_maps_max)
+        self._access = QueueAccess(files, settings.queue_file_entries, write, pool)
         self._listed: frozenset[str] | None = None
         self.cut = CutEnds(files, settings.root)  # by recovery; the disk may not know of it yet
         self.damaged: list[ConsumeQueue] = []  # with files that were lost or of another size
@@ -105,7 +106,7 @@ class ConsumeQueues:
     @property
     def maps(self) -> int:
         """How many files of queues are mapped now."""
-        return self._pool.count
+        return self._access.pool.count
 
     def find(self, topic: str, queue_id: int) -> ConsumeQueue | None:
         """Return a queue if it exists."""
@@ -116,22 +117,19 @@ class ConsumeQueues:
         queue = self.table.get((topic, queue_id))
         if queue is None:
             queue = self.table[topic, queue_id] = ConsumeQueue(
-                self._files,
+                self._access,
                 self._directory(topic, queue_id),
                 topic,
                 queue_id,
-                self._settings.queue_file_entries,
-                write=self._write,
-                changes=self._changes,
-                pool=self._pool,
-                born_at=self.deleted.before(topic),
+                self.deleted.before(topic),
             )
         return queue
 
     def take_changed(self) -> list[ConsumeQueue]:
         """Return the queues that have changed since the last call; from now on a change is new."""
-        changed, table = self._changes[:], self.table
-        self._changes.clear()  # the queues hold this very list
+        changes, table = self._access.changes, self.table
+        changed = changes[:]
+        changes.clear()  # the queues hold this very list
         for queue in changed:
             queue.settle()
         return [queue for queue in changed if table.get((queue.topic, queue.queue_id)) is queue]

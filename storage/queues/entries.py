@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from aerobee.remoting.message.layout import BLANK_SIZE, ENTRY_FIELDS
-from aerobee.storage.disk.files import Files
 from aerobee.storage.disk.residency import PAGE_BYTES, copied_bytes
 from aerobee.storage.layout import ENTRY_BYTES, FileSpan, file_name, file_spans
+from aerobee.storage.queues.access import QueueAccess
 from aerobee.storage.queues.files import BLANK_ENTRY, ENTRY
-from aerobee.storage.queues.map_pool import MapPool
 from aerobee.storage.queues.snapshot import QueueSnapshot
 
 OLD_MAPS_MAX: Final = 4  # files of one queue that stay mapped for readers far behind
@@ -48,20 +47,12 @@ class QueueEntries:
         "topic",
     )
 
-    def __init__(
-        self,
-        files: Files,
-        directory: Path,
-        topic: str,
-        queue_id: int,
-        file_entries: int,
-        pool: MapPool | None = None,
-    ) -> None:
-        self._files = files
+    def __init__(self, access: QueueAccess, directory: Path, topic: str, queue_id: int) -> None:
+        self._files = access.files
         self._directory = directory
-        self._file_entries = file_entries
+        self._file_entries = access.file_entries
         self._maps: OrderedDict[int, mmap.mmap] = OrderedDict()
-        self._pool = pool or MapPool()
+        self._pool = access.pool
         self._touched = (0, -1)  # map and page that `entry` has looked at last
         self.topic = topic
         self.queue_id = queue_id

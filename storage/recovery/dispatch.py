@@ -8,21 +8,18 @@ from collections.abc import Callable, Collection
 from typing import NamedTuple
 
 from aerobee.remoting.message.layout import BLANK_SIZE, RECORD_BYTES_MIN
-from aerobee.storage.disk.files import Files
 from aerobee.storage.layout import ENTRY_BYTES
 from aerobee.storage.log.damage import Damage, DamageTable
 from aerobee.storage.log.scan import Scanned, tags_code
-from aerobee.storage.log.segments import Segments
+from aerobee.storage.parts import StoreParts
 from aerobee.storage.proofs.progress import Progress
 from aerobee.storage.queues.consume_queue import ConsumeQueue
-from aerobee.storage.queues.consume_queues import ConsumeQueues
 from aerobee.storage.queues.files import SCAN_ENTRIES
 from aerobee.storage.queues.patches import Entry, Patches
 from aerobee.storage.recovery.dangling import DanglingEntries, has_message
 from aerobee.storage.recovery.fillers import is_filler
 from aerobee.storage.recovery.known_damage import MISPLACED
 from aerobee.storage.recovery.next_record import sound_record
-from aerobee.storage.settings import StoreSettings
 
 
 class Hole(NamedTuple):
@@ -40,28 +37,22 @@ class Dispatcher:
 
     def __init__(
         self,
-        files: Files,
-        segments: Segments,
-        queues: ConsumeQueues,
-        settings: StoreSettings,
-        table: DamageTable,
+        parts: StoreParts,
         mend: Callable[[ConsumeQueue], None],
         is_named: Callable[[int], bool],
-        *,
-        write: bool,
     ) -> None:
-        self._segments = segments
-        self._queues = queues
-        self._settings = settings
-        self._table = table
+        self._segments = segments = parts.segments
+        self._queues = parts.queues
+        self._settings = parts.settings
+        self._table = table = parts.damage
         self._mend = mend
         self._is_named = is_named  # whether a queue entry leads to a position
-        self._write = write
+        self._write = parts.write
         self._by_key: dict[tuple[bytes, int], ConsumeQueue] = {}
         self._doubtful: dict[ConsumeQueue, Scanned] = {}  # until the next record tells
         self._firsts: dict[ConsumeQueue, int] = {}  # the first offset of each that was looked at
         self._ends: dict[ConsumeQueue, int] = {}  # what each had when it was looked at first
-        self._patches = Patches(files)
+        self._patches = Patches(parts.files)
         self._filled = DamageTable()  # what was damaged until a repair
         self._lost = (table, self._filled)
         self.proven: Progress | None = None  # what the disk had for certain

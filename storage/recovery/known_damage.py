@@ -26,17 +26,14 @@ MISPLACED: Final = "queue offset"
 
 
 def take_known_damage(
-    segments: Segments,
-    table: DamageTable,
-    search: NextRecord,
-    noted: Iterable[Damage],
-    progress: Progress | None,
+    search: NextRecord, table: DamageTable, noted: Iterable[Damage], progress: Progress | None
 ) -> int:
     """Fill the table; return the position before which the log does not end.
 
     Known are the spans that an earlier start has noted, unless somebody has put back what they had
     lost, and what files have taken that are missing or too short, those before `progress` too.
     """
+    segments = search.segments
     if not segments.items:
         return 0
     floor = segments.begin
@@ -54,7 +51,7 @@ def take_known_damage(
         if not segments.begin < span.end <= segments.end:
             continue
         if _is_put_back(segments, span):
-            _look_through(segments, span.begin, span.end, table, search)
+            _look_through(search, span.begin, span.end, table)
         else:
             table.add(span)
     for segment in segments.lost:
@@ -64,21 +61,19 @@ def take_known_damage(
             if end > segment.base:
                 table.add(Damage(segment.base, end, FILE_MISSING))
         elif not last:
-            _look_through(segments, segment.base, segment.end, table, search)
+            _look_through(search, segment.base, segment.end, table)
     passed = False  # whether a later file has records of its own
     for segment in reversed(segments.items):
         own = segment.stored and begins_with_its_own(segment)
         if passed and not own and segment not in segments.lost and not table.at(segment.base):
-            _look_through(segments, segment.base, segment.end, table, search)
+            _look_through(search, segment.base, segment.end, table)
         passed = passed or bool(own)
     return floor
 
 
-def _look_through(
-    segments: Segments, begin: int, end: int, table: DamageTable, search: NextRecord
-) -> None:
+def _look_through(search: NextRecord, begin: int, end: int, table: DamageTable) -> None:
     """Find what is damaged of a stretch of the log."""
-    for record in LogWalk(segments, begin, table, search, end):
+    for record in LogWalk(search, begin, table, end):
         if record.position >= end:
             break
 

@@ -10,11 +10,10 @@ from typing import Final
 
 from aerobee.remoting.message.layout import BLANK_SIZE, RECORD_BYTES_MIN
 from aerobee.storage.layout import ENTRY_BYTES
-from aerobee.storage.log.damage import DamageTable
 from aerobee.storage.log.scan import HEAD, Scanned
 from aerobee.storage.log.segments import Segments
+from aerobee.storage.parts import StoreParts
 from aerobee.storage.queues.consume_queue import ConsumeQueue
-from aerobee.storage.queues.consume_queues import ConsumeQueues
 from aerobee.storage.recovery.dispatch import Dispatcher
 from aerobee.storage.recovery.next_record import NextRecord
 from aerobee.storage.recovery.walk import LogWalk
@@ -63,15 +62,13 @@ class Mender:
 
     def __init__(
         self,
-        segments: Segments,
-        queues: ConsumeQueues,
-        table: DamageTable,
+        parts: StoreParts,
         search: NextRecord,
         dispatcher: Dispatcher,
     ) -> None:
-        self._segments = segments
-        self._queues = queues
-        self._table = table
+        self._segments = parts.segments
+        self._queues = parts.queues
+        self._table = parts.damage
         self._search = search
         self._dispatcher = dispatcher
         self.records = 0
@@ -101,7 +98,7 @@ class Mender:
         want of a list, and messages of deleted topics come back.
         """
         for low, high in self._unnamed(begin, end):
-            walk = LogWalk(self._segments, low, self._table, self._search, high)
+            walk = LogWalk(self._search, low, self._table, high)
             for record in walk:
                 if record.position >= high:
                     break

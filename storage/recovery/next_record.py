@@ -51,7 +51,7 @@ class NextRecord:
     """Searches one log; what it needs of the queues is read when the first candidate is found."""
 
     def __init__(self, segments: Segments, queues: ConsumeQueues) -> None:
-        self._segments = segments
+        self.segments = self._segments = segments
         self._queues = queues
         self._entries = _Entries(segments, queues)
 

@@ -7,13 +7,11 @@ from typing import Final
 
 from aerobee.remoting.message.layout import BLANK_MAGIC, BLANK_SIZE
 from aerobee.remoting.message.record import BLANK
-from aerobee.storage.disk.files import Files
 from aerobee.storage.log.aside import COPY_BYTES_MAX, TORN, UNREADABLE, Aside
 from aerobee.storage.log.damage import Damage, DamageTable, Lost, write_damage
-from aerobee.storage.log.segments import Segments
+from aerobee.storage.parts import StoreParts
 from aerobee.storage.queues.consume_queues import ConsumeQueues
 from aerobee.storage.recovery.dispatch import Hole
-from aerobee.storage.settings import StoreSettings
 
 log = logging.getLogger(__name__)
 
@@ -92,14 +90,12 @@ def tell(table: DamageTable) -> None:
 class Quarantine:
     """The changes on the disk that damage asks for, in an order in which each may be the last."""
 
-    def __init__(
-        self, files: Files, settings: StoreSettings, segments: Segments, table: DamageTable
-    ) -> None:
-        self._files = files
-        self._settings = settings
-        self._segments = segments
-        self._table = table
-        self._aside = Aside(files, settings)
+    def __init__(self, parts: StoreParts) -> None:
+        self._files = parts.files
+        self._settings = parts.settings
+        self._segments = parts.segments
+        self._table = parts.damage
+        self._aside = Aside(parts.files, parts.settings)
         self._noted = False
 
     def keep(self, position: int, *, torn: bool) -> None:
@@ -153,10 +149,11 @@ class Quarantine:
         self._table.replace(spans)
         self._aside.sync_names()
 
-    def forget_before(self, position: int) -> None:
-        """Drop the damage that lies before the log's begin."""
-        if self._table.drop_before(position):
-            try:
-                write_damage(self._files, self._settings.root, self._table)
-            except OSError as error:  # the next start drops it again
-                log.warning("log_damage_not_noted error=%s", error)
+
+def forget_damage_before(parts: StoreParts, position: int) -> None:
+    """Drop the damage that lies before the log's begin."""
+    if parts.damage.drop_before(position):
+        try:
+            write_damage(parts.files, parts.settings.root, parts.damage)
+        except OSError as error:  # the next start drops it again
+            log.warning("log_damage_not_noted error=%s", error)

@@ -25,15 +25,13 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from aerobee.remoting.message.layout import BLANK_SIZE
-from aerobee.storage.disk.files import Files
-from aerobee.storage.log.damage import Damage, DamageTable
+from aerobee.storage.log.damage import Damage
 from aerobee.storage.log.scan import HEAD, LogScan
-from aerobee.storage.log.segments import Segments
+from aerobee.storage.parts import StoreParts
 from aerobee.storage.proofs.checkpoint import Checkpoint
 from aerobee.storage.proofs.progress import Progress
 from aerobee.storage.proofs.syncs import Unheard
 from aerobee.storage.queues.consume_queue import ConsumeQueue
-from aerobee.storage.queues.consume_queues import ConsumeQueues
 from aerobee.storage.queues.mending_note import MendingNote
 from aerobee.storage.recovery.bad_sectors import pass_bad_sectors
 from aerobee.storage.recovery.dispatch import Dispatcher
@@ -42,7 +40,6 @@ from aerobee.storage.recovery.mending import Mender
 from aerobee.storage.recovery.next_record import NextRecord
 from aerobee.storage.recovery.quarantine import describe
 from aerobee.storage.recovery.walk import LogWalk
-from aerobee.storage.settings import StoreSettings
 
 log = logging.getLogger(__name__)
 
@@ -82,32 +79,19 @@ class Recovered:
 class Recovery:
     """One run over one store; `run` leaves segments and queues ready for use."""
 
-    def __init__(
-        self,
-        files: Files,
-        segments: Segments,
-        queues: ConsumeQueues,
-        settings: StoreSettings,
-        evidence: Evidence,
-        table: DamageTable,
-        *,
-        write: bool,
-    ) -> None:
-        self._segments = segments
-        self._queues = queues
+    def __init__(self, parts: StoreParts, evidence: Evidence) -> None:
+        self._segments = parts.segments
+        self._queues = parts.queues
         self._evidence = evidence
-        self._write = write
-        self._table = table
-        self._search = NextRecord(segments, queues)
+        self._write = parts.write
+        self._table = parts.damage
+        self._search = NextRecord(parts.segments, parts.queues)
         self._floor = 0  # the log does not end before
         self._torn_at: int | None = None  # where a commit may have been cut short
         self._mending_done = False
-        self._dispatcher = Dispatcher(
-            files, segments, queues, settings, table, self._mend_once, self._search.is_named,
-            write=write,
-        )  # fmt: skip
-        self._note = MendingNote(files, settings.root)
-        self._mender = Mender(segments, queues, table, self._search, self._dispatcher)
+        self._dispatcher = Dispatcher(parts, self._mend_once, self._search.is_named)
+        self._note = MendingNote(parts.files, parts.settings.root)
+        self._mender = Mender(parts, self._search, self._dispatcher)
         self.result = Recovered()
 
     def run(self) -> Recovered:
@@ -116,9 +100,8 @@ class Recovery:
         result = self.result
         if self._segments.items:
             self._floor = take_known_damage(
-                self._segments, self._table, self._search, self._evidence.damage,
-                self._evidence.progress,
-            )  # fmt: skip
+                self._search, self._table, self._evidence.damage, self._evidence.progress
+            )
             self._evidence = self._of_this_log(self._evidence)
             self._dispatcher.proven = self._evidence.progress
             result.begun_at, result.proof = self._begin()
@@ -325,10 +308,7 @@ class Recovery:
         dispatcher, result = self._dispatcher, self.result
         begin, records = self._check_in_bulk(begin)
         dispatcher.walked.begin((queue, self._first_walked(queue, begin)) for queue in self._queues)
-        walk = LogWalk(
-            self._segments, begin, self._table, self._search, self._floor,
-            torn_at=self._torn_at,
-        )  # fmt: skip
+        walk = LogWalk(self._search, begin, self._table, self._floor, self._torn_at)
         for record in walk:
             records += 1
             dispatcher.take(record)

@@ -59,15 +59,13 @@ class LogWalk:
 
     def __init__(
         self,
-        segments: Segments,
+        search: NextRecord,
         begin: int,
         table: DamageTable,
-        search: NextRecord,
         floor: int,
-        *,
         torn_at: int | None = None,
     ) -> None:
-        self._segments = segments
+        self._segments = search.segments
         self._table = table
         self._search = search
         self._floor = floor

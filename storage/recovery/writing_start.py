@@ -6,17 +6,14 @@ import os
 import time
 from collections.abc import Callable
 
-from aerobee.storage.disk.files import Files
 from aerobee.storage.layout import ABORT
 from aerobee.storage.log.allocator import WINDOW_BYTES_MIN, Allocator
 from aerobee.storage.log.commit_log import CommitLog
-from aerobee.storage.log.segments import Segments
+from aerobee.storage.parts import StoreParts
 from aerobee.storage.proofs.boot_note import BootNote
 from aerobee.storage.proofs.progress import Progress
-from aerobee.storage.queues.consume_queues import ConsumeQueues
 from aerobee.storage.recovery.quarantine import Quarantine
 from aerobee.storage.recovery.recovery import FLUSHED, SYNCED, WRITTEN, Recovered
-from aerobee.storage.settings import StoreSettings
 from aerobee.storage.sync.checkpoints import Checkpoints
 
 log = logging.getLogger(__name__)
@@ -34,28 +31,22 @@ class WritingStart:
 
     def __init__(
         self,
-        files: Files,
-        settings: StoreSettings,
-        segments: Segments,
-        queues: ConsumeQueues,
+        parts: StoreParts,
         allocator: Allocator,
         commit_log: CommitLog,
         checkpoints: Checkpoints,
         boot_note: BootNote,
-        quarantine: Quarantine,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._files = files
-        self._settings = settings
-        self._segments = segments
-        self._queues = queues
+        self._files = parts.files
+        self._settings = parts.settings
+        self._segments = parts.segments
+        self._queues = parts.queues
         self._allocator = allocator
         self._log = commit_log
         self._checkpoints = checkpoints
         self._boot_note = boot_note
-        self._quarantine = quarantine
+        self._quarantine = Quarantine(parts)
         self._torn = True  # what lies behind the end of the log may have been acknowledged
-        self._clock = clock
         self._aborted = False
         self._noted = False  # our files say what is so: progress is true or gone, `abort` is there
         self._refusal: str | None = None
@@ -104,7 +95,7 @@ class WritingStart:
 
     def attempt(self) -> bool:
         """Begin to write, or have the log refuse messages with the disk's reason."""
-        self._attempted_at = self._clock()
+        self._attempted_at = time.monotonic()
         root = self._settings.root
         try:
             self._begin()
@@ -123,7 +114,7 @@ class WritingStart:
 
     def retry(self) -> bool:
         """Attempt again if that is due, and the log refuses for no other reason than ours."""
-        due = self._clock() - self._attempted_at >= RETRY_INTERVAL_S
+        due = time.monotonic() - self._attempted_at >= RETRY_INTERVAL_S
         return due and self._log.refusal == self._refusal and self.attempt()
 
     def _begin(self) -> None:

@@ -11,16 +11,15 @@ from collections import deque
 from collections.abc import Callable, Collection
 from typing import Final
 
-from aerobee.storage.disk.files import Files, wait_readable
+from aerobee.storage.disk.files import wait_readable
 from aerobee.storage.disk.open_files import OUT_OF_NUMBERS
 from aerobee.storage.disk.worker import Job
 from aerobee.storage.errors import LogUnavailable
 from aerobee.storage.log.commit_log import RESTART, CommitLog
 from aerobee.storage.log.segment import Segment
+from aerobee.storage.parts import StoreParts
 from aerobee.storage.proofs.syncs import Syncs
 from aerobee.storage.queues.consume_queue import ConsumeQueue
-from aerobee.storage.queues.consume_queues import ConsumeQueues
-from aerobee.storage.settings import StoreSettings
 from aerobee.storage.sync.backends import SyncBackend
 from aerobee.storage.sync.queue_rounds import QUEUE_FILE, QueueRound, QueueRounds
 
@@ -41,16 +40,14 @@ class Flusher:
 
     def __init__(
         self,
-        files: Files,
+        parts: StoreParts,
         commit_log: CommitLog,
-        queues: ConsumeQueues,
-        settings: StoreSettings,
         backend: SyncBackend,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._files = files
+        settings = parts.settings
         self._log = commit_log
-        self._queues = queues
+        self._queues = parts.queues
         self._root = settings.root
         self._sync_flush = settings.sync_flush
         self._timeout_s = settings.sync_flush_timeout_ms / 1000
@@ -63,7 +60,7 @@ class Flusher:
         self._log_began_s = 0.0
         self._held: list[Segment] = []  # whose numbers the syncs under way use
         self._log_failed = 0
-        self._rounds = QueueRounds(files, backend, self._doubt)
+        self._rounds = QueueRounds(parts.files, backend, self._doubt)
         self._writing = False  # all of the round is synced, and the checkpoints are being written
         self._checkpointed = 0
         self._queues_synced = 0  # entries of records before it are on the disk

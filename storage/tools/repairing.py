@@ -10,14 +10,13 @@ from aerobee.storage.disk.lock import StoreLock
 from aerobee.storage.errors import StoreDamaged
 from aerobee.storage.layout import ABORT, BOOT_NOTE, DOUBT, ENTRY_BYTES, MENDING, FileSpan
 from aerobee.storage.log.aside import UNREADABLE, Aside
-from aerobee.storage.log.damage import Damage, DamageTable, read_damage, write_damage
-from aerobee.storage.log.segments import Segments
+from aerobee.storage.log.damage import Damage, read_damage, write_damage
+from aerobee.storage.parts import StoreParts
 from aerobee.storage.proofs.boot_note import BootNote
 from aerobee.storage.proofs.checkpoint import read_checkpoint
 from aerobee.storage.proofs.doubt import Doubt
 from aerobee.storage.proofs.progress import Progress, read_progress, write_progress
 from aerobee.storage.queues.consume_queue import ConsumeQueue
-from aerobee.storage.queues.consume_queues import ConsumeQueues
 from aerobee.storage.queues.files import BLANK_ENTRY
 from aerobee.storage.queues.mending_note import MendingNote
 from aerobee.storage.recovery.doubted_bytes import write_doubted_anew
@@ -65,14 +64,10 @@ class Repairer:
         self._progress = progress
         self._sure = sure  # that log files have the size that the settings say
         self._lock = StoreLock(files, settings.root)
-        self._segments = Segments(files, settings.log_dir, settings.segment_bytes, write=True)
-        self._queues = ConsumeQueues(files, settings, write=True)
-        self._table = DamageTable()
+        self._parts = parts = StoreParts.of(files, settings, write=True)
+        self._segments, self._queues, self._table = parts.segments, parts.queues, parts.damage
         self._search = NextRecord(self._segments, self._queues)
-        self._dispatcher = ThoroughDispatcher(
-            files, self._segments, self._queues, settings, self._table, lambda queue: None,
-            self._search.is_named, write=True,
-        )  # fmt: skip
+        self._dispatcher = ThoroughDispatcher(parts, self._search.is_named)
         self.result = Repaired()
 
     def run(self) -> Repaired:
@@ -81,8 +76,7 @@ class Repairer:
         try:
             self._run()
         finally:
-            self._queues.close()
-            self._segments.close()
+            self._parts.close()
             self._lock.release()
         return self.result
 
@@ -106,17 +100,14 @@ class Repairer:
         note.begin(list(self._queues))  # for a start after a kill
         self._dispatcher.proven = found
         self._dispatcher.expected = found.queues if found is not None else ()
-        floor = take_known_damage(
-            self._segments, self._table, self._search, read_damage(self._files, root), found
-        )
+        floor = take_known_damage(self._search, self._table, read_damage(self._files, root), found)
         self._walk(floor)
         if found is not None:
             for (topic, queue_id), max_offset in found.queues.items():
                 if max_offset and (queue := self._queues.find(topic, queue_id)) is not None:
                     self._dispatcher.fill_up(queue, max_offset, min(found.position, result.end))
         describe(self._table, self._queues, self._dispatcher.holes)
-        quarantine = Quarantine(self._files, self._settings, self._segments, self._table)
-        quarantine.keep(result.end, torn=True)
+        Quarantine(self._parts).keep(result.end, torn=True)
         result.spans = list(self._table)
         for queue in list(self._queues):
             self._mend_queue(queue, found)
@@ -126,7 +117,7 @@ class Repairer:
     def _walk(self, floor: int) -> None:
         """Take every record of the log."""
         begin = self._segments.begin
-        walk = LogWalk(self._segments, begin, self._table, self._search, floor)
+        walk = LogWalk(self._search, begin, self._table, floor)
         for record in walk:
             self._dispatcher.take(record)
             self.result.records += 1

@@ -1,12 +1,13 @@
 """Holds every entry of the queues against the whole log: the larger part of a repair."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from itertools import groupby
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from aerobee.remoting.message.layout import BLANK_SIZE
 from aerobee.remoting.words import SCHEDULE_TOPIC
 from aerobee.storage.log.scan import Scanned, tags_code
+from aerobee.storage.parts import StoreParts
 from aerobee.storage.queues.consume_queue import ConsumeQueue
 from aerobee.storage.recovery.dangling import has_message
 from aerobee.storage.recovery.dispatch import Dispatcher
@@ -68,8 +69,8 @@ class _Refused(NamedTuple):
 class ThoroughDispatcher(Dispatcher):
     """Takes every record of the log, mends tags too, and knows which entries have no record."""
 
-    def __init__(self, *arguments: Any, **more: Any) -> None:
-        super().__init__(*arguments, **more)
+    def __init__(self, parts: StoreParts, is_named: Callable[[int], bool]) -> None:
+        super().__init__(parts, lambda queue: None, is_named)
         self._marks: dict[ConsumeQueue, _Marks] = {}
         self._lives = TopicLives(self._segments, self._queues)
         self._refused: dict[tuple[bytes, int], _Refused] = {}

@@ -13,6 +13,7 @@ from aerobee.remoting.message.layout import BLANK_SIZE
 from aerobee.storage.disk.files import Files
 from aerobee.storage.disk.maps import WITHOUT_NUMBERS
 from aerobee.storage.errors import LogFull, LogUnavailable, StoreDamaged, WrongFileSize
+from aerobee.storage.queues.access import QueueAccess
 from aerobee.storage.queues.consume_queue import ConsumeQueue
 from aerobee.storage.queues.map_pool import MapPool
 
@@ -21,7 +22,8 @@ ENTRIES = 50
 
 def queue_in(path: Path, files: Files | None = None, *, write: bool = True) -> ConsumeQueue:
     """A queue of small files."""
-    return ConsumeQueue(files or Files(), path / "orders" / "2", "orders", 2, ENTRIES, write=write)
+    access = QueueAccess(files or Files(), ENTRIES, write=write)
+    return ConsumeQueue(access, path / "orders" / "2", "orders", 2)
 
 
 def fill(queue: ConsumeQueue, count: int, first_position: int = 0) -> None:
@@ -213,7 +215,8 @@ def open_files() -> set[int]:
 def test_a_queue_takes_no_open_file(tmp_path: Path) -> None:
     """The map that it is written through holds none; files are open while they grow."""
     before = len(open_files())
-    queues = [ConsumeQueue(Files(), tmp_path / str(n), "orders", n, 10_000) for n in range(20)]
+    access = QueueAccess(Files(), 10_000)
+    queues = [ConsumeQueue(access, tmp_path / str(n), "orders", n) for n in range(20)]
     for queue in queues:
         fill(queue, 2000)
         queue.close()
@@ -225,7 +228,8 @@ def test_a_queue_takes_no_open_file(tmp_path: Path) -> None:
 def test_changes_are_noticed_once_until_settled(tmp_path: Path) -> None:
     """The first append after a round puts the queue on the list; it costs no disk space again."""
     files, changes = Files(), list[ConsumeQueue]()
-    queue = ConsumeQueue(files, tmp_path / "0", "orders", 0, ENTRIES, changes=changes)
+    access = QueueAccess(files, ENTRIES, changes=changes)
+    queue = ConsumeQueue(access, tmp_path / "0", "orders", 0)
     fill(queue, 3)
     assert changes == [queue]
 
@@ -285,9 +289,8 @@ def test_queues_beyond_the_maps_that_there_are_take_turns(tmp_path: Path) -> Non
     """With room for ten maps thirty queues are written, read and rolled; nothing is refused."""
     files = Files()
     pool = MapPool(lambda: 10)
-    queues = [
-        ConsumeQueue(files, tmp_path / str(n), "orders", n, ENTRIES, pool=pool) for n in range(30)
-    ]
+    access = QueueAccess(files, ENTRIES, pool=pool)
+    queues = [ConsumeQueue(access, tmp_path / str(n), "orders", n) for n in range(30)]
     for _ in range(7):
         for queue in queues:
             fill(queue, 20)
@@ -306,7 +309,8 @@ def test_queues_beyond_the_maps_that_there_are_take_turns(tmp_path: Path) -> Non
 def test_a_map_that_was_let_go_costs_no_disk_space_again(tmp_path: Path) -> None:
     """What is prepared stays so; the next append maps the file and goes on, as a change."""
     files, changes = Files(), list[ConsumeQueue]()
-    queue = ConsumeQueue(files, tmp_path / "0", "orders", 0, ENTRIES, changes=changes)
+    access = QueueAccess(files, ENTRIES, changes=changes)
+    queue = ConsumeQueue(access, tmp_path / "0", "orders", 0)
     fill(queue, 3)
 
     def refuses(fd: int, at: int, count: int) -> None:

@@ -24,6 +24,7 @@ from aerobee.storage.disk.files import Files
 from aerobee.storage.dump import dump
 from aerobee.storage.log.scan import HEAD
 from aerobee.storage.reads.results import ReadStatus
+from aerobee.storage.recovery.quarantine import forget_damage_before
 from aerobee.storage.settings import StoreSettings
 from aerobee.storage.store import MessageStore
 from aerobee.storage.verify import verify
@@ -322,7 +323,7 @@ def test_damage_goes_with_its_file(tmp_path: Path) -> None:
     assert len(store.damage) == 2
     settle(store)
     store.segments.drop_first()
-    store._quarantine.forget_before(store.segments.begin)
+    forget_damage_before(store._parts, store.segments.begin)
     assert [span.begin // SEGMENT for span in store.damage] == [2]
     store.close()
     (line, *_) = dump(tmp_path / "aerobee.damage")

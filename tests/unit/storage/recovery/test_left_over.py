@@ -9,6 +9,7 @@ from unit.storage.tools.test_repair import DyingFiles, Killed
 
 from aerobee.remoting.message.record import decode_record, iter_records
 from aerobee.storage.disk.files import Files
+from aerobee.storage.queues.access import QueueAccess
 from aerobee.storage.queues.bulk_check import sound_until
 from aerobee.storage.queues.consume_queue import ConsumeQueue
 from aerobee.storage.recovery.fillers import filler
@@ -93,18 +94,18 @@ def test_a_file_behind_the_end_of_a_queue_does_not_go_on_there(tmp_path: Path) -
     The file is made anew: else, where what was prepared of it ends, its old entries would follow.
     """
     folder, count = tmp_path / "t" / "0", 20_000
-    queue = ConsumeQueue(Files(), folder, "t", 0, count)
+    queue = ConsumeQueue(QueueAccess(Files(), count), folder, "t", 0)
     for offset in range(2 * count):
         queue.put(offset, offset * 100, 100, 0)
     first = queue.spans()[0].path
     queue.close()
     first.write_bytes(first.read_bytes()[: (count - 10) * 20] + bytes(10 * 20))
-    queue = ConsumeQueue(Files(), folder, "t", 0, count)
+    queue = ConsumeQueue(QueueAccess(Files(), count), folder, "t", 0)
     queue.load()
     assert queue.max_offset == count - 10
     while queue.max_offset <= count or queue.max_offset < queue.limit:
         queue.put(queue.max_offset, 100 * count + queue.max_offset, 1, 0)
-    again = ConsumeQueue(Files(), folder, "t", 0, count)
+    again = ConsumeQueue(QueueAccess(Files(), count), folder, "t", 0)
     again.load(count - 10)
     assert again.max_offset == queue.max_offset < 2 * count
 

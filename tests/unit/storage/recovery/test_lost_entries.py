@@ -9,6 +9,7 @@ from support.disks.logs import bodies, opened, send, settle, small
 
 from aerobee.storage.disk.files import Files
 from aerobee.storage.log.damage import Damage, write_damage
+from aerobee.storage.queues.access import QueueAccess
 from aerobee.storage.queues.consume_queue import ConsumeQueue
 from aerobee.storage.queues.files import ENTRY
 from aerobee.storage.queues.mending_note import MendingNote
@@ -196,7 +197,7 @@ def test_the_last_message_behind_a_filled_one_is_no_damage(
     kept = [b"%d" % number for number in range(9) if number != 7]
     if killed:
         mending = MendingNote(Files(), tmp_path)
-        mending.begin([ConsumeQueue(Files(), tmp_path, "a", 0, 1000)])
+        mending.begin([ConsumeQueue(QueueAccess(Files(), 1000), tmp_path, "a", 0)])
         edit(queue_file(tmp_path, "a"), 8, (0, 0, 0))
     else:
         shutil.rmtree(queue_file(tmp_path, "a").parent)

@@ -16,6 +16,7 @@ from aerobee.storage.proofs.progress import (
     encode_progress,
     read_progress,
 )
+from aerobee.storage.queues.access import QueueAccess
 from aerobee.storage.queues.consume_queue import ConsumeQueue
 from aerobee.storage.sync.checkpoints import Checkpoints
 
@@ -25,7 +26,7 @@ KEYS = st.tuples(TOPICS, st.integers(0, 3))
 
 def queue_of(root: Path, topic: str, offset: int) -> ConsumeQueue:
     """A queue that is said to have so many messages on the disk."""
-    queue = ConsumeQueue(Files(), root / topic, topic, 0, 50)
+    queue = ConsumeQueue(QueueAccess(Files(), 50), root / topic, topic, 0)
     queue.start_at(offset)
     return queue
 

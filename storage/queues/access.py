@@ -1,0 +1,21 @@
+"""How all queues of one store are reached."""
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from aerobee.storage.disk.files import Files
+from aerobee.storage.queues.map_pool import MapPool
+
+if TYPE_CHECKING:
+    from aerobee.storage.queues.consume_queue import ConsumeQueue
+
+
+@dataclass(frozen=True, slots=True)
+class QueueAccess:
+    """By which door, in files of how many entries, with how many maps; who has changed."""
+
+    files: Files
+    file_entries: int
+    write: bool = True
+    pool: MapPool = field(default_factory=MapPool)
+    changes: "list[ConsumeQueue]" = field(default_factory=list)
