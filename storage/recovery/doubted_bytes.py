@@ -1,4 +1,4 @@
-"""How a start comes to believe the disk again after a doubt, or syncs that nobody has heard of."""
+"""Writes anew what the disk may not have: after a failed sync, or one that nobody has heard of."""
 
 import logging
 from collections.abc import Iterator

@@ -118,8 +118,8 @@ class Mender:
                     named_records,
                 )  # numpy costs 100 ms
 
-                known = named_records(self._segments, list(self._queues), low, high)
-                yield from known.with_true_edges(self._segments).gaps(low, high)
+                named = named_records(self._segments, list(self._queues), low, high)
+                yield from named.with_true_edges(self._segments).gaps(low, high)
 
 
 def _goes_on(queue: ConsumeQueue, record: Scanned) -> bool:

@@ -1,4 +1,4 @@
-"""What recovery does about damage once it is found: names what was lost, keeps it, says so."""
+"""Damage once it is found: what was lost is named, its bytes are set aside, and it is told."""
 
 import logging
 from collections.abc import Iterable
