@@ -52,7 +52,7 @@ def test_a_single_wrong_bit_is_noticed(data: st.DataObject) -> None:
     assert decode_progress(good) == EXAMPLE
 
 
-def test_the_marker_counts_in_its_mount_only(tmp_path: Path) -> None:
+def test_the_boot_note_counts_in_its_mount_only(tmp_path: Path) -> None:
     """A device that was mounted again may have lost what was in memory, without a reboot."""
 
     class Mounted(ForgetfulFiles):
@@ -83,7 +83,7 @@ def test_a_mount_has_a_number() -> None:
         assert Files().mount(Path("/proc/sys"))[1] > 0
 
 
-def test_the_marker_counts_in_its_boot_only(tmp_path: Path) -> None:
+def test_the_boot_note_counts_in_its_boot_only(tmp_path: Path) -> None:
     """Another boot id, and the position proves nothing."""
     boot_note = BootNote(ForgetfulFiles(1), tmp_path)
     assert boot_note.read() is None
