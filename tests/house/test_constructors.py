@@ -19,7 +19,6 @@ OPTIONS: Final = {
 STILL: Final = {
     "Context": "a broker's processors are given the whole broker",
     "DelayService": "a clock, timers and what it delivers by, one by one",
-    "Heartbeats": "the instance's parts, one by one",
     "Holds": "timers, sizes and what ends a pull, one by one",
     "PartitionedFiles": "a lake's place and a file's, one by one",
     "PullParts": "the rooms that a pull goes through",
