@@ -53,7 +53,7 @@ class OfflineConnection:
 
     def __init__(self, broker: Broker) -> None:
         self.transport = DeafTransport()
-        self._connection = BrokerConnection(broker._traffic)
+        self._connection = BrokerConnection(broker.context.front.traffic)
         self._connection.connection_made(self.transport)
         self._commit = broker.context.writing.tick.commit
         self._queues = broker.context.writing.queues

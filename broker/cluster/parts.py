@@ -1,21 +1,33 @@
-"""How a broker stands in its cluster, as one: announced, with routes, alone under its name."""
+"""How a broker stands in its cluster, as a room: announced, with routes, alone under its name."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Self
 
 from aerobee.broker.cluster.announcing import Announcements
 from aerobee.broker.cluster.registration import Registration
 from aerobee.broker.cluster.routes import TopicRoutes
-from aerobee.broker.cluster.twins import Twins
+from aerobee.broker.cluster.twins import LOOK_INTERVAL_MS, Twins
+from aerobee.broker.room import Room, Sample, Work
 from aerobee.broker.settings.live import Live
 from aerobee.broker.tables.topics import TopicTable
 from aerobee.remoting.clocks import steady_clock_ms
 from aerobee.remoting.net.client import ConnectionPool
 
 
-@dataclass(frozen=True, slots=True)
-class Cluster:
+class Calls(Room):
+    """Connections to other servers; they outlive those of clients, who may wait for an answer."""
+
+    def __init__(self, live: Live) -> None:
+        self.pool = ConnectionPool(tls=live.current.calls_tls)
+
+    async def stop(self) -> None:
+        """Close them."""
+        await self.pool.close()
+
+
+@dataclass(frozen=True)
+class Cluster(Room):
     """Made once by the broker; `routes` are those of other brokers' topics."""
 
     registration: Registration
@@ -36,3 +48,33 @@ class Cluster:
         registration = Registration(live, topics, pool, address, failed)
         routes = TopicRoutes(live, topics, pool, steady_clock_ms)
         return cls(registration, Announcements(registration), routes, Twins(live, pool, address))
+
+    async def start(self) -> None:
+        """Look who has this name, then tell the nameservers of this broker."""
+        await self.twins.before_start()
+        await self.registration.start()
+
+    async def stop(self) -> None:
+        """Take leave of the nameservers."""
+        await self.registration.stop()
+
+    def background(self) -> Iterable[Work]:
+        """Look for another broker of the name; register again and again."""
+        return (
+            Work("twins", self.twins.look, LOOK_INTERVAL_MS / 1000),
+            Work("registration", self.registration.run),
+        )
+
+    @property
+    def metric_help(self) -> Mapping[str, str]:
+        """Tell who knows this broker."""
+        return {
+            "aerobee_name_in_use": "Whether another broker serves under this name, 1 or 0",
+            "aerobee_nameservers_registered": "Nameservers that know this broker",
+        }
+
+    def samples(self) -> Iterator[Sample]:
+        """Yield who does."""
+        known = sum(server.knows_us for server in self.registration.nameservers)
+        yield Sample("aerobee_name_in_use", int(bool(self.twins.at)))
+        yield Sample("aerobee_nameservers_registered", known)

@@ -9,13 +9,14 @@ see `storage.delays.progress`.
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from aerobee.broker.cold.reads import ColdReads
 from aerobee.broker.delays.levels import arrived_properties, due_ms, postpone
-from aerobee.broker.features.feature import CallLater, Elsewhere, Timer
+from aerobee.broker.features.feature import Elsewhere
 from aerobee.broker.rules.delay_property import delay_level
 from aerobee.broker.rules.names import topic_problem
 from aerobee.broker.writing.parts import Writing
@@ -43,19 +44,32 @@ REFUSED_WAIT_MS: Final = 1000  # until a log that refuses is tried again
 QUEUE_ID_MAX: Final = 32_767
 
 
+class Timer(Protocol):
+    """What `call_later` of a loop returns."""
+
+    def cancel(self) -> object:
+        """Forget the call."""
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """The wall clock that records carry, and the `call_later` of an event loop."""
+
+    now_ms: Callable[[], int]
+    call_later: Callable[[float, Callable[[], None]], Timer]
+
+
 class DelayService:
     """Puts messages aside and stores them in their own topic once they are due.
 
-    `elsewhere` says where a delayed message waits. Clock and timer are given: `now_ms` is the wall
-    clock that records carry. `on_refused` hears what the store would not take.
+    `elsewhere` says where a delayed message waits; `on_refused` hears what the store did not take.
     """
 
     def __init__(
         self,
         writing: Writing,
-        now_ms: Callable[[], int],
-        call_later: CallLater,
         levels_ms: tuple[int, ...],
+        clock: Clock,
         cold_reads: ColdReads | None = None,
         on_refused: Callable[[StoreError], None] = lambda error: None,
     ) -> None:
@@ -65,8 +79,8 @@ class DelayService:
         self._queues = writing.queues
         self._appender = writing.appender
         self._tick = writing.tick
-        self._now_ms = now_ms
-        self._call_later = call_later
+        self._now_ms = clock.now_ms
+        self._call_later = clock.call_later
         self.levels_ms = levels_ms
         self.progress = DelayProgress(writing.store)
         self._first = 0  # the level that the last slice began with

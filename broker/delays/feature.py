@@ -2,12 +2,13 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
-from typing import Any, ClassVar
+from collections.abc import Iterable, Iterator, Mapping
 
-from aerobee.broker.delays.delivery import DelayService
+from aerobee.broker.delays.delivery import Clock, DelayService
 from aerobee.broker.delays.offsets_file import DelayOffsetTable
-from aerobee.broker.features.feature import Feature, Parts, Sample
+from aerobee.broker.features.feature import Feature, Parts
+from aerobee.broker.room import Sample, Work
+from aerobee.remoting.clocks import wall_clock_ms
 from aerobee.remoting.codes import RequestCode
 from aerobee.remoting.net.routes import NoHeader, Outcome, Reply, Request, Routes
 
@@ -17,34 +18,28 @@ log = logging.getLogger(__name__)
 class Delays(Feature):
     """Delays by RocketMQ's levels; switched off by an empty `messageDelayLevel`."""
 
-    metrics: ClassVar[Mapping[str, str]] = {
-        "aerobee_delayed_messages": "Messages that wait for their delay level's time, by level",
-    }
-
     def __init__(self, parts: Parts) -> None:
-        super().__init__()
         self._live = parts.live
         settings = parts.live.current
-        self.offsets = DelayOffsetTable(parts.now_ms, settings.config_dir)
+        self.offsets = DelayOffsetTable(wall_clock_ms, settings.config_dir)
         self.service = DelayService(
             parts.writing,
-            parts.now_ms,
-            parts.call_later,
             settings.delay_levels_ms,
-            parts.cold_reads,
-            parts.refused,
+            Clock(wall_clock_ms, asyncio.get_running_loop().call_later),
+            parts.cold.reads,
+            parts.health.troubles.met,
         )
         self.service.progress.recover(self.offsets.load())
         self.placer = self.service
         self.files = (self.offsets.file,)
-        self.routes = Routes("delays")
-        self.routes.on(RequestCode.GET_ALL_DELAY_OFFSET)(self._all_offsets)
+        self.answers = Routes("delays")
+        self.answers.on(RequestCode.GET_ALL_DELAY_OFFSET)(self._all_offsets)
 
-    def start(self) -> None:
+    async def start(self) -> None:
         """Deliver what is due."""
         self.service.start()
 
-    def stop(self) -> None:
+    async def stop(self) -> None:
         """Deliver nothing more."""
         self.service.stop()
 
@@ -57,9 +52,16 @@ class Delays(Feature):
             return error
         return None
 
-    def background(self) -> Iterable[tuple[str, Callable[[], Coroutine[Any, Any, None]]]]:
+    def background(self) -> Iterable[Work]:
         """Save the offsets now and then."""
-        return (("delay offsets", self._save),)
+        return (Work("delay offsets", self._save),)
+
+    @property
+    def metric_help(self) -> Mapping[str, str]:
+        """Tell of those that wait."""
+        return {
+            "aerobee_delayed_messages": "Messages that wait for their delay level's time, by level",
+        }
 
     def samples(self) -> Iterator[Sample]:
         """Yield how many messages wait in each level."""

@@ -3,22 +3,24 @@
 import asyncio
 import importlib
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import Final, Generic, TypeVar
 
-from aerobee.broker.features.feature import Feature, Parts, Placer
+from aerobee.broker.features.feature import Feature
+from aerobee.broker.health.background import Background
 from aerobee.broker.settings.keys import BrokerSettings
-from aerobee.remoting.net.routes import Routes
+from aerobee.broker.settings.live import Live
 
 log = logging.getLogger(__name__)
 
 F = TypeVar("F", bound=Feature)
+P = TypeVar("P")
 
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A feature by the name of its module, which has `make(parts)`, and whether it is wanted."""
+    """A feature by the name of its module, which has `make`, and whether it is wanted."""
 
     module: str
     wanted: Callable[[BrokerSettings], bool]
@@ -28,71 +30,46 @@ FEATURES: Final = (
     Listed("aerobee.broker.delays.feature", lambda settings: settings.delays_messages),
     Listed("aerobee.broker.sql92.feature", lambda settings: settings.enable_property_filter),
 )
+"""Made of `Parts`, before what stands above them."""
+DOORS: Final = (
+    Listed("aerobee.broker.http.feature", lambda settings: settings.http_port_wanted is not None),
+)
+"""Made of the context, when everything else is there."""
 
 
-class Features:
-    """The features of one broker, in the order of the list.
+class Features(Generic[P]):
+    """The features of one broker that a list has, in its order.
 
     One that settings do not want is not imported. Where its key works at once, one that comes to be
     wanted is added to a running broker, but for requests and places, which are those of the start;
     one that is wanted no more rests until the next start.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, listed: Sequence[Listed], background: Background) -> None:
+        self._listed = listed
+        self._background = background
         self._made: dict[str, Feature] = {}
-        self._parts: Parts
+        self._parts: P
 
     async def load(self, settings: BrokerSettings) -> None:
         """Import those that are wanted, in a thread: some take a tenth of a second."""
         for listed in self._missing(settings):
             await asyncio.to_thread(importlib.import_module, listed.module)
 
-    def make(self, parts: Parts) -> None:
-        """Make those that are wanted, and follow the settings."""
+    def make(self, live: Live, parts: P) -> list[Feature]:
+        """Make and return those that are wanted, and follow the settings."""
         self._parts = parts
-        for listed in self._missing(parts.live.current):
-            self._make(listed)
-        parts.live.on_change(self._apply)
-
-    def __iter__(self) -> Iterator[Feature]:
-        """Yield those that there are."""
-        return iter(list(self._made.values()))
-
-    @property
-    def placers(self) -> list[Placer]:
-        """Return those who may store messages elsewhere."""
-        return [each.placer for each in self if each.placer is not None]
-
-    @property
-    def routes(self) -> list[Routes[Any]]:
-        """Return the requests that they answer."""
-        return [each.routes for each in self if each.routes is not None]
+        live.on_change(self._apply)
+        return [self._make(listed) for listed in self._missing(live.current)]
 
     def find(self, kind: type[F]) -> F | None:
         """Return the feature of a class, None where it is switched off."""
-        return next((feature for feature in self if isinstance(feature, kind)), None)
-
-    def start(self) -> None:
-        """Start them all."""
-        for feature in self:
-            feature.start()
-
-    def stop(self) -> None:
-        """Stop them all."""
-        for feature in self:
-            feature.stop()
-
-    def close(self) -> OSError | None:
-        """Close them all; return an error of one that could not save what it keeps."""
-        unsaved = None
-        for feature in self:
-            unsaved = feature.close() or unsaved
-        return unsaved
+        return next((made for made in self._made.values() if isinstance(made, kind)), None)
 
     def _missing(self, settings: BrokerSettings) -> list[Listed]:
         return [
             listed
-            for listed in FEATURES
+            for listed in self._listed
             if listed.module not in self._made and listed.wanted(settings)
         ]
 
@@ -103,5 +80,5 @@ class Features:
 
     def _apply(self, settings: BrokerSettings) -> None:
         for listed in self._missing(settings):
-            self._make(listed).start()
+            self._background.add(self._make(listed))
             log.info("feature_switched_on name=%s", listed.module.split(".")[-2])

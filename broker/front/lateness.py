@@ -1,10 +1,11 @@
 """How late the loop comes to what clients have sent."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from math import inf
 from time import monotonic
 from typing import Final
 
+from aerobee.broker.room import Room, Sample, Work
 from aerobee.broker.settings.live import Live
 
 BEAT_S: Final = 0.05
@@ -20,7 +21,7 @@ DISK_BUSY: Final = (
 )
 
 
-class Lateness:
+class Lateness(Room):
     """Tells how long what is read may have waited for the loop, from a beat every BEAT_S seconds.
 
     Whatever kept the loop, requests too: a beat is late for as long, and what is read in the turn
@@ -78,6 +79,23 @@ class Lateness:
     def rest(self) -> None:
         """Note that no beat comes any more: nothing is late until the next one."""
         self._beat_s, self._late_s, self._stalled_s, self.in_time_until_s = None, 0.0, 0.0, inf
+
+    async def stop(self) -> None:
+        """Refuse nothing that comes during the stop: no beat does."""
+        self.rest()
+
+    def background(self) -> Iterable[Work]:
+        """Beat."""
+        return (Work("lateness", self.beat, BEAT_S),)
+
+    @property
+    def metric_help(self) -> Mapping[str, str]:
+        """Tell of refusals."""
+        return {"aerobee_late_sends_refused_total": "Sends that waited for longer than they may"}
+
+    def samples(self) -> Iterator[Sample]:
+        """Yield how many there were."""
+        yield Sample("aerobee_late_sends_refused_total", self.refused)
 
     @property
     def stalled(self) -> bool:

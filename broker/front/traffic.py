@@ -2,20 +2,19 @@
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from aerobee.broker.health.faults import Faults
 from aerobee.broker.settings.live import Live
+from aerobee.remoting.clocks import wall_clock_ms
 from aerobee.remoting.net.connection import Handler
-from aerobee.remoting.net.limits import NetLimits
 
 if TYPE_CHECKING:
     from aerobee.broker.front.connection import BrokerConnection
-    from aerobee.broker.front.lateness import Lateness
+    from aerobee.broker.front.parts import Front
     from aerobee.broker.pulls.server import PullServer
     from aerobee.broker.sends.fast import FastSends
-    from aerobee.broker.writing.tick import Tick
+    from aerobee.broker.writing.parts import Writing
 
 
 class Stalls:
@@ -77,16 +76,28 @@ class Stalls:
             self._timer = self._loop.call_later(self._wait_s, self._on_timer)
 
 
-@dataclass(slots=True)
 class Traffic:
-    """Built once by `Broker`; every connection holds it."""
+    """Made by `Front`, once for each port; every connection holds one."""
 
-    limits: NetLimits
-    dispatcher: Handler
-    sends: "FastSends"
-    pulls: "PullServer"
-    tick: "Tick"
-    stalls: Stalls
-    lateness: "Lateness"
-    store_host: bytes  # 8 or 20 bytes, as in a record
-    now_ms: Callable[[], int]
+    __slots__ = (
+        "dispatcher", "lateness", "limits", "now_ms", "pulls", "sends", "stalls", "store_host",
+        "tick",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        front: "Front",
+        writing: "Writing",
+        dispatcher: Handler,
+        sends: "FastSends",
+        pulls: "PullServer",
+    ) -> None:
+        self.limits = front.live.current.net_limits
+        self.dispatcher = dispatcher
+        self.sends = sends
+        self.pulls = pulls
+        self.tick = writing.tick
+        self.stalls = front.stalls
+        self.lateness = front.lateness
+        self.store_host = writing.store_host  # 8 or 20 bytes, as in a record
+        self.now_ms: Callable[[], int] = wall_clock_ms

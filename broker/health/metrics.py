@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Final, Protocol
 
-from aerobee.broker.health.faults import Faults
 from aerobee.broker.health.recent_rates import RecentRates
 from aerobee.storage.queues.consume_queue import ConsumeQueue
 
@@ -36,29 +35,15 @@ NAMES: Final = {
     "rocketmq_storage_dispatch_behind_bytes": "Bytes of the log that no queue has yet",
     "rocketmq_storage_message_reserve_time": "Age of the oldest message, in milliseconds",
     "aerobee_fsyncs_total": "Completed flushes to the disk, of the log and of the queues",
-    "aerobee_held_pulls": "Pulls that wait for a message",
-    "aerobee_owned_queues": "Queues of clustering groups of which the broker knows the owner",
-    "aerobee_held_offset_requests": "Members that wait until a queue's owner has given it up",
-    "aerobee_queue_handovers_total": "Queues that changed hands, by what ended the waiting",
-    "aerobee_ignored_commits_total": "Commits of members that had lost the queue",
-    "aerobee_differing_groups": "Groups whose members subscribe differently and lose messages",
-    "aerobee_differing_groups_total": "How often members were found to subscribe differently",
     "aerobee_disk_used_ratio": "How full the disk of the store is, from 0 to 1",
     "aerobee_store_writable": "Whether messages are taken, 1 or 0",
     "aerobee_store_damaged_bytes": "Bytes of the log that cannot be read",
     "aerobee_store_damaged_spans": "Stretches of the log that cannot be read",
     "aerobee_store_passed_over_messages": "Messages without a record where their entries lead",
     "aerobee_store_lost_messages": "Messages of queues that lie in such stretches, as far as known",
-    "aerobee_certificate_expiry_timestamp_seconds": "When the certificate of the ports ends",
-    "aerobee_name_in_use": "Whether another broker serves under this name, 1 or 0",
-    "aerobee_nameservers_registered": "Nameservers that know this broker",
-    "aerobee_late_sends_refused_total": "Sends that waited for longer than they may",
-    "aerobee_cold_reads_total": "Reads of what was not in memory, done beside the loop",
-    "aerobee_cold_reads_waiting": "Reads that wait for a thread that may wait for the disk",
-    "aerobee_cold_read_errors_total": "Reads that the disk answered with an error",
-    "aerobee_faults_total": "Errors inside the broker that nobody foresaw, by place",
 }
-"""Every metric with its help sentence: RocketMQ's names (BrokerMetricsConstant), then our own."""
+"""Metrics of the store and of traffic with their help sentences: RocketMQ's names
+(BrokerMetricsConstant), then our own. Those of one room alone stand there."""
 
 
 class CountedQueue(Protocol):
@@ -96,7 +81,6 @@ class Metrics:
     def __init__(self, clock_s: Callable[[], float] = time.monotonic) -> None:
         self._clock_s = clock_s
         self.started_ms = int(time.time() * 1000)
-        self.faults = Faults(clock_s)
         self.outgoing: dict[tuple[str, str], Outgoing] = {}
         self.dead_letters: Counter[tuple[str, str]] = Counter()  # by topic and group
         self.found = 0

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final
 
-from aerobee.broker.tables.table_file import TableFile
+from aerobee.broker.room import KeptFile
 from aerobee.storage.errors import AppendRefused, LogBusy, StoreError
 from aerobee.storage.store import MessageStore
 
@@ -29,7 +29,7 @@ class Troubles:
     def __init__(self, store: MessageStore, clock_s: Callable[[], float]) -> None:
         self._store = store
         self._clock_s = clock_s
-        self.files: list[TableFile] = []
+        self.files: list[KeptFile] = []
         self._unsaved: dict[Path, float] = {}  # table that cannot be saved, since when
         self._wanting: dict[Path, AppendRefused] = {}  # file without room, and who wanted it
         self._refusing = False  # its beginning was told, and not yet its end
@@ -81,7 +81,7 @@ class Troubles:
         ]
         return found
 
-    def _look_at(self, file: TableFile) -> None:
+    def _look_at(self, file: KeptFile) -> None:
         if file.error is not None:
             if file.path not in self._unsaved:
                 self._unsaved[file.path] = self._clock_s()

@@ -71,7 +71,7 @@ async def text(ctx: Context) -> bytes:
             "cluster": ctx.settings.broker_cluster_name,
             "node_id": ctx.settings.broker_name,
         },
-        NAMES | {name: said for each in ctx.features for name, said in each.metrics.items()},
+        NAMES | {name: said for room in ctx.rooms for name, said in room.metric_help.items()},
     )
     _broker(ctx, snapshot)
     times = await _times(ctx)
@@ -111,7 +111,6 @@ def _broker(ctx: Context, snapshot: Snapshot) -> None:
     age_ms = max(0, ctx.now_ms() - earliest) if earliest else 0
     add("rocketmq_storage_message_reserve_time", age_ms, **store)
     add("aerobee_fsyncs_total", statistics.fsyncs)
-    add("aerobee_held_pulls", ctx.pulls.holds.count)
     add("aerobee_disk_used_ratio", statistics.disk_used_ratio)
     add("aerobee_store_writable", int(is_writable(ctx)))
     damage = ctx.store.damage
@@ -119,26 +118,6 @@ def _broker(ctx: Context, snapshot: Snapshot) -> None:
     add("aerobee_store_damaged_spans", len(damage))
     add("aerobee_store_lost_messages", lost_messages(damage))
     add("aerobee_store_passed_over_messages", lost_offsets(passed_over(ctx)))
-    ends_s = ctx.ports.tls.ends_s() if ctx.ports.tls is not None else None
-    if ends_s is not None:
-        add("aerobee_certificate_expiry_timestamp_seconds", ends_s)
-    add("aerobee_name_in_use", int(bool(ctx.cluster.twins.at)))
-    handovers, mismatches = ctx.consumers.handovers, ctx.consumers.members.mismatches
-    add("aerobee_owned_queues", handovers.owned)
-    add("aerobee_held_offset_requests", handovers.waiting)
-    for why, count in handovers.given.items():
-        add("aerobee_queue_handovers_total", count, reason=why.replace(" ", "_"))
-    add("aerobee_ignored_commits_total", handovers.commits_ignored)
-    add("aerobee_differing_groups", len(mismatches))
-    add("aerobee_differing_groups_total", mismatches.warned)
-    known = sum(server.knows_us for server in ctx.cluster.registration.nameservers)
-    add("aerobee_nameservers_registered", known)
-    add("aerobee_cold_reads_total", ctx.cold.reads.begun)
-    add("aerobee_cold_reads_waiting", ctx.cold.reads.waiting)
-    add("aerobee_cold_read_errors_total", ctx.cold.reads.failed)
-    add("aerobee_late_sends_refused_total", ctx.lateness.refused)
-    for where, count in ctx.metrics.faults.counts.items():
-        add("aerobee_faults_total", count, where=where.replace(" ", "_"))
 
 
 def _many(
@@ -161,16 +140,16 @@ def _many(
         snapshot.add("rocketmq_messages_in_total", count, **labels)
         snapshot.add("rocketmq_throughput_in_total", arrived_bytes[topic], **labels)
         yield
-    for (topic, group), out in list(ctx.metrics.outgoing.items()):
+    for (topic, group), out in list(ctx.health.metrics.outgoing.items()):
         labels = _group_labels(topic, group, is_system(topic))
         snapshot.add("rocketmq_messages_out_total", out.messages, **labels)
         snapshot.add("rocketmq_throughput_out_total", out.size_bytes, **labels)
         yield
-    for (topic, group), count in list(ctx.metrics.dead_letters.items()):
+    for (topic, group), count in list(ctx.health.metrics.dead_letters.items()):
         labels = {"topic": topic, "consumer_group": group, "is_system": is_system(topic)}
         snapshot.add("rocketmq_send_to_dlq_messages_total", count, **labels)
         yield
-    for sample in chain.from_iterable(feature.samples() for feature in ctx.features):
+    for sample in chain.from_iterable(room.samples() for room in ctx.rooms):
         snapshot.add(sample.name, sample.value, **sample.labels)
         yield
     yield from _connections(ctx, snapshot)

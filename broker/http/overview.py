@@ -30,12 +30,12 @@ def missing(ctx: Context) -> list[str]:
     statistics = ctx.store.statistics()
     if not statistics.writable:
         reasons.append(f"store not writable: {statistics.refusal}")
-    return reasons + ctx.troubles.reasons()
+    return reasons + ctx.health.troubles.reasons()
 
 
 def is_writable(ctx: Context) -> bool:
     """Whether messages are taken, and what is acknowledged of tables is kept."""
-    return ctx.store.commit_log.writable and not ctx.troubles.reasons()
+    return ctx.store.commit_log.writable and not ctx.health.troubles.reasons()
 
 
 def broker(ctx: Context) -> dict[str, Any]:
@@ -47,7 +47,7 @@ def broker(ctx: Context) -> dict[str, Any]:
         "id": settings.broker_id,
         "address": ctx.cluster.registration.address,
         "permission": settings.broker_permission,
-        "startedMs": ctx.metrics.started_ms,
+        "startedMs": ctx.health.metrics.started_ms,
         "ready": not (reasons := missing(ctx)),
         "reasons": reasons,
         "degraded": degraded(ctx),

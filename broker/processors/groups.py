@@ -37,7 +37,7 @@ async def delete_group(ctx: Context, request: Request[DeleteGroupRequest]) -> Ou
     """Remove a group and, if asked, the offsets it committed; no error where there is none."""
     name = request.header.group_name
     ctx.tables.groups.delete(name)
-    ctx.metrics.forget(group=name)
+    ctx.health.metrics.forget(group=name)
     if request.header.clean_offset:
         ctx.tables.offsets.delete_group(name)
     await ctx.tables.groups.file.flush()

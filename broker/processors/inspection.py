@@ -113,7 +113,9 @@ async def topic_stats(ctx: Context, request: Request[TopicRequest]) -> Outcome:
                 last_update_timestamp=max(newest_ms, 0),
             )
         table[_queue(ctx, topic, queue_id)] = offset
-    body = TopicStatsTable(offset_table=table, topic_put_tps=ctx.metrics.sent_to.per_second(topic))
+    body = TopicStatsTable(
+        offset_table=table, topic_put_tps=ctx.health.metrics.sent_to.per_second(topic)
+    )
     return Reply(body=encode_body(body, strict=False))
 
 
@@ -126,7 +128,7 @@ async def consume_stats(ctx: Context, request: Request[ConsumeStatsRequest]) -> 
     for topic in _topics_of(ctx, request.header):
         config = ctx.tables.topics.get(topic)
         if config is not None:
-            tps += ctx.metrics.pulled_by.per_second((topic, group))
+            tps += ctx.health.metrics.pulled_by.per_second((topic, group))
         for queue_id in range(config.read_queue_nums if config is not None else 0):
             queue = ctx.store.find_queue(topic, queue_id)
             committed = max(ctx.tables.offsets.committed(group, topic, queue_id) or 0, 0)
@@ -205,7 +207,7 @@ def consumed_by(ctx: Context, request: Request[ConsumeByWhoRequest]) -> Outcome:
 def topics_by_consumer(ctx: Context, request: Request[TopicsByConsumerRequest]) -> Outcome:
     """Return the topics in which a group has committed."""
     topics = ctx.tables.offsets.topics_of(request.header.group)
-    host, port = ctx.host
+    host, port = ctx.front.host
     body = TopicList(topic_list=sorted(topics), broker_addr=f"{host}:{port}")
     return Reply(body=encode_body(body))
 

@@ -59,7 +59,7 @@ def _answer_later(
         try:
             outcome = _offset(ctx, request.header)
         except Exception as error:  # noqa: BLE001  who asks is told, as if it had not waited
-            outcome = failure(request.command, error, ctx.metrics.faults.caught)
+            outcome = failure(request.command, error, ctx.health.faults.caught)
     answer(request.connection, request.command, outcome)
 
 

@@ -32,12 +32,12 @@ def runtime_info(ctx: Context) -> dict[str, str]:
 
 
 def _times(ctx: Context) -> dict[str, str]:
-    seconds = max(0, ctx.now_ms() - ctx.metrics.started_ms) // 1000
+    seconds = max(0, ctx.now_ms() - ctx.health.metrics.started_ms) // 1000
     minutes, hours, days = seconds // 60, seconds // 3600, seconds // 86400
     return {
         "brokerVersionDesc": VERSION_NAME,
         "brokerActive": "true",
-        "bootTimestamp": str(ctx.metrics.started_ms),
+        "bootTimestamp": str(ctx.health.metrics.started_ms),
         "runtime": (
             f"[ {days} days, {hours % 24} hours, {minutes % 60} minutes, {seconds % 60} seconds ]"
         ),
@@ -47,7 +47,7 @@ def _times(ctx: Context) -> dict[str, str]:
 
 
 def _messages(ctx: Context) -> dict[str, str]:
-    metrics = ctx.metrics
+    metrics = ctx.health.metrics
     counts = metrics.counts(ctx.writing.queues.used())
     rates = metrics.rates(counts)
     total = [found + missed for found, missed in zip(rates["found"], rates["missed"], strict=True)]
@@ -92,7 +92,7 @@ def _store(ctx: Context) -> dict[str, str]:
 
 
 def _features(ctx: Context) -> dict[str, str]:
-    return {key: text for each in ctx.features for key, text in each.runtime_info().items()}
+    return {key: text for each in ctx.rooms for key, text in each.runtime_info().items()}
 
 
 def _absent_parts() -> dict[str, str]:

@@ -85,7 +85,7 @@ async def delete_topic(ctx: Context, request: Request[DeleteTopicRequest]) -> Ou
                     doomed.append(retry)
 
     def release(queue: TopicQueue) -> None:
-        ctx.metrics.queue_gone(queue)
+        ctx.health.metrics.queue_gone(queue)
         ctx.pulls.holds.release(queue)
 
     for name in doomed:
@@ -97,7 +97,7 @@ async def delete_topic(ctx: Context, request: Request[DeleteTopicRequest]) -> Ou
         ctx.tables.offsets.delete_topic(name)
         ctx.tables.topics.delete(name)
         ctx.cluster.announcements.drop(name)
-        ctx.metrics.forget(topic=name)
+        ctx.health.metrics.forget(topic=name)
     try:
         await (
             ctx.tables.offsets.flush()

@@ -1,9 +1,8 @@
 """The checks that every pull passes, in RocketMQ's order (PullMessageProcessor.processRequest)."""
 
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from aerobee.broker.members.subscriptions import MessageFilter, SqlFilter, check_property_filter
-from aerobee.broker.pulls.parts import PullParts
 from aerobee.broker.rules.remarks import Forbidden, further_details
 from aerobee.broker.settings.keys import BrokerSettings
 from aerobee.broker.writing.queues import TopicQueue
@@ -13,6 +12,9 @@ from aerobee.remoting.errors import RequestError
 from aerobee.remoting.headers.pull import PullMessageRequest
 from aerobee.remoting.net.connection import Connection
 from aerobee.remoting.words import CONSUME_ACTIVELY, SYSTEM_GROUP_PREFIX
+
+if TYPE_CHECKING:
+    from aerobee.broker.pulls.parts import Pulling
 
 NEVER_REJECTED: Final = frozenset(
     {
@@ -29,7 +31,7 @@ Allowed: TypeAlias = tuple[TopicQueue, MessageFilter | None, TopicConfig, Subscr
 class PullChecks:
     """Says what a pull may read, or why it may not; made anew when a setting has changed."""
 
-    def __init__(self, settings: BrokerSettings, parts: PullParts) -> None:
+    def __init__(self, settings: BrokerSettings, parts: "Pulling") -> None:
         self._settings = settings
         self._members = parts.members
         self._topic = parts.tables.topics.get

@@ -2,7 +2,8 @@
 
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Protocol
 
 from aerobee.broker.writing.queues import TopicQueue
 from aerobee.remoting.net.connection import Connection
@@ -12,6 +13,24 @@ if TYPE_CHECKING:
 
 SWEEP_INTERVAL_MS: Final = 100
 SERVED_PER_TURN_MAX: Final = 64  # some milliseconds; the rest waits until others had their turn
+
+
+class HeldServer(Protocol):
+    """Who serves pulls that have waited."""
+
+    def serve_again(self, pull: "Pull", expired: bool) -> bool:
+        """Run a pull once more and answer it; False when it goes on waiting."""
+
+    def failed(self, pull: "Pull", error: Exception) -> None:
+        """Answer a pull whose serving raised; raises nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class HoldLimits:
+    """How many pulls may wait in all, and of one connection."""
+
+    held_max: int
+    held_per_connection_max: int
 
 
 class HeldPull:
@@ -29,30 +48,26 @@ class HeldPull:
 class Holds:
     """All waiting pulls, found by queue when a message arrives and by deadline when none does.
 
-    `serve_again(pull, expired)` runs the pull once more and answers it; False means that it still
-    found nothing that its filter wants and waits on. `clock_ms` must never go back. `held_max`
-    pulls may wait in all, `held_per_connection_max` of one connection. At most SERVED_PER_TURN_MAX
-    are served at once; `call_soon` brings the others their turn. A pull whose serving raises is
-    handed to `failed`, which answers it and raises nothing: the others are served all the same.
+    `server` answers those whose time has come; `clock_ms` must never go back. At most
+    SERVED_PER_TURN_MAX are served at once; `call_soon` brings the others their turn. A pull whose
+    serving raises is handed to `server.failed`: the others are served all the same.
 
     Invariant: a held pull is in its connection's table, and in either its queue's or `_ready`.
     """
 
     def __init__(
         self,
-        serve_again: "Callable[[Pull, bool], bool]",
+        server: HeldServer,
         clock_ms: Callable[[], int],
-        held_max: int,
-        held_per_connection_max: int,
+        limits: HoldLimits,
         call_soon: Callable[[Callable[[], None]], object],
-        failed: "Callable[[Pull, Exception], None]",
     ) -> None:
-        self._serve_again = serve_again
+        self._serve_again = server.serve_again
+        self._failed = server.failed
         self._clock_ms = clock_ms
-        self._held_max = held_max
-        self._held_per_connection_max = held_per_connection_max
+        self._held_max = limits.held_max
+        self._held_per_connection_max = limits.held_per_connection_max
         self._call_soon = call_soon
-        self._failed = failed
         self._sweeps: dict[int, dict[HeldPull, None]] = {}  # in the order in which they came
         self._next_sweep = clock_ms() // SWEEP_INTERVAL_MS
         self._of: dict[Connection, dict[HeldPull, None]] = {}

@@ -1,18 +1,22 @@
-"""What serving pulls needs of the broker."""
+"""What serves pulls, as a room, and what it needs of those above it."""
 
-from collections.abc import Sized
-from dataclasses import dataclass
+import asyncio
+from collections.abc import Iterable, Iterator, Mapping, Sized
 from typing import Protocol
 
 from aerobee.broker.cold.reads import ColdReads
-from aerobee.broker.health.metrics import Metrics
-from aerobee.broker.hooks import Hooks
+from aerobee.broker.health.parts import Health
 from aerobee.broker.members.group import QueueKey
 from aerobee.broker.members.registry import Members
 from aerobee.broker.pulls.broadcasts import BroadcastOffsets
-from aerobee.broker.pulls.held import Holds
+from aerobee.broker.pulls.held import SWEEP_INTERVAL_MS, HoldLimits, Holds
+from aerobee.broker.pulls.server import Pull, Pulls
+from aerobee.broker.room import Room, Sample, Work
+from aerobee.broker.settings.keys import BrokerSettings
+from aerobee.broker.settings.live import Live
 from aerobee.broker.tables.parts import Tables
 from aerobee.broker.writing.parts import Writing
+from aerobee.remoting.clocks import steady_clock_ms, wall_clock_ms
 from aerobee.remoting.net.connection import Connection
 
 
@@ -42,16 +46,76 @@ class Owners(Protocol):
         """Where a pull has to go on that may read now; None: where it is."""
 
 
-@dataclass(frozen=True, slots=True)
-class PullParts:
-    """Made once by the broker."""
+class Following(Protocol):
+    """Who is connected, and who has which queue."""
 
-    writing: Writing
-    tables: Tables
+    @property
+    def members(self) -> Members:
+        """Who is connected."""
+
+    @property
+    def handovers(self) -> Owners:
+        """Who has which queue."""
+
+
+class Pulling(Room):
+    """Everything that serves pulls; `server` does it by the settings in force.
+
+    Hand-overs look at the pulls that wait, and pulls ask hand-overs: so this is made first, and
+    `follow` tells it of them.
+    """
+
     members: Members
     owners: Owners
-    holds: Holds
     broadcasts: BroadcastOffsets
-    cold_reads: ColdReads
-    hooks: Hooks
-    metrics: Metrics
+    server: Pulls
+
+    def __init__(
+        self, live: Live, writing: Writing, tables: Tables, cold_reads: ColdReads, health: Health
+    ) -> None:
+        self._live = live
+        self.writing = writing
+        self.tables = tables
+        self.cold_reads = cold_reads
+        self.hooks = writing.hooks
+        self.metrics = health.metrics
+        self.faults = health.faults
+        limits = HoldLimits(live.current.held_pulls_max, live.current.held_pulls_per_connection_max)
+        loop = asyncio.get_running_loop()
+        self.holds = Holds(self, steady_clock_ms, limits, loop.call_soon)
+        self.on_closed = (self.holds.closed,)
+        writing.tick.wake = self.holds.wake
+
+    def follow(self, consumers: Following) -> None:
+        """Serve these from now on."""
+        self.members = consumers.members
+        self.owners = consumers.handovers
+        self.broadcasts = BroadcastOffsets(
+            self.members, self.tables.offsets, self.writing.store, wall_clock_ms
+        )
+        self._apply(self._live.current)
+        self._live.on_change(self._apply)
+
+    def serve_again(self, pull: Pull, expired: bool) -> bool:
+        """Run a pull that has waited once more; see `Pulls`."""
+        return self.server.serve_again(pull, expired)
+
+    def failed(self, pull: Pull, error: Exception) -> None:
+        """Answer a pull whose serving raised; see `Pulls`."""
+        self.server.failed(pull, error)
+
+    def background(self) -> Iterable[Work]:
+        """Answer those whose time is up."""
+        return (Work("held pulls", self.holds.sweep, SWEEP_INTERVAL_MS / 1000),)
+
+    @property
+    def metric_help(self) -> Mapping[str, str]:
+        """Tell of those that wait."""
+        return {"aerobee_held_pulls": "Pulls that wait for a message"}
+
+    def samples(self) -> Iterator[Sample]:
+        """Yield how many do."""
+        yield Sample("aerobee_held_pulls", self.holds.count)
+
+    def _apply(self, settings: BrokerSettings) -> None:
+        self.server = Pulls(settings, self)

@@ -9,7 +9,6 @@ from aerobee.broker.members.group import QueueKey
 from aerobee.broker.members.subscriptions import MessageFilter, SqlFilter
 from aerobee.broker.pulls.broadcasts import FROM_PROXY, BroadcastOffsets
 from aerobee.broker.pulls.checks import PullChecks
-from aerobee.broker.pulls.parts import PullParts
 from aerobee.broker.pulls.replies import (
     FOUND,
     HEADER,
@@ -32,6 +31,7 @@ from aerobee.storage.cold.request import ColdRead
 from aerobee.storage.reads.results import ReadResult, ReadStatus
 
 if TYPE_CHECKING:
+    from aerobee.broker.pulls.parts import Pulling
     from aerobee.broker.tables.committed import OffsetTable
     from aerobee.storage.queues.consume_queue import ConsumeQueue
 
@@ -93,7 +93,7 @@ class Pulls:
     Made anew when a setting has changed.
     """
 
-    def __init__(self, settings: BrokerSettings, parts: PullParts) -> None:
+    def __init__(self, settings: BrokerSettings, parts: "Pulling") -> None:
         self._settings = settings
         self._holds = parts.holds
         self._cold_reads = parts.cold_reads
@@ -106,7 +106,7 @@ class Pulls:
         store.reader.use(resident(wanted=compiled), copied(wanted=compiled))
         self._gather = gather(wanted=compiled)  # the records of a reply, where that is compiled
         self._count_pull = parts.metrics.pulled
-        self._faults = parts.metrics.faults
+        self._faults = parts.faults
         self._hooks = parts.hooks
         self._check = PullChecks(settings, parts).check
         self._count_max = settings.max_transfer_count_on_message_in_memory

@@ -1,31 +1,30 @@
 """What the checked path of sends needs, as one."""
 
-from dataclasses import dataclass
-from typing import Self
+from collections.abc import Callable, Sequence
 
-from aerobee.broker.hooks import Hooks
+from aerobee.broker.features.feature import Placer
 from aerobee.broker.sends.checked import CheckedSends
 from aerobee.broker.sends.checks import SendChecks
 from aerobee.broker.sends.retries import Retries
 from aerobee.broker.sends.storing import Storing
 from aerobee.broker.settings.live import Live
-from aerobee.broker.tables.topics import TopicTable
+from aerobee.broker.writing.parts import Writing
 from aerobee.remoting.clocks import wall_clock_ms
+from aerobee.storage.errors import StoreError
 
 
-@dataclass(frozen=True, slots=True)
 class Sends:
-    """Made once by the broker."""
+    """Made once by the broker; `refused` is told what the store would not take."""
 
-    checks: SendChecks
-    checked: CheckedSends
-    retries: Retries
-    storing: Storing
-
-    @classmethod
-    def over(
-        cls, live: Live, topics: TopicTable, retries: Retries, hooks: Hooks, storing: Storing
-    ) -> Self:
-        """Make it from what it looks at and stores with."""
-        checks = SendChecks(live, topics, retries, wall_clock_ms)
-        return cls(checks, CheckedSends(live, checks, storing, hooks), retries, storing)
+    def __init__(
+        self,
+        live: Live,
+        writing: Writing,
+        retries: Retries,
+        placers: Sequence[Placer],
+        refused: Callable[[StoreError], None],
+    ) -> None:
+        self.retries = retries
+        self.storing = Storing(live, writing, placers, refused, wall_clock_ms)
+        self.checks = SendChecks(live, retries.topics, retries, wall_clock_ms)
+        self.checked = CheckedSends(live, self.checks, self.storing, writing.hooks)

@@ -69,7 +69,7 @@ class Retries:
         is_ordered: Callable[[str], bool],
         count_dead_letter: Callable[[str, str], None],
     ) -> None:
-        self._topics = topics
+        self.topics = topics
         self._groups = groups
         self._levels_ms = levels_ms
         self._is_ordered = is_ordered
@@ -109,7 +109,7 @@ class Retries:
             properties[Property.DLQ_ORIGIN_TOPIC] = properties[Property.RETRY_TOPIC]
             properties[Property.DLQ_ORIGIN_MESSAGE_ID] = properties[Property.ORIGIN_MESSAGE_ID]
             origin = header.origin_topic or ""
-            self._buried(group, origin if self._topics.get(origin) else record.topic, properties)
+            self._buried(group, origin if self.topics.get(origin) else record.topic, properties)
         else:
             levels_ms = self._levels_ms
             level = level or retry_level(config, times, levels_ms)
@@ -153,8 +153,8 @@ class Retries:
         Raises RequestError (16) where it may not be written.
         """
         name = retry_topic(config.group_name)
-        is_new = self._topics.get(name) is None
-        topic, _ = self._topics.create_for_group(
+        is_new = self.topics.get(name) is None
+        topic, _ = self.topics.create_for_group(
             name, config.retry_queue_nums, topic_sys_flag=TopicSysFlag.UNIT_SUB if unit_mode else 0
         )
         if not topic.perm & Perm.WRITE:
@@ -166,8 +166,8 @@ class Retries:
     def _dead_letter_topic(self, group: str) -> tuple[TopicConfig, bool]:
         """Return a group's topic of dead letters, and whether it was made just now."""
         name = DLQ_PREFIX + group
-        is_new = self._topics.get(name) is None
-        topic, _ = self._topics.create_for_group(name, DLQ_QUEUES)
+        is_new = self.topics.get(name) is None
+        topic, _ = self.topics.create_for_group(name, DLQ_QUEUES)
         return topic, is_new
 
     def _buried(self, group: str, topic: str, properties: dict[str, str]) -> None:

@@ -61,7 +61,7 @@ class SettingsChanges:
         steady_clock_ms: Callable[[], int] = steady_clock_ms,
         prepare: Callable[[BrokerSettings], Awaitable[None]] = _nothing,
     ) -> None:
-        self._live = live
+        self.live = live
         self._complaints = Complaints(steady_clock_ms, log)
         self.kept: dict[str, str] = {}  # RocketMQ key to the value of the next start
         self.data_version = DataVersion(timestamp=now_ms())
@@ -81,7 +81,7 @@ class SettingsChanges:
         """
         self._check_allowed(properties)
         async with self._turn:
-            settings = self._live.current
+            settings = self.live.current
             names = {plain_key(key): (name, key) for name, key in settings.keys().items()}
             unknown = [key for key in properties if plain_key(key) not in names]
             known = {
@@ -112,7 +112,7 @@ class SettingsChanges:
                 self.data_version, timestamp=self._now_ms(), counter=self.data_version.counter + 1
             )
             log.info("settings_changed keys=%s at_next_start=%s", sorted(now), sorted(later))
-            self._live.change(changed)
+            self.live.change(changed)
         elsewhere = {key for name, key in given if name in settings.elsewhere}
         return self._told(sorted(now), sorted(later), sorted(unknown), sorted(stays), elsewhere)
 
@@ -126,14 +126,14 @@ class SettingsChanges:
 
     def _check_allowed(self, properties: Mapping[str, str]) -> None:
         """Refuse the whole change for one key that nobody may change from afar."""
-        listed = self._live.current.config_black_list.split(";")
+        listed = self.live.current.config_black_list.split(";")
         forbidden = {plain_key(key) for key in (*NEVER_CHANGED, *listed)}
         if any(plain_key(key) in forbidden for key in properties):
             raise RequestError(ResponseCode.NO_PERMISSION, "Can not update config in black list.")
 
     def _check_guarded(self, wanted: BrokerSettings, stranger: str) -> None:
         """Refuse another value of what could destroy or expose than the next start would use."""
-        keys, kept = wanted.keys(), self._live.current.changed(self.kept)
+        keys, kept = wanted.keys(), self.live.current.changed(self.kept)
         touched = [
             keys[name]
             for name in keys
@@ -195,7 +195,7 @@ class SettingsChanges:
 
     def text(self) -> str:
         """Return all settings as a properties file, the kept ones included, secrets hidden."""
-        return format_java_properties(without_secrets(dict(self._live.current.items()) | self.kept))
+        return format_java_properties(without_secrets(dict(self.live.current.items()) | self.kept))
 
     async def _write(self, file: Path, changes: Mapping[str, str]) -> None:
         try:

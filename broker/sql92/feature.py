@@ -13,8 +13,7 @@ class Sql92(Feature):
     """Compiles the expressions of subscriptions; switched on by `enablePropertyFilter`."""
 
     def __init__(self, parts: Parts) -> None:
-        super().__init__()
-        parts.languages[SQL92] = compiled
+        parts.members.sql_filters.languages[SQL92] = compiled
 
 
 def compiled(expression: str) -> Callable[[], Scan]:

@@ -1,24 +1,22 @@
-"""The few things that a request processor of the broker may touch."""
+"""The rooms that a request processor, or a page of the HTTP side, may touch."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from aerobee.remoting.clocks import wall_clock_ms
 
 if TYPE_CHECKING:
     from aerobee.broker.cluster.parts import Cluster
     from aerobee.broker.cold.parts import Cold
-    from aerobee.broker.features.listed import Features
-    from aerobee.broker.front.lateness import Lateness
-    from aerobee.broker.front.ports import Ports
-    from aerobee.broker.handover.parts import MemberParts
-    from aerobee.broker.health.metrics import Metrics
-    from aerobee.broker.health.troubles import Troubles
-    from aerobee.broker.hooks import Hooks
-    from aerobee.broker.pulls.parts import PullParts
+    from aerobee.broker.front.parts import Front
+    from aerobee.broker.handover.parts import Consumers
+    from aerobee.broker.health.parts import Health
+    from aerobee.broker.pulls.parts import Pulling
+    from aerobee.broker.room import Room
     from aerobee.broker.sends.parts import Sends
     from aerobee.broker.settings.changes import SettingsChanges
     from aerobee.broker.settings.keys import BrokerSettings
-    from aerobee.broker.settings.live import Live
     from aerobee.broker.tables.parts import Tables
     from aerobee.broker.writing.parts import Writing
     from aerobee.storage.store import MessageStore
@@ -26,29 +24,27 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Context:
-    """Built once by `Broker`; only the event loop's thread touches what is in it."""
+    """Built once by `Broker`; only the event loop's thread touches what is in it.
 
-    live: "Live"
+    A room that doors need is a field; `rooms` are all that live, features too, in the order of
+    their start.
+    """
+
+    changes: "SettingsChanges"
     store: "MessageStore"
     tables: "Tables"
     writing: "Writing"
     cold: "Cold"
-    consumers: "MemberParts"
+    consumers: "Consumers"
     cluster: "Cluster"
-    ports: "Ports"
+    front: "Front"
     sends: "Sends"
-    pulls: "PullParts"
-    features: "Features"
-    lateness: "Lateness"
-    hooks: "Hooks"
-    metrics: "Metrics"
-    troubles: "Troubles"
-    changes: "SettingsChanges"
-    now_ms: Callable[[], int]
-    host: tuple[str, int]  # under which clients reach this broker
-    store_host: bytes  # ip and port as records carry it: 8 or 20 bytes
+    pulls: "Pulling"
+    health: "Health"
+    rooms: "Sequence[Room]"
+    now_ms: Callable[[], int] = wall_clock_ms
 
     @property
     def settings(self) -> "BrokerSettings":
         """The settings in force at this moment; not to be kept."""
-        return self.live.current
+        return self.changes.live.current

@@ -2,31 +2,36 @@
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Self
+from collections.abc import Iterable
+from typing import Self
 
+from aerobee.broker.room import Room, Work
 from aerobee.broker.rules.system_topics import system_topics
+from aerobee.broker.settings.live import Live
 from aerobee.broker.tables.committed import OffsetTable
 from aerobee.broker.tables.groups import GroupTable
 from aerobee.broker.tables.request_modes import RequestModeTable
+from aerobee.broker.tables.table_file import TableFile
 from aerobee.broker.tables.topics import TopicTable
 from aerobee.remoting.clocks import wall_clock_ms
-
-if TYPE_CHECKING:
-    from aerobee.broker.settings.live import Live
 
 log = logging.getLogger(__name__)
 
 
-class Tables:
+class Tables(Room):
     """Topics, groups, offsets, and how groups share queues."""
+
+    files: list[TableFile]
 
     def __init__(
         self,
+        live: Live,
         topics: TopicTable,
         groups: GroupTable,
         offsets: OffsetTable,
         request_modes: RequestModeTable,
     ) -> None:
+        self._live = live
         self.topics = topics
         self.groups = groups
         self.offsets = offsets
@@ -36,7 +41,7 @@ class Tables:
         ]  # fmt: skip
 
     @classmethod
-    def load(cls, live: "Live") -> Self:
+    def load(cls, live: Live) -> Self:
         """Read what earlier runs have kept."""
         settings = live.current
         folder = settings.config_dir
@@ -65,12 +70,12 @@ class Tables:
         offsets.load()
         for table in (topics, groups, offsets):
             live.on_change(table.apply)
-        return cls(topics, groups, offsets, RequestModeTable(folder))
+        return cls(live, topics, groups, offsets, RequestModeTable(folder))
 
-    async def save(self, live: "Live") -> None:
+    async def save(self) -> None:
         """Write what has changed, every `flushConsumerOffsetInterval`."""
         while True:
-            await asyncio.sleep(live.current.flush_consumer_offset_interval / 1000)
+            await asyncio.sleep(self._live.current.flush_consumer_offset_interval / 1000)
             flushes = [file.flush for file in self.files if file is not self.offsets.file]
             for flush in (*flushes, self.offsets.flush):
                 try:
@@ -80,8 +85,12 @@ class Tables:
                 except Exception:  # and none of them is given up
                     log.exception("table_not_saved")
 
-    def save_now(self) -> OSError | None:
-        """Write them all; what could not be written is no reason to stop."""
+    def background(self) -> Iterable[Work]:
+        """Save what has changed."""
+        return (Work("tables", self.save),)
+
+    def close(self) -> OSError | None:
+        """Write them all; what could not be written, on a full disk, is no reason to stop."""
         unsaved = None
         for file in self.files:
             try:

@@ -1,29 +1,43 @@
-"""What appending needs, as one: the store, its queues, the turn of the loop, and who appends."""
+"""What appending needs, as a room: the store, its queues, the turn of the loop, who appends."""
 
 import asyncio
-from dataclasses import dataclass
-from typing import Self
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Final, Self
 
 from aerobee.broker.health.faults import Faults
+from aerobee.broker.hooks import Hooks
+from aerobee.broker.room import Room, Work
 from aerobee.broker.settings.live import Live
 from aerobee.broker.writing.appender import Appender
 from aerobee.broker.writing.queues import AckStyle, TopicQueues
 from aerobee.broker.writing.tick import Tick
 from aerobee.storage.store import MessageStore
 
+EARLY: Final = 0.9  # of a flush interval: no flush is later than promised
 
-@dataclass(frozen=True, slots=True)
-class Writing:
+
+class Writing(Room):
     """Made once by the broker; only the loop's thread touches what is in it.
 
-    `store_host` is ip and port of the broker as records carry them: 8 or 20 bytes.
+    `store_host` is ip and port as records carry them, 8 or 20 bytes.
     """
 
-    store: MessageStore
-    queues: TopicQueues
-    tick: Tick
-    appender: Appender
-    store_host: bytes
+    def __init__(
+        self,
+        store: MessageStore,
+        queues: TopicQueues,
+        tick: Tick,
+        appender: Appender,
+        store_host: bytes,
+    ) -> None:
+        self.store = store
+        self.queues = queues
+        self.tick = tick
+        self.appender = appender
+        self.store_host = store_host
+        self.hooks = Hooks(queues.forget_checks)
+        self._unwatch: list[Callable[[], object]] = []
 
     @classmethod
     def over(
@@ -40,3 +54,27 @@ class Writing:
         queues = TopicQueues(store, style)
         live.on_change(queues.apply)
         return cls(store, queues, tick, Appender(store, tick), store_host)
+
+    async def start(self) -> None:
+        """Hear from the flusher and from the helper that prepares the log."""
+        loop = asyncio.get_running_loop()
+        for watched in (self.store.flusher, self.store.allocator):
+            if (fd := watched.fileno()) >= 0:
+                loop.add_reader(fd, watched.on_readable)
+                self._unwatch.append(partial(loop.remove_reader, fd))
+
+    async def stop(self) -> None:
+        """Write what the last reads brought."""
+        self.tick.commit()
+
+    def close(self) -> OSError | None:
+        """Close the log, after the tables and before those that keep what it says."""
+        for undo in self._unwatch:
+            undo()
+        self.store.close()
+        return None
+
+    def background(self) -> Iterable[Work]:
+        """Have the disk take what was written."""
+        interval_s = self.store.settings.flush_interval_ms / 1000
+        return (Work("flush", self.store.tick, interval_s * EARLY),)

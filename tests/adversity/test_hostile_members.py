@@ -193,7 +193,7 @@ async def test_hostile_members_disturb_no_other_group(seed: int) -> None:
             await until(lambda: len(got) == MESSAGES, what="all messages are handled")
         assert set(got.values()) == {1}
         context = broker.context
-        assert context.metrics.faults.counts == {}
+        assert context.health.faults.counts == {}
         handovers, members = context.consumers.handovers, context.consumers.members
 
         def left() -> list[object]:

@@ -233,7 +233,7 @@ async def test_a_broker_answers_pulls_alike_whichever_code_reads(tmp_path: Path)
         answers = set()
         for wanted in (True, False):
             broker.live.change(broker.settings.model_copy(update={"compiled_fast_path": wanted}))
-            assert (broker._pulls._gather is not None) is wanted
+            assert (broker.context.pulls.server._gather is not None) is wanted
             connection, wire = connect(broker)
             await feed(connection, wire, [pull])
             (reply,) = wire.replies()

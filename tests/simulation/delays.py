@@ -40,7 +40,7 @@ def _demanded(ledger: Ledger, node: BrokerNode) -> dict[str, bytes]:
 
 def _waiting(ledger: Ledger, node: BrokerNode) -> bool:
     """Whether a delayed message of a broker is still to be delivered."""
-    delays = node.broker.context.features.find(Delays)
+    delays = node.broker.features.find(Delays)
     assert delays is not None
     progress = delays.service.progress
     demanded = (which.split("-") for which in _demanded(ledger, node))

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from aerobee.broker.delays.delivery import Clock as ServiceClock
 from aerobee.broker.delays.delivery import DelayService
 from aerobee.broker.writing.appender import Appender
 from aerobee.broker.writing.parts import Writing
@@ -89,7 +90,8 @@ class Delays:
         self.appender = Appender(store, self.tick)
         self.service = DelayService(
             Writing(store, self.queues, self.tick, self.appender, bytes(8)),
-            self.clock.now_ms, self.clock.call_later, self.settings.delay_levels_ms,
+            self.settings.delay_levels_ms,
+            ServiceClock(self.clock.now_ms, self.clock.call_later),
         )  # fmt: skip
         self.service.progress.recover(hint or {})
         self.service.start()

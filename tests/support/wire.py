@@ -55,7 +55,7 @@ class Wire(asyncio.Transport):
 
 def connect(broker: Broker, peer: str = "127.0.0.1") -> tuple[BrokerConnection, Wire]:
     """Attach a connection whose other end is the test; `peer` is where it seems to come from."""
-    connection, wire = BrokerConnection(broker._traffic), Wire(peer)
+    connection, wire = BrokerConnection(broker.context.front.traffic), Wire(peer)
     connection.connection_made(wire)
     return connection, wire
 

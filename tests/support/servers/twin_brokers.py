@@ -67,12 +67,14 @@ class TwinBrokers:
             fast_path = "true" if compiled == "true" else "false"
             running = running_broker(root, compiledFastPath=fast_path, **self._options)
             broker = await self._exits.enter_async_context(running)
-            broker.context.now_ms = broker._traffic.now_ms = lambda: NOW_MS
-            broker.context.sends.storing.now_ms = broker._traffic.now_ms
-            broker._fast_traffic.now_ms = broker._traffic.now_ms
-            delays = broker.context.features.find(Delays)
+            broker.context.now_ms = broker.context.front.traffic.now_ms = lambda: NOW_MS
+            broker.context.front.fast_traffic.now_ms = broker.context.front.traffic.now_ms
+            broker.context.sends.storing.now_ms = broker.context.front.traffic.now_ms
+            delays = broker.features.find(Delays)
             assert delays is not None
-            delays.service._now_ms = broker._traffic.now_ms  # nothing delayed is ever due
+            delays.service._now_ms = (
+                broker.context.front.traffic.now_ms
+            )  # nothing delayed is ever due
             self.brokers.append(broker)
             if compiled == "checked":
                 broker.hooks.add(before_send=lambda event: None)
@@ -86,14 +88,16 @@ class TwinBrokers:
             for topic in TOPICS:
                 await feed(*connect(broker), [encode_frame(send_command(topic=topic))])
         self._count(self.brokers[0])
-        assert [broker._traffic.sends.serve_run is None for broker in self.brokers[:2]] == [
+        assert [
+            broker.context.front.traffic.sends.serve_run is None for broker in self.brokers[:2]
+        ] == [
             False,
             True,
         ]
 
     def _count(self, broker: Broker) -> None:
         """Keep count of what the compiled code serves."""
-        sends = broker._traffic.sends
+        sends = broker.context.front.traffic.sends
         serve_run = sends.serve_run
         assert serve_run is not None
 
@@ -122,9 +126,11 @@ class TwinBrokers:
 
 def wire_state(broker: Broker, wire: Wire) -> dict[str, Any]:
     """Return what the client sees; the brokers' ports, which differ, are taken out."""
-    host_hex = broker.context.store_host.hex().upper().encode()
+    host_hex = broker.context.writing.store_host.hex().upper().encode()
     written = bytes(wire.written).replace(host_hex, HOST.hex().encode())
-    written = written.replace(broker.context.store_host, HOST)  # in records that were pulled
+    written = written.replace(
+        broker.context.writing.store_host, HOST
+    )  # in records that were pulled
     port = str(broker.port).encode()
     return {"written": written.replace(b":" + port, b":PORT"), "ended": wire.ended}
 
@@ -148,5 +154,5 @@ def stored(broker: Broker, begin: int) -> dict[str, Any]:
         )
         for queue in broker.context.writing.queues.used()
     }
-    data = b"".join(pieces).replace(broker.context.store_host, HOST)
+    data = b"".join(pieces).replace(broker.context.writing.store_host, HOST)
     return {"log": data, "position": log.position, "queues": queues}

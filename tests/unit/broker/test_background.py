@@ -7,7 +7,7 @@ import pytest
 from support.servers.live_broker import live_broker
 from support.waiting import until
 
-from aerobee.broker import app
+from aerobee.broker.health import parts
 from aerobee.broker.health.troubles import Troubles
 from aerobee.broker.pulls.held import Holds
 from aerobee.remoting.net import tasks as tasks_module
@@ -35,7 +35,7 @@ async def test_a_task_that_ends_is_counted_and_begins_anew(
         (task,) = running(name)
         task.cancel()
         await until(lambda: task.done() and running(name), what="it has begun anew")
-        faults = live.broker.context.metrics.faults
+        faults = live.broker.context.health.faults
         assert faults.counts == {name: 1}
         assert f"where={name.replace(' ', '_')}" in caplog.text
     assert not running(name), "a stop ends it for good"
@@ -60,10 +60,10 @@ async def test_a_round_that_raises_is_counted_and_the_next_one_comes(
         raise ValueError("unforeseen")
 
     monkeypatch.setattr(part, method, raises)
-    monkeypatch.setattr(app, "LOOK_INTERVAL_S", 0.01)
+    monkeypatch.setattr(parts, "LOOK_INTERVAL_S", 0.01)
     async with live_broker(tmp_path, flush_interval_commit_log=10) as live:
         (task,) = running(name)
         await until(lambda: len(rounds) >= 2 or task.done(), what="a second round")
         assert not task.done()
-        assert live.broker.context.metrics.faults.counts["periodic work"] >= 2
+        assert live.broker.context.health.faults.counts["periodic work"] >= 2
         monkeypatch.undo()

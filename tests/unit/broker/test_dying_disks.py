@@ -79,7 +79,9 @@ async def test_a_batch_that_finds_no_room_is_refused_whole(
         expected = [b"%d" % at for at in (0, *taken) for _ in range(BATCH)]
         assert await stored(peer) == expected
         full.clear()
-        await until(lambda: not broker.context.troubles.reasons(), what="there is room again")
+        await until(
+            lambda: not broker.context.health.troubles.reasons(), what="there is room again"
+        )
         reply = await peer.request(batch(99, body_bytes))
         assert (reply.code, reply.ext["queueOffset"]) == (
             ResponseCode.SUCCESS, str(len(expected)),

@@ -137,7 +137,7 @@ async def test_what_is_due_is_asked_of_the_disk_once(broker: Broker) -> None:
         disk.gate.clear()
         await until(lambda: disk.reads, what="the disk is asked for what is due")
         looks: list[int] = []
-        delays = broker.context.features.find(Delays)
+        delays = broker.features.find(Delays)
         assert delays is not None
         deliver = delays.service._deliver
 

@@ -122,7 +122,7 @@ async def test_an_error_of_the_disk_is_an_answer(broker: Broker, disk: Disk) -> 
             assert reply.code == ResponseCode.SYSTEM_ERROR
             assert reply.remark == "OSError: [Errno 5] Input/output error"
         assert broker.context.cold.reads.failed == 3
-        assert broker.context.metrics.faults.counts == {"pull": 3}
+        assert broker.context.health.faults.counts == {"pull": 3}
         disk.error = None
         assert (await peer.request(pull_command(0))).code == ResponseCode.SUCCESS
 
@@ -146,7 +146,7 @@ async def test_who_has_left_is_not_read_for(broker: Broker, disk: Disk) -> None:
         for _ in range(5):
             await peer.send(encode_frame(pull_command(0)))
         await until(lambda: broker.context.cold.reads.waiting == 4, what="they wait")
-    main = broker._ports._servers[0]
+    main = broker.context.front.ports._servers[0]
     await until(lambda: len(main.connections) == 1, what="the broker knows that it has left")
     reads = disk.reads
     async with await RawPeer.connect(broker.port) as other:

@@ -31,7 +31,7 @@ async def make_topic(broker: Broker) -> None:
 
 def run_of(broker: Broker) -> Callable[[bytes, int, int], tuple[int, int]]:
     """Return a short way to call a broker's compiled code."""
-    serve = broker._traffic.sends.serve_run
+    serve = broker.context.front.traffic.sends.serve_run
     assert serve is not None
     stamp = connect(broker)[0].stamp
 
@@ -49,7 +49,7 @@ async def test_compiled_code_serves_sends_unless_it_is_not_wanted(tmp_path: Path
         queue = broker.context.writing.queues.get("T", 0)
         for wanted in (True, False, True):
             broker.live.change(broker.settings.model_copy(update={"compiled_fast_path": wanted}))
-            assert (broker._traffic.sends.serve_run is not None) is wanted
+            assert (broker.context.front.traffic.sends.serve_run is not None) is wanted
             connection, wire = connect(broker)
             before = queue.stored.max_offset
             await feed(connection, wire, [SEND, SEND * 3])
@@ -64,7 +64,7 @@ async def test_without_a_compiler_python_serves_sends(
     monkeypatch.setattr(choice, "PlainSends", None)
     assert description(wanted=True).startswith("Python")
     async with running_broker(tmp_path, compiledFastPath="true") as broker:
-        assert broker._traffic.sends.serve_run is None
+        assert broker.context.front.traffic.sends.serve_run is None
         await make_topic(broker)
         connection, wire = connect(broker)
         await feed(connection, wire, [SEND * 3])

@@ -100,9 +100,9 @@ async def test_what_waits_stays_while_delays_are_off(
         assert b"offsetTable" in offsets.body
     async with running_broker(tmp_path, messageDelayLevel="") as broker:
         assert "delayed_messages_stay" in caplog.text
-        assert broker.context.features.find(Delays) is None
+        assert broker.features.find(Delays) is None
     async with running_broker(tmp_path, messageDelayLevel="0s") as broker:
-        delays = broker.context.features.find(Delays)
+        delays = broker.features.find(Delays)
         assert delays is not None
 
         def delivered() -> bool:

@@ -284,7 +284,7 @@ async def test_after_a_stall_sends_are_refused_and_pulls_are_served(broker: Brok
     )
     assert int(refused.remark.split("queue: ")[1].split("ms")[0]) >= 400
     assert answers[pull.opaque].code == ResponseCode.SUCCESS
-    assert broker.context.lateness.refused >= 1
+    assert broker.context.front.lateness.refused >= 1
     assert (await stored_in_time(broker)).code == ResponseCode.SUCCESS
     writer.close()
 

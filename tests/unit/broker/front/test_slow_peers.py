@@ -60,7 +60,7 @@ async def test_messages_that_come_slowly_are_no_messages_that_wait(
         await feed(connection, wire, [piece[:2000], piece[2000:]])
     await until(lambda: len(wire.replies()) == 4)
     assert {reply.code for reply in wire.replies()} == {ResponseCode.SUCCESS}
-    assert broker.context.lateness.refused == 0
+    assert broker.context.front.lateness.refused == 0
 
 
 async def test_what_lay_in_a_socket_for_too_long_is_refused_and_the_rest_is_served(
@@ -74,9 +74,9 @@ async def test_what_lay_in_a_socket_for_too_long_is_refused_and_the_rest_is_serv
     queued = [0]
     connection.unread = unread = Unread(lambda: queued[0], lambda: 0, lambda size: None)
     frames = [encode_frame(send_command(bytes(1 << 16))) for _ in range(6)]
-    monkeypatch.setattr(broker.context.lateness, "in_time_until_s", inf)
-    broker.context.lateness.rest()
-    before, now_s = broker.context.lateness.refused, time.monotonic()
+    monkeypatch.setattr(broker.context.front.lateness, "in_time_until_s", inf)
+    broker.context.front.lateness.rest()
+    before, now_s = broker.context.front.lateness.refused, time.monotonic()
     queued[0] = sum(map(len, frames[:3]))
     unread.late_bytes(0, now_s - 0.6, 0.2)  # three of them had come by then
     unread.late_bytes(0, now_s - 0.3, 0.2)
@@ -91,7 +91,7 @@ async def test_what_lay_in_a_socket_for_too_long_is_refused_and_the_rest_is_serv
     codes = [reply.code for reply in wire.replies()]
     refused = codes.count(ResponseCode.SYSTEM_BUSY)
     assert refused >= 5, "what had come by a look is late when the look before it is so long ago"
-    assert broker.context.lateness.refused - before == refused
+    assert broker.context.front.lateness.refused - before == refused
 
 
 async def test_what_was_read_and_put_off_for_too_long_is_refused(
@@ -119,13 +119,13 @@ async def test_a_turn_that_takes_long_refuses_only_what_can_have_waited_so_long(
     connection, wire = connect(broker)
     await feed(connection, wire, [encode_frame(send_command())])
     await until(lambda: wire.replies())
-    broker.context.lateness.rest()
+    broker.context.front.lateness.rest()
     codes = []
     connection.unread = Unread(lambda: 100, lambda: 0, lambda size: None)  # came meanwhile
     for turn_s, late in ((0.1, False), (0.15, True), (0.15, True), (0.25, True)):
         wire.written.clear()
         clock.now_s += turn_s
-        monkeypatch.setattr(broker.context.lateness, "in_time_until_s", -inf if late else inf)
+        monkeypatch.setattr(broker.context.front.lateness, "in_time_until_s", -inf if late else inf)
         await feed(connection, wire, [encode_frame(send_command())])
         await until(lambda: wire.replies())
         codes += [reply.code for reply in wire.replies()]

@@ -40,7 +40,7 @@ async def test_requests_that_fail_unforeseen_are_counted_and_told_once(
             command = Command(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": f"t{number}"})
             broker.context.tables.topics.update(TopicConfig(topic_name=f"t{number}"))
             assert (await peer.request(command)).code == ResponseCode.SYSTEM_ERROR
-        assert broker.context.metrics.faults.counts["request 215"] == 5
+        assert broker.context.health.faults.counts["request 215"] == 5
         del broker.context.writing.queues.drop_topic
     (line,) = [each for each in caplog.records if each.exc_info]
     assert "fault where=request_215" in line.getMessage()
@@ -63,7 +63,7 @@ async def test_a_pull_that_cannot_be_read_is_answered_and_its_connection_stands(
         refused = replies[second.opaque]
         assert refused.code == ResponseCode.SYSTEM_ERROR
         assert refused.remark == "OSError: [Errno 5] Input/output error"
-        assert broker.context.metrics.faults.counts == {"pull": 1}
+        assert broker.context.health.faults.counts == {"pull": 1}
         assert (await peer.request(pull_command(0))).code == ResponseCode.SUCCESS
 
 
@@ -82,7 +82,7 @@ async def test_held_pulls_that_cannot_be_served_are_answered(tmp_path: Path) -> 
         replies = [await each.read() for each in waiting]
         assert [reply.code for reply in replies] == [ResponseCode.SYSTEM_ERROR] * 3
         assert holds.count == 0
-        assert broker.context.metrics.faults.counts == {"pull": 3}
+        assert broker.context.health.faults.counts == {"pull": 3}
         broker.store.reader.read = read  # type: ignore[method-assign]
         for each in waiting:
             assert (await each.request(pull_command(1))).code == ResponseCode.SUCCESS
@@ -232,12 +232,13 @@ async def test_tables_are_saved_after_a_round_that_failed(
             patch.setattr(context.tables.topics.file, "flush", fails)
             context.tables.offsets.commit("G", "T", 0, 7)
             tables = Tables(
+                Live(often),
                 context.tables.topics,
                 context.tables.groups,
                 context.tables.offsets,
                 context.tables.request_modes,
             )
-            saving = asyncio.create_task(tables.save(Live(often)))
+            saving = asyncio.create_task(tables.save())
             await until(lambda: len(failures) > 1, what="a second round")
             assert not context.tables.offsets.file.dirty
             saving.cancel()

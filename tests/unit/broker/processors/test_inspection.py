@@ -103,8 +103,8 @@ async def test_progress_of_a_group(
 async def test_rates_of_topics_and_groups(live: LiveBroker) -> None:
     """What came and went per second since the oldest sample of the last minute."""
     context = live.broker.context
-    context.metrics.pulled("t", "g", 6, 600)
-    context.metrics.sample(context.writing.queues.used())
+    context.health.metrics.pulled("t", "g", 6, 600)
+    context.health.metrics.sample(context.writing.queues.used())
     reply = await live.ask(RequestCode.GET_TOPIC_STATS_INFO, {"topic": "t"})
     sent_per_s = decode_body(TopicStatsTable, reply.body).topic_put_tps
     reply = await live.ask(RequestCode.GET_CONSUME_STATS, {"consumerGroup": "g"})

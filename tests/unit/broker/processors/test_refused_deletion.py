@@ -40,7 +40,7 @@ async def test_a_refused_deletion_changes_nothing(
             else "topic T is not deleted, it is as before: the disk refuses: No space left on"
             " device (/store/T); make room on it, or look after it, and delete the topic again"
         )
-        assert not broker.context.metrics.faults.counts
+        assert not broker.context.health.faults.counts
         monkeypatch.undo()
         assert (await peer.request(pull_command())).code == ResponseCode.SUCCESS
         assert (await peer.request(deletion("T"))).code == ResponseCode.SUCCESS

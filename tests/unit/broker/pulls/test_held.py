@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 from support.stand_ins.fake_connection import FakeConnection
 
-from aerobee.broker.pulls.held import SERVED_PER_TURN_MAX, SWEEP_INTERVAL_MS, Holds
+from aerobee.broker.pulls.held import SERVED_PER_TURN_MAX, SWEEP_INTERVAL_MS, HoldLimits, Holds
 from aerobee.broker.pulls.server import Pull
 from aerobee.broker.writing.queues import TopicQueue
 
@@ -35,10 +35,9 @@ class Desk:
             return True
         return False
 
-
-def no_failure(pull: Pull, error: Exception) -> None:
-    """Nothing goes wrong in most of these tests."""
-    raise error
+    def failed(self, pull: Pull, error: Exception) -> None:
+        """Nothing goes wrong in most of these tests."""
+        raise error
 
 
 def make_pull(name: str) -> Pull:
@@ -66,7 +65,7 @@ def desk() -> Desk:
 @pytest.fixture
 def holds(clock: Clock, desk: Desk, soon: list[Callable[[], None]]) -> Holds:
     """Room for three waiting pulls."""
-    return Holds(desk.serve_again, clock, 3, 3, soon.append, no_failure)
+    return Holds(desk, clock, HoldLimits(3, 3), soon.append)
 
 
 @pytest.fixture
@@ -181,7 +180,7 @@ def test_a_closed_connection_makes_room_at_once(holds: Holds, desk: Desk, clock:
 
 def test_one_connection_cannot_take_all_the_room(clock: Clock, desk: Desk) -> None:
     """Its further pulls are not held, those of others are."""
-    holds = Holds(desk.serve_again, clock, 10, 2, lambda work: None, no_failure)
+    holds = Holds(desk, clock, HoldLimits(10, 2), lambda work: None)
     queue, greedy = make_queue(), make_pull("greedy")
     assert [holds.hold(greedy, queue, 1_000) for _ in range(3)] == [True, True, False]
     assert holds.hold(make_pull("modest"), queue, 1_000)
@@ -192,7 +191,7 @@ def test_a_crowd_is_served_in_several_turns(clock: Clock, desk: Desk, by: str) -
     """So that nobody else has to wait for all of them; each is answered once all the same."""
     soon: list[Callable[[], None]] = []
     count = SERVED_PER_TURN_MAX * 3
-    holds = Holds(desk.serve_again, clock, count, count, soon.append, no_failure)
+    holds = Holds(desk, clock, HoldLimits(count, count), soon.append)
     queue, few = make_queue(), make_queue()
     names = [str(n) for n in range(count)]
     assert all(holds.hold(make_pull(name), queue, 1_000) for name in names[1:])
@@ -221,18 +220,19 @@ def test_a_pull_that_fails_harms_nobody_else(clock: Clock, by: str) -> None:
     failed: list[tuple[str, str]] = []
     soon: list[Callable[[], None]] = []
 
-    def serve_again(pull: Pull, expired: bool) -> bool:
-        name = cast(Any, pull).name
-        if int(name) % 5 == 1:
-            raise OSError(5, f"no map for {name}")
-        served.append(name)
-        return True
+    class BadDesk(Desk):
+        def serve_again(self, pull: Pull, expired: bool) -> bool:
+            name = cast(Any, pull).name
+            if int(name) % 5 == 1:
+                raise OSError(5, f"no map for {name}")
+            served.append(name)
+            return True
+
+        def failed(self, pull: Pull, error: Exception) -> None:
+            failed.append((cast(Any, pull).name, str(error)))
 
     count = SERVED_PER_TURN_MAX * 2 if by == "turns" else 5
-    holds = Holds(
-        serve_again, clock, count, count, soon.append,
-        lambda pull, error: failed.append((cast(Any, pull).name, str(error))),
-    )  # fmt: skip
+    holds = Holds(BadDesk(), clock, HoldLimits(count, count), soon.append)
     queue = make_queue()
     names = [str(n) for n in range(count)]
     assert all(holds.hold(make_pull(name), queue, 1_000) for name in names)

@@ -141,7 +141,7 @@ async def test_what_was_tried_often_enough_goes_to_the_dead_letters(
     topic = broker.context.tables.topics.get("%DLQ%g")
     assert topic is not None
     assert (topic.read_queue_nums, topic.perm) == (1, Perm.READ | Perm.WRITE)
-    assert broker.context.metrics.dead_letters == {("T", "g"): 1}
+    assert broker.context.health.metrics.dead_letters == {("T", "g"): 1}
 
 
 async def test_an_old_clients_own_number_does_not_count(peer: RawPeer) -> None:
@@ -228,7 +228,7 @@ async def test_what_they_send_too_often_goes_to_the_dead_letters(
     properties = parse_properties(record.properties)
     assert (record.reconsume_times, properties["DELAY"]) == (17, "-1")
     assert (properties["DLQ_ORIGIN_TOPIC"], properties["DLQ_ORIGIN_MESSAGE_ID"]) == ("T", "id")
-    assert broker.context.metrics.dead_letters == {("%RETRY%g", "g"): 1}
+    assert broker.context.health.metrics.dead_letters == {("%RETRY%g", "g"): 1}
     reply = await peer.request(send_command(topic="%RETRY%no good"))
     assert reply.code == ResponseCode.INVALID_PARAMETER
 

@@ -20,12 +20,13 @@ async def test_a_table_that_cannot_be_written_keeps_no_other_from_it(tmp_path: P
         context.tables.offsets.commit("G", "T", 0, 7)
         often = settings.model_copy(update={"flush_consumer_offset_interval": 10})
         tables = Tables(
+            Live(often),
             context.tables.topics,
             context.tables.groups,
             context.tables.offsets,
             context.tables.request_modes,
         )
-        saving = asyncio.create_task(tables.save(Live(often)))
+        saving = asyncio.create_task(tables.save())
         await until(lambda: not context.tables.offsets.file.dirty, what="the offsets are written")
         assert b'"T@G":{0:7}' in context.tables.offsets.file.path.read_bytes()
         assert context.tables.topics.file.dirty

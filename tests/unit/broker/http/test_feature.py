@@ -45,7 +45,8 @@ async def test_metrics_have_rocketmqs_names(live: LiveBroker) -> None:
     status, text = await live.get("/metrics")
     assert status == 200
     found = dict(re.findall(r"^# HELP (\S+) (.*)$", text, re.MULTILINE))
-    assert set(found) <= set(NAMES)
+    rooms = set().union(*(room.metric_help for room in live.broker.rooms))
+    assert set(found) <= set(NAMES) | rooms
     common = 'cluster="DefaultCluster",{}node_id="broker-a",node_type="broker"'
     arrived = common.format('is_system="false",message_type="normal",') + ',topic="t"'
     assert f"rocketmq_messages_in_total{{{arrived}}} 2.0" in text

@@ -1,0 +1,46 @@
+"""What goes wrong in a broker and how much goes through it, as a room."""
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from aerobee.broker.health.faults import Faults
+from aerobee.broker.health.metrics import SAMPLE_INTERVAL_S, CountedQueue, Metrics
+from aerobee.broker.health.troubles import LOOK_INTERVAL_S, Troubles
+from aerobee.broker.room import Room, Sample, Work
+from aerobee.storage.store import MessageStore
+
+
+class Health(Room):
+    """Made before anything else, so that whatever goes wrong is counted."""
+
+    def __init__(self, store: MessageStore) -> None:
+        self.faults = Faults()
+        self.metrics = Metrics()
+        self.troubles = Troubles(store, time.monotonic)
+        self._used: Callable[[], Iterable[CountedQueue]] = tuple
+
+    def watch(self, rooms: Iterable[Room], used: Callable[[], Iterable[CountedQueue]]) -> None:
+        """Watch the files that rooms keep, and what has arrived in the queues that are in use."""
+        self._used = used
+        for room in rooms:
+            self.troubles.files += room.files
+
+    def background(self) -> Iterable[Work]:
+        """Take samples for rates; look what has gone wrong and what is over."""
+        return (
+            Work("samples", self._sample, SAMPLE_INTERVAL_S),
+            Work("troubles", self.troubles.look, LOOK_INTERVAL_S),
+        )
+
+    @property
+    def metric_help(self) -> Mapping[str, str]:
+        """Tell of errors."""
+        return {"aerobee_faults_total": "Errors inside the broker that nobody foresaw, by place"}
+
+    def samples(self) -> Iterator[Sample]:
+        """Yield how many there were in each place."""
+        for where, count in self.faults.counts.items():
+            yield Sample("aerobee_faults_total", count, {"where": where.replace(" ", "_")})
+
+    def _sample(self) -> None:
+        self.metrics.sample(self._used())

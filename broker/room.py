@@ -1,0 +1,82 @@
+"""The form that every room of a running broker has; the broker is a list of them."""
+
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from aerobee.remoting.net.connection import Connection
+from aerobee.remoting.net.routes import Routes
+
+
+class KeptFile(Protocol):
+    """A file that is written again and again; `error` is what keeps it from that."""
+
+    path: Path
+    error: OSError | None
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What goes on beside the requests, from the start to the stop, by its name in faults.
+
+    `call` is called every `interval_s` seconds, and awaited where it is a coroutine function.
+    Without an interval it is a coroutine function that goes on by itself.
+    """
+
+    name: str
+    call: Callable[[], None] | Callable[[], Coroutine[Any, Any, None]]
+    interval_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One value of a metric at this moment."""
+
+    name: str
+    value: float
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+class Room:
+    """One room of a running broker; whatever it does not say is nothing.
+
+    Its life: made when the store is open and the ports are bound, before anybody is served; `start`
+    in the order of the list, `stop` in the reverse one; at last `close` in the order of the list,
+    when no connection is left and nothing goes on. A room is stopped and closed even if its start
+    failed or never came.
+    """
+
+    answers: Routes[Any] | None = None
+    """Which requests it answers; their context is of no use to it."""
+    files: Sequence[KeptFile] = ()
+    """What it keeps in `config/`; files that cannot be saved are told by `/readyz`."""
+    on_closed: Sequence[Callable[[Connection], None]] = ()
+    """Who hears of a client's connection that has ended."""
+
+    async def start(self) -> None:
+        """Begin; the broker serves when all have."""
+
+    async def stop(self) -> None:
+        """End what `start` began; the store is open, and so are the rooms before this one."""
+
+    def close(self) -> OSError | None:
+        """Save what is kept; return what kept it from that."""
+        return None
+
+    def background(self) -> Iterable[Work]:
+        """Return what goes on until the stop."""
+        return ()
+
+    @property
+    def metric_help(self) -> Mapping[str, str]:
+        """The names of its metrics, with what `/metrics` says of each."""
+        return {}
+
+    def samples(self) -> Iterator[Sample]:
+        """Yield the values of its metrics."""
+        yield from ()
+
+    def runtime_info(self) -> Mapping[str, str]:
+        """Return its lines of `mqadmin brokerStatus`."""
+        return {}
