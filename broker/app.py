@@ -15,7 +15,6 @@ from aerobee.broker.front.parts import Front
 from aerobee.broker.handover.parts import Consumers
 from aerobee.broker.health.background import Background
 from aerobee.broker.health.parts import Health
-from aerobee.broker.hooks import Hooks
 from aerobee.broker.processors.families import FAMILIES
 from aerobee.broker.pulls.parts import Pulling
 from aerobee.broker.room import Room
@@ -30,6 +29,7 @@ from aerobee.broker.start.hosts import record_host
 from aerobee.broker.start.lowered_offsets import lower_offsets
 from aerobee.broker.start.slow_recovery import told_while_slow
 from aerobee.broker.tables.parts import Tables
+from aerobee.broker.writing.hooks import Hooks
 from aerobee.broker.writing.parts import Writing
 from aerobee.remoting.clocks import wall_clock_ms
 from aerobee.remoting.message.record import host_bytes

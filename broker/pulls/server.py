@@ -4,7 +4,6 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from aerobee.broker.compiled.choice import copied, gather, resident
 from aerobee.broker.health.faults import as_refusal
-from aerobee.broker.hooks import PullEvent
 from aerobee.broker.members.group import QueueKey
 from aerobee.broker.members.subscriptions import MessageFilter, SqlFilter
 from aerobee.broker.pulls.broadcasts import FROM_PROXY, BroadcastOffsets
@@ -19,6 +18,7 @@ from aerobee.broker.pulls.replies import (
     reply_code,
 )
 from aerobee.broker.settings.keys import BrokerSettings
+from aerobee.broker.writing.hooks import PullEvent
 from aerobee.broker.writing.queues import TopicQueue
 from aerobee.remoting.bodies import SubscriptionGroupConfig, TopicConfig
 from aerobee.remoting.codes import PullSysFlag, ResponseCode

@@ -8,10 +8,10 @@ from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from typing import Any
 
-from aerobee.broker.hooks import Hooks, SendEvent
 from aerobee.broker.sends.checks import Checked, SendChecks
 from aerobee.broker.sends.storing import Placed, Storing, busy
 from aerobee.broker.settings.live import Live
+from aerobee.broker.writing.hooks import Hooks, SendEvent
 from aerobee.broker.writing.stamps import broker_properties
 from aerobee.remoting.codes import RequestCode, ResponseCode, SysFlag
 from aerobee.remoting.errors import RequestError

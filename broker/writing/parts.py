@@ -6,10 +6,10 @@ from functools import partial
 from typing import Final, Self
 
 from aerobee.broker.health.faults import Faults
-from aerobee.broker.hooks import Hooks
 from aerobee.broker.room import Room, Work
 from aerobee.broker.settings.live import Live
 from aerobee.broker.writing.appender import Appender
+from aerobee.broker.writing.hooks import Hooks
 from aerobee.broker.writing.queues import AckStyle, TopicQueues
 from aerobee.broker.writing.tick import Tick
 from aerobee.storage.store import MessageStore

@@ -11,7 +11,7 @@ from support.wire import connect, feed
 from aerobee.broker.app import Broker
 from aerobee.broker.compiled import choice
 from aerobee.broker.compiled.choice import description, is_compiled
-from aerobee.broker.hooks import SendEvent
+from aerobee.broker.writing.hooks import SendEvent
 from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.frame import encode_frame
 

@@ -13,7 +13,7 @@ from support.waiting import until
 
 from aerobee.broker.app import Broker
 from aerobee.broker.front.ports import FAST_PORT_STEP
-from aerobee.broker.hooks import PullEvent
+from aerobee.broker.writing.hooks import PullEvent
 from aerobee.remoting.codes import Perm, PullSysFlag, ResponseCode
 from aerobee.remoting.command import Command
 from aerobee.remoting.frame import encode_frame

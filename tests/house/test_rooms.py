@@ -1,0 +1,57 @@
+"""The form of a broker's rooms: who makes them, and who sees them all."""
+
+import ast
+from pathlib import Path
+from typing import Final
+
+from support.runs.source_tree import imports, name, nodes, package_files
+
+CONTEXT: Final = "aerobee.broker.start.context"
+SEE_IT: Final = ("broker/processors/", "broker/http/", "broker/start/", "broker/app.py")
+FORMS: Final = {"Room", "Feature"}
+MADE_IN: Final = {"parts.py", "feature.py"}
+ELSEWHERE: Final = {  # parts of a room that have a place of their own in the order of the stop
+    "broker/front/lateness.py": "nothing is late from the moment at which nobody beats any more",
+    "broker/health/background.py": "all works end before the first room that they work on",
+}
+LIFELESS: Final = {"broker/sends/parts.py": "neither starts, nor stops, nor keeps anything"}
+
+
+def broker_files() -> list[Path]:
+    """List the modules of the broker."""
+    return [path for path in package_files() if name(path).startswith("broker/")]
+
+
+def test_doors_and_the_start_alone_see_the_context() -> None:
+    """A room below gets the rooms that it needs by its constructor."""
+    users = {name(path) for path in broker_files() if CONTEXT in imports(path)}
+    assert not {each for each in users if not each.startswith(SEE_IT)}
+
+
+def test_no_family_of_requests_knows_another() -> None:
+    """What two of them do is in a room below; `families.py` is their list."""
+    families = {
+        path.stem: path for path in broker_files() if name(path).startswith("broker/processors/")
+    }
+    pairs = {
+        (family, other)
+        for family, path in families.items()
+        for other in families
+        if f"aerobee.broker.processors.{other}" in imports(path) and family != "families"
+    }
+    assert not pairs
+
+
+def test_a_room_is_made_by_its_parts_or_its_feature() -> None:
+    """Whoever looks for what a room is to the broker opens one file; each such file has a room."""
+    made = {
+        name(path)
+        for path in broker_files()
+        for node in nodes(path)
+        if isinstance(node, ast.ClassDef)
+        if FORMS & {base.id for base in node.bases if isinstance(base, ast.Name)}
+    }
+    elsewhere = {each for each in made if Path(each).name not in MADE_IN}
+    assert elsewhere == set(ELSEWHERE)
+    lifeless = {name(path) for path in broker_files() if path.name in MADE_IN} - made
+    assert lifeless == set(LIFELESS)
