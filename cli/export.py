@@ -13,7 +13,7 @@ from aerobee.cli.program import Failure, WrongSettings, examples
 from aerobee.cli.progress import progress_bar
 
 if TYPE_CHECKING:
-    from aerobee.spark.exports.exporter import Wanted
+    from aerobee.spark.exports.options import Wanted
 
 EXIT_LOST: Final = 3
 BAR_AFTER_S: Final = 2.0

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
         StoreUnreadable,
     )
     from aerobee.spark.exports.exporter import export
-    from aerobee.spark.exports.reading import exported_files, read_export
+    from aerobee.spark.exports.read_back import exported_files, read_export
     from aerobee.spark.exports.summary import ExportSummary
     from aerobee.spark.sessions.local import session
 
@@ -52,8 +52,8 @@ _HOMES = {
     "OptionError": "aerobee.spark.errors",
     "StoreUnreadable": "aerobee.spark.errors",
     "export": "aerobee.spark.exports.exporter",
-    "exported_files": "aerobee.spark.exports.reading",
-    "read_export": "aerobee.spark.exports.reading",
+    "exported_files": "aerobee.spark.exports.read_back",
+    "read_export": "aerobee.spark.exports.read_back",
     "session": "aerobee.spark.sessions.local",
 }
 

@@ -5,77 +5,42 @@ from __future__ import annotations
 import logging
 import time
 import uuid
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, TypedDict, Unpack
+from typing import TYPE_CHECKING, Unpack
 
-from aerobee.spark.at_rest.stores import Paths
-from aerobee.spark.columns import PROPERTIES
-from aerobee.spark.errors import ExportFailed, ExportRefused, OptionError
+from aerobee.spark.errors import ExportFailed, ExportRefused
 from aerobee.spark.exports.commit import Rival, commit_run
 from aerobee.spark.exports.counts import count_gaps
-from aerobee.spark.exports.lost_remade import remade
-from aerobee.spark.exports.moments import milliseconds
-from aerobee.spark.exports.plan import ExportPlan, plan_export
+from aerobee.spark.exports.lost import remade
+from aerobee.spark.exports.options import (
+    ExportOptions,
+    Stores,
+    Wanted,
+    check_topics,
+    checked_options,
+)
+from aerobee.spark.exports.plan import ExportPlan, StorePlan, plan_export
+from aerobee.spark.exports.reads import Source
 from aerobee.spark.exports.run import Progress, Runner, runner
 from aerobee.spark.exports.summary import ExportSummary, summarize
-from aerobee.spark.exports.task import ExportTask, TaskResult
-from aerobee.spark.exports.topics import check_topics, topic_names
-from aerobee.spark.lake.formats import Format
+from aerobee.spark.exports.task import ExportTask, Target, TaskResult
 from aerobee.spark.lake.lake import DELTA, Lake
 from aerobee.spark.lake.manifest import ExportedFile, Gap, Manifest
 from aerobee.spark.lake.owner import Heartbeat
-from aerobee.spark.options.values import pattern
-from aerobee.spark.records.selection import EVERYTHING, Selection
-from aerobee.spark.topics import TopicChoice
+from aerobee.spark.planning.log_pieces import Piece
+from aerobee.spark.planning.queue_pieces import EntryPiece
+from aerobee.spark.records.selection import EVERYTHING
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 log = logging.getLogger(__name__)
 
-FILE_BYTES = 256 << 20
-FILE_BYTES_MIN = 64 << 10
 ROUNDS_MAX = 10  # of runs that were overtaken by others, each time
-
-
-Stores = str | Path | Sequence[str | Path]
-
-
-class Wanted(TypedDict, total=False):
-    """What `export` and `plan_to` both take, beside the places; `export` tells of each."""
-
-    format: str
-    compression: str | None
-    properties: str
-    file_bytes: int
-    decompress: bool
-    topics: Collection[str] | None
-    topic_pattern: str | None
-    system_topics: bool
-    since: datetime | int | None
-    until: datetime | int | None
-    incremental: bool
-    overwrite: bool
-    fail_on_data_loss: bool
-
-
-@dataclass(frozen=True, slots=True)
-class ExportOptions:
-    """What is asked of an export, checked; the same for all that it may have to do again."""
-
-    path: Paths
-    lake: Lake
-    selection: Selection
-    format: Format
-    incremental: bool
-    overwrite: bool
-    file_bytes: int
-    decompress: bool
-    fail_on_data_loss: bool
 
 
 def export(
@@ -102,7 +67,15 @@ def export(
     Raises OptionError, ExportRefused, StoreUnreadable, DataLost, CorruptRecord, ExportFailed,
     JavaMissing; nothing was added to `out_dir` then, unless the text says so.
     """
-    options = _checked(store, out_dir, wanted)
+    return export_as(checked_options(store, out_dir, wanted), spark, progress)
+
+
+def export_as(
+    options: ExportOptions,
+    spark: SparkSession | None = None,
+    progress: Progress | None = None,
+) -> ExportSummary:
+    """The same of options that are checked, to any lake. Raises likewise."""
     began = time.monotonic()
     for _ in range(ROUNDS_MAX):
         plan = _plan(options)
@@ -127,59 +100,7 @@ def plan_to(store: Stores, out_dir: str | Path, **wanted: Unpack[Wanted]) -> Exp
 
     What it would refuse is refused.
     """
-    return _plan(_checked(store, out_dir, wanted), settle=False)
-
-
-def _checked(store: Stores, out_dir: str | Path, wanted: Wanted) -> ExportOptions:
-    """The options of an export. Raises OptionError."""
-    chosen = Format.choose(
-        wanted.get("format", "parquet"),
-        wanted.get("compression"),
-        wanted.get("properties", PROPERTIES[0]),
-    )
-    file_bytes = wanted.get("file_bytes", FILE_BYTES)
-    incremental, overwrite = wanted.get("incremental", False), wanted.get("overwrite", False)
-    if incremental and overwrite:
-        raise OptionError("incremental adds to an export and overwrite replaces it: choose one")
-    if file_bytes < FILE_BYTES_MIN:
-        raise OptionError(f"file_bytes: {file_bytes} is less than {FILE_BYTES_MIN}")
-    return ExportOptions(
-        _paths(store),
-        Lake(out_dir),
-        _selection(wanted),
-        chosen,
-        incremental,
-        overwrite,
-        file_bytes,
-        wanted.get("decompress", False),
-        wanted.get("fail_on_data_loss", True),
-    )
-
-
-def _paths(store: Stores) -> Paths:
-    """The stores as they were named; one text may list several with commas, as the option does."""
-    if not isinstance(store, str | Path):
-        return tuple(map(str, store))
-    name, _, labelled = str(store).partition("=")
-    alone = labelled and not {"/", ","} & {*name} and Path(labelled).is_dir()
-    return (str(store),) if alone else str(store)
-
-
-def _selection(wanted: Wanted) -> Selection:
-    topics, by_pattern = topic_names(wanted.get("topics")), wanted.get("topic_pattern")
-    if topics and by_pattern is not None:
-        raise OptionError("topics and a pattern of topics exclude each other: name one of them")
-    if by_pattern is not None:
-        pattern("topic_pattern", by_pattern)
-    since_ms, until_ms = milliseconds(wanted.get("since")), milliseconds(wanted.get("until"))
-    if since_ms is not None and until_ms is not None and until_ms <= since_ms:
-        raise OptionError(f"until ({until_ms}) is not after since ({since_ms})")
-    choice = TopicChoice(
-        topics,
-        by_pattern,
-        system=wanted.get("system_topics", False),
-    )
-    return Selection(since_ms=since_ms, until_ms=until_ms, choice=choice)
+    return _plan(checked_options(store, out_dir, wanted), settle=False)
 
 
 @contextmanager
@@ -296,25 +217,27 @@ class _Export:
     def _results(
         self, running: Runner, folder: Path, progress: Progress | None
     ) -> list[TaskResult]:
-        options = self._options
+        options, lake = self._options, self._options.lake
+        target = Target(
+            str(folder.absolute()), self._run, options.format, options.file_bytes, lake.disk
+        )
         tasks = [
-            ExportTask(
-                number,
-                piece,
-                store.store.label,
-                store.store.queues_dir,
-                # offsets have been chosen already; without them the tasks have to look
-                EVERYTHING if store.numbered else options.selection,
-                str(folder.absolute()),
-                self._run,
-                options.format,
-                options.file_bytes,
-                options.decompress,
-                options.fail_on_data_loss,
-            )
+            ExportTask(number, self._source(store, piece), target)
             for number, (store, piece) in enumerate(self._plan.pieces(running.cores))
         ]
-        return running.run(tasks, progress, Heartbeat(folder).beat)
+        return running.run(tasks, progress, Heartbeat(folder, lake.disk).beat)
+
+    def _source(self, store: StorePlan, piece: EntryPiece | Piece) -> Source:
+        options = self._options
+        return Source(
+            store.store,
+            piece,
+            # offsets have been chosen already; without them the tasks have to look
+            EVERYTHING if store.numbered else options.selection,
+            options.format.properties,
+            options.decompress,
+            options.fail_on_data_loss,
+        )
 
     def _manifest(self, files: list[ExportedFile], gaps: tuple[Gap, ...]) -> Manifest:
         options, plan = self._options, self._plan

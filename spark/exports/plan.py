@@ -10,10 +10,9 @@ from aerobee.spark.at_rest.log_files import Segment
 from aerobee.spark.at_rest.queue_ranges import StoreState
 from aerobee.spark.at_rest.stores import Paths, Store, find_stores, has_queues
 from aerobee.spark.errors import OptionError
-from aerobee.spark.exports.lost_away import stores_away
-from aerobee.spark.exports.lost_telling import tell_gaps
+from aerobee.spark.exports.lost import stores_away, tell_gaps
 from aerobee.spark.exports.queues import QueuesFound, QueuesLook
-from aerobee.spark.exports.walk import is_worthwhile
+from aerobee.spark.exports.reads import is_worthwhile
 from aerobee.spark.lake.manifest import Gap, Manifest
 from aerobee.spark.offsets import Offsets, QueueKey, QueueRange
 from aerobee.spark.planning.log_pieces import Piece, log_pieces, piece_bytes, within_time

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from aerobee.spark.at_rest.queue_entries import NOWHERE, QueueEntries
 from aerobee.spark.at_rest.queue_ranges import StoreState, queue_dirs
 from aerobee.spark.at_rest.times import position_of
-from aerobee.spark.exports.lost_deleted import deleted_gaps
+from aerobee.spark.exports.lost import deleted_gaps
 from aerobee.spark.lake.manifest import Gap, Manifest
 from aerobee.spark.lost.reasons import OLDER, RETENTION, REWRITTEN
 from aerobee.spark.lost.stamps import ELSEWHERE, UNKNOWN, LogStamps

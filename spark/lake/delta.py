@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from aerobee.spark.errors import ExportFailed
+from aerobee.spark.lake.formats import exported_schema
 from aerobee.spark.lake.manifest import ExportedFile, Manifest
-from aerobee.spark.lake.schema import exported_schema
 
 APPLICATION = "aerobee-export"
 TRIES_MAX = 20  # against others who write to the same table

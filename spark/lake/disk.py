@@ -1,150 +1,143 @@
-"""How an export's files reach the disk: the content of each, the names in folders, large files.
+"""The only door of exports and lakes to files and folders.
 
-What an export writes is read by others, later: in the page cache it would take the place of the
-log's end, which the broker serves from there. And a copy into fresh pages is up to half of the
-CPU time that writing takes.
+Whoever puts a `Disk` of his own in its place has a disk that refuses what he likes, at any step.
+The one thing that does not come through it is Delta's log, which is written by delta-rs.
 """
 
 from __future__ import annotations
 
-import errno
-import fcntl
-import mmap
 import os
-from collections import deque
+import shutil
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-BLOCK_BYTES = 1 << 20  # of a write
-ALIGNED_BYTES = 4096  # in memory and in the file, for all disks there are
-_DIRECT = getattr(os, "O_DIRECT", 0)
-_spare: deque[mmap.mmap] = deque(maxlen=1)  # a block, its pages at hand, for whoever writes next
+MADE_MODE = 0o666  # of a new file, before the process's mask
+_MAKE = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC
 
 
-def sync(path: Path) -> None:
-    """Bring a file's content, or the names in a folder, to the disk."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
+class Disk:
+    """The operating system's files and folders, as they are. Raises OSError."""
+
+    # --- looks ---
+
+    def names(self, folder: Path) -> list[str]:
+        """What a folder has in it, in order."""
+        return sorted(os.listdir(folder))  # noqa: PTH208 - the door itself
+
+    def read(self, path: Path) -> bytes:
+        """All of a file."""
+        return path.read_bytes()
+
+    def status(self, path: Path) -> os.stat_result:
+        """What the system tells of a file or folder, of a link itself."""
+        return path.lstat()
+
+    def exists(self, path: Path) -> bool:
+        """Whether a file or folder is there."""
+        return path.exists()
+
+    def is_folder(self, path: Path) -> bool:
+        """Whether a folder is there."""
+        return path.is_dir()
+
+    def link_target(self, path: Path) -> Path | None:
+        """Where a symbolic link leads, there or not; None for what is none."""
+        return path.readlink() if path.is_symlink() else None
+
+    def resolved(self, path: Path) -> Path:
+        """The path without links."""
+        return path.resolve()
+
+    # --- changes of names ---
+
+    def make_folder(self, path: Path) -> None:
+        """Make one folder."""
+        path.mkdir()
+
+    def make_folders(self, path: Path) -> list[Path]:
+        """Make a folder, and those above it, where they are not there; those that are new."""
+        new = [each for each in (path, *path.parents) if not self.exists(each)]
+        path.mkdir(parents=True, exist_ok=True)
+        return new
+
+    def link(self, source: Path, target: Path) -> None:
+        """Give a file a second name, which nothing else may have."""
+        os.link(source, target)
+
+    def rename(self, source: Path, target: Path) -> None:
+        """Move a file or folder, in the place of a file that is there."""
+        os.rename(source, target)  # noqa: PTH104 - millions of files
+
+    def remove(self, path: Path) -> None:
+        """Remove a file."""
+        path.unlink()
+
+    def remove_folder(self, path: Path) -> None:
+        """Remove a folder that holds nothing."""
+        path.rmdir()
+
+    def remove_tree(self, path: Path) -> None:
+        """Remove a folder with what it holds, as far as that can be done; raises nothing."""
+        shutil.rmtree(path, ignore_errors=True)
+
+    def touch(self, path: Path) -> None:
+        """Have a file that is there say that it was written now."""
+        os.utime(path)
+
+    # --- content ---
+
+    def open(self, path: Path, flags: int = 0) -> int:
+        """A number by which a file is written, which is made if need be."""
+        return os.open(path, _MAKE | flags, MADE_MODE)
+
+    def write(self, handle: int, data: Any) -> int:
+        """Write some bytes; how many the disk took."""
+        return os.write(handle, data)
+
+    def fsync(self, handle: int) -> None:
+        """Bring a file's content, or the names in a folder, to the disk."""
         os.fsync(handle)
-    finally:
+
+    def close(self, handle: int) -> None:
+        """Give a number back."""
         os.close(handle)
 
+    def now(self, probe: Path) -> float:
+        """What time the file system has it, by a file that is there for a moment.
 
-def write_synced(path: Path, data: bytes) -> None:
-    """Write a file and bring it, but not its name, to the disk."""
-    with path.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-class DirectFile:
-    """A new file that is written from its start to its end, past the page cache if that works.
-
-    Whole blocks go out as they fill; the rest of them with `drain`, but for less than
-    ALIGNED_BYTES, and all with `close`, after which the content is on the disk. Holds BLOCK_BYTES
-    between a write and the next `drain`. Raises OSError.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._file = _opened(path)
-        self._direct = bool(fcntl.fcntl(self._file, fcntl.F_GETFL) & _DIRECT)
-        self._block: mmap.mmap | None = None  # memory that begins with a page
-        self._rest = b""
-        self._filled = 0  # bytes of the block
-        self._written = 0
-
-    @property
-    def closed(self) -> bool:
-        """Whether it has been closed."""
-        return bool(self._file.closed)
-
-    def tell(self) -> int:
-        """How many bytes it has, those that wait included."""
-        return self._written + self._filled
-
-    def flush(self) -> None:
-        """Do nothing: blocks go out when they are full."""
-
-    def write(self, data: Any) -> int:
-        """Add some bytes."""
-        view = memoryview(data).cast("B")
-        at = 0
-        while at < len(view):
-            block = self._ready_block()
-            count = min(BLOCK_BYTES - self._filled, len(view) - at)
-            block[self._filled : self._filled + count] = view[at : at + count]
-            self._filled += count
-            at += count
-            if self._filled == BLOCK_BYTES:
-                self._put(BLOCK_BYTES)
-        return at
-
-    def drain(self) -> None:
-        """Write what waits, but for an end that fills no page, and let others have the memory."""
-        self._put(self._filled // ALIGNED_BYTES * ALIGNED_BYTES)
-        if self._block is not None:
-            self._rest = self._block[: self._filled]
-            _spare.append(self._block)
-            self._block = None
-
-    def close(self) -> None:
-        """Write the rest and bring the content to the disk."""
-        if self.closed:
-            return
+        The machines' clocks may differ.
+        """
+        handle = self.open(probe)
         try:
-            self.drain()
-            self._buffered()
-            self._write(memoryview(self._rest))
-            os.fsync(self._file.fileno())
+            os.utime(handle)
+            return os.fstat(handle).st_mtime
         finally:
-            self._file.close()
+            self.close(handle)
+            with suppress(FileNotFoundError):  # another run may have been tidying up
+                self.remove(probe)
 
-    def _ready_block(self) -> mmap.mmap:
-        if self._block is None:
-            try:
-                self._block = _spare.pop()
-            except IndexError:
-                self._block = mmap.mmap(-1, BLOCK_BYTES)
-            self._block[: len(self._rest)] = self._rest
-        return self._block
+    # --- made of these ---
 
-    def _put(self, count: int) -> None:
-        """Write the first `count` bytes of the block; the others become its first."""
-        if not count or self._block is None:
-            return
-        with memoryview(self._block) as view:
-            self._write(view[:count])
-        self._written += count
-        self._filled -= count
-        self._block[: self._filled] = self._block[count : count + self._filled]
+    def sync(self, path: Path) -> None:
+        """Bring the names in a folder to the disk."""
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            self.fsync(handle)
+        finally:
+            self.close(handle)
 
-    def _write(self, data: memoryview) -> None:
-        while len(data):
-            try:
-                count = os.write(self._file.fileno(), data)
-            except OSError as error:
-                if error.errno != errno.EINVAL or not self._direct:
-                    raise
-                self._buffered()  # a disk with other blocks, or the rest of one
-                continue
-            data = data[count:]
-
-    def _buffered(self) -> None:
-        """Write through the page cache from now on."""
-        if self._direct:
-            self._direct = False
-            flags = fcntl.fcntl(self._file, fcntl.F_GETFL)
-            fcntl.fcntl(self._file, fcntl.F_SETFL, flags & ~_DIRECT)
+    def write_file(self, path: Path, data: bytes, *, synced: bool = True) -> None:
+        """Write a file and bring it, but not its name, to the disk."""
+        handle = self.open(path, os.O_TRUNC)
+        try:
+            view = memoryview(data)
+            while len(view):
+                view = view[self.write(handle, view) :]
+            if synced:
+                self.fsync(handle)
+        finally:
+            self.close(handle)
 
 
-def _opened(path: Path) -> Any:
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-    try:
-        handle = os.open(path, flags | _DIRECT, 0o666)
-    except OSError as error:
-        if error.errno != errno.EINVAL or not _DIRECT:
-            raise
-        path.unlink(missing_ok=True)  # some file systems make the file first and refuse then
-        handle = os.open(path, flags, 0o666)
-    return open(handle, "wb", buffering=0)  # noqa: PTH123 - closed when nobody has it
+DISK = Disk()

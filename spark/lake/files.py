@@ -9,8 +9,8 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from aerobee.spark.lake.folders import Partition, day_text
 from aerobee.spark.lake.manifest import ExportedFile
-from aerobee.spark.lake.partitions import Partition, day_text
 
 ROW_GROUP_BYTES = 32 << 20  # readers skip by row group, and hold one in memory
 BUFFERED_BYTES_MAX = 192 << 20  # of all partitions of one task together
@@ -25,7 +25,7 @@ class Sink(Protocol):
 
     @property
     def bytes(self) -> int:
-        """How many bytes have been written so far."""
+        """How many bytes have been written so far; of a closed file all that it has."""
 
     def write(self, table: pa.Table) -> None:
         """Write some rows."""
@@ -58,7 +58,6 @@ class PartitionedFiles:
     def __init__(
         self,
         folder: Path,
-        schema: pa.Schema,
         open_sink: Callable[[Path], Sink],
         *,
         name: str,
@@ -66,7 +65,6 @@ class PartitionedFiles:
         file_bytes: int,
     ) -> None:
         self._folder = folder
-        self._schema = schema
         self._open_sink = open_sink
         self._name = name
         self._ending = ending
@@ -113,7 +111,7 @@ class PartitionedFiles:
         return f"{file.number:05d}{self._ending}"
 
     def _join(self, file: _Open) -> None:
-        joined = pa.Table.from_batches(file.waiting, self._schema).combine_chunks()
+        joined = pa.Table.from_batches(file.waiting).combine_chunks()
         file.waiting = joined.to_batches()
         size = joined.nbytes + BATCH_BYTES
         self._buffered_bytes += size - file.waiting_bytes
@@ -126,7 +124,7 @@ class PartitionedFiles:
             if len(writing) >= OPEN_FILES_MAX:
                 self._finish(writing[0])
             file.sink = self._open_sink(self._folder / self._staged(file))
-        file.sink.write(pa.Table.from_batches(file.waiting, self._schema))
+        file.sink.write(pa.Table.from_batches(file.waiting))
         self._buffered_bytes -= file.waiting_bytes
         file.waiting, file.waiting_bytes = [], 0
 
@@ -144,7 +142,7 @@ class PartitionedFiles:
                 topic=partition.topic,
                 date=day_text(partition.day),
                 rows=file.rows,
-                bytes=(self._folder / staged).stat().st_size,
+                bytes=file.sink.bytes,
                 first_ms=file.first_ms,
                 last_ms=file.last_ms,
             )

@@ -1,4 +1,6 @@
-"""The names of an export's folders: by Hive's rules, and as long as file systems take them.
+"""The folders of an export, a topic's messages of one day in each, named by Hive's rules.
+
+Spark and pyarrow read them back so. Names are as long as file systems take them.
 
 A topic may have 255 characters, and escaped it is longer: `%`, legal in topics, becomes `%25`. A
 name that is too long is cut, and ends with a hash of all of it, so that no two topics share one.
@@ -7,12 +9,35 @@ name that is too long is cut, and ends with a hash of all of it, so that no two 
 from __future__ import annotations
 
 import hashlib
+from dataclasses import dataclass
+from datetime import date, timedelta
 
+DAY_MS = 86_400_000
 NAME_BYTES_MAX = 255  # of a file or folder, on all usual file systems
 CUT_MARK = "~"  # no broker takes it in a topic's name
 HASH_BYTES = 16
 _ESCAPED = frozenset("\"#%'*/:=?\\\x7f{[]^" + "".join(map(chr, range(1, 32))))
 _TOPIC = "topic="
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Partition:
+    """One folder of the export: a topic's messages of one day (UTC, by store timestamp)."""
+
+    topic: str
+    day: int  # since 1970-01-01
+
+    @property
+    def folder(self) -> str:
+        """The folder below the export's."""
+        return f"{topic_folder(self.topic)}/date={day_text(self.day)}"
+
+
+def day_text(day: int) -> str:
+    """A day since 1970 as an ISO date; days outside the calendar become its ends."""
+    low, high = (limit.toordinal() for limit in (date.min, date.max))
+    epoch = date(1970, 1, 1).toordinal()
+    return (date.min + timedelta(min(max(epoch + day, low), high) - low)).isoformat()
 
 
 def topic_folder(topic: str) -> str:

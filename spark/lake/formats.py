@@ -1,4 +1,4 @@
-"""The formats of an export: their compressions, and how a file of each is opened."""
+"""The formats of an export: their columns, their compressions, and how a file of each is opened."""
 
 from __future__ import annotations
 
@@ -10,16 +10,20 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from aerobee.spark.columns import PROPERTIES
+from aerobee.spark.columns import PROPERTIES, USUAL, arrow_schema
 from aerobee.spark.errors import OptionError
+from aerobee.spark.lake.disk import Disk
 from aerobee.spark.lake.files import Sink
+from aerobee.spark.lake.synced_file import SyncedFile
 
+EXPORTED = ("broker", *(name for name in USUAL if name != "topic"))  # which is in the folder's name
 FORMATS = ("parquet", "delta", "json")
 _COMPRESSIONS = {  # the first is the usual one
     "parquet": ("snappy", "zstd", "none"),
     "delta": ("snappy", "zstd", "none"),
     "json": ("gzip", "zstd", "none"),
 }
+_PARTITIONED = (("topic", pa.string()), ("date", pa.date32()))
 _JSON_ENDINGS = {"gzip": ".jsonl.gz", "zstd": ".jsonl.zst", "none": ".jsonl"}
 
 
@@ -64,15 +68,26 @@ class Format:
             return _JSON_ENDINGS[self.compression]
         return ".parquet" if self.compression == "none" else f".{self.compression}.parquet"
 
-    def opener(self, schema: pa.Schema, *, ordered: bool) -> Callable[[Path], Sink]:
-        """How its files are opened; `ordered` if rows come in the log's order."""
+    def opener(self, disk: Disk, schema: pa.Schema, *, ordered: bool) -> Callable[[Path], Sink]:
+        """How its files are made; `ordered` if rows come in the log's order."""
         if self.name == "json":
             from aerobee.spark.lake.json_files import JsonSink
 
-            return lambda path: JsonSink(path, self.compression)
+            return lambda path: JsonSink(SyncedFile(path, disk, direct=False), self.compression)
         from aerobee.spark.lake.parquet_files import ParquetSink
 
-        return lambda path: ParquetSink(path, schema, self.compression, ordered=ordered)
+        return lambda path: ParquetSink(
+            SyncedFile(path, disk), schema, self.compression, ordered=ordered
+        )
+
+
+def exported_schema(properties: str) -> pa.Schema:
+    """The columns of an exported table, those of the folders' names among them.
+
+    `properties` is what that column is, `map` or `binary`.
+    """
+    folders = [pa.field(name, kind, nullable=False) for name, kind in _PARTITIONED]
+    return pa.schema([*arrow_schema(EXPORTED, properties), *folders])
 
 
 def _near(name: str) -> str:

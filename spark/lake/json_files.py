@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import base64
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import msgspec
 import pyarrow as pa
 import zstandard
 from isal import igzip
 
-from aerobee.spark.lake.disk import sync
+from aerobee.spark.lake.synced_file import SyncedFile
 
 _GZIP_LEVEL, _ZSTD_LEVEL = 2, 3
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -26,10 +25,9 @@ _encode = msgspec.json.Encoder().encode
 class JsonSink:
     """One file of JSON lines being written."""
 
-    def __init__(self, path: Path, compression: str) -> None:
-        self._path = path
-        self._plain = path.open("wb")
-        self._file: Any = _packing(self._plain, compression)
+    def __init__(self, file: SyncedFile, compression: str) -> None:
+        self._plain = file
+        self._file: Any = _packing(file, compression)
 
     @property
     def bytes(self) -> int:
@@ -43,16 +41,16 @@ class JsonSink:
             columns = [_values(batch.column(at)) for at in range(batch.num_columns)]
             lines = [_line(names, row) for row in zip(*columns, strict=True)]
             self._file.write(b"\n".join(lines) + b"\n")
+        self._plain.drain()
 
     def close(self) -> None:
         """Finish the file and bring its content to the disk."""
         if self._file is not self._plain:
             self._file.close()
         self._plain.close()
-        sync(self._path)
 
 
-def _packing(plain: IO[bytes], compression: str) -> Any:
+def _packing(plain: Any, compression: str) -> Any:
     if compression == "gzip":
         packer: Any = igzip.IGzipFile
         return packer(filename="", mode="wb", compresslevel=_GZIP_LEVEL, fileobj=plain)

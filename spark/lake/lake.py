@@ -6,15 +6,13 @@ again, by whoever comes next, at the same time as by its own run.
 
 from __future__ import annotations
 
-import os
-import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
 from aerobee.spark.at_rest.stores import Store
 from aerobee.spark.errors import ExportFailed, ExportRefused
-from aerobee.spark.lake.disk import sync, write_synced
+from aerobee.spark.lake.disk import DISK, Disk
 from aerobee.spark.lake.manifest import ExportedFile, Manifest
 from aerobee.spark.lake.manifest_log import FOLDER, ManifestLog, manifest_name, version_of
 from aerobee.spark.lake.owner import CLOCK, is_dead, write_owner
@@ -32,27 +30,28 @@ class Lake:
     their files stay where they were staged, for whoever tries next.
     """
 
-    def __init__(self, place: str | Path) -> None:
+    def __init__(self, place: str | Path, disk: Disk = DISK) -> None:
         """`place` is a folder's path, with `file:` before it or not. Raises OptionError."""
         self.root = Path(lake_path(str(place)))
+        self.disk = disk
         self.waiting: dict[int, str] = {}
-        self.log = ManifestLog(self.root)
+        self.log = ManifestLog(self.root, disk)
         self.staging = self.root / FOLDER / STAGING
 
     def check(self) -> None:
         """Refuse a folder with anything in it that no export has written."""
-        if not self.root.exists():
-            if self.root.is_symlink():
+        if not self.disk.exists(self.root):
+            if (leads_to := self.disk.link_target(self.root)) is not None:
                 raise ExportRefused(
-                    f"{self.root} is a link to {self.root.readlink()}, which is not there: is its"
+                    f"{self.root} is a link to {leads_to}, which is not there: is its"
                     " disk mounted? Make that folder, if it is to be a new one"
                 )
             return
-        if not self.root.is_dir():
+        if not self.disk.is_folder(self.root):
             raise ExportRefused(
                 f"{self.root} is no folder: name one that does not exist, or is empty"
             )
-        names = sorted(path.name for path in self.root.iterdir())
+        names = self.disk.names(self.root)
         if names and FOLDER not in names:
             raise ExportRefused(
                 f"{self.root} is not empty and no earlier export ({names[0]} is not ours): name a"
@@ -61,10 +60,10 @@ class Lake:
 
     def check_apart(self, stores: Iterable[Store]) -> None:
         """Refuse a folder within a store, whose broker would take it for a topic, or remove it."""
-        root = self.root.resolve()
+        root = self.disk.resolved(self.root)
         for store in stores:
             for folder in filter(None, (store.log_dir, store.queues_dir)):
-                if root.is_relative_to(Path(folder).resolve()):
+                if root.is_relative_to(self.disk.resolved(Path(folder))):
                     raise ExportRefused(
                         f"{self.root} lies in {folder}, which is the broker's own: name a folder"
                         " outside of the store"
@@ -72,13 +71,11 @@ class Lake:
 
     def begin(self, run: str) -> Path:
         """Make the folder that a run's tasks write into."""
-        new = [path for path in (self.staging, *self.staging.parents) if not path.exists()]
-        self.staging.mkdir(parents=True, exist_ok=True)
-        for path in new:
-            sync(path.parent)
+        for path in self.disk.make_folders(self.staging):
+            self.disk.sync(path.parent)
         folder = self.staging / run
-        folder.mkdir()
-        write_owner(folder)
+        self.disk.make_folder(folder)
+        write_owner(folder, self.disk)
         return folder
 
     def commit(self, manifest: Manifest) -> bool:
@@ -91,9 +88,9 @@ class Lake:
         staged = folder / manifest_name(manifest.version)
         try:
             for file in manifest.files:
-                (folder / file.staged).stat()
-            write_synced(staged, manifest.encode())
-            sync(folder)
+                self.disk.status(folder / file.staged)
+            self.disk.write_file(staged, manifest.encode())
+            self.disk.sync(folder)
         except FileNotFoundError as error:
             raise ExportFailed(
                 f"{error.filename} is gone before it was committed: do the executors write to the"
@@ -110,10 +107,11 @@ class Lake:
         self.publish_committed(replacing=replacing)
         for path in self._staged():
             if path.name.startswith(CLOCK):
-                path.unlink(missing_ok=True)
+                with suppress(FileNotFoundError):
+                    self.disk.remove(path)
             elif path.name.startswith(_DONE):
-                shutil.rmtree(path, ignore_errors=True)
-            elif self._committed(path) is None and is_dead(path):
+                self.disk.remove_tree(path)
+            elif self._committed(path) is None and is_dead(path, self.disk):
                 self.abandon(path.name)
 
     def publish_committed(self, *, replacing: bool = False) -> None:
@@ -162,7 +160,7 @@ class Lake:
         changed = set()
         for file in manifest.files:
             if not self._move(folder / file.staged, self.root / file.path):
-                if not folder.exists():
+                if not self.disk.exists(folder):
                     return  # another run has published all of it, and tidied up
                 raise ExportFailed(
                     f"{folder / file.staged} is gone, although version {manifest.version} of the"
@@ -170,8 +168,8 @@ class Lake:
                 )
             changed.add((self.root / file.path).parent)
         for below in sorted({*changed, *(path.parent for path in changed), self.root}):
-            if below.is_dir():
-                sync(below)
+            if self.disk.is_folder(below):
+                self.disk.sync(below)
         if manifest.format == DELTA:
             from aerobee.spark.lake.delta import publish_delta
 
@@ -181,9 +179,9 @@ class Lake:
     def abandon(self, run: str) -> None:
         """Remove what a run has staged, none of which has been published, and its empty folders."""
         folders: set[Path] = set()
-        for prepared in (self.staging / run).glob("manifest-*.json"):
+        for prepared in self._prepared(self.staging / run):
             with suppress(OSError, ExportRefused):
-                manifest = Manifest.decode(prepared.read_bytes(), prepared.name)
+                manifest = Manifest.decode(self.disk.read(prepared), prepared.name)
                 folders.update((self.root / file.path).parent for file in manifest.files)
         self._tidy(run)
         for folder in folders:
@@ -193,32 +191,35 @@ class Lake:
         """Remove what a run has staged: nothing of it, or all of it, has been published."""
         gone = self.staging / f"{_DONE}{run}"
         try:
-            (self.staging / run).rename(gone)  # at once: half a folder could be misunderstood
+            self.disk.rename(
+                self.staging / run, gone
+            )  # at once: half a folder could be misunderstood
         except OSError:
             return  # removed by another run
-        shutil.rmtree(gone, ignore_errors=True)  # tasks that are still writing leave some
+        self.disk.remove_tree(gone)  # tasks that are still writing leave some
 
     def is_committed(self, run: str) -> bool:
         """Whether a run's files count and have not all been published yet."""
         return self._committed(self.staging / run) is not None
 
-    def _staged(self) -> Iterator[Path]:
+    def _staged(self) -> list[Path]:
+        return self._below(self.staging)
+
+    def _below(self, folder: Path) -> list[Path]:
+        """What is in a folder, nothing where there is none."""
         try:
-            yield from sorted(self.staging.iterdir())
-        except FileNotFoundError:
-            return
+            return [folder / name for name in self.disk.names(folder)]
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+
+    def _prepared(self, folder: Path) -> list[Path]:
+        """A run's manifests: several, where others were first."""
+        return [path for path in self._below(folder) if version_of(path.name) is not None]
 
     def _committed(self, folder: Path) -> int | None:
-        """The version that the manifest in a staging folder has become."""
-        try:
-            prepared = list(folder.iterdir())
-        except (FileNotFoundError, NotADirectoryError):
-            return None
-        for path in prepared:  # several, where others were first; one may have become a version
-            version = version_of(path.name)
-            if version is not None and self.log.is_committed(path):
-                return version
-        return None
+        """The version that a manifest in a staging folder has become."""
+        committed = (path for path in self._prepared(folder) if self.log.is_committed(path))
+        return next((version_of(path.name) for path in committed), None)
 
     def _hindered(self, version: int, what: object) -> str:
         return (
@@ -230,12 +231,12 @@ class Lake:
     def _make_places(self, manifest: Manifest) -> None:
         """Make the folders that a version's files move to, so that none is refused later."""
         for folder in {(self.root / file.path).parent for file in manifest.files}:
-            if not folder.is_dir():
-                folder.mkdir(parents=True, exist_ok=True)
+            if not self.disk.is_folder(folder):
+                self.disk.make_folders(folder)
         if manifest.files:
             longest = max((file.path for file in manifest.files), key=len)
             with suppress(FileNotFoundError):
-                (self.root / longest).lstat()  # a path that is too long is told
+                self.disk.status(self.root / longest)  # a path that is too long is told
 
     def _drop_replaced(self, version: int) -> None:
         """Remove what earlier versions have staged: who is still publishing them finds nothing."""
@@ -248,15 +249,15 @@ class Lake:
         """Move a file unless that has been done; whether it is there now."""
         for _ in range(2):
             try:
-                os.rename(source, target)  # noqa: PTH104 - millions of files: no Path for each
+                self.disk.rename(source, target)
                 return True
             except FileNotFoundError:
-                if target.exists():
+                if self.disk.exists(target):
                     return True
-                if not source.exists():
+                if not self.disk.exists(source):
                     return False
-                target.parent.mkdir(parents=True, exist_ok=True)
-        return target.exists()
+                self.disk.make_folders(target.parent)
+        return self.disk.exists(target)
 
     def _remove_replaced(self, manifest: Manifest) -> None:
         """Remove the files that the version replaces: first, so that none is seen twice."""
@@ -265,7 +266,7 @@ class Lake:
         for path in self._replaced(manifest.version - 1):
             if path.path not in kept:
                 with suppress(FileNotFoundError, NotADirectoryError):  # not all were published
-                    (self.root / path.path).unlink()
+                    self.disk.remove(self.root / path.path)
                 emptied.add((self.root / path.path).parent)
         for folder in sorted(emptied):
             self._prune(folder)
@@ -277,7 +278,7 @@ class Lake:
         """Remove folders that hold nothing any more, up to the lake's own."""
         while folder != self.root:
             try:
-                folder.rmdir()
+                self.disk.remove_folder(folder)
             except OSError:
                 return  # not empty, or gone
             folder = folder.parent

@@ -8,14 +8,13 @@ names begin with an underscore.
 from __future__ import annotations
 
 import errno
-import os
 import re
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 from aerobee.spark.errors import ExportFailed, ExportRefused
-from aerobee.spark.lake.disk import sync, write_synced
+from aerobee.spark.lake.disk import DISK, Disk
 from aerobee.spark.lake.manifest import ExportedFile, Manifest
 
 FOLDER = "_aerobee"
@@ -38,13 +37,14 @@ def version_of(name: str) -> int | None:
 class ManifestLog:
     """The versions of one lake, `root` being the lake's folder."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, disk: Disk = DISK) -> None:
         self.folder = root / FOLDER
+        self._disk = disk
 
     def versions(self) -> list[int]:
         """The numbers that there are, ascending."""
         try:
-            found = [version_of(path.name) for path in self.folder.iterdir()]
+            found = [version_of(name) for name in self._disk.names(self.folder)]
         except FileNotFoundError:
             return []
         return sorted(version for version in found if version is not None)
@@ -53,7 +53,7 @@ class ManifestLog:
         """One version. Raises ExportRefused where it is damaged, or missing."""
         path = self.folder / manifest_name(version)
         try:
-            manifest = Manifest.decode(path.read_bytes(), str(path))
+            manifest = Manifest.decode(self._disk.read(path), str(path))
         except FileNotFoundError:
             raise ExportRefused(
                 f"{path} is missing, and later ones are there: restore it"
@@ -69,7 +69,7 @@ class ManifestLog:
         """
         version = max(self.versions(), default=0)
         # over a network a folder's listing may be older than what an open tells
-        while (self.folder / manifest_name(version + 1)).exists():
+        while self._disk.exists(self.folder / manifest_name(version + 1)):
             version += 1
         noted = self._noted()
         if noted > version:
@@ -108,7 +108,7 @@ class ManifestLog:
         """
         target = self.folder / staged.name
         try:
-            os.link(staged, target)
+            self._disk.link(staged, target)
         except FileExistsError:
             # over a network the first answer may get lost, and the second try meet itself
             return self._same(staged)
@@ -125,13 +125,13 @@ class ManifestLog:
                 " runs commit; export to a local, NFS, CephFS or Lustre folder and copy it from"
                 " there"
             ) from error
-        sync(self.folder)
+        self._disk.sync(self.folder)
         self._note(version_of(staged.name) or 0, staged)
         return True
 
     def _noted(self) -> int:
         try:
-            return int((self.folder / LAST).read_text())
+            return int(self._disk.read(self.folder / LAST))
         except (OSError, ValueError):  # of an early version, or torn: it only warns
             return 0
 
@@ -141,8 +141,8 @@ class ManifestLog:
             return  # somebody who came later was quicker
         aside = staged.with_name(LAST)
         with suppress(OSError):
-            write_synced(aside, b"%d\n" % version)
-            aside.replace(self.folder / LAST)
+            self._disk.write_file(aside, b"%d\n" % version)
+            self._disk.rename(aside, self.folder / LAST)
 
     def _same(self, staged: Path) -> bool:
-        return (self.folder / staged.name).read_bytes() == staged.read_bytes()
+        return self._disk.read(self.folder / staged.name) == self._disk.read(staged)

@@ -9,6 +9,8 @@ import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from aerobee.spark.lake.disk import DISK, Disk
+
 FILE = "owner.json"
 CLOCK = ".clock-"  # begins the names of files that are there for a moment
 SILENT_S = 24 * 3600  # after which a run on another machine counts as dead
@@ -37,29 +39,31 @@ class Owner:
         return _started(self.pid) != self.started
 
 
-def write_owner(folder: Path) -> None:
+def write_owner(folder: Path, disk: Disk = DISK) -> None:
     """Note that a folder is this process's."""
-    (folder / FILE).write_text(json.dumps(asdict(Owner.this_process())))
+    owner = json.dumps(asdict(Owner.this_process()))
+    disk.write_file(folder / FILE, owner.encode(), synced=False)
 
 
-def is_dead(folder: Path) -> bool:
+def is_dead(folder: Path, disk: Disk = DISK) -> bool:
     """Whether the run that a staging folder belongs to will never go on.
 
     Sure for processes of this machine; of others it is a day without a sign of life, measured
     by the clock of the file system.
     """
     try:
-        ended = Owner(**json.loads((folder / FILE).read_bytes())).ended
+        ended = Owner(**json.loads(disk.read(folder / FILE))).ended
     except (OSError, ValueError, TypeError):
         ended = None  # not written yet, or a machine that lost power
-    return ended if ended is not None else _silent_s(folder) > SILENT_S
+    return ended if ended is not None else _silent_s(folder, disk) > SILENT_S
 
 
 class Heartbeat:
     """Signs of life of a run, for those that cannot see its process."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, disk: Disk = DISK) -> None:
         self._file = folder / FILE
+        self._disk = disk
         self._next = time.monotonic() + HEARTBEAT_S
 
     def beat(self) -> None:
@@ -67,31 +71,19 @@ class Heartbeat:
         if time.monotonic() >= self._next:
             self._next = time.monotonic() + HEARTBEAT_S
             try:
-                os.utime(self._file)
+                self._disk.touch(self._file)
             except FileNotFoundError:
                 return  # taken for dead; the commit will say so
 
 
-def _silent_s(folder: Path) -> float:
+def _silent_s(folder: Path, disk: Disk) -> float:
     newest = 0.0
     for path in (folder, folder / FILE):
         try:
-            newest = max(newest, path.stat().st_mtime)
+            newest = max(newest, disk.status(path).st_mtime)
         except OSError:
             continue
-    return _now_of(folder.parent) - newest
-
-
-def _now_of(folder: Path) -> float:
-    """What time the file system has it; the machines' clocks may differ."""
-    probe = folder / f"{CLOCK}{os.getpid()}"
-    handle = os.open(probe, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
-    try:
-        os.utime(handle)
-        return os.fstat(handle).st_mtime
-    finally:
-        os.close(handle)
-        probe.unlink(missing_ok=True)  # another run may have been tidying up
+    return disk.now(folder.parent / f"{CLOCK}{os.getpid()}") - newest
 
 
 def _system() -> str:

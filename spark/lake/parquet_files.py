@@ -10,13 +10,12 @@ texts repeat, and nowhere else: they cost a third of the time.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from aerobee.spark.lake.disk import DirectFile
+from aerobee.spark.lake.synced_file import SyncedFile
 
 PAGE_BYTES = 128 << 10  # is compressed while it is in the processor's cache: a tenth less CPU
 _REPEATING = ("broker", "tags", "born_host", "store_host")
@@ -30,8 +29,10 @@ _PRUNING = (
 class ParquetSink:
     """One Parquet file being written; each table becomes a row group."""
 
-    def __init__(self, path: Path, schema: pa.Schema, compression: str, *, ordered: bool) -> None:
-        self._file = DirectFile(path)
+    def __init__(
+        self, file: SyncedFile, schema: pa.Schema, compression: str, *, ordered: bool
+    ) -> None:
+        self._file = file
         self._writer = pq.ParquetWriter(
             self._file,
             schema,

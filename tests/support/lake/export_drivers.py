@@ -24,7 +24,7 @@ import pytest
 
 from aerobee.spark.exports import run as export_run
 from aerobee.spark.exports import task as export_task
-from aerobee.spark.exports.exporter import Wanted
+from aerobee.spark.exports.options import Wanted
 from aerobee.spark.exports.task import ExportTask, TaskResult
 from aerobee.spark.planning import log_pieces as plan
 
@@ -162,7 +162,7 @@ def _dying(task: ExportTask) -> TaskResult:
     """Run the task; the first attempt at it takes its worker along."""
     result = export_task.run_task(task)
     try:
-        Path(task.folder, f"died-{task.number}").touch(exist_ok=False)
+        Path(task.target.folder, f"died-{task.number}").touch(exist_ok=False)
     except FileExistsError:
         return result
     os.kill(os.getpid(), signal.SIGKILL)

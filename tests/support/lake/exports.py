@@ -13,7 +13,7 @@ import pytest
 
 from aerobee.spark import export
 from aerobee.spark.exports import exporter
-from aerobee.spark.exports.exporter import Stores
+from aerobee.spark.exports.options import Stores
 from aerobee.spark.exports.summary import ExportSummary
 from aerobee.spark.exports.task import ExportTask, TaskResult, run_task
 from aerobee.spark.lake.owner import Owner

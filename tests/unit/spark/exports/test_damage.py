@@ -14,7 +14,7 @@ from support.lake.exports import go_on, visible
 
 from aerobee.remoting.errors import CorruptRecord
 from aerobee.spark import export
-from aerobee.spark.exports import bodies as export_bodies
+from aerobee.spark.exports import batches as export_batches
 from aerobee.spark.lake.lake import Lake
 from aerobee.spark.records import unpacking
 
@@ -106,7 +106,7 @@ def test_body_that_cannot_be_unpacked_is_exported_as_it_is_stored(
     tmp_path: Path, room: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Anybody can send one; what is packed is unpacked, in parts where it grows large."""
-    monkeypatch.setattr(export_bodies, "UNPACKED_BYTES_MAX", room)
+    monkeypatch.setattr(export_batches, "UNPACKED_BYTES_MAX", room)
     sent = [
         (b"plain", 0),
         (b"no zlib", 1),

@@ -15,9 +15,9 @@ from support.lake.exports import Inline, go_on, grown, staged, stored, visible
 
 from aerobee.spark import export, exported_files
 from aerobee.spark.errors import ExportFailed, ExportRefused
-from aerobee.spark.lake.disk import DirectFile
 from aerobee.spark.lake.manifest import ExportedFile
 from aerobee.spark.lake.owner import SILENT_S, Owner
+from aerobee.spark.lake.synced_file import SyncedFile
 
 pytestmark = pytest.mark.usefixtures("inline")
 
@@ -41,7 +41,7 @@ def test_disk_that_is_full_for_a_task_gets_its_room_back(
 
     inline.run = _after(inline.run, look)  # type: ignore[method-assign]
     with monkeypatch.context() as full:
-        full.setattr(DirectFile, "close", partial(refuse, errno.ENOSPC))
+        full.setattr(SyncedFile, "close", partial(refuse, errno.ENOSPC))
         with pytest.raises(ExportFailed, match=r"cannot write below .*lake.*No space left"):
             go_on(store, lake)
     assert left == [] and staged(lake) == []

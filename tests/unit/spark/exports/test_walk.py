@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +14,7 @@ from support.lake.exports import go_on, grown, message, stored, visible
 from aerobee.spark.errors import ExportFailed
 from aerobee.spark.exports import task as export_task
 from aerobee.spark.exports.exporter import plan_to
-from aerobee.spark.exports.walk import Walk, find_walk
+from aerobee.spark.exports.reads import AlongLog, Reading, Source, readings
 from aerobee.spark.offsets import QueueKey, QueueRange
 from aerobee.spark.planning.queue_pieces import EntryPiece
 from aerobee.spark.records.headers import SLACK_BYTES, Records
@@ -28,19 +27,13 @@ pytestmark = pytest.mark.usefixtures("inline", "loops")
 def ways(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """How each task came by its messages."""
     taken: list[str] = []
-    by_entries = export_task._by_entries
 
-    def find(piece: Any) -> Walk | None:
-        walk = find_walk(piece)
-        taken.extend([] if walk is None else ["walk"])
-        return walk
+    def told(source: Source) -> Iterator[Reading]:
+        for reading in readings(source):
+            taken.append("walk" if isinstance(reading, AlongLog) else "entries")
+            yield reading
 
-    def entries(*words: Any) -> Any:
-        taken.append("entries")
-        return by_entries(*words)
-
-    monkeypatch.setattr(export_task, "find_walk", find)
-    monkeypatch.setattr(export_task, "_by_entries", entries)
+    monkeypatch.setattr(export_task, "readings", told)
     return taken
 
 

@@ -11,17 +11,17 @@ from typing import Any
 
 import pytest
 
-from aerobee.spark.lake import disk as export_disk
-from aerobee.spark.lake.disk import BLOCK_BYTES, DirectFile
+from aerobee.spark.lake import synced_file
+from aerobee.spark.lake.synced_file import BLOCK_BYTES, SyncedFile
 
-DIRECT = export_disk._DIRECT
+DIRECT = synced_file._DIRECT
 Write = Callable[[int, Any], int]
 
 
 def written(path: Path, sizes: list[int], drains: int = 3) -> bytes:
     """What was given to a file in pieces of these sizes, drained now and then, and closed."""
     chance = random.Random(len(sizes))
-    file = DirectFile(path)
+    file = SyncedFile(path)
     given = bytearray()
     for number, size in enumerate(sizes):
         piece = chance.randbytes(size)
@@ -30,7 +30,7 @@ def written(path: Path, sizes: list[int], drains: int = 3) -> bytes:
         assert file.tell() == len(given)
         if number % drains == 0:
             file.drain()
-            assert len(given) - path.stat().st_size < export_disk.ALIGNED_BYTES
+            assert len(given) - path.stat().st_size < synced_file.ALIGNED_BYTES
     file.close()
     file.close()
     assert file.closed
@@ -91,7 +91,7 @@ def test_full_disk_is_an_error_and_the_file_is_closed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is still waiting is not mistaken for written."""
-    file = DirectFile(tmp_path / "file")
+    file = SyncedFile(tmp_path / "file")
     file.write(b"x" * 10)
 
     def full(handle: int, data: Any) -> int:

@@ -11,18 +11,13 @@ import pyarrow.parquet as pq
 import pytest
 from support.disks.stores import Stored, pack_record
 
+from aerobee.spark.exports.batches import grouped, sorting_order
 from aerobee.spark.lake import files as export_files
+from aerobee.spark.lake.disk import DISK
 from aerobee.spark.lake.files import PartitionedFiles
-from aerobee.spark.lake.folders import escape_path
+from aerobee.spark.lake.folders import DAY_MS, Partition, day_text, escape_path
 from aerobee.spark.lake.formats import Format
 from aerobee.spark.lake.manifest import ExportedFile
-from aerobee.spark.lake.partitions import (
-    DAY_MS,
-    Partition,
-    day_text,
-    group,
-    sorting_order,
-)
 from aerobee.spark.records.headers import SLACK_BYTES, Records
 from aerobee.spark.records.tally import QueueTally
 
@@ -33,10 +28,8 @@ FILE_BYTES = 1 << 30
 def opened(folder: Path, file_bytes: int = FILE_BYTES) -> PartitionedFiles:
     """Parquet files in a folder."""
     chosen = Format("parquet", "zstd")
-    sink = chosen.opener(SCHEMA, ordered=True)
-    return PartitionedFiles(
-        folder, SCHEMA, sink, name="0-run", ending=chosen.ending, file_bytes=file_bytes
-    )
+    sink = chosen.opener(DISK, SCHEMA, ordered=True)
+    return PartitionedFiles(folder, sink, name="0-run", ending=chosen.ending, file_bytes=file_bytes)
 
 
 def partition_of(file: ExportedFile) -> tuple[str, str]:
@@ -96,7 +89,7 @@ def test_records_are_grouped_in_the_logs_order() -> None:
     sizes = np.array([len(record) for record in raw])
     data = np.frombuffer(b"".join(raw) + bytes(SLACK_BYTES), np.uint8)
     records = Records(data, 0, np.cumsum(sizes) - sizes, sizes)
-    found = {partition: rows.tolist() for partition, rows in group(records, QueueTally("b"))}
+    found = {partition: rows.tolist() for partition, rows in grouped(records, QueueTally("b"))}
     assert found == {Partition("b", 3): [0, 2], Partition("a", 2): [1], Partition("a", 3): [3]}
 
 

@@ -13,6 +13,7 @@ import zstandard
 
 from aerobee.spark.columns import arrow_schema
 from aerobee.spark.lake.json_files import JsonSink
+from aerobee.spark.lake.synced_file import SyncedFile
 
 BODIES = [b"plain", "größer".encode(), b"\xff\x00", b"", b'"\n\\']
 
@@ -37,7 +38,7 @@ def test_lines_hold_every_value(
         pa.array([[("k", "v"), ("q", '"')], [], [], [], []], schema.field(2).type),
         pa.array(BODIES),
     ]
-    sink = JsonSink(tmp_path / "file", compression)
+    sink = JsonSink(SyncedFile(tmp_path / "file", direct=False), compression)
     table = pa.Table.from_arrays(columns, schema=schema)
     sink.write(table.slice(0, 2))
     sink.write(table.slice(2))

@@ -15,7 +15,7 @@ import resource, sys
 import lz4.frame, pyarrow as pa, zstandard
 from isal import isal_zlib
 from support.disks.stores import Stored
-from aerobee.spark.exports.bodies import unpacked_batches
+from aerobee.spark.exports.batches import unpacked_rows
 from aerobee.spark.records.unpacking import unpacked_parts
 from unit.spark.records.test_decode import records_of
 
@@ -46,7 +46,7 @@ before, sizes = peak(), []
 for part, array in unpacked_parts(records):
     sizes += [len(each.as_buffer()) >> 20 for each in array]
     del array
-for part in unpacked_batches(batch):
+for part in unpacked_rows(batch):
     sizes += [len(each.as_buffer()) >> 20 for each in part.column("body")]
     del part
 assert sizes == [60, 0, 30, 60, 1] * 2, sizes  # the bomb is as it was

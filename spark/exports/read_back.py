@@ -10,9 +10,9 @@ import pyarrow as pa
 
 from aerobee.spark.errors import ExportFailed, ExportRefused
 from aerobee.spark.lake.folders import cut_topic
+from aerobee.spark.lake.formats import exported_schema
 from aerobee.spark.lake.lake import DELTA, Lake
 from aerobee.spark.lake.manifest import ExportedFile, Manifest
-from aerobee.spark.lake.schema import exported_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
