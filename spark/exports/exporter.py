@@ -80,7 +80,7 @@ def export_as(
     for _ in range(ROUNDS_MAX):
         plan = _plan(options)
         try:
-            with _writing(options.lake):
+            with _told(options.lake, "write"):
                 manifest = _Export(options, plan).run(spark, progress)
         except Rival:
             continue  # another run exported some of the same meanwhile: see what it left
@@ -104,23 +104,25 @@ def plan_to(store: Stores, out_dir: str | Path, **wanted: Unpack[Wanted]) -> Exp
 
 
 @contextmanager
-def _writing(lake: Lake) -> Iterator[None]:
-    """Say what could not be written where the system refuses something."""
+def _told(lake: Lake, what: str) -> Iterator[None]:
+    """Say what cannot be done in the lake's folder where the system refuses something."""
     try:
         yield
     except OSError as error:
-        raise ExportFailed(f"cannot write below {lake.root}: {error}") from error
+        raise ExportFailed(f"cannot {what} below {lake.root}: {error}") from error
 
 
 def _plan(options: ExportOptions, *, settle: bool = True) -> ExportPlan:
     """What to read now, after what the lake has by now."""
     lake = options.lake
-    lake.check()
+    with _told(lake, "read"):
+        lake.check()
     if settle:
-        with _writing(lake):
+        with _told(lake, "write"):
             lake.log.last()  # one that is missing is told before its run is tidied away
             lake.settle(replacing=options.overwrite)
-    last = lake.log.last()
+    with _told(lake, "read"):
+        last = lake.log.last()
     if last is not None:
         _check_goes_on(options, last)
     base = last if options.incremental else None

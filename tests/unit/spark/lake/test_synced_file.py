@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import errno
-import os
 import random
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from aerobee.spark.lake import synced_file
+from aerobee.spark.lake.disk import DISK, Disk
 from aerobee.spark.lake.synced_file import BLOCK_BYTES, SyncedFile
 
 DIRECT = synced_file._DIRECT
-Write = Callable[[int, Any], int]
 
 
-def written(path: Path, sizes: list[int], drains: int = 3) -> bytes:
+def written(path: Path, sizes: list[int], drains: int = 3, disk: Disk = DISK) -> bytes:
     """What was given to a file in pieces of these sizes, drained now and then, and closed."""
     chance = random.Random(len(sizes))
-    file = SyncedFile(path)
+    file = SyncedFile(path, disk)
     given = bytearray()
     for number, size in enumerate(sizes):
         piece = chance.randbytes(size)
@@ -47,57 +45,60 @@ def test_every_byte_is_written_once(tmp_path: Path, sizes: list[int]) -> None:
     assert (tmp_path / "file").read_bytes() == given
 
 
-def test_short_writes_and_other_blocks_are_made_up_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A disk that takes a part, and then refuses what does not begin with a block."""
-    write, refusals = os.write, 0
+class PartlyTaking(Disk):
+    """Takes a part of a long write, and then refuses what does not begin with a block."""
 
-    def part(handle: int, data: Any) -> int:
-        nonlocal refusals
-        if refusals == 0 and len(data) > 10_000:
-            refusals = 1
-            return write(handle, data[:4096])
-        if refusals == 1 and DIRECT:
-            refusals = 2
+    refusals = 0
+
+    def write(self, handle: int, data: Any) -> int:
+        """Write some of it."""
+        if self.refusals == 0 and len(data) > 10_000:
+            self.refusals = 1
+            return super().write(handle, data[:4096])
+        if self.refusals == 1 and DIRECT:
+            self.refusals = 2
             raise OSError(errno.EINVAL, "not aligned")
-        return write(handle, data)
+        return super().write(handle, data)
 
-    monkeypatch.setattr(os, "write", part)
-    given = written(tmp_path / "file", SIZES)
+
+def test_short_writes_and_other_blocks_are_made_up_for(tmp_path: Path) -> None:
+    """A disk that takes a part, and then refuses what does not begin with a block."""
+    disk = PartlyTaking()
+    given = written(tmp_path / "file", SIZES, disk=disk)
     assert (tmp_path / "file").read_bytes() == given
-    assert refusals
+    assert disk.refusals
 
 
-def test_file_system_without_direct_writes_is_written_through_the_cache(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Some make the file and refuse then: it is not there before the second try."""
-    opened = os.open
+class Cached(Disk):
+    """Makes the file, and refuses then to write it past the page cache."""
 
-    def refuse(path: Any, flags: int, mode: int = 0o777, **more: Any) -> int:
-        handle = opened(path, flags & ~DIRECT, mode, **more)
+    def open(self, path: Path, flags: int = 0) -> int:
+        """Make it."""
+        handle = super().open(path, flags & ~DIRECT)
         if DIRECT and flags & DIRECT:
-            os.close(handle)
+            self.close(handle)
             raise OSError(errno.EINVAL, "no direct writes")
         return handle
 
-    monkeypatch.setattr(os, "open", refuse)
-    given = written(tmp_path / "file", SIZES)
+
+def test_file_system_without_direct_writes_is_written_through_the_cache(tmp_path: Path) -> None:
+    """Some make the file and refuse then: it is not there before the second try."""
+    given = written(tmp_path / "file", SIZES, disk=Cached())
     assert (tmp_path / "file").read_bytes() == given
 
 
-def test_full_disk_is_an_error_and_the_file_is_closed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What is still waiting is not mistaken for written."""
-    file = SyncedFile(tmp_path / "file")
-    file.write(b"x" * 10)
+class Full(Disk):
+    """Has no room."""
 
-    def full(handle: int, data: Any) -> int:
+    def write(self, handle: int, data: Any) -> int:
+        """Refuse it."""
         raise OSError(errno.ENOSPC, "no space left on device")
 
-    monkeypatch.setattr(os, "write", full)
+
+def test_full_disk_is_an_error_and_the_file_is_closed(tmp_path: Path) -> None:
+    """What is still waiting is not mistaken for written."""
+    file = SyncedFile(tmp_path / "file", Full())
+    file.write(b"x" * 10)
     with pytest.raises(OSError, match="no space left"):
         file.close()
     assert file.closed
