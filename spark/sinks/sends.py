@@ -8,56 +8,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
 from typing import Final
 
-from aerobee.client.cluster.brokers import Brokers
-from aerobee.client.cluster.connections import Connections
-from aerobee.client.cluster.queue_offsets import QueueOffsets
-from aerobee.client.cluster.routes import RouteCache, TopicRoute
 from aerobee.client.errors import NOT_NOW, BrokerRefused, RouteMissing
-from aerobee.client.message import Message, MessageQueue
+from aerobee.client.message import MessageQueue
 from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.errors import NotConnected, Unavailable
-from aerobee.remoting.net.client import ConnectionPool, refuse_requests
-from aerobee.remoting.words import DLQ_PREFIX, RETRY_PREFIX
 from aerobee.spark.errors import ClusterUnreachable
 from aerobee.spark.network.patience import Patience
 from aerobee.spark.offsets import Offsets, QueueKey, QueueRange
-from aerobee.spark.options.address import NetworkAddress
-from aerobee.spark.sinks.requests import USUAL, send_request
-from aerobee.spark.sinks.search import stored_ids
+from aerobee.spark.sinks.brokers import SEND_TIMEOUT_S, SinkBrokers
+from aerobee.spark.sinks.parcels import Parcel
 
 log = logging.getLogger(__name__)
 
 IN_FLIGHT: Final = 16  # requests of a task; with the size of parcels its memory
-SEND_TIMEOUT_S: Final = 10.0
-_SINGLE: Final = (RETRY_PREFIX, DLQ_PREFIX)  # topics to which brokers take no batches
-_UNKNOWN: Final = {ResponseCode.SYSTEM_ERROR}  # the messages may have been stored before that
-
-
-@dataclass(slots=True)
-class Parcel:
-    """Messages of one topic that travel together, with their ids.
-
-    `queue` is where they must go, or where they go at first: `bound` says which.
-    """
-
-    topic: str
-    queue: MessageQueue
-    bound: bool
-    messages: list[Message] = field(default_factory=list)
-    ids: list[str] = field(default_factory=list)
-    size: int = 0
-
-    def leave_out(self, stored: set[str]) -> int:
-        """Take the messages out whose ids are among those; return how many that were."""
-        left = [at for at, each in enumerate(self.ids) if each not in stored]
-        count = len(self.ids) - len(left)
-        self.messages = [self.messages[at] for at in left]
-        self.ids = [self.ids[at] for at in left]
-        return count
+_UNKNOWN: Final = {ResponseCode.SYSTEM_ERROR}  # it may have been stored before that
 
 
 class Sends:
@@ -67,15 +34,9 @@ class Sends:
     are not among them are asked for before the first message.
     """
 
-    def __init__(self, address: NetworkAddress, prefix: str, starts: Offsets) -> None:
-        settings = address.client()
-        self._address = address
+    def __init__(self, brokers: SinkBrokers, prefix: str, starts: Offsets) -> None:
+        self._brokers = brokers
         self._prefix = prefix
-        self._connections = Connections(settings, refuse_requests)
-        self._senders = ConnectionPool(tls=settings.tls)
-        self._routes = RouteCache(self._connections, address.namesrv)
-        brokers = Brokers(self._connections, self._routes)
-        self._offsets = QueueOffsets(brokers, settings.offset_timeout_ms)
         self._starts = dict(starts)
         self._room = asyncio.Semaphore(IN_FLIGHT)
         self._locks: dict[MessageQueue, asyncio.Lock] = {}
@@ -88,22 +49,24 @@ class Sends:
 
         Raises ClusterUnreachable.
         """
-        patience = Patience(self._address, f"finding the queues of topic {topic} failed")
+        patience = self._brokers.patience(f"finding the queues of topic {topic} failed")
         while True:
             try:
-                route = await self._routes.for_sending(
-                    topic, USUAL.create_topic_key, USUAL.default_topic_queues
-                )
+                route = await self._brokers.route(topic)
                 for queue in () if route.assumed else route.write_queues:
                     key = _key(queue)
                     if key not in self._starts:
-                        self._starts[key] = await self._offsets.newest(queue)
+                        self._starts[key] = await self._brokers.queue_end(queue)
                 return route.write_queues
             except RouteMissing as error:
                 raise ClusterUnreachable(str(error)) from error
             except (Unavailable, BrokerRefused) as error:
                 await patience.wait(str(error))
-                await self._look_again(topic)
+                await self._fresh_queues(topic)
+
+    async def stored(self, ranges: Sequence[QueueRange]) -> set[str]:
+        """The ids of this task's rows that stand there. Raises ClusterUnreachable."""
+        return await self._brokers.stored_ids(ranges, self._prefix)
 
     async def submit(self, parcels: Iterable[Parcel]) -> None:
         """Begin to send as soon as there is room; raises what an earlier parcel failed with."""
@@ -134,8 +97,7 @@ class Sends:
         for task in self._under_way:
             task.cancel()
         await asyncio.gather(*self._under_way, return_exceptions=True)
-        await self._senders.close()
-        await self._connections.close()
+        await self._brokers.close()
 
     # --- one parcel ---
 
@@ -147,8 +109,8 @@ class Sends:
 
     async def _deliver(self, parcel: Parcel) -> None:
         """Store every message of a parcel once; raises ClusterUnreachable, InvalidMessage."""
-        patience = Patience(
-            self._address, f"sending {len(parcel.ids)} messages to {parcel.queue} failed"
+        patience = self._brokers.patience(
+            f"sending {len(parcel.ids)} messages to {parcel.queue} failed"
         )
         queue: MessageQueue | None = parcel.queue
         while queue is not None:
@@ -179,47 +141,39 @@ class Sends:
         return None
 
     async def _send(self, parcel: Parcel) -> None:
-        queue = parcel.queue
-        request = send_request(parcel.messages, parcel.ids, queue)
-        address = await self._routes.broker_address(queue)
-        connection = await self._senders.connect(address)
-        reply = await connection.call(request.command, SEND_TIMEOUT_S)
-        stored_at = request.stored_at(reply, address)
+        stored_at = await self._brokers.store(parcel.messages, parcel.ids, parcel.queue)
         if stored_at is not None:
-            self._starts[_key(queue)] = stored_at + len(parcel.ids)
+            self._starts[_key(parcel.queue)] = stored_at + len(parcel.ids)
 
     async def _leave_out_stored(self, parcel: Parcel, patience: Patience) -> None:
         """Take those messages out of a parcel that are stored already."""
         key = _key(parcel.queue)
         while True:
             try:
-                end = await self._offsets.newest(parcel.queue)
+                end = await self._brokers.queue_end(parcel.queue)
                 break
             except (Unavailable, BrokerRefused, RouteMissing) as error:
                 await patience.wait(str(error))
-                await self._look_again(parcel.topic)
+                await self._fresh_queues(parcel.topic)
         tail = QueueRange(key, self._starts.get(key, 0), end)
-        self.found += parcel.leave_out(await stored_ids(self._address, [tail], self._prefix))
+        self.found += parcel.leave_out(await self.stored([tail]))
 
     async def _elsewhere(self, parcel: Parcel) -> MessageQueue | None:
         """A queue of another broker, for a parcel that nobody has got and that is not bound."""
-        route = await self._look_again(parcel.topic)
-        queues = route.write_queues if route is not None and not parcel.bound else ()
+        queues = await self._fresh_queues(parcel.topic)
+        if parcel.bound:
+            return None
         others = [each for each in queues if each.broker_name != parcel.queue.broker_name]
         return others[parcel.queue.queue_id % len(others)] if others else None
 
-    async def _look_again(self, topic: str) -> TopicRoute | None:
-        """Ask where brokers are now: one that was started again may have another address."""
+    async def _fresh_queues(self, topic: str) -> tuple[MessageQueue, ...]:
+        """The topic's queues to write to, asked for anew; none where nobody tells."""
         try:
-            return await self._routes.refresh(topic)
+            route = await self._brokers.fresh_route(topic)
         except (Unavailable, BrokerRefused) as error:
             log.warning("%s", error)
-            return None
-
-
-def takes_batches(topic: str) -> bool:
-    """Whether brokers take several messages for a topic in one request."""
-    return not topic.startswith(_SINGLE)
+            return ()
+        return route.write_queues if route is not None else ()
 
 
 def _key(queue: MessageQueue) -> QueueKey:

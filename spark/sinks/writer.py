@@ -16,9 +16,9 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from aerobee.spark.errors import OptionError
-from aerobee.spark.sinks.ids import Attempted
 from aerobee.spark.sinks.options import SinkOptions, parse_sink_options
 from aerobee.spark.sinks.plan import SinkPlan, note_batch, plan_batch, plan_write
+from aerobee.spark.sinks.row_ids import Attempted
 from aerobee.spark.sinks.rows import check_rows
 from aerobee.spark.sinks.task import SinkReport, write_rows
 

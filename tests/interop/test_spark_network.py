@@ -22,9 +22,9 @@ from aerobee.spark.options.address import TOOLS_GROUP, NetworkAddress
 from aerobee.spark.options.query import parse_options
 from aerobee.spark.reading.pieces import piece_batches
 from aerobee.spark.records.decode import Decoder
-from aerobee.spark.sinks.ids import Attempted
 from aerobee.spark.sinks.options import parse_sink_options
 from aerobee.spark.sinks.plan import SinkPlan, note_batch, plan_batch
+from aerobee.spark.sinks.row_ids import Attempted
 from aerobee.spark.sinks.task import SinkReport, write_rows
 
 pytestmark = [pytest.mark.interop, pytest.mark.needs("java"), pytest.mark.timeout(300)]

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from aerobee.spark.sinks.ids import Attempted
 from aerobee.spark.sinks.plan import SinkPlan
+from aerobee.spark.sinks.row_ids import Attempted
 from aerobee.spark.sinks.task import SinkReport, write_rows
 
 QUERY = "query"

@@ -18,9 +18,9 @@ from aerobee.spark.network.reads import NetworkPiece, network_records
 from aerobee.spark.options.address import NetworkAddress
 from aerobee.spark.options.query import parse_options
 from aerobee.spark.records.selection import EVERYTHING
-from aerobee.spark.sinks.ids import Attempted
 from aerobee.spark.sinks.options import parse_sink_options
 from aerobee.spark.sinks.plan import plan_write
+from aerobee.spark.sinks.row_ids import Attempted
 from aerobee.spark.sinks.task import write_rows
 from aerobee.spark.topics import TopicChoice
 

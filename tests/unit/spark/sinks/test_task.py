@@ -19,12 +19,12 @@ from aerobee.spark.errors import OptionError
 from aerobee.spark.network.reads import network_batches
 from aerobee.spark.options.query import parse_options
 from aerobee.spark.records.decode import Decoder
-from aerobee.spark.sinks import ids as sink_ids
 from aerobee.spark.sinks import plan as sink_plan
 from aerobee.spark.sinks import progress as sink_record
-from aerobee.spark.sinks.ids import Attempted, RowIds
+from aerobee.spark.sinks import row_ids as sink_ids
 from aerobee.spark.sinks.options import parse_sink_options
 from aerobee.spark.sinks.plan import note_batch, plan_batch, plan_write
+from aerobee.spark.sinks.row_ids import Attempted, RowIds
 from aerobee.spark.sinks.rows import rows_of
 from aerobee.testing import ClusterThread
 
