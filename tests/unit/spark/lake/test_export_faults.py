@@ -176,7 +176,8 @@ def test_a_replacing_run_that_is_refused_shows_old_or_new(
 
 def run_on(disk: Disk, store: Path, lake: Path, **more: Any) -> str:
     """Export to a lake on a disk; what a failure says."""
-    options = checked_options(store, lake, {"incremental": True, **more})  # type: ignore[typeddict-item]
+    wanted: Any = {"incremental": True, **more}
+    options = checked_options(store, lake, wanted)
     try:
         export_as(replace(options, lake=Lake(lake, disk)))
     except ExportFailed as error:
