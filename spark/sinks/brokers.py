@@ -1,33 +1,40 @@
 """Brokers as a task that writes asks them: this room's one way to what the client has within.
 
 Which queues a topic has and where they end, messages stored under ids of our choice, and which of
-them are stored already. Tries are told apart and repeated by `sends.py`; here each is made once.
+them are stored already. Questions are asked until somebody answers; what is to be stored is sent
+once, as only `sends.py` knows what a failure leaves behind.
 """
 
 from __future__ import annotations
 
+import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from contextlib import aclosing
 from typing import Final
 
 from aerobee.client.cluster.brokers import Brokers
 from aerobee.client.cluster.connections import Connections
 from aerobee.client.cluster.queue_offsets import QueueOffsets
-from aerobee.client.cluster.routes import RouteCache, TopicRoute
+from aerobee.client.cluster.routes import RouteCache
+from aerobee.client.errors import BrokerRefused, RouteMissing
 from aerobee.client.message import Message, MessageQueue
 from aerobee.client.sending.outgoing import Packer, read_reply
 from aerobee.client.settings import ProducerSettings
 from aerobee.remoting.command import Command
+from aerobee.remoting.errors import Unavailable
 from aerobee.remoting.message.properties import NAME_SEPARATOR, Property
 from aerobee.remoting.net.client import ConnectionPool, refuse_requests
+from aerobee.spark.errors import ClusterUnreachable
 from aerobee.spark.network.patience import Patience
 from aerobee.spark.network.pulls import Pulls
-from aerobee.spark.offsets import QueueRange
+from aerobee.spark.offsets import Offsets, QueueKey, QueueRange
 from aerobee.spark.options.address import NetworkAddress
 from aerobee.spark.records.cells import payload, ragged
 from aerobee.spark.records.headers import Records
 from aerobee.spark.records.replies import ReplyBuffer, find_records
+
+log = logging.getLogger(__name__)
 
 PRODUCER_GROUP: Final = "SPARK_SINK"  # a name in traces; brokers keep nothing of it
 SEND_TIMEOUT_S: Final = 10.0
@@ -38,7 +45,7 @@ _packer: Final = Packer(PRODUCER_GROUP, _usual)
 class SinkBrokers:
     """The brokers of a cluster within one event loop; connections stay until `close`.
 
-    All but `stored_ids` raise Unavailable where nobody answers, and BrokerRefused.
+    What is asked raises ClusterUnreachable where nobody answers for as long as the option allows.
     """
 
     def __init__(self, address: NetworkAddress) -> None:
@@ -59,19 +66,47 @@ class SinkBrokers:
         """The tries of one thing, as long as the cluster's option allows."""
         return Patience(self._address, what)
 
-    async def route(self, topic: str) -> TopicRoute:
-        """Where the topic is written; `assumed` where brokers are to create it. RouteMissing."""
-        return await self._routes.for_sending(
-            topic, _usual.create_topic_key, _usual.default_topic_queues
-        )
+    async def queues(
+        self, topic: str, known: Container[QueueKey]
+    ) -> tuple[tuple[MessageQueue, ...], Offsets]:
+        """The topic's queues to write to, and the ends of those that are not known.
 
-    async def fresh_route(self, topic: str) -> TopicRoute | None:
-        """The same as nameservers have it now: one that was started again may have moved."""
-        return await self._routes.refresh(topic)
+        It is created where brokers allow that.
+        """
+        patience = self.patience(f"finding the queues of topic {topic} failed")
+        while True:
+            try:
+                route = await self._routes.for_sending(
+                    topic, _usual.create_topic_key, _usual.default_topic_queues
+                )
+                there = () if route.assumed else route.write_queues
+                new = [queue for queue in there if queue_key(queue) not in known]
+                ends = {queue_key(queue): await self._offsets.newest(queue) for queue in new}
+            except RouteMissing as error:
+                raise ClusterUnreachable(str(error)) from error
+            except (Unavailable, BrokerRefused) as error:
+                await patience.wait(str(error))
+                await self.fresh_queues(topic)
+            else:
+                return route.write_queues, ends
 
-    async def queue_end(self, queue: MessageQueue) -> int:
-        """The offset that the queue's next message gets. RouteMissing."""
-        return await self._offsets.newest(queue)
+    async def fresh_queues(self, topic: str) -> tuple[MessageQueue, ...]:
+        """The queues, asked for anew, as a broker may have moved; none where nobody tells."""
+        try:
+            route = await self._routes.refresh(topic)
+        except (Unavailable, BrokerRefused) as error:
+            log.warning("%s", error)
+            return ()
+        return route.write_queues if route is not None else ()
+
+    async def tail(self, queue: MessageQueue, start: int, patience: Patience) -> QueueRange:
+        """What stands in a queue from an offset on."""
+        while True:
+            try:
+                return QueueRange(queue_key(queue), start, await self._offsets.newest(queue))
+            except (Unavailable, BrokerRefused, RouteMissing) as error:
+                await patience.wait(str(error))
+                await self.fresh_queues(queue.topic)
 
     async def store(
         self, messages: Sequence[Message], ids: Sequence[str], queue: MessageQueue
@@ -81,7 +116,7 @@ class SinkBrokers:
         Returns the first one's offset, None where it does not stand in the queue yet: a delayed one
         waits in a queue of another topic, whose offset the reply tells. Raises InvalidMessage for
         properties or a batch that are too long, and for names and values with separators;
-        ProtocolError for a reply that is nonsense.
+        Unavailable, BrokerRefused, and ProtocolError for a reply that is nonsense.
         """
         if len(messages) > 1:
             outgoing = _packer.pack_batch(messages, ids)
@@ -117,3 +152,8 @@ class SinkBrokers:
                     properties, _ = payload(cells)
                     found.update(each.decode() for each in ours.findall(properties.tobytes()))
         return found
+
+
+def queue_key(queue: MessageQueue) -> QueueKey:
+    """The queue as Spark's side names it."""
+    return QueueKey(queue.broker_name, queue.topic, queue.queue_id)

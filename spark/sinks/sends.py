@@ -11,14 +11,13 @@ import logging
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from aerobee.client.errors import NOT_NOW, BrokerRefused, RouteMissing
+from aerobee.client.errors import NOT_NOW, BrokerRefused
 from aerobee.client.message import MessageQueue
 from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.errors import NotConnected, Unavailable
-from aerobee.spark.errors import ClusterUnreachable
 from aerobee.spark.network.patience import Patience
-from aerobee.spark.offsets import Offsets, QueueKey, QueueRange
-from aerobee.spark.sinks.brokers import SEND_TIMEOUT_S, SinkBrokers
+from aerobee.spark.offsets import Offsets, QueueRange
+from aerobee.spark.sinks.brokers import SEND_TIMEOUT_S, SinkBrokers, queue_key
 from aerobee.spark.sinks.parcels import Parcel
 
 log = logging.getLogger(__name__)
@@ -49,20 +48,9 @@ class Sends:
 
         Raises ClusterUnreachable.
         """
-        patience = self._brokers.patience(f"finding the queues of topic {topic} failed")
-        while True:
-            try:
-                route = await self._brokers.route(topic)
-                for queue in () if route.assumed else route.write_queues:
-                    key = _key(queue)
-                    if key not in self._starts:
-                        self._starts[key] = await self._brokers.queue_end(queue)
-                return route.write_queues
-            except RouteMissing as error:
-                raise ClusterUnreachable(str(error)) from error
-            except (Unavailable, BrokerRefused) as error:
-                await patience.wait(str(error))
-                await self._fresh_queues(topic)
+        queues, ends = await self._brokers.queues(topic, self._starts)
+        self._starts |= ends
+        return queues
 
     async def stored(self, ranges: Sequence[QueueRange]) -> set[str]:
         """The ids of this task's rows that stand there. Raises ClusterUnreachable."""
@@ -143,38 +131,18 @@ class Sends:
     async def _send(self, parcel: Parcel) -> None:
         stored_at = await self._brokers.store(parcel.messages, parcel.ids, parcel.queue)
         if stored_at is not None:
-            self._starts[_key(parcel.queue)] = stored_at + len(parcel.ids)
+            self._starts[queue_key(parcel.queue)] = stored_at + len(parcel.ids)
 
     async def _leave_out_stored(self, parcel: Parcel, patience: Patience) -> None:
         """Take those messages out of a parcel that are stored already."""
-        key = _key(parcel.queue)
-        while True:
-            try:
-                end = await self._brokers.queue_end(parcel.queue)
-                break
-            except (Unavailable, BrokerRefused, RouteMissing) as error:
-                await patience.wait(str(error))
-                await self._fresh_queues(parcel.topic)
-        tail = QueueRange(key, self._starts.get(key, 0), end)
+        start = self._starts.get(queue_key(parcel.queue), 0)
+        tail = await self._brokers.tail(parcel.queue, start, patience)
         self.found += parcel.leave_out(await self.stored([tail]))
 
     async def _elsewhere(self, parcel: Parcel) -> MessageQueue | None:
         """A queue of another broker, for a parcel that nobody has got and that is not bound."""
-        queues = await self._fresh_queues(parcel.topic)
+        queues = await self._brokers.fresh_queues(parcel.topic)
         if parcel.bound:
             return None
         others = [each for each in queues if each.broker_name != parcel.queue.broker_name]
         return others[parcel.queue.queue_id % len(others)] if others else None
-
-    async def _fresh_queues(self, topic: str) -> tuple[MessageQueue, ...]:
-        """The topic's queues to write to, asked for anew; none where nobody tells."""
-        try:
-            route = await self._brokers.fresh_route(topic)
-        except (Unavailable, BrokerRefused) as error:
-            log.warning("%s", error)
-            return ()
-        return route.write_queues if route is not None else ()
-
-
-def _key(queue: MessageQueue) -> QueueKey:
-    return QueueKey(queue.broker_name, queue.topic, queue.queue_id)
