@@ -5,21 +5,16 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from support.disks.stores import Stored, pack_record
 
-from aerobee.spark.exports.batches import grouped, sorting_order
 from aerobee.spark.lake import files as export_files
 from aerobee.spark.lake.disk import DISK
 from aerobee.spark.lake.files import PartitionedFiles
-from aerobee.spark.lake.folders import DAY_MS, Partition, day_text, escape_path
+from aerobee.spark.lake.folders import Partition, day_text, escape_path
 from aerobee.spark.lake.formats import Format
 from aerobee.spark.lake.manifest import ExportedFile
-from aerobee.spark.records.headers import SLACK_BYTES, Records
-from aerobee.spark.records.tally import QueueTally
 
 SCHEMA = pa.schema([pa.field("n", pa.int64(), nullable=False)])
 FILE_BYTES = 1 << 30
@@ -75,29 +70,6 @@ def test_rows_survive_every_limit(
     assert len({file.path for file in written}) == len(written)
     several = bool({"OPEN_FILES_MAX", "ROW_GROUP_BYTES"} & set(limits))
     assert (len(written) > len(expected)) == several
-
-
-def test_records_are_grouped_in_the_logs_order() -> None:
-    """By topic and by the UTC day of the store timestamp."""
-    messages = [
-        Stored(topic="b", store_timestamp=DAY_MS * 3),
-        Stored(topic="a", store_timestamp=DAY_MS * 3 - 1),
-        Stored(topic="b", store_timestamp=DAY_MS * 4 - 1),
-        Stored(topic="a", store_timestamp=DAY_MS * 3),
-    ]
-    raw = [pack_record(message, 0, 0) for message in messages]
-    sizes = np.array([len(record) for record in raw])
-    data = np.frombuffer(b"".join(raw) + bytes(SLACK_BYTES), np.uint8)
-    records = Records(data, 0, np.cumsum(sizes) - sizes, sizes)
-    found = {partition: rows.tolist() for partition, rows in grouped(records, QueueTally("b"))}
-    assert found == {Partition("b", 3): [0, 2], Partition("a", 2): [1], Partition("a", 3): [3]}
-
-
-@pytest.mark.parametrize("numbers", [[], [3, 1, 3, 0, 1], [70_000, 1, 4464, 1], [-70_000, -1, 2]])
-def test_rows_are_sorted_and_equal_ones_stay_as_they_are(numbers: list[int]) -> None:
-    """Small numbers or wild ones."""
-    found = sorting_order(np.array(numbers, np.int64)).tolist()
-    assert found == sorted(range(len(numbers)), key=numbers.__getitem__)
 
 
 def test_folder_names_are_hives() -> None:
