@@ -18,7 +18,8 @@ import pyarrow as pa
 from support.lake.plans import plan_log
 
 from aerobee.spark.columns import USUAL, arrow_schema
-from aerobee.spark.records import acceleration
+from aerobee.spark.records import loops
+from aerobee.spark.records.numpy_loops import NumpyLoops
 from aerobee.spark.records.selection import EVERYTHING
 from benchmarks.pipeline.spark_decoding import TWELVE, copy_rate, cpu_seconds, decode
 from benchmarks.pipeline.spark_stores import write_store
@@ -34,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     pa.set_cpu_count(1)
     memory = max(copy_rate() for _ in range(options.rounds))
     if options.numpy:
-        acceleration.loops = None
+        loops.chosen = NumpyLoops()
     print(f"memory copy {memory / 1e9:.1f} GB/s; CPU seconds of one core, best round")
     cases = (
         ("1 field", ["queue_offset"], "map", True),

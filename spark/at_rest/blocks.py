@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
+from enum import Enum
 
 import numpy as np
 
@@ -15,21 +16,30 @@ from aerobee.remoting.message.layout import (
     MAGIC_V2,
     POSITION_AT,
     PREFIX_BYTES,
+    RECORD_BYTES_MIN,
+    RECORD_FIELDS,
 )
 from aerobee.remoting.message.record import BLANK
-from aerobee.spark.at_rest.boundaries import Chain, Stop, Walk, find_chain
 from aerobee.spark.at_rest.log_files import SegmentFile
-from aerobee.spark.at_rest.queue_hints import hinted_starts
-from aerobee.spark.records import acceleration
+from aerobee.spark.records import loops
 from aerobee.spark.records.damage import FAILFAST, STRICT, Damage
-from aerobee.spark.records.headers import SLACK_BYTES, Bytes, Ints, Records, unaligned
+from aerobee.spark.records.headers import Records
+from aerobee.spark.records.layout import SLACK_BYTES, Bytes, Ints, unaligned
 
 BLOCK_BYTES = 8 << 20  # some thousand records: less pays for calls, more leaves the cache
 BLOCK_RECORDS = 16_000  # about, for the same reason
 READ_BYTES = 512 << 10  # of a block at a time
-WINDOW_BLOCKS = 32  # hints are fetched for so many blocks at a time
 AFTER_DAMAGE_BYTES = 16 << 10  # read first behind damage, then four times as much: more may follow
-_NO_HINTS = np.empty(0, np.int64)
+_PREFIX = RECORD_FIELDS.pick("total_size", "magic", "position")
+
+
+class Stop(Enum):
+    """Why the chain of whole records ends where it ends."""
+
+    PART = "the rest of a record lies behind the block"
+    BLANK = "the rest of the file is marked as unused"
+    ZERO = "nothing was written here"
+    BAD = "these bytes are no record"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +59,7 @@ class Block:
 
 
 def read_blocks(
-    file: SegmentFile, start: int, end: int, queues_dir: str | None, damage: Damage = STRICT
+    file: SegmentFile, start: int, end: int, damage: Damage = STRICT
 ) -> Iterator[Block]:
     """The records in the log positions [start, end), both of which are record boundaries.
 
@@ -59,7 +69,7 @@ def read_blocks(
     """
     at, first_bytes = start, BLOCK_BYTES
     while at < end:
-        for block in scan_blocks(file, at, end, queues_dir, first_bytes=first_bytes):
+        for block in scan_blocks(file, at, end, first_bytes=first_bytes):
             bad = None if damage.mode == FAILFAST else _first_contradiction(block)
             if bad is not None:
                 block, reason = bad
@@ -158,7 +168,6 @@ def scan_blocks(
     file: SegmentFile,
     start: int,
     end: int,
-    queues_dir: str | None = None,
     *,
     block_bytes: int | None = None,
     first_bytes: int | None = None,
@@ -171,43 +180,64 @@ def scan_blocks(
     most = block_bytes or BLOCK_BYTES
     usual = min(first_bytes or most, most)
     buffer = np.zeros(usual + SLACK_BYTES, np.uint8)
-    hints, hinted_to = _NO_HINTS, start
     position, length = start, 0
     while True:
         length = min(max(usual, length), end - position)
         if length + SLACK_BYTES > len(buffer):
             buffer = np.zeros(length + SLACK_BYTES, np.uint8)
-        if acceleration.loops is not None:
-            chain = _read_walking(file, buffer, position, length)
-        else:
-            file.read_into(memoryview(buffer)[:length], position)  # type: ignore[arg-type]
-            if queues_dir and position + length > hinted_to:
-                hinted_to = max(min(end, position + WINDOW_BLOCKS * usual), position + length)
-                hints = hinted_starts(queues_dir, position, hinted_to)
-            near = hints[slice(*np.searchsorted(hints, (position, position + length)))]
-            chain = find_chain(buffer, length, position, near)
-        after = position + chain.end
-        stop = chain.stop
+        starts, sizes, reached = _read_walking(file, buffer, position, length)
+        after = position + reached
+        stop = _stop(buffer, reached, length, position)
         size = 0
-        if stop is Stop.PART and after < end and chain.end == 0:
+        if stop is Stop.PART and after < end and reached == 0:
             # a record longer than the block: take it whole, unless its length is a wild one
             size = int(unaligned(buffer[:length], ">i4")[0]) if length >= 4 else 0
             if size <= length or size > end - position:
                 stop = Stop.BAD
-        yield Block(buffer, position, chain.starts, chain.sizes, after, stop)
+        yield Block(buffer, position, starts, sizes, after, stop)
         if stop is not Stop.PART or after >= end:
             return
         position, length, usual = after, size, min(usual * 4, most)
-        if count := len(chain.starts):
-            usual = min(usual, max(chain.end * BLOCK_RECORDS // count, READ_BYTES))
+        if count := len(starts):
+            usual = min(usual, max(reached * BLOCK_RECORDS // count, READ_BYTES))
 
 
-def _read_walking(file: SegmentFile, buffer: Bytes, position: int, length: int) -> Chain:
-    """Read a block, and walk each part of it while that is in the processor's cache."""
+def _read_walking(
+    file: SegmentFile, buffer: Bytes, position: int, length: int
+) -> tuple[Ints, Ints, int]:
+    """Read a block, and walk each part of it while that is in the processor's cache.
+
+    Returns the starts and sizes of its whole records, and where the next would start. A record
+    begins where the one before it ends, and only the chain from a known start is proof.
+    """
     view = memoryview(buffer)  # type: ignore[arg-type]
-    walk = Walk(buffer, length, position)
+    room = length // RECORD_BYTES_MIN + 1
+    starts, sizes = np.empty(room, np.int64), np.empty(room, np.int64)
+    count = end = 0
     for low in range(0, length, READ_BYTES):
         high = min(low + READ_BYTES, length)
         file.read_into(view[low:high], position + low)
-        walk.up_to(high)
-    return walk.chain()
+        more, end = loops.chosen.walk(buffer, end, high, position, starts[count:], sizes[count:])
+        count += more
+    return starts[:count], sizes[:count], end
+
+
+def _stop(data: Bytes, at: int, length: int, base: int) -> Stop:
+    """Why no whole record of `data[:length]` starts at `at`."""
+    view = memoryview(data)  # type: ignore[arg-type]
+    if at + PREFIX_BYTES <= length:
+        size, magic, position = _PREFIX.unpack_from(view, at)
+        if magic in (MAGIC_V1, MAGIC_V2) and size >= RECORD_BYTES_MIN and position == base + at:
+            return Stop.PART
+        return _why(size, magic)
+    if at + BLANK.size <= length:  # too short for a record, not for a blank
+        size, magic = BLANK.unpack_from(view, at)
+        if magic not in (MAGIC_V1, MAGIC_V2):
+            return _why(size, magic)
+    return Stop.PART
+
+
+def _why(size: int, magic: int) -> Stop:
+    if magic == BLANK_MAGIC:
+        return Stop.BLANK
+    return Stop.ZERO if size == 0 and magic == 0 else Stop.BAD

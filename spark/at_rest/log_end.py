@@ -22,11 +22,10 @@ from aerobee.remoting.message.layout import (
     PREFIX_BYTES,
     RECORD_BYTES_MIN,
 )
-from aerobee.spark.at_rest.blocks import Block, scan_blocks, well_formed
-from aerobee.spark.at_rest.boundaries import Stop
+from aerobee.spark.at_rest.blocks import Block, Stop, scan_blocks, well_formed
 from aerobee.spark.at_rest.log_files import Segment, SegmentFile
 from aerobee.spark.at_rest.queue_hints import last_starts, next_start
-from aerobee.spark.records.cells import ragged
+from aerobee.spark.records import loops
 from aerobee.spark.records.headers import Records
 
 GROWTH_BYTES = 64 << 10  # where a log is followed, new records are looked for in this much
@@ -190,7 +189,8 @@ def _all_whole(records: Records, good: npt.NDArray[np.bool_]) -> bool:
         return True
     if not good.all() or (records.properties_bytes >= len(_HOLE)).any():
         return False
-    topics = ragged(records.data, records.topic_at, records.topic_bytes).buffers()[2]
+    cells = loops.chosen.ragged(records.data, records.topic_at, records.topic_bytes)
+    topics = cells.buffers()[2]
     if not np.frombuffer(topics, np.uint8, int(records.topic_bytes.sum())).all():
         return False
     data = memoryview(records.data)  # type: ignore[arg-type]

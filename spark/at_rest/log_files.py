@@ -1,14 +1,7 @@
-"""The CommitLog's files as a reader sees them: where they are, and bytes out of them.
-
-Everything is read with `pread` into memory of our own, never through a map: a file that the
-broker deletes or truncates meanwhile is then a short read with a clear error, where a mapped
-page would end the process (SIGBUS). It costs one copy out of the page cache.
-"""
+"""The CommitLog's files as a reader sees them: where they are, and bytes out of them."""
 
 from __future__ import annotations
 
-import errno
-import os
 import socket
 from dataclasses import dataclass
 from itertools import pairwise
@@ -16,22 +9,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from aerobee.spark.at_rest import disk
 from aerobee.spark.errors import DataLost, StoreUnreadable
 from aerobee.spark.options.places import store_path
 from aerobee.storage.layout import COMMIT_LOG, CONSUME_QUEUE, is_file_name
-
-# what says that a file or folder is not there; no other error does
-_ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG})
-
-
-def check_absent(error: OSError, path: str) -> None:
-    """Whether a file is not there, and not merely out of reach. Raises StoreUnreadable.
-
-    A disk that fails, rights that are missing and a process out of descriptors would else look
-    as if retention, or somebody who deletes topics, had been there.
-    """
-    if error.errno not in _ABSENT:
-        raise StoreUnreadable(f"cannot open {path}: {error.strerror}") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,16 +61,15 @@ def list_segments(log_dir: str) -> list[Segment]:
     """The log's files in order; empty files at the end do not count.
 
     Raises StoreUnreadable where a file is missing between others or has not the length that
-    the next one's name asks for.
+    the next one's name asks for, or where the folder cannot be read.
     """
     segments = []
-    for entry in sorted(os.scandir(log_dir), key=lambda found: found.name):
-        if is_file_name(entry.name):
-            try:
-                size = entry.stat().st_size
-            except FileNotFoundError:
-                continue  # deleted by the broker's retention while we listed
-            segments.append(Segment(entry.path, int(entry.name), size))
+    for name in filter(is_file_name, _names(log_dir)):
+        path = f"{log_dir}/{name}"
+        try:
+            segments.append(Segment(path, int(name), disk.size(path)))
+        except OSError as error:
+            disk.check_absent(error, path)  # deleted by the broker's retention while we listed
     while segments and segments[-1].bytes == 0:
         segments.pop()
     for earlier, later in pairwise(segments):
@@ -99,6 +79,14 @@ def list_segments(log_dir: str) -> list[Segment]:
                 f" next file {later.path} starts at {later.base}"
             )
     return segments
+
+
+def _names(log_dir: str) -> list[str]:
+    try:
+        return disk.names(log_dir)
+    except OSError as error:
+        disk.check_absent(error, log_dir)
+        raise
 
 
 def check_reachable(log_dir: str) -> None:
@@ -120,7 +108,7 @@ class SegmentFile:
     def __init__(self, segment: Segment) -> None:
         self.segment = segment
         try:
-            self._fd = os.open(segment.path, os.O_RDONLY | os.O_CLOEXEC)
+            self._fd = disk.open_file(segment.path)
         except FileNotFoundError:
             raise DataLost(
                 f"{segment.path} (log positions {segment.base} to {segment.end}) is gone: the"
@@ -138,17 +126,17 @@ class SegmentFile:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        os.close(self._fd)
+        disk.close(self._fd)
 
     def read_into(self, target: memoryview, position: int) -> None:
         """Fill `target` with the bytes from log position `position` on.
 
-        Raises StoreUnreadable where the file ends earlier.
+        Raises DataLost where the file ends earlier, StoreUnreadable where it cannot be read.
         """
         done = 0
         while done < len(target):
             try:
-                got = os.preadv(self._fd, [target[done:]], position - self.segment.base + done)
+                got = disk.read_into(self._fd, [target[done:]], position - self.segment.base + done)
             except OSError as error:
                 raise StoreUnreadable(
                     f"cannot read {self.segment.path} at log position {position + done}:"

@@ -9,15 +9,14 @@ ConsumeQueue of RocketMQ 5.5.
 
 from __future__ import annotations
 
-import os
 from bisect import bisect_left, bisect_right
 from typing import Any, Self
 
 import numpy as np
 
 from aerobee.remoting.message.layout import BLANK_SIZE, ENTRY_FIELDS
-from aerobee.spark.at_rest.log_files import check_absent
-from aerobee.spark.records.headers import Ints
+from aerobee.spark.at_rest import disk
+from aerobee.spark.errors import StoreUnreadable
 from aerobee.storage.layout import is_file_name
 
 ENTRY_BYTES = ENTRY_FIELDS.size
@@ -37,14 +36,14 @@ class QueueEntries:
     `first` is the number of the first entry that a file has room for, `end` the number behind
     the last. Files are opened when they are needed, and closed by the context manager. Positions
     that were looked at stay as they were: what a broker adds, another object sees. What is there
-    and cannot be opened raises StoreUnreadable.
+    and cannot be read raises StoreUnreadable.
     """
 
     def __init__(self, queue_dir: str) -> None:
         try:
-            names = sorted(filter(is_file_name, os.listdir(queue_dir)))  # noqa: PTH208 - many
+            names = list(filter(is_file_name, disk.names(queue_dir)))
         except OSError as error:
-            check_absent(error, queue_dir)
+            disk.check_absent(error, queue_dir)
             names = []
         self._dir = queue_dir
         self._names = names
@@ -55,7 +54,7 @@ class QueueEntries:
         self.first = self._bases[0] if names else 0
         self.end = self.first
         if names and (fd := self._fd(len(names) - 1)) is not None:
-            self.end = self._bases[-1] + os.fstat(fd).st_size // ENTRY_BYTES
+            self.end = self._bases[-1] + disk.size(fd) // ENTRY_BYTES
 
     def __enter__(self) -> Self:
         return self
@@ -63,7 +62,7 @@ class QueueEntries:
     def __exit__(self, *_: object) -> None:
         for fd in self._fds.values():
             if fd is not None:
-                os.close(fd)
+                disk.close(fd)
         self._fds = {}
 
     def position(self, at: int) -> int:
@@ -78,9 +77,9 @@ class QueueEntries:
                 # retention took it: earlier than all
                 return -1 if file < len(self._bases) - 1 else NOWHERE
             if within < _PAGE_ENTRIES:
-                page = self._pages[file] = os.pread(fd, _PAGE_ENTRIES * ENTRY_BYTES, 0)
+                page = self._pages[file] = self._bytes(fd, _PAGE_ENTRIES * ENTRY_BYTES, 0)
             else:
-                page, within = os.pread(fd, _HEAD.size, within * ENTRY_BYTES), 0
+                page, within = self._bytes(fd, _HEAD.size, within * ENTRY_BYTES), 0
         if len(page) < within * ENTRY_BYTES + _HEAD.size:
             return NOWHERE
         position, size = _HEAD.unpack_from(page, within * ENTRY_BYTES)
@@ -144,13 +143,6 @@ class QueueEntries:
             return 0
         return position + int(self.read(at, at + 1)["size"][0])
 
-    def between(self, low: int, high: int) -> Ints:
-        """The log positions of all entries in [low, high)."""
-        entries = self.read(self.first_from(low), self.first_from(high))
-        there = (entries["size"] > 0) & (entries["size"] != BLANK_SIZE)
-        positions: Ints = entries["position"][there].astype(np.int64)
-        return positions[(positions >= low) & (positions < high)]
-
     def read(self, low: int, high: int) -> Entries:
         """The entries from number `low` up to `high`, fewer where a file is missing."""
         parts = []
@@ -164,7 +156,7 @@ class QueueEntries:
             if count <= 0:
                 break
             at = (low - self._bases[file]) * ENTRY_BYTES
-            data = os.pread(fd, count * ENTRY_BYTES, at)
+            data = self._bytes(fd, count * ENTRY_BYTES, at)
             part = np.frombuffer(data, ENTRY, len(data) // ENTRY_BYTES)
             parts.append(part)
             if len(part) < count:
@@ -194,12 +186,18 @@ class QueueEntries:
             at += len(part)
         return at
 
+    def _bytes(self, fd: int, length: int, at: int) -> bytes:
+        try:
+            return disk.read(fd, length, at)
+        except OSError as error:
+            raise StoreUnreadable(f"cannot read {self._dir}: {error.strerror}") from error
+
     def _fd(self, file: int) -> int | None:
         if file not in self._fds:
             path = f"{self._dir}/{self._names[file]}"
             try:
-                self._fds[file] = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+                self._fds[file] = disk.open_file(path)
             except OSError as error:
-                check_absent(error, path)
+                disk.check_absent(error, path)
                 self._fds[file] = None
         return self._fds[file]

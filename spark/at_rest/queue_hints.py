@@ -1,36 +1,15 @@
 """Where records start, from the ConsumeQueues: a head start that the log itself confirms.
 
-Entries of one queue ascend, so a range of the log is a slice of each queue. The queues are
-derived data that may lack records or run ahead of the log; `boundaries.py` uses an entry only
-where the log's own chain of sizes agrees.
+The queues are derived data that may lack records or run ahead of the log: what a record is, only
+the log's own chain of sizes tells (`blocks.py`).
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
-
-import numpy as np
-
+from aerobee.spark.at_rest import disk
 from aerobee.spark.at_rest.queue_entries import NOWHERE, QueueEntries
-from aerobee.spark.records.headers import Ints
 
 QUEUES_MAX = 512  # with more queues than this, opening them costs more than walking the log
-
-
-def hinted_starts(queues_dir: str | None, low: int, high: int) -> Ints:
-    """Positions in [low, high) where records start according to the queues, ascending.
-
-    Empty where there are no queues, or too many to be worth it.
-    """
-    found = []
-    for queue_dir in _queue_dirs(queues_dir):
-        with QueueEntries(queue_dir) as queue:
-            found.append(queue.between(low, high))
-    if not found:
-        return np.empty(0, np.int64)
-    positions = np.sort(np.concatenate(found), kind="stable")
-    return positions[np.diff(positions, prepend=-1) > 0]
 
 
 def last_starts(queues_dir: str | None, high: int) -> list[int]:
@@ -84,9 +63,9 @@ def _few(queues_dir: str | None) -> bool:
     return not queues_dir or not any(any(_folders(topic)) for topic in _folders(queues_dir))
 
 
-def _folders(path: str) -> Iterator[str]:
+def _folders(path: str) -> list[str]:
     try:
-        with os.scandir(path) as entries:
-            yield from (entry.path for entry in entries if entry.is_dir())
-    except OSError:
-        return  # a topic deleted meanwhile: its queues only were a hint
+        return [f"{path}/{name}" for name in disk.folders(path)]
+    except OSError as error:
+        disk.check_absent(error, path)
+        return []  # a topic deleted meanwhile: its queues only were a hint

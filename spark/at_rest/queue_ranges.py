@@ -7,14 +7,14 @@ still be in the making does not count.
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeVar
 
+from aerobee.spark.at_rest import disk
 from aerobee.spark.at_rest.log_end import find_end
-from aerobee.spark.at_rest.log_files import Segment, check_absent, list_segments
+from aerobee.spark.at_rest.log_files import Segment, list_segments
 from aerobee.spark.at_rest.queue_entries import QueueEntries
 from aerobee.spark.at_rest.stores import Store
 from aerobee.spark.errors import DataLost
@@ -147,8 +147,7 @@ def _folders(path: str | None) -> list[str]:
     if path is None:
         return []
     try:
-        with os.scandir(path) as entries:
-            return sorted(entry.name for entry in entries if entry.is_dir())
+        return disk.folders(path)
     except OSError as error:
-        check_absent(error, path)
+        disk.check_absent(error, path)
         return []  # deleted meanwhile, with all its queues

@@ -15,7 +15,7 @@ from aerobee.remoting.message.layout import (
 from aerobee.spark.at_rest.blocks import find_record
 from aerobee.spark.at_rest.log_files import Segment, SegmentFile
 from aerobee.spark.at_rest.queue_ranges import StoreState
-from aerobee.spark.records.headers import HEADER_BYTES_MAX
+from aerobee.spark.records.layout import HEADER_BYTES_MAX
 
 _STORED = {bits: fields.pick("store_timestamp") for bits, fields in RECORD_SHAPES.items()}
 _HEAD = RECORD_FIELDS.pick("magic", "position", "sys_flag")

@@ -11,7 +11,8 @@ import pyarrow as pa
 
 from aerobee.spark.lake.folders import DAY_MS, Partition
 from aerobee.spark.records.decode import Decoder
-from aerobee.spark.records.headers import COMPRESSED, Ints, Records
+from aerobee.spark.records.headers import Records
+from aerobee.spark.records.layout import COMPRESSED, Ints
 from aerobee.spark.records.tally import QueueTally
 from aerobee.spark.records.unpacking import UNPACKED_BYTES_MAX, unpacked
 
@@ -40,7 +41,7 @@ def partitioned(
         return
     order = np.concatenate([rows for _, rows in groups])
     if len(groups) > 1 or len(order) < len(records):
-        records = records.take(order)
+        records = records.only(order)
     batch = decoder.decode(records)
     times = records.field("store_timestamp", np.int64)
     bytes_per_byte = batch.nbytes / records.sizes.sum()

@@ -17,8 +17,8 @@ from aerobee.spark.offsets import QueueRange
 from aerobee.spark.planning.log_pieces import Piece
 from aerobee.spark.planning.queue_pieces import EntryPiece
 from aerobee.spark.records.damage import DROPMALFORMED, Damage
-from aerobee.spark.records.headers import Ints, Records
-from aerobee.spark.records.selection import Mask
+from aerobee.spark.records.headers import Records
+from aerobee.spark.records.layout import Ints, Mask
 
 log = logging.getLogger(__name__)
 
@@ -58,7 +58,7 @@ class LeftOut(Damage):
             good &= queue_ids[at] == records.field("queue_id", np.int64)
             if not good.all():
                 self.note_strangers(records, np.flatnonzero(~good))
-                records = records.take(np.flatnonzero(good))
+                records = records.only(np.flatnonzero(good))
             if len(records):
                 yield records
 

@@ -21,7 +21,7 @@ from aerobee.spark.options.query import Options
 from aerobee.spark.options.values import PARTITIONS_MAX
 from aerobee.spark.planning.asked import Asked
 from aerobee.spark.planning.ranges import messages, shared_out, task_count, within_limits
-from aerobee.spark.records.headers import Ints
+from aerobee.spark.records.layout import Ints
 from aerobee.spark.topics import TopicChoice
 
 log = logging.getLogger(__name__)

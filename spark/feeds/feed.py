@@ -13,7 +13,7 @@ from typing import Protocol
 from aerobee.spark.offsets import Marks, Offsets, QueueKey, QueueRange
 from aerobee.spark.planning.asked import Asked
 from aerobee.spark.reading.partitions import TaskPartition
-from aerobee.spark.records.headers import Ints
+from aerobee.spark.records.layout import Ints
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import time
 from bisect import bisect_right
-from pathlib import Path
 
+from aerobee.spark.at_rest import disk
 from aerobee.spark.at_rest.log_end import find_end, grown_end
-from aerobee.spark.at_rest.log_files import Segment, check_absent, list_segments
+from aerobee.spark.at_rest.log_files import Segment, list_segments
 from aerobee.spark.at_rest.queue_ranges import StoreState
 from aerobee.spark.at_rest.stores import Store
 from aerobee.storage.layout import file_name
@@ -27,21 +26,19 @@ class Folder:
     def changed(self) -> bool:
         """Read the names if they may have changed; whether they were read."""
         try:
-            stat = Path(self.path).stat()
+            seen = disk.changed_at(self.path)
         except OSError as error:
-            check_absent(error, self.path)
+            disk.check_absent(error, self.path)
             self.names, self._seen = [], None
             return True
-        seen = (stat.st_ino, stat.st_mtime_ns)
         if seen == self._seen:
             return False
         # times are coarse: what is still warm may change once more without another time
-        self._seen = seen if time.time_ns() - stat.st_mtime_ns > SETTLED_NS else None
+        self._seen = seen if time.time_ns() - seen[1] > SETTLED_NS else None
         try:
-            with os.scandir(self.path) as entries:
-                self.names = sorted(entry.name for entry in entries)
+            self.names = disk.names(self.path)
         except OSError as error:
-            check_absent(error, self.path)
+            disk.check_absent(error, self.path)
             self.names, self._seen = [], None
         return True
 
@@ -80,7 +77,7 @@ class LogTail:
         for name in names[at:]:
             path = f"{self.store.log_dir}/{name}"
             try:
-                size = Path(path).stat().st_size
+                size = disk.size(path)
             except FileNotFoundError:
                 self._segments = list_segments(self.store.log_dir)
                 return

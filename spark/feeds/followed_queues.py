@@ -7,11 +7,11 @@ more, or the file has ended, the queue's files are searched again.
 
 from __future__ import annotations
 
-import os
 import time
 from dataclasses import dataclass
 
 from aerobee.remoting.message.layout import BLANK_SIZE, ENTRY_FIELDS
+from aerobee.spark.at_rest import disk
 from aerobee.spark.at_rest.queue_entries import ENTRY_BYTES, NOWHERE, QueueEntries
 from aerobee.spark.at_rest.queue_ranges import StoreState, is_topic, queue_number
 from aerobee.spark.feeds.followed_log import Folder
@@ -92,13 +92,15 @@ class QueueWatch:
         """Count the entries that are new; False where the queue has to be searched."""
         first = max(queue.base, queue.end - 1)
         try:
-            fd = os.open(queue.path, os.O_RDONLY | os.O_CLOEXEC)
+            fd = disk.open_file(queue.path)
+            try:
+                data = disk.read(
+                    fd, _ENTRIES_READ * ENTRY_BYTES, (first - queue.base) * ENTRY_BYTES
+                )
+            finally:
+                disk.close(fd)
         except OSError:
             return False
-        try:
-            data = os.pread(fd, _ENTRIES_READ * ENTRY_BYTES, (first - queue.base) * ENTRY_BYTES)
-        finally:
-            os.close(fd)
         data = data[: len(data) // ENTRY_BYTES * ENTRY_BYTES]
         for at, (stored, size, _) in enumerate(_ENTRY.iter_unpack(data), first):
             position = -1 if size == BLANK_SIZE else stored

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-
+from aerobee.spark.at_rest import disk
 from aerobee.spark.at_rest.queue_entries import QueueEntries
 from aerobee.spark.at_rest.queue_ranges import StoreState, queue_dir
 from aerobee.spark.at_rest.stores import Store, has_queues
@@ -77,7 +76,6 @@ def _has_topics(store: Store) -> bool:
     if store.queues_dir is None:
         return False
     try:
-        with os.scandir(store.queues_dir) as found:
-            return any(entry.is_dir() for entry in found)
+        return bool(disk.folders(store.queues_dir))
     except OSError:
         return False

@@ -25,7 +25,7 @@ from aerobee.spark.planning.asked import Asked
 from aerobee.spark.planning.asked_names import check_assigned, check_topics, configured_queues
 from aerobee.spark.planning.shares import Share, StoreFound, batch_shares, micro_batch_shares
 from aerobee.spark.reading.partitions import LogPartition
-from aerobee.spark.records.headers import Ints
+from aerobee.spark.records.layout import Ints
 
 _NO_SIZES = np.empty(0, np.int64)
 

@@ -15,7 +15,8 @@ import numpy as np
 from aerobee.spark.lost.marks import Mark
 from aerobee.spark.lost.planned import tell_another
 from aerobee.spark.offsets import Marks, QueueKey, QueueRange
-from aerobee.spark.records.headers import Ints, Records
+from aerobee.spark.records.headers import Records
+from aerobee.spark.records.layout import Ints
 
 Look = Callable[[QueueKey, int], tuple[int, int] | None]
 """Log position and store timestamp of the message at an offset, None where none is."""
@@ -77,4 +78,4 @@ class EndsWatch:
                 tell_another(f"queue {key}", f"offset {at + 1}", fail=self._fail)
                 self._others.add(key)
         strange &= np.array([key in self._others for key in keys])[owners]
-        return records.take(np.flatnonzero(~strange)) if strange.any() else records
+        return records.only(np.flatnonzero(~strange)) if strange.any() else records

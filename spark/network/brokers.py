@@ -33,7 +33,8 @@ from aerobee.spark.network.loop_thread import LoopThread
 from aerobee.spark.offsets import Offsets, QueueKey, QueueRange
 from aerobee.spark.options.address import NetworkAddress
 from aerobee.spark.options.values import near
-from aerobee.spark.records.headers import Ints, Records
+from aerobee.spark.records.headers import Records
+from aerobee.spark.records.layout import Ints
 from aerobee.spark.records.replies import ReplyBuffer, find_records
 from aerobee.spark.topics import ALL_TOPICS, LIGHT_QUEUE_PREFIX, TopicChoice
 

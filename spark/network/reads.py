@@ -26,7 +26,8 @@ from aerobee.spark.options.query import Options
 from aerobee.spark.reading.partitions import TaskPartition
 from aerobee.spark.reading.worker_heap import settle_heap
 from aerobee.spark.records.decode import Decoder
-from aerobee.spark.records.headers import Ints, Records
+from aerobee.spark.records.headers import Records
+from aerobee.spark.records.layout import Ints
 from aerobee.spark.records.replies import ReplyBuffer, find_records
 from aerobee.spark.records.selection import Selection
 
@@ -172,7 +173,7 @@ def _records(block: list[Pulled], buffer: ReplyBuffer, *, fail: bool) -> tuple[R
         _report_gaps(block, np.split(offsets, first_rows[1:-1]), fail=fail)
     if wanted.all():
         return records, first_rows
-    kept = records.take(np.flatnonzero(wanted))
+    kept = records.only(np.flatnonzero(wanted))
     return kept, np.searchsorted(kept.starts, bounds)
 
 

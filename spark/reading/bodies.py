@@ -17,9 +17,10 @@ from aerobee.remoting.words import RETRY_PREFIX, SYSTEM_PREFIX, SYSTEM_TOPICS
 from aerobee.spark.at_rest.log_files import SegmentFile
 from aerobee.spark.errors import DataLost
 from aerobee.spark.reading.known_topics import NO_TOPICS, KnownTopics
-from aerobee.spark.records import acceleration
+from aerobee.spark.records import loops
 from aerobee.spark.records.decode import Decoder
-from aerobee.spark.records.headers import SLACK_BYTES
+from aerobee.spark.records.layout import SLACK_BYTES
+from aerobee.spark.records.numpy_loops import FULL, OTHER, LeftOut
 from aerobee.spark.records.selection import Selection
 from aerobee.spark.topics import ALL_TOPICS, TopicChoice
 
@@ -28,15 +29,11 @@ RECORD_BYTES_MAX = 8 << 20  # longer ones are left to the readers of blocks
 BATCH_RECORDS = 16384  # Spark's Java has a cost for each batch
 BATCH_BYTES = 2 << 20
 
-LeftOut = tuple[tuple[bytes, bool], ...]
-"""Topics with True, and with False how topics begin, whose records are not wanted."""
-
 
 def bodies_suffice(decoder: Decoder, selection: Selection) -> bool:
     """Whether nothing but bodies is asked for, of all records or of all users' messages."""
     return (
-        acceleration.loops is not None
-        and decoder.stored_bodies_alone
+        decoder.stored_bodies_alone
         and not selection.choice.limited
         and replace(selection, choice=ALL_TOPICS).everything
     )
@@ -55,8 +52,6 @@ def body_batches(
     Returns the position up to which it was done: `end`, or where no whole record stands. Raises
     DataLost where the file has become shorter.
     """
-    loops = acceleration.loops
-    assert loops is not None
     left_out = _left_out(choice)
     data = np.empty(RECORD_BYTES_MAX + SLACK_BYTES, np.uint8)  # memory is taken where it is used
     view = memoryview(data)  # type: ignore[arg-type]
@@ -70,14 +65,13 @@ def body_batches(
             if batch.rows:
                 yield batch.made(schema)
             raise
-        at, why = 0, loops.FULL
+        at, why = 0, FULL
         while True:
-            at, batch.rows, why = loops.bodies(
-                *(data, at, length, position, left_out),
-                *(batch.offsets, batch.data, batch.rows),
-                *known.table,
+            into = batch.offsets, batch.data, batch.rows
+            at, batch.rows, why = loops.chosen.bodies(
+                data, at, length, position, left_out, (known.before, known.table), into
             )
-            if why != loops.FULL:
+            if why != FULL:
                 break
             if batch.rows:
                 yield batch.made(schema)
@@ -85,7 +79,7 @@ def body_batches(
             else:
                 batch = _Batch(length)
         position, kept = position + at, length - at
-        if why == loops.OTHER:
+        if why == OTHER:
             break
         data[:kept] = data[at:length]
         wanted = READ_BYTES

@@ -67,7 +67,7 @@ def _log_records(
     damage: Damage,
 ) -> Iterator[Records]:
     known = KnownTopics.of_piece(piece, queues_dir)
-    for block in read_blocks(file, piece.start, piece.end, queues_dir, damage):
+    for block in read_blocks(file, piece.start, piece.end, damage):
         for low in range(0, len(block.starts), BATCH_RECORDS):
             part = slice(low, low + BATCH_RECORDS)
             for chunk in damage.located(

@@ -15,8 +15,8 @@ from aerobee.spark.at_rest.queue_ranges import queue_dir, report_lost
 from aerobee.spark.offsets import QueueKey, QueueRange
 from aerobee.spark.planning.queue_pieces import EntryPiece
 from aerobee.spark.records.decode import repeated
-from aerobee.spark.records.headers import Ints
-from aerobee.spark.records.selection import Limits, Mask, Selection
+from aerobee.spark.records.layout import Ints, Mask
+from aerobee.spark.records.selection import Limits, Selection
 
 ENTRIES_READ = 1 << 16  # of one queue at a time
 HASH_MIN = -(1 << 31)  # below it no hash, but where the consumequeue_ext has more (ConsumeQueueExt)

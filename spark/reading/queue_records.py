@@ -23,7 +23,8 @@ from aerobee.spark.errors import DataLost
 from aerobee.spark.planning.queue_pieces import QUEUES_PER_WINDOW, EntryPiece
 from aerobee.spark.reading.queue_reads import QueueSlice, queue_slices
 from aerobee.spark.records.damage import STRICT, Damage
-from aerobee.spark.records.headers import SLACK_BYTES, Bytes, Ints, Records, unaligned
+from aerobee.spark.records.headers import Records
+from aerobee.spark.records.layout import SLACK_BYTES, Bytes, Ints, unaligned
 from aerobee.spark.records.selection import Selection
 
 log = logging.getLogger(__name__)

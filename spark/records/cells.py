@@ -13,22 +13,19 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from aerobee.spark.records import acceleration
-from aerobee.spark.records.headers import Bytes, Ints, unaligned
+from aerobee.spark.records.layout import Bytes, Ints, unaligned
 
 INLINE_BYTES = 12  # cells up to this length hold their bytes themselves (Arrow's view layout)
 _VIEW = np.dtype([("length", "<i4"), ("prefix", "<i4"), ("buffer", "<i4"), ("offset", "<i4")])
 _INLINE = np.dtype([("length", "<i4"), ("bytes", f"V{INLINE_BYTES}")])
 
 
-def ragged(data: Bytes, starts: Ints, lengths: Any) -> pa.BinaryArray:
+def gathered(data: Bytes, starts: Ints, lengths: Any) -> pa.BinaryArray:
     """The cells `data[start:start + length]` as one binary array.
 
     `data` needs `INLINE_BYTES` behind the start of its last cell. Starts may come in any order;
     all cells together must stay under 2 GiB.
     """
-    if acceleration.loops is not None:
-        return _copied(data, starts, lengths)
     views = np.zeros(len(starts), _VIEW)  # the prefix may stay 0: the cast never reads it
     views["length"] = lengths
     views["offset"] = starts
@@ -40,20 +37,6 @@ def ragged(data: Bytes, starts: Ints, lengths: Any) -> pa.BinaryArray:
         views.view(_INLINE)["bytes"][rows] = unaligned(data, f"V{INLINE_BYTES}")[starts[rows]]
     buffers = [None, pa.py_buffer(views), pa.py_buffer(data)]
     return pa.Array.from_buffers(pa.binary_view(), len(views), buffers).cast(pa.binary())
-
-
-def _copied(data: Bytes, starts: Ints, lengths: Ints) -> pa.BinaryArray:
-    """The same in one pass of compiled code."""
-    loops = acceleration.loops
-    assert loops is not None
-    starts, lengths = np.ascontiguousarray(starts), np.ascontiguousarray(lengths)
-    offsets = np.empty(len(starts) + 1, np.int32)
-    if (total := loops.place(lengths, offsets)) < 0:
-        raise pa.ArrowInvalid("cells of more than 2 GiB together, or of a negative length")
-    filled = pa.allocate_buffer(total)
-    if not loops.copy(data, starts, lengths, np.frombuffer(filled, np.uint8)):
-        raise IndexError("a cell is not in the block")
-    return pa.Array.from_buffers(pa.binary(), len(starts), [None, pa.py_buffer(offsets), filled])
 
 
 def text(cells: pa.BinaryArray) -> pa.StringArray:
@@ -90,7 +73,7 @@ def _one_code(word: str, count: int) -> pa.DictionaryArray:
 
 
 def payload(cells: pa.BinaryArray) -> tuple[Bytes, Ints]:
-    """The bytes of all cells in a row, with slack for `ragged`, and where each cell starts.
+    """The bytes of all cells in a row, with slack for `gathered`, and where each cell starts.
 
     The starts have one element more than there are cells.
     """

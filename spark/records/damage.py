@@ -13,7 +13,8 @@ from aerobee.spark.columns import CORRUPT
 if TYPE_CHECKING:  # options know the modes, and need nothing else of what reads
     import pyarrow as pa
 
-    from aerobee.spark.records.headers import Bytes, Ints, Records
+    from aerobee.spark.records.headers import Records
+    from aerobee.spark.records.layout import Bytes, Ints
 
 log = logging.getLogger(__name__)
 
@@ -58,7 +59,8 @@ class Damage:
 
     def located(self, data: Bytes, base: int, starts: Ints, sizes: Ints) -> Iterator[Records]:
         """The records whose lengths agree; those between which damaged ones stand, in parts."""
-        from aerobee.spark.records.headers import Records, unaligned
+        from aerobee.spark.records.headers import Records
+        from aerobee.spark.records.layout import unaligned
 
         try:
             records = Records(data, base, starts, sizes)
@@ -85,8 +87,8 @@ class Damage:
             yield made
             return
         half = len(records) // 2
-        yield from self.each(make, records.take(slice(None, half)))
-        yield from self.each(make, records.take(slice(half, None)))
+        yield from self.each(make, records.only(slice(None, half)))
+        yield from self.each(make, records.only(slice(half, None)))
 
 
 STRICT: Final = Damage()

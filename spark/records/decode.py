@@ -11,11 +11,11 @@ from isal.isal_zlib import crc32
 
 from aerobee.remoting.errors import CorruptRecord
 from aerobee.remoting.message.tags import java_string_hash
-from aerobee.spark.records.cells import one_code, ragged, text
+from aerobee.spark.records import loops
+from aerobee.spark.records.cells import one_code, text, with_nulls
 from aerobee.spark.records.headers import Records
-from aerobee.spark.records.hosts import host_codes, host_column
-from aerobee.spark.records.properties import Properties
-from aerobee.spark.records.property_loops import Marked, find_marked, take_apart
+from aerobee.spark.records.hosts import coded_hosts
+from aerobee.spark.records.properties import Marked
 from aerobee.spark.records.unpacking import unpacked_parts
 
 _TIMESTAMP_MS_MAX = (2**63 - 1) // 1000
@@ -101,37 +101,33 @@ class Chunk:
     ) -> None:
         self.records = records
         self.bodies = bodies
-        self._apart = take_apart(records) if mapped else None
-        self._cells: pa.BinaryArray | None = None
-        self._properties: Properties | None = None
+        self._properties = loops.chosen.properties(records) if mapped else None
 
     def property_cells(self) -> pa.BinaryArray:
         """The raw properties of each record."""
-        if self._cells is None:
-            records = self.records
-            self._cells = ragged(records.data, records.properties_at, records.properties_bytes)
-        return self._cells
+        records = self.records
+        return loops.chosen.ragged(records.data, records.properties_at, records.properties_bytes)
 
     def find(self, name: bytes) -> pa.StringArray:
         """The value of TAGS or of KEYS per record, null without it."""
         marked = self._marked
-        return self._taken_apart().find(name) if marked is None else marked.find(name)
+        at, lengths = marked.of(name)
+        missing = lengths < 0
+        if not missing.any():
+            return text(loops.chosen.ragged(marked.data, at, lengths))
+        cells = loops.chosen.ragged(marked.data, at, np.maximum(lengths, 0))
+        return with_nulls(text(cells), missing)
 
     def as_map(self, kind: pa.MapType) -> pa.MapArray:
         """All properties as one map per record."""
-        found = self._apart.as_map(kind) if self._apart else None
-        return self._taken_apart().as_map(kind) if found is None else found
+        assert self._properties is not None, "all are wanted"
+        return self._properties.as_map(kind)
 
     @cached_property
-    def _marked(self) -> Marked | None:
-        """Where TAGS and KEYS are, where compiled code can tell."""
-        return self._apart.marked if self._apart else find_marked(self.records)
-
-    def _taken_apart(self) -> Properties:
-        """The properties taken apart, once for all columns that need them."""
-        if self._properties is None:
-            self._properties = Properties(self.property_cells())
-        return self._properties
+    def _marked(self) -> Marked:
+        """Where TAGS and KEYS are."""
+        found = self._properties
+        return loops.chosen.marked(self.records) if found is None else found.marked
 
 
 Reader = Callable[[Chunk, pa.Field], pa.Array]
@@ -177,14 +173,14 @@ def _timestamp(chunk: Chunk, field: pa.Field) -> pa.Array:
 
 def _topic(chunk: Chunk, field: pa.Field) -> pa.Array:
     records = chunk.records
-    return text(ragged(records.data, records.topic_at, records.topic_bytes))
+    return text(loops.chosen.ragged(records.data, records.topic_at, records.topic_bytes))
 
 
 def _body(chunk: Chunk, field: pa.Field) -> pa.Array:
     if chunk.bodies is not None:
         return chunk.bodies
     records = chunk.records
-    return ragged(records.data, records.body_at, records.body_bytes)
+    return loops.chosen.ragged(records.data, records.body_at, records.body_bytes)
 
 
 def _properties(chunk: Chunk, field: pa.Field) -> pa.Array:
@@ -195,8 +191,8 @@ def _properties(chunk: Chunk, field: pa.Field) -> pa.Array:
 
 def _host(chunk: Chunk, field: pa.Field) -> pa.Array:
     if pa.types.is_dictionary(field.type):
-        return host_codes(chunk.records, field.name)
-    return host_column(chunk.records, field.name)
+        return coded_hosts(chunk.records, field.name)
+    return loops.chosen.host_texts(chunk.records, field.name)
 
 
 def _broker(name: str, chunk: Chunk, field: pa.Field) -> pa.Array:

@@ -4,34 +4,28 @@ from __future__ import annotations
 
 import ipaddress
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
-from aerobee.spark.records import acceleration
-from aerobee.spark.records.cells import one_code
-from aerobee.spark.records.headers import FIELD_AT, Ints, Records
+from aerobee.spark.records.cells import gathered, one_code
+from aerobee.spark.records.layout import FIELD_AT, FIELD_BYTES, Ints
+
+if TYPE_CHECKING:
+    from aerobee.spark.records.headers import Records
 
 IPV4_BYTES = 8  # of an address and its port
 
 
-def host_column(records: Records, name: str) -> pa.StringArray:
-    """`born_host` or `store_host` of every record: `10.0.0.7:40312` or `[2001:db8::7]:40312`."""
-    if records.all_ipv4:
-        return _written(records, int(FIELD_AT[name][0]))
-    parts = [_coded(shape.headers[name]).dictionary_decode() for shape in records.shapes]
-    if len(parts) == 1:
-        return parts[0]
-    order = np.concatenate([shape.rows for shape in records.shapes])
-    return pa.concat_arrays(parts).take(pa.array(np.argsort(order)))
-
-
-def host_codes(records: Records, name: str) -> pa.DictionaryArray:
-    """The same as a dictionary of those that there are."""
-    if records.all_ipv4:
+def coded_hosts(records: Records, name: str) -> pa.DictionaryArray:
+    """`born_host` or `store_host` of every record, as a dictionary of those that there are."""
+    if not records.kinds.any():
         return _coded_words(records.field(name, np.int64))
-    return host_column(records, name).dictionary_encode()
+    at = records.starts + FIELD_AT[name][records.kinds]
+    encoded = gathered(records.data, at, FIELD_BYTES[name][records.kinds]).dictionary_encode()
+    texts = [host_text(packed) for packed in encoded.dictionary.to_pylist()]
+    return pa.DictionaryArray.from_arrays(encoded.indices, pa.array(texts, pa.string()))
 
 
 @lru_cache(maxsize=4096)
@@ -42,17 +36,6 @@ def host_text(packed: bytes) -> str:
     return f"{address}:{port}" if address.version == 4 else f"[{address}]:{port}"
 
 
-def _coded(cells: np.ndarray[Any, Any]) -> pa.DictionaryArray:
-    packed = np.ascontiguousarray(cells)
-    size = packed.dtype.itemsize
-    if size == IPV4_BYTES:
-        return _coded_words(packed.view(">i8").astype(np.int64))
-    column = pa.Array.from_buffers(pa.binary(size), len(packed), [None, pa.py_buffer(packed)])
-    encoded = column.dictionary_encode()
-    texts = [host_text(value) for value in encoded.dictionary.to_pylist()]
-    return pa.DictionaryArray.from_arrays(encoded.indices, pa.array(texts, pa.string()))
-
-
 def _coded_words(words: Ints) -> pa.DictionaryArray:
     """IPv4 hosts, each as the number that its 8 bytes are: numbers compare at once."""
     if len(words) and (words == words[0]).all():  # the usual case of the store host
@@ -60,17 +43,6 @@ def _coded_words(words: Ints) -> pa.DictionaryArray:
     encoded = pa.array(words).dictionary_encode()
     texts = [_word_text(word) for word in encoded.dictionary.to_pylist()]
     return pa.DictionaryArray.from_arrays(encoded.indices, pa.array(texts, pa.string()))
-
-
-def _written(records: Records, at: int) -> pa.StringArray:
-    """The texts of IPv4 hosts that all stand at one place of the header, by compiled code."""
-    loops, count = acceleration.loops, len(records)
-    assert loops is not None
-    offsets = np.empty(count + 1, np.int32)
-    room = np.empty(count * loops.HOST_TEXT_BYTES_MAX, np.uint8)
-    size = loops.host_texts(records.data, records.starts, at, offsets, room)
-    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(room).slice(0, size)]
-    return pa.Array.from_buffers(pa.string(), count, buffers)
 
 
 def _word_text(word: int) -> str:

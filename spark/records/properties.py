@@ -7,6 +7,7 @@ and of two pieces with one name the later one wins.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -14,100 +15,141 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from aerobee.spark.records.cells import payload, ragged, text, with_nulls
-from aerobee.spark.records.headers import Bytes, Ints, unaligned
+from aerobee.spark.records.cells import gathered, payload, text
+from aerobee.spark.records.layout import Bytes, Ints, Words, unaligned
 
+MARKED = (b"TAGS", b"KEYS")  # properties that are columns of their own
 NAME_END, PIECE_END = 1, 2
 LAGS_MAX = 64  # records with more properties than this are looked through one by one
 
 
+@dataclass(frozen=True, slots=True)
+class Marked:
+    """Where in `data` the values of TAGS and KEYS of some records are, each with its length.
+
+    `places` has two rows for each of the two; a length of -1 says that a record has none.
+    """
+
+    data: Bytes
+    places: Ints
+
+    def of(self, name: bytes) -> tuple[Ints, Ints]:
+        """The rows of one of them."""
+        at, lengths = self.places[2 * MARKED.index(name) :][:2]
+        return at, lengths
+
+
+@dataclass(frozen=True, slots=True)
 class Properties:
-    """The (name, value) pieces of every record of a chunk, as places in one byte block."""
+    """The names and values of records' properties; `first` is the number of each record's first.
 
-    def __init__(self, cells: pa.BinaryArray) -> None:
-        self.records = len(cells)
-        self._data, offsets = payload(cells)
-        starts, ends = _pieces(self._data, offsets)
-        name_ends, good = _name_ends(self._data[: offsets[-1]], starts, ends)
-        if not good.all():
-            starts, ends, name_ends = starts[good], ends[good], name_ends[good]
-        self._names: Ints = starts
-        self._name_bytes: Ints = name_ends - starts
-        self._values: Ints = name_ends + 1
-        self._value_bytes: Ints = ends - name_ends - 1
-        # piece numbers where each record's pieces start; an empty record owns none
-        self._first: Ints = np.searchsorted(starts, offsets).astype(np.int64)
-        self._owner: Ints | None = None  # the record of each piece
-        self._four: Ints = starts[:0]  # the pieces whose name has 4 bytes, and these bytes
-        self._words: npt.NDArray[np.uint32] | None = None
+    `distinct` says that no record has two of one name.
+    """
 
-    def find(self, name: bytes) -> pa.StringArray:
-        """The value of one property per record, null where a record does not have it.
-
-        `name` is 4 bytes long, as TAGS and KEYS are.
-        """
-        assert len(name) == 4, "names are compared as one 32-bit word"
-        if self._words is None:
-            self._four = np.flatnonzero(self._name_bytes == len(name))
-            self._words = unaligned(self._data, "<u4")[self._names[self._four]]
-        found = self._four[self._words == np.frombuffer(name, "<u4")[0]]
-        owners = self._owners()[found]
-        starts = np.zeros(self.records, np.int64)
-        lengths = np.full(self.records, -1, np.int64)
-        starts[owners] = self._values[found]  # the last assignment stays: the later piece wins
-        lengths[owners] = self._value_bytes[found]
-        missing = lengths < 0
-        lengths[missing] = 0
-        cells = text(ragged(self._data, starts, lengths))
-        return with_nulls(cells, missing) if missing.any() else cells
+    first: Words
+    names: pa.BinaryArray
+    values: pa.BinaryArray
+    marked: Marked
+    distinct: bool = True
 
     def as_map(self, kind: pa.MapType) -> pa.MapArray:
         """All properties as one map<string, string> per record."""
-        name_cells = ragged(self._data, self._names, self._name_bytes)
-        names = text(name_cells)
-        values = text(ragged(self._data, self._values, self._value_bytes))
+        names, values = text(self.names), text(self.values)
         # names that are no UTF-8 were replaced, and two of them may look alike afterwards
-        replaced = names.buffers()[2] and names.buffers()[2].address != _address(name_cells)
-        if replaced or self._repeats():
-            return self._deduplicated(names.to_pylist(), values.to_pylist(), kind)
-        offsets = pa.array(self._first.astype(np.int32))
-        return pa.MapArray.from_arrays(offsets, names, values, type=kind)
+        replaced = names.buffers()[2] and _address(names) != _address(self.names)
+        if self.distinct and not replaced:
+            return pa.MapArray.from_arrays(pa.array(self.first), names, values, type=kind)
+        pairs = list(zip(names.to_pylist(), values.to_pylist(), strict=True))
+        rows = [list(dict(pairs[low:high]).items()) for low, high in pairwise(self.first.tolist())]
+        return pa.array(rows, kind)
 
-    def _owners(self) -> Ints:
-        if self._owner is None:
-            self._owner = np.repeat(np.arange(self.records), np.diff(self._first))
-        return self._owner
 
-    def _repeats(self) -> bool:
+@dataclass(frozen=True, slots=True)
+class _Pieces:
+    """The (name, value) pieces of every record of a chunk, as places in one byte block.
+
+    `first` is the number of each record's first one; a record without properties owns none.
+    """
+
+    data: Bytes
+    first: Ints
+    starts: Ints
+    name_bytes: Ints
+    value_bytes: Ints
+
+    @classmethod
+    def of(cls, cells: pa.BinaryArray) -> _Pieces:
+        """Those in each record's bytes, which `cells` has."""
+        data, offsets = payload(cells)
+        starts, ends = _pieces(data, offsets)
+        name_ends, good = _name_ends(data[: offsets[-1]], starts, ends)
+        if not good.all():
+            starts, ends, name_ends = starts[good], ends[good], name_ends[good]
+        first = np.searchsorted(starts, offsets).astype(np.int64)
+        return cls(data, first, starts, name_ends - starts, ends - name_ends - 1)
+
+    @property
+    def values(self) -> Ints:
+        """Where their values start."""
+        return self.starts + self.name_bytes + 1
+
+    @property
+    def owners(self) -> Ints:
+        """The record of each."""
+        return np.repeat(np.arange(len(self.first) - 1), np.diff(self.first))
+
+    def marked(self) -> Marked:
+        """Those named TAGS and KEYS."""
+        places = np.zeros((2 * len(MARKED), len(self.first) - 1), np.int64)
+        places[1::2] = -1
+        four = np.flatnonzero(self.name_bytes == 4)  # names of that length are one word each
+        words = unaligned(self.data, "<u4")[self.starts[four]]
+        owners, values = self.owners, self.values
+        for number, name in enumerate(MARKED):
+            found = four[words == np.frombuffer(name, "<u4")[0]]
+            # the last assignment stays: the later piece wins
+            places[2 * number, owners[found]] = values[found]
+            places[2 * number + 1, owners[found]] = self.value_bytes[found]
+        return Marked(self.data, places)
+
+    def repeat(self) -> bool:
         """Whether any record may hold one name twice (equal length, first and last bytes)."""
-        owners = self._owners()
-        most = int(np.diff(self._first).max(initial=0))
+        most = int(np.diff(self.first).max(initial=0))
         if most > LAGS_MAX:
             return True
-        words = unaligned(self._data, "<u8")
-        ends = np.maximum(self._names + self._name_bytes - 8, 0)
-        marks = words[self._names] * np.uint64(31) + words[ends]
-        marks += self._name_bytes.astype(np.uint64)
-        short = self._name_bytes < 8
+        words, names, name_bytes = unaligned(self.data, "<u8"), self.starts, self.name_bytes
+        marks = words[names] * np.uint64(31) + words[np.maximum(names + name_bytes - 8, 0)]
+        marks += name_bytes.astype(np.uint64)
+        short = name_bytes < 8
         if short.any():  # mask what stands behind a short name, its value for instance
-            kept = np.uint64(0xFFFFFFFFFFFFFFFF) >> ((8 - self._name_bytes[short]) * 8).astype("u8")
-            marks[short] = words[self._names[short]] & kept
+            kept = np.uint64(0xFFFFFFFFFFFFFFFF) >> ((8 - name_bytes[short]) * 8).astype("u8")
+            marks[short] = words[names[short]] & kept
+        owners = self.owners
         for lag in range(1, most):
             same = marks[lag:] == marks[:-lag]
             if same.any() and (owners[lag:] == owners[:-lag])[same].any():
                 return True
         return False
 
-    def _deduplicated(self, names: list[str], values: list[str], kind: pa.MapType) -> pa.MapArray:
-        first = self._first.tolist()
-        rows = [
-            list(dict(zip(names[low:high], values[low:high], strict=True)).items())
-            for low, high in pairwise(first)
-        ]
-        return pa.array(rows, kind)
+
+def find_marked(cells: pa.BinaryArray) -> Marked:
+    """Where TAGS and KEYS are of the properties in each record's bytes, which `cells` has."""
+    return _Pieces.of(cells).marked()
 
 
-def _address(cells: pa.BinaryArray) -> int:
+def take_apart(cells: pa.BinaryArray) -> Properties:
+    """All properties in each record's bytes."""
+    pieces = _Pieces.of(cells)
+    return Properties(
+        pieces.first.astype(np.int32),
+        gathered(pieces.data, pieces.starts, pieces.name_bytes),
+        gathered(pieces.data, pieces.values, pieces.value_bytes),
+        pieces.marked(),
+        not pieces.repeat(),
+    )
+
+
+def _address(cells: pa.Array) -> int:
     address: int = cells.buffers()[2].address
     return address
 

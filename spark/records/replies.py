@@ -15,7 +15,7 @@ import numpy as np
 
 from aerobee.remoting.errors import CorruptRecord
 from aerobee.remoting.message.layout import MAGIC_AT, MAGIC_V1, MAGIC_V2, RECORD_BYTES_MIN
-from aerobee.spark.records.headers import SLACK_BYTES, Bytes, Ints, unaligned
+from aerobee.spark.records.layout import SLACK_BYTES, Bytes, Ints, unaligned
 
 RUNS_MIN: Final = 64  # a step over all replies costs as much as the search of some 20 KB
 _MAGIC_BYTE: Final = MAGIC_V1 >> 24

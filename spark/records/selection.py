@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from aerobee.spark.columns import FROM_QUEUES
 from aerobee.spark.topics import ALL_TOPICS, SUSPECTS, TopicChoice
 
 if TYPE_CHECKING:  # planners only hand selections on
-    import numpy as np
     import numpy.typing as npt
 
-    from aerobee.spark.records.headers import Ints, Records
+    from aerobee.spark.records.headers import Records
+    from aerobee.spark.records.layout import Ints, Mask
 
-Mask: TypeAlias = "npt.NDArray[np.bool_]"
 _SUSPECT_WORDS = tuple(int.from_bytes(start, "little") for start in sorted(SUSPECTS))
 
 
@@ -118,13 +117,13 @@ class Selection:
                 wanted &= limits.mask(records.field(name, np.int64))
         if wanted.any() and not (self.topics is None and self.choice.everything):
             self._pick_topics(records, wanted)
-        return records if wanted.all() else records.take(np.flatnonzero(wanted))
+        return records if wanted.all() else records.only(np.flatnonzero(wanted))
 
     def _pick_topics(self, records: Records, wanted: Mask) -> None:
         """Leave in `wanted` the records of wanted topics."""
         import numpy as np
 
-        from aerobee.spark.records.headers import unaligned
+        from aerobee.spark.records.layout import unaligned
 
         rows = np.flatnonzero(wanted)
         if self.topics is None and not self.choice.limited:
@@ -140,9 +139,10 @@ class Selection:
     def _wanted_topics(self, records: Records, rows: Ints) -> Mask:
         import numpy as np
 
-        from aerobee.spark.records.cells import ragged
+        from aerobee.spark.records import loops
 
-        cells = ragged(records.data, records.topic_at[rows], records.topic_bytes[rows])
+        at, lengths = records.topic_at[rows], records.topic_bytes[rows]
+        cells = loops.chosen.ragged(records.data, at, lengths)
         names = cells.dictionary_encode()  # the few names that there are, each judged once
         good = [self.wants_topic(name.decode(errors="replace")) for name in _py(names.dictionary)]
         mask: Mask = np.array(good, np.bool_)[names.indices.to_numpy()]

@@ -15,7 +15,8 @@ import pyarrow as pa
 
 from aerobee.remoting.errors import AerobeeError
 from aerobee.remoting.message import compression
-from aerobee.spark.records.headers import COMPRESSED, Records
+from aerobee.spark.records.headers import Records
+from aerobee.spark.records.layout import COMPRESSED
 
 log = logging.getLogger(__name__)
 
@@ -53,8 +54,8 @@ def unpacked_parts(records: Records) -> Iterator[tuple[Records, pa.Array | None]
         if bodies and size + len(body) > UNPACKED_BYTES_MAX:
             array = pa.array(bodies, pa.binary())
             bodies, size = [], 0
-            yield records.take(slice(first, row)), array
+            yield records.only(slice(first, row)), array
             first = row
         bodies.append(body)
         size += len(body)
-    yield records.take(slice(first, len(records))), pa.array(bodies, pa.binary())
+    yield records.only(slice(first, len(records))), pa.array(bodies, pa.binary())

@@ -30,7 +30,8 @@ from aerobee.spark.network.patience import Patience
 from aerobee.spark.network.pulls import Pulls
 from aerobee.spark.offsets import Offsets, QueueKey, QueueRange
 from aerobee.spark.options.address import NetworkAddress
-from aerobee.spark.records.cells import payload, ragged
+from aerobee.spark.records import loops
+from aerobee.spark.records.cells import payload
 from aerobee.spark.records.headers import Records
 from aerobee.spark.records.replies import ReplyBuffer, find_records
 
@@ -148,7 +149,9 @@ class SinkBrokers:
                 starts, sizes = find_records(data, bounds)
                 if len(starts):
                     records = Records(data, 0, starts, sizes)
-                    cells = ragged(records.data, records.properties_at, records.properties_bytes)
+                    cells = loops.chosen.ragged(
+                        records.data, records.properties_at, records.properties_bytes
+                    )
                     properties, _ = payload(cells)
                     found.update(each.decode() for each in ours.findall(properties.tobytes()))
         return found

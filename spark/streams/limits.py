@@ -13,7 +13,7 @@ import numpy as np
 
 from aerobee.remoting.message.layout import RECORD_BYTES_MIN
 from aerobee.spark.offsets import QueueKey
-from aerobee.spark.records.headers import Ints
+from aerobee.spark.records.layout import Ints
 
 SIZES_READ = 1 << 16  # record sizes of one queue looked at together
 SAMPLE = 64  # records that tell how long a queue's are

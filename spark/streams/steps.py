@@ -17,7 +17,7 @@ from aerobee.spark.errors import DataLost
 from aerobee.spark.feeds.feed import Missing
 from aerobee.spark.offsets import LATEST, Offsets, QueueKey, QueueRange
 from aerobee.spark.planning.ranges import Bounds, resolve_ranges
-from aerobee.spark.records.headers import Ints
+from aerobee.spark.records.layout import Ints
 from aerobee.spark.streams.limits import Counts, Sizes, Turns, share_bytes, share_messages
 
 log = logging.getLogger(__name__)

@@ -22,11 +22,12 @@ from aerobee.spark.at_rest import blocks
 from aerobee.spark.columns import COLUMNS, arrow_schema
 from aerobee.spark.options.query import parse_options
 from aerobee.spark.reading import pieces
-from aerobee.spark.records import acceleration
+from aerobee.spark.records import loops
 from aerobee.spark.records.decode import Decoder
+from aerobee.spark.records.numpy_loops import NumpyLoops
 from aerobee.spark.records.selection import Selection
 
-LOOPS = [acceleration.loops, None] if acceleration.loops else [None]
+LOOPS = [NumpyLoops()] if type(loops.chosen) is NumpyLoops else [loops.chosen, NumpyLoops()]
 ALL = [column.name for column in COLUMNS]
 HOSTS = st.tuples(
     st.one_of(st.ip_addresses(v=4), st.ip_addresses(v=6)).map(str), st.integers(0, 65535)
@@ -122,8 +123,8 @@ def test_random_stores_decode_as_struct_reads_them(
         writer.append(Stored())  # else zeros that end the last record would pass for a torn one
         root = writer.close(queues=queues, spare_segments=spare)
         mode = "binary" if raw else "map"
-        for loops in LOOPS:
-            patch.setattr(acceleration, "loops", loops)
+        for each in LOOPS:
+            patch.setattr(loops, "chosen", each)
             assert rows_of(root, properties=mode) == expected(root, raw=raw)
 
 

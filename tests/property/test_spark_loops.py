@@ -19,20 +19,23 @@ pytest.importorskip("pyarrow")
 
 from aerobee.remoting.words import SYSTEM_TOPICS
 from aerobee.spark.at_rest import blocks
-from aerobee.spark.at_rest.boundaries import find_chain
 from aerobee.spark.at_rest.log_files import list_segments
 from aerobee.spark.columns import arrow_schema
 from aerobee.spark.planning.log_pieces import Piece
 from aerobee.spark.reading import bodies
 from aerobee.spark.reading.pieces import piece_batches
-from aerobee.spark.records import acceleration
+from aerobee.spark.records import loops
 from aerobee.spark.records.damage import DROPMALFORMED, PERMISSIVE, Damage
 from aerobee.spark.records.decode import Decoder
-from aerobee.spark.records.headers import SLACK_BYTES, Ints, Records
+from aerobee.spark.records.headers import Records
+from aerobee.spark.records.layout import SLACK_BYTES, Ints
+from aerobee.spark.records.numpy_loops import NumpyLoops
 from aerobee.spark.records.selection import EVERYTHING, Selection
 from aerobee.spark.topics import TopicChoice
 
-pytestmark = pytest.mark.skipif(acceleration.loops is None, reason="built without a C compiler")
+pytestmark = pytest.mark.skipif(
+    type(loops.chosen) is NumpyLoops, reason="built without a C compiler"
+)
 DAMAGE = st.lists(st.tuples(st.floats(0, 1), st.binary(min_size=1, max_size=9)), max_size=6)
 BASE = 1000
 
@@ -51,7 +54,7 @@ def both(work: Any) -> tuple[Any, Any]:
     """What comes out with the compiled loops, and without."""
     compiled = work()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(acceleration, "loops", None)
+        patch.setattr(loops, "chosen", NumpyLoops())
         return compiled, work()
 
 
@@ -60,15 +63,16 @@ def both(work: Any) -> tuple[Any, Any]:
 def test_chains_end_alike(
     messages: list[Stored], damage: list[tuple[float, bytes]], cut: int
 ) -> None:
-    """Whatever the bytes say: the same records, and the same reason why there are no more."""
+    """Whatever the bytes say: the same records, and the same place where there are no more."""
     raw = b""
     for number, message in enumerate(messages):
         raw += pack_record(message, number, BASE + len(raw))
     data, length = damaged(raw, damage), max(0, len(raw) - cut)
 
-    def work() -> tuple[list[int], list[int], int, str]:
-        chain = find_chain(data, length, BASE, np.empty(0, np.int64))
-        return chain.starts.tolist(), chain.sizes.tolist(), chain.end, chain.stop.name
+    def work() -> tuple[list[int], list[int], int]:
+        starts, sizes = np.empty((2, len(data)), np.int64)
+        count, end = loops.chosen.walk(data, 0, length, BASE, starts, sizes)
+        return starts[:count].tolist(), sizes[:count].tolist(), end
 
     compiled, defined = both(work)
     assert compiled == defined
@@ -250,17 +254,16 @@ WILD = (-(1 << 63), -1, 0, 1, 499, 500, 501, (1 << 31) - 1, (1 << 63) - 1)
 @pytest.mark.parametrize("length", WILD)
 def test_no_number_leads_out_of_the_data(start: int, length: int) -> None:
     """Places whose sum is no longer a number of 64 bits are refused like all others outside."""
-    loops = acceleration.loops
-    assert loops is not None
+    record_loops = pytest.importorskip("aerobee.spark.compiled.record_loops")
     data = np.zeros(500, np.uint8)
     starts, lengths = np.array([start], np.int64), np.array([length], np.int64)
     within = 0 <= start <= 500 and 0 <= length <= 500 - start
-    assert loops.copy(data, starts, lengths, np.empty(500, np.uint8)) is within
+    assert record_loops.copy(data, starts, lengths, np.empty(500, np.uint8)) is within
     words = np.empty(2, np.int32)
     room, marked = np.empty(500, np.uint8), np.empty((4, 1), np.int64)
-    assert loops.mark(data, starts, lengths, b"TAGSKEYS", marked) is within
+    assert record_loops.mark(data, starts, lengths, b"TAGSKEYS", marked) is within
     texts = words.copy(), room, words.copy(), room
-    parts = loops.take_apart(data, starts, lengths, words, *texts, marked)
+    parts = record_loops.take_apart(data, starts, lengths, words, *texts, marked)
     assert (parts == 0) is within
     kinds, places = np.empty(1, np.uint8), np.empty((6, 1), np.int64)
-    assert loops.locate(data, starts, lengths, kinds, places) == -1  # zeros are no record
+    assert record_loops.locate(data, starts, lengths, kinds, places) == -1  # zeros are no record

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from support.lake.exports import Inline
 
-from aerobee.spark.records import acceleration
+from aerobee.spark.records import loops as passes
+from aerobee.spark.records.numpy_loops import NumpyLoops
 
 
 @pytest.fixture
@@ -18,6 +19,6 @@ def inline(monkeypatch: pytest.MonkeyPatch) -> Inline:
 def loops(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """With the compiled loops and without them."""
     if request.param == "numpy":
-        monkeypatch.setattr(acceleration, "loops", None)
-    elif acceleration.loops is None:
+        monkeypatch.setattr(passes, "chosen", NumpyLoops())
+    elif type(passes.chosen) is NumpyLoops:
         pytest.skip("built without a C compiler")

@@ -62,7 +62,7 @@ def test_deleted_file_is_a_clear_error_and_an_open_one_reads_on(store: Path) -> 
     segment = list_segments(str(store / "commitlog"))[0]
     with SegmentFile(segment) as file:
         Path(segment.path).unlink()
-        assert sum(len(block.starts) for block in read_blocks(file, 0, 4096, None)) > 5
+        assert sum(len(block.starts) for block in read_blocks(file, 0, 4096)) > 5
     with pytest.raises(StoreUnreadable, match="is gone: the broker's retention deleted it"):
         SegmentFile(segment)
 
@@ -74,7 +74,7 @@ def test_file_cut_while_being_read_is_a_clear_error(store: Path) -> None:
         with Path(segment.path).open("r+b") as other:
             other.truncate(1000)
         with pytest.raises(StoreUnreadable, match="ends at log position 1000"):
-            list(read_blocks(file, 0, 4096, None))
+            list(read_blocks(file, 0, 4096))
 
 
 @pytest.mark.parametrize("damage", [b"\xff" * 50, bytes(50)])
@@ -88,7 +88,7 @@ def test_damage_inside_the_log_names_file_and_position(store: Path, damage: byte
         SegmentFile(segment) as file,
         pytest.raises(CorruptRecord, match=re.escape(f"{segment.path}: at log position")),
     ):
-        list(read_blocks(file, segment.base, segment.end, None))
+        list(read_blocks(file, segment.base, segment.end))
 
 
 @pytest.mark.parametrize("which", [0, 3])
@@ -98,7 +98,7 @@ def test_a_record_that_looks_like_the_end_of_its_file_hides_none(store: Path, wh
     with SegmentFile(segment) as file:
         whole = [
             block.base + start
-            for block in read_blocks(file, segment.base, segment.end, None)
+            for block in read_blocks(file, segment.base, segment.end)
             for start in block.starts.tolist()
         ]
     with Path(segment.path).open("r+b") as other:
@@ -106,10 +106,10 @@ def test_a_record_that_looks_like_the_end_of_its_file_hides_none(store: Path, wh
         other.write(BLANK_MAGIC.to_bytes(4, "big"))
     with SegmentFile(segment) as file:
         with pytest.raises(CorruptRecord, match=f"at log position {whole[which]} "):
-            list(read_blocks(file, segment.base, segment.end, None))
+            list(read_blocks(file, segment.base, segment.end))
         found = [
             block.base + start
-            for block in read_blocks(file, segment.base, segment.end, None, Damage(DROPMALFORMED))
+            for block in read_blocks(file, segment.base, segment.end, Damage(DROPMALFORMED))
             for start in block.starts.tolist()
         ]
     assert found == whole[:which] + whole[which + 1 :]
@@ -128,9 +128,7 @@ def test_record_larger_than_a_block_is_read_whole(
     segment = Segment(str(tmp_path / "commitlog" / f"{0:020d}"), 0, 1 << 16)
     with SegmentFile(segment) as file:
         found = [
-            size
-            for block in read_blocks(file, 0, writer.position, None)
-            for size in block.sizes.tolist()
+            size for block in read_blocks(file, 0, writer.position) for size in block.sizes.tolist()
         ]
     assert found == [size + 97 for size in sizes]
 
@@ -159,7 +157,7 @@ def test_damage_all_over_a_file_is_read_in_bounded_time(
     with SegmentFile(Segment(str(path), 0, 1 << 20)) as file:
         found = [
             block.base + start
-            for block in read_blocks(file, 0, writer.position, None, Damage(DROPMALFORMED))
+            for block in read_blocks(file, 0, writer.position, Damage(DROPMALFORMED))
             for start in block.starts.tolist()
         ]
     assert found == starts[::2]
@@ -180,4 +178,4 @@ def test_wild_length_is_refused_not_allocated(tmp_path: Path) -> None:
         SegmentFile(Segment(str(path), 0, 1 << 16)) as file,
         pytest.raises(CorruptRecord, match="at log position 0"),
     ):
-        list(read_blocks(file, 0, writer.position, None))
+        list(read_blocks(file, 0, writer.position))

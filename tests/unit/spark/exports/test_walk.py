@@ -17,7 +17,8 @@ from aerobee.spark.exports.exporter import plan_to
 from aerobee.spark.exports.reads import AlongLog, Reading, Source, readings
 from aerobee.spark.offsets import QueueKey, QueueRange
 from aerobee.spark.planning.queue_pieces import EntryPiece
-from aerobee.spark.records.headers import SLACK_BYTES, Records
+from aerobee.spark.records.headers import Records
+from aerobee.spark.records.layout import SLACK_BYTES
 from aerobee.spark.records.tally import Found, QueueTally
 
 pytestmark = pytest.mark.usefixtures("inline", "loops")

@@ -20,7 +20,7 @@ from aerobee.spark.options.address import NetworkAddress
 from aerobee.spark.options.query import Use, parse_options
 from aerobee.spark.options.values import PARTITIONS_MAX
 from aerobee.spark.planning.asked import Asked
-from aerobee.spark.records.headers import Ints
+from aerobee.spark.records.layout import Ints
 from aerobee.spark.records.selection import EVERYTHING
 from aerobee.spark.streams.steps import Steps, TriggerLimits
 from aerobee.spark.topics import TopicChoice

@@ -20,12 +20,15 @@ from aerobee.spark.reading import bodies
 from aerobee.spark.reading.bodies import bodies_suffice, body_batches
 from aerobee.spark.reading.known_topics import NO_TOPICS
 from aerobee.spark.reading.pieces import piece_batches
-from aerobee.spark.records import acceleration
+from aerobee.spark.records import loops
 from aerobee.spark.records.decode import Decoder
+from aerobee.spark.records.numpy_loops import MORE, OTHER, NumpyLoops
 from aerobee.spark.records.selection import EVERYTHING, Limits, Selection
 from aerobee.spark.topics import TopicChoice
 
-pytestmark = pytest.mark.skipif(acceleration.loops is None, reason="built without a C compiler")
+pytestmark = pytest.mark.skipif(
+    type(loops.chosen) is NumpyLoops, reason="built without a C compiler"
+)
 SCHEMA = arrow_schema(["body"])
 
 
@@ -133,8 +136,7 @@ def test_file_that_became_shorter_is_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize("length", [0, 35, 36, 90, 500, 1 << 62])
 def test_no_length_leads_out_of_the_data(length: int) -> None:
     """Whatever a caller says is there: zeros are no record, and nothing beyond them is read."""
-    loops = acceleration.loops
-    assert loops is not None
     data, out, offsets = np.zeros(500, np.uint8), np.empty(9, np.uint8), np.zeros(3, np.int32)
-    found = loops.bodies(data, 0, length, 0, (), offsets, out, 0, *NO_TOPICS.table)
-    assert found == (0, 0, loops.MORE if length < 36 else loops.OTHER)
+    known = NO_TOPICS.before, NO_TOPICS.table
+    found = loops.chosen.bodies(data, 0, length, 0, (), known, (offsets, out, 0))
+    assert found == (0, 0, MORE if length < 36 else OTHER)

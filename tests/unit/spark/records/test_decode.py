@@ -16,7 +16,8 @@ from aerobee.remoting.errors import CorruptRecord
 from aerobee.spark.columns import arrow_schema
 from aerobee.spark.records import unpacking
 from aerobee.spark.records.decode import Decoder
-from aerobee.spark.records.headers import SLACK_BYTES, Records
+from aerobee.spark.records.headers import Records
+from aerobee.spark.records.layout import SLACK_BYTES
 from aerobee.spark.records.selection import EVERYTHING, Limits, Selection
 from aerobee.spark.topics import TopicChoice
 

@@ -7,7 +7,7 @@ import pytest
 from support.disks.stores import parse_properties
 
 from aerobee.spark.columns import arrow_types
-from aerobee.spark.records.properties import LAGS_MAX, Properties
+from aerobee.spark.records.properties import LAGS_MAX, find_marked, take_apart
 
 MANY = b"".join(b"name-%d\x01v\x02" % number for number in range(LAGS_MAX + 5))
 CASES = [
@@ -34,10 +34,16 @@ def test_every_corner_reads_as_rocketmqs_own_parser_does(neighbours: list[bytes]
     """Alone, and between records that end with a separator, without one, or start with one."""
     for case in CASES:
         raw = [*neighbours, case, *neighbours]
-        found = Properties(pa.array(raw, pa.binary()))
+        cells = pa.array(raw, pa.binary())
         truth = [parse_properties(each) for each in raw]
-        maps = found.as_map(arrow_types()["map<string,string>"]).to_pylist()
+        maps = take_apart(cells).as_map(arrow_types()["map<string,string>"]).to_pylist()
         assert [dict(pairs) for pairs in maps] == truth
         assert [len(pairs) for pairs in maps] == [len(each) for each in truth]
-        assert found.find(b"TAGS").to_pylist() == [each.get("TAGS") for each in truth]
-        assert found.find(b"KEYS").to_pylist() == [each.get("KEYS") for each in truth]
+        marked = find_marked(cells)
+        for name in ("TAGS", "KEYS"):
+            places = zip(*marked.of(name.encode()), strict=True)
+            values = [
+                None if size < 0 else marked.data[at : at + size].tobytes().decode()
+                for at, size in places
+            ]
+            assert values == [each.get(name) for each in truth]

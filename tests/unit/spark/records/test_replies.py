@@ -9,7 +9,7 @@ import pytest
 
 from aerobee.remoting.errors import CorruptRecord
 from aerobee.remoting.message.record import Record, encode_record
-from aerobee.spark.records.headers import Ints
+from aerobee.spark.records.layout import Ints
 from aerobee.spark.records.replies import RUNS_MIN, ReplyBuffer, find_records
 
 ONE = Record(topic="orders", queue_id=1, queue_offset=3, position=9, body=b"body")

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aerobee.spark.offsets import QueueKey
-from aerobee.spark.records.headers import Ints
+from aerobee.spark.records.layout import Ints
 from aerobee.spark.streams.limits import Counts, Turns, share_bytes, share_messages
 
 BACKLOGS = st.dictionaries(

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from aerobee.spark.errors import DataLost
 from aerobee.spark.feeds.feed import Missing
 from aerobee.spark.offsets import EARLIEST, LATEST, Offsets, QueueKey, QueueRange
-from aerobee.spark.records.headers import Ints
+from aerobee.spark.records.layout import Ints
 from aerobee.spark.streams.steps import Steps, TriggerLimits
 
 A, B, C = (QueueKey("s", "orders", number) for number in range(3))

@@ -1,24 +1,22 @@
-"""Record boundaries: the chain of sizes decides, hints only speed it up."""
+"""Record boundaries: the chain of sizes decides, whatever stands in bodies."""
 
 from __future__ import annotations
 
 import random
 import struct
+from collections.abc import Callable
+from pathlib import Path
 
-import numpy as np
 import pytest
 from support.disks.stores import MAGIC_BLANK, Stored, pack_record
 
-from aerobee.spark.at_rest.boundaries import Chain, Stop, find_chain
-from aerobee.spark.records.headers import SLACK_BYTES, Bytes
+from aerobee.spark.at_rest import blocks
+from aerobee.spark.at_rest.blocks import Block, Stop, scan_blocks
+from aerobee.spark.at_rest.log_files import Segment, SegmentFile
 
+pytestmark = pytest.mark.usefixtures("loops")
 BASE = 5 << 30
-
-
-def block(*parts: bytes) -> tuple[Bytes, int]:
-    """Bytes as a reader has them: with slack behind."""
-    joined = b"".join(parts)
-    return np.frombuffer(joined + bytes(SLACK_BYTES), np.uint8), len(joined)
+Chained = Callable[[list[bytes]], Block]
 
 
 def records(count: int, seed: int = 1) -> list[bytes]:
@@ -33,11 +31,19 @@ def records(count: int, seed: int = 1) -> list[bytes]:
     return found
 
 
-def chain(parts: list[bytes], hints: list[int] | None = None) -> Chain:
-    """The chain in a block, with hints given as places in the block."""
-    data, length = block(*parts)
-    given = np.array(hints or [], np.int64) + BASE
-    return find_chain(data, length, BASE, given)
+@pytest.fixture
+def chain(tmp_path: Path) -> Chained:
+    """The first block of the records in a file that begins at BASE."""
+
+    def read(parts: list[bytes]) -> Block:
+        path = tmp_path / "log"
+        path.write_bytes(b"".join(parts))
+        segment = Segment(str(path), BASE, path.stat().st_size)
+        with SegmentFile(segment) as file:
+            found = next(scan_blocks(file, BASE, segment.end))
+        return found
+
+    return read
 
 
 def starts_of(parts: list[bytes]) -> list[int]:
@@ -46,21 +52,19 @@ def starts_of(parts: list[bytes]) -> list[int]:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_any_hints_give_the_walked_chain(seed: int) -> None:
-    """Missing, false and doubled places among the hints change nothing."""
+def test_all_records_are_found(chain: Chained, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However much of them is read at a time."""
+    monkeypatch.setattr(blocks, "READ_BYTES", [70, 500, 1 << 20][seed % 3])
     parts = records(40, seed)
     truth = starts_of(parts)
-    chance = random.Random(seed)
-    hints = {start for start in truth if chance.random() < chance.choice([0, 0.5, 0.95, 1])}
-    hints |= {chance.randrange(sum(map(len, parts))) for _ in range(chance.choice([0, 5, 50]))}
-    found = chain(parts, sorted(hints))
+    found = chain(parts)
     assert found.starts.tolist() == truth
     assert found.sizes.tolist() == [len(part) for part in parts]
-    assert (found.end, found.stop) == (sum(map(len, parts)), Stop.PART)
+    assert (found.end - BASE, found.stop) == (sum(map(len, parts)), Stop.PART)
 
 
-def test_record_inside_a_body_is_no_record() -> None:
-    """A body may hold a whole record with the right position; a hint at it is refused."""
+def test_record_inside_a_body_is_no_record(chain: Chained) -> None:
+    """A body may hold a whole record with the right position."""
     first = records(1)[0]
     outer_head = len(pack_record(Stored(body=b""), 1, 0)) - 1 - len("orders") - 2
     inner_at = BASE + len(first) + outer_head
@@ -69,8 +73,7 @@ def test_record_inside_a_body_is_no_record() -> None:
     assert outer.index(inner) == outer_head, "the fake stands where it says it stands"
     last = pack_record(Stored(), 2, BASE + len(first) + len(outer))
     parts = [first, outer, last]
-    for hints in ([], [len(first) + outer_head], [0, len(first) + outer_head, *starts_of(parts)]):
-        assert chain(parts, sorted(set(hints))).starts.tolist() == starts_of(parts)
+    assert chain(parts).starts.tolist() == starts_of(parts)
 
 
 @pytest.mark.parametrize(
@@ -87,19 +90,18 @@ def test_record_inside_a_body_is_no_record() -> None:
         (pack_record(Stored(), 0, BASE - 1), Stop.BAD),
     ],
 )
-def test_chain_says_why_it_ends(tail: bytes, stop: Stop) -> None:
+def test_chain_says_why_it_ends(chain: Chained, tail: bytes, stop: Stop) -> None:
     """What follows the last record is told apart."""
     parts = records(3)
-    for hints in ([], starts_of(parts)):
-        found = chain([*parts, tail], hints)
-        assert found.starts.tolist() == starts_of(parts)
-        assert (found.end, found.stop) == (sum(map(len, parts)), stop)
+    found = chain([*parts, tail])
+    assert found.starts.tolist() == starts_of(parts)
+    assert (found.end - BASE, found.stop) == (sum(map(len, parts)), stop)
 
 
-def test_cut_record_is_left_for_the_next_block() -> None:
+def test_cut_record_is_left_for_the_next_block(chain: Chained) -> None:
     """A record whose end lies behind the block is not part of the chain."""
     parts = records(4)
     for cut in (1, 30, 40, len(parts[3]) - 1):
-        found = chain([*parts[:3], parts[3][:cut]], starts_of(parts))
+        found = chain([*parts[:3], parts[3][:cut]])
         assert found.starts.tolist() == starts_of(parts)[:3]
         assert found.stop is Stop.PART

@@ -1,0 +1,200 @@
+"""The passes over records in numpy and Arrow, without a loop over them: what each pass gives."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from aerobee.remoting.errors import CorruptRecord
+from aerobee.remoting.message.layout import (
+    HOST_BITS,
+    MAGIC_V1,
+    MAGIC_V2,
+    POSITION_AT,
+    PREFIX_BYTES,
+    RECORD_BYTES_MIN,
+)
+from aerobee.spark.records.cells import gathered
+from aerobee.spark.records.hosts import coded_hosts
+from aerobee.spark.records.layout import (
+    HEADER_BYTES,
+    HOST_BITS_SHIFT,
+    SYS_FLAG_LAST_AT,
+    Bytes,
+    Ints,
+    Mask,
+    Words,
+    unaligned,
+)
+from aerobee.spark.records.properties import Marked, Properties, find_marked, take_apart
+
+if TYPE_CHECKING:
+    from aerobee.spark.records.headers import Records
+    from aerobee.spark.records.tally import QueueTally
+
+LeftOut = tuple[tuple[bytes, bool], ...]
+"""Topics with True, and with False how topics begin, whose records are not wanted."""
+
+MORE, FULL, OTHER = range(3)  # why `bodies` took no more: see there
+_MAGIC_AT = 4
+_MAGIC_BYTE = MAGIC_V1 >> 24
+assert MAGIC_V2 >> 24 == _MAGIC_BYTE
+
+
+class NumpyLoops:
+    """Each method is one pass over records of a block; it keeps nothing."""
+
+    def walk(
+        self, data: Bytes, at: int, filled: int, base: int, starts: Ints, sizes: Ints
+    ) -> tuple[int, int]:
+        """Note the records of `data[at:filled]` that follow each other from `at` on.
+
+        The block's first byte has the log position `base`. Returns how many there are, and where
+        the next would start. A body may hold what looks like a record: only the chain is proof.
+        """
+        if at > filled - PREFIX_BYTES:
+            return 0, at
+        heads: Ints = np.flatnonzero(data[at + _MAGIC_AT : filled] == _MAGIC_BYTE) + at
+        heads = heads[: np.searchsorted(heads, filled - PREFIX_BYTES, "right")]
+        magics = unaligned(data, ">u4")[heads + _MAGIC_AT]
+        heads = heads[(magics == MAGIC_V1) | (magics == MAGIC_V2)]
+        lengths = unaligned(data, ">i4")[heads].astype(np.int64)
+        good = (lengths >= RECORD_BYTES_MIN) & (heads + lengths <= filled)
+        good &= unaligned(data, ">i8")[heads + POSITION_AT] == heads + base
+        heads, lengths = heads[good], lengths[good]
+        if not len(heads) or heads[0] != at:
+            return 0, at
+        if (heads[1:] != (heads + lengths)[:-1]).any():
+            known, chain, end = dict(zip(heads.tolist(), lengths.tolist(), strict=True)), [], at
+            while (length := known.get(end)) is not None:
+                chain.append(end)
+                end += length
+            rows = np.searchsorted(heads, chain)
+            heads, lengths = heads[rows], lengths[rows]
+        count = len(heads)
+        starts[:count], sizes[:count] = heads, lengths
+        return count, int(heads[-1] + lengths[-1])
+
+    def locate(self, data: Bytes, starts: Ints, sizes: Ints) -> tuple[Bytes, Ints]:
+        """The kinds of records' headers, and in six rows where their variable parts are.
+
+        These are the bodies, topics and properties, each with its length. Raises CorruptRecord
+        where a length does not fit: it is checked before it is used as an index.
+        """
+        flags: Bytes = data[starts + SYS_FLAG_LAST_AT]
+        kinds: Bytes = (flags & np.uint8(HOST_BITS)) >> np.uint8(HOST_BITS_SHIFT)
+        places = np.empty((6, len(starts)), np.int64)
+        body_at, body, topic_at, topic, properties_at, properties = places
+
+        def require(good: Mask, part: str) -> None:
+            if not good.all():
+                at = int(np.flatnonzero(~good)[0])
+                position = int(unaligned(data, ">i8")[starts[at] + POSITION_AT])
+                raise CorruptRecord(
+                    f"record at log position {position}: the length of its {part}"
+                    f" does not fit the record's {int(sizes[at])} bytes"
+                )
+
+        words, halves = unaligned(data, ">i4"), unaligned(data, ">i2")
+        ends = starts + sizes
+        body_at[:] = starts + HEADER_BYTES[kinds]
+        body[:] = words[body_at - 4]
+        length_at = body_at + body
+        v2 = unaligned(data, ">u4")[starts + _MAGIC_AT] == MAGIC_V2
+        topic_at[:] = length_at + v2 + 1
+        require((body >= 0) & (topic_at + 2 <= ends), "body")
+        topic[:] = data[length_at]
+        if v2.any():
+            topic[v2] = halves[length_at[v2]]
+        require((topic > 0) & (topic_at + topic + 2 <= ends), "topic")
+        properties_at[:] = topic_at + topic + 2
+        properties[:] = halves[properties_at - 2]
+        require((properties >= 0) & (properties_at + properties == ends), "properties")
+        return kinds, places
+
+    def gather(
+        self, data: Bytes, starts: Ints, kinds: Bytes, offsets: Ints, out: Words | Ints
+    ) -> None:
+        """Read a field of each record, as long as `out`'s; `offsets` says where, by kind."""
+        at = starts + (offsets[kinds] if kinds.any() else offsets[0])
+        out[:] = unaligned(data, f">i{out.itemsize}")[at]
+
+    def ragged(self, data: Bytes, starts: Ints, lengths: Ints) -> pa.BinaryArray:
+        """The cells `data[start:start + length]` as one binary array.
+
+        `data` needs `INLINE_BYTES` behind the start of its last cell. Starts may come in any
+        order; all cells together must stay under 2 GiB.
+        """
+        return gathered(data, starts, lengths)
+
+    def host_texts(self, records: Records, name: str) -> pa.StringArray:
+        """A host of every record as text: `10.0.0.7:40312` or `[2001:db8::7]:40312`."""
+        return coded_hosts(records, name).dictionary_decode()
+
+    def marked(self, records: Records) -> Marked:
+        """Where the values of TAGS and KEYS are."""
+        return find_marked(self._property_cells(records))
+
+    def properties(self, records: Records) -> Properties:
+        """All properties, taken apart."""
+        return take_apart(self._property_cells(records))
+
+    def _property_cells(self, records: Records) -> pa.BinaryArray:
+        return self.ragged(records.data, records.properties_at, records.properties_bytes)
+
+    def topic_table(self, topics: Collection[bytes]) -> Any:
+        """What `known_topics` and `bodies` look up these topics in."""
+        return frozenset(topics)
+
+    def known_topics(self, records: Records, table: Any) -> Mask:
+        """Of each record whether its topic is in a table that `topic_table` has made."""
+        cells = self.ragged(records.data, records.topic_at, records.topic_bytes)
+        names = cells.dictionary_encode()  # the few names that there are, each judged once
+        good = [name in table for name in names.dictionary.to_pylist()]
+        mask: Mask = np.array(good, np.bool_)[names.indices.to_numpy()]
+        return mask
+
+    def place_queue(self, tally: QueueTally, name: bytes, queue_id: int, number: int) -> None:
+        """Have `number_queues` find a queue that a tally has numbered."""
+
+    def number_queues(self, records: Records, tally: QueueTally) -> Words:
+        """The numbers that a tally gives the records' queues, -1 without; it counts them."""
+        numbers: Words = np.full(len(records), -1, np.int32)
+        names = self.ragged(records.data, records.topic_at, records.topic_bytes)
+        topics = names.dictionary_encode()
+        queue_ids = records.field("queue_id", np.int64)
+        offsets = records.field("queue_offset", np.int64)
+        both = topics.indices.to_numpy().astype(np.int64) << 32 | queue_ids & 0xFFFFFFFF
+        _, firsts, which = np.unique(both, return_index=True, return_inverse=True)
+        for at in np.argsort(firsts).tolist():
+            row = int(firsts[at])
+            number = tally.number(names[row].as_py(), int(queue_ids[row]))
+            if number >= 0:
+                rows = np.flatnonzero(which == at)
+                rows = rows[tally.wanted(number, offsets[rows])]
+                numbers[rows] = number
+                tally.count(number, offsets[rows])
+        return numbers
+
+    def bodies(
+        self,
+        data: Bytes,
+        at: int,
+        length: int,
+        base: int,
+        left_out: LeftOut,
+        known: tuple[int, Any],
+        into: tuple[Words, Bytes, int],
+    ) -> tuple[int, int, int]:
+        """Copy the bodies of the records of `data[at:length]` from `at` on, of wanted topics.
+
+        `into` are the offsets and the bytes of a column, and how many rows it has; `known` is the
+        log position before which topics count only if they are in a table (`topic_table`).
+        Returns the end, how many rows there are then, and why no more: MORE where the next record
+        goes on behind the bytes, FULL where its body has no room, OTHER where no whole record
+        stands, or what stands there is to be read by blocks; here that is everything.
+        """
+        return at, into[2], OTHER
