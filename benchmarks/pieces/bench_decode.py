@@ -38,21 +38,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
         loops.chosen = NumpyLoops()
     print(f"memory copy {memory / 1e9:.1f} GB/s; CPU seconds of one core, best round")
     cases = (
-        ("1 field", ["queue_offset"], "map", True),
-        ("body", ["body"], "map", True),
-        ("12 columns, properties binary", TWELVE, "binary", True),
-        ("12 columns, without queues", TWELVE, "binary", False),
-        ("12 columns, properties map", TWELVE, "map", True),
-        ("14 columns, properties map", list(USUAL), "map", True),
+        ("1 field", ["queue_offset"], "map"),
+        ("body", ["body"], "map"),
+        ("12 columns, properties binary", TWELVE, "binary"),
+        ("12 columns, properties map", TWELVE, "map"),
+        ("14 columns, properties map", list(USUAL), "map"),
     )
     for body_bytes in (1024, 128):
         with tempfile.TemporaryDirectory() as folder:
             root = Path(folder)
             count = write_store(root, options.mib << 20, body_bytes)
             plan = plan_log(str(root), EVERYTHING, 1 << 40)
-            for title, names, properties, queues in cases:
+            for title, names, properties in cases:
                 schema = arrow_schema(names, properties)
-                work = partial(decode, plan, schema, queues=queues)
+                work = partial(decode, plan, schema)
                 assert work() == count
                 spent = min(cpu_seconds(work) for _ in range(options.rounds))
                 rate = (options.mib << 20) / spent

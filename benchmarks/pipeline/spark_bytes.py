@@ -36,7 +36,7 @@ def main(words: Sequence[str]) -> None:
     def read() -> int:
         before = _rchar()
         for share in planned_shares(options, options.columns, options.selection):
-            for _ in piece_batches(share.piece, share.queues_dir, options.selection, decoder):
+            for _ in piece_batches(share.piece, options.selection, decoder):
                 pass
         return _rchar() - before
 

@@ -38,14 +38,11 @@ def copy_rate() -> float:
     return 4 * len(source) / cpu_seconds(work)
 
 
-def decode(plan: LogPlan, schema: pa.Schema, *, queues: bool = True) -> int:
+def decode(plan: LogPlan, schema: pa.Schema) -> int:
     """Decode the whole store piece by piece; return the number of rows."""
     decoder = Decoder(schema)
-    hints = plan.queues_dir if queues else None
     return sum(
-        len(batch)
-        for piece in plan.pieces
-        for batch in piece_batches(piece, hints, EVERYTHING, decoder)
+        len(batch) for piece in plan.pieces for batch in piece_batches(piece, EVERYTHING, decoder)
     )
 
 

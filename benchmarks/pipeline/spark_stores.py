@@ -102,7 +102,7 @@ def write_parquet(made: Stored) -> None:
     plan = plan_log(made.root, EVERYTHING, -(-made.log_bytes // PARQUET_FILES))
     Path(made.parquet).mkdir(parents=True)
     for number, piece in enumerate(plan.pieces):
-        batches = piece_batches(piece, plan.queues_dir, EVERYTHING, decoder)
+        batches = piece_batches(piece, EVERYTHING, decoder)
         table = pa.Table.from_batches(batches)
         target = f"{made.parquet}/part-{number}.parquet"
         rows = max(1, int((128 << 20) / made.record_bytes))

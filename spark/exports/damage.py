@@ -30,7 +30,7 @@ class LeftOut(Damage):
     """The damage that a task has met, all of it passed over."""
 
     def __init__(self) -> None:
-        super().__init__(DROPMALFORMED)
+        super().__init__(DROPMALFORMED, fail_on_data_loss=False)
         self._reasons: dict[int, str] = {}
 
     def note(self, position: int, reason: str) -> None:

@@ -143,8 +143,7 @@ def _rows_behind(state: StoreState, exported: Mapping[QueueKey, int]) -> dict[Qu
     tally = QueueTally(next(iter(exported)).broker)
     try:
         for piece in log_pieces(state, state.segments, selection, PIECE_BYTES_MAX):
-            # without its queues: they would hide what has none
-            for records in piece_records(piece, None, selection, Damage(DROPMALFORMED)):
+            for records in piece_records(piece, selection, Damage(DROPMALFORMED)):
                 tally.topic_numbers(records)
     except DataLost as error:  # retention is at work
         log.warning("%s", error)

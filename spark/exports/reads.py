@@ -138,7 +138,7 @@ class AlongLog(Reading):
 
     def _records(self) -> Iterator[Records]:
         for piece in self._pieces:
-            yield from piece_records(piece, self.source.store.queues_dir, EVERYTHING)
+            yield from piece_records(piece, EVERYTHING)
 
 
 class ByEntries(Reading):
@@ -171,13 +171,7 @@ class ByEntries(Reading):
 
     def _records(self) -> Iterator[Records]:
         source, left_out = self.source, self._left_out
-        records = piece_records(
-            source.piece,
-            source.store.queues_dir,
-            source.selection,
-            left_out or STRICT,
-            fail_on_data_loss=source.fail_on_data_loss,
-        )
+        records = piece_records(source.piece, source.selection, left_out or STRICT)
         if left_out and self._doubted and isinstance(source.piece, EntryPiece):
             return left_out.believable(records, source.piece)
         return records

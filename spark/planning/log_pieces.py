@@ -28,13 +28,14 @@ class Piece:
     """The records of one file in the log positions [start, end), both record boundaries.
 
     `end` may be the file's end, with unused bytes before it. Records before the log position
-    `dispatched` count only if their topic has queues.
+    `dispatched` count only if their topic has queues, in the folder `queues_dir`.
     """
 
     segment: Segment
     start: int
     end: int
     dispatched: int = 0
+    queues_dir: str | None = None
 
     @property
     def log_dir(self) -> str:

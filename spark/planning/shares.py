@@ -39,7 +39,6 @@ class Share:
 
     piece: Piece | EntryPiece
     broker: str
-    queues_dir: str | None
 
     @property
     def planned(self) -> Planned | None:
@@ -96,7 +95,10 @@ def batch_shares(
     cores = os.cpu_count() or 1
     usual = piece_bytes(total_bytes, cores, options.partitions_min)
     pieces = log_pieces(state, segments, asked.selection, options.partition_bytes or usual)
-    return _shares(state, [replace(piece, dispatched=found.dispatched or 0) for piece in pieces])
+    if found.dispatched is not None:
+        known = found.dispatched, state.store.queues_dir
+        pieces = [Piece(piece.segment, piece.start, piece.end, *known) for piece in pieces]
+    return _shares(state, pieces)
 
 
 def micro_batch_shares(
@@ -148,5 +150,4 @@ def _log_bytes(state: StoreState, segments: Sequence[Segment]) -> int:
 
 
 def _shares(state: StoreState, pieces: Sequence[Piece | EntryPiece]) -> list[Share]:
-    store = state.store
-    return [Share(piece, store.label, store.queues_dir) for piece in pieces]
+    return [Share(piece, state.store.label) for piece in pieces]

@@ -16,6 +16,7 @@ import pyarrow as pa
 from aerobee.remoting.words import RETRY_PREFIX, SYSTEM_PREFIX, SYSTEM_TOPICS
 from aerobee.spark.at_rest.log_files import SegmentFile
 from aerobee.spark.errors import DataLost
+from aerobee.spark.planning.log_pieces import Piece
 from aerobee.spark.reading.known_topics import NO_TOPICS, KnownTopics
 from aerobee.spark.records import loops
 from aerobee.spark.records.decode import Decoder
@@ -40,23 +41,20 @@ def bodies_suffice(decoder: Decoder, selection: Selection) -> bool:
 
 
 def body_batches(
-    file: SegmentFile,
-    start: int,
-    end: int,
-    schema: pa.Schema,
-    choice: TopicChoice,
-    known: KnownTopics = NO_TOPICS,
+    file: SegmentFile, piece: Piece, schema: pa.Schema, choice: TopicChoice
 ) -> Generator[pa.RecordBatch, None, int]:
-    """The bodies of the records in the log positions [start, end), in batches.
+    """The bodies of the records of a piece, whose file is open, in batches.
 
-    Returns the position up to which it was done: `end`, or where no whole record stands. Raises
-    DataLost where the file has become shorter.
+    Returns the log position up to which it was done: the piece's end, or where no whole record
+    stands. Raises DataLost where the file has become shorter.
     """
+    known = KnownTopics.of_piece(piece) or NO_TOPICS
+    end = piece.end
     left_out = _left_out(choice)
     data = np.empty(RECORD_BYTES_MAX + SLACK_BYTES, np.uint8)  # memory is taken where it is used
     view = memoryview(data)  # type: ignore[arg-type]
     batch = _Batch(BATCH_BYTES)
-    position, kept, wanted = start, 0, READ_BYTES
+    position, kept, wanted = piece.start, 0, READ_BYTES
     while position + kept < end:
         length = min(max(wanted, kept), end - position)
         try:

@@ -29,8 +29,9 @@ class KnownTopics:
         self.table = loops.chosen.topic_table(frozenset(topics))
 
     @classmethod
-    def of_piece(cls, piece: Piece, queues_dir: str | None) -> KnownTopics | None:
+    def of_piece(cls, piece: Piece) -> KnownTopics | None:
         """Those of the store, as far as they matter to a piece of its log; None if they do not."""
+        queues_dir = piece.queues_dir
         if queues_dir is None or piece.start >= piece.dispatched:
             return None
         try:

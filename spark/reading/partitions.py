@@ -59,16 +59,9 @@ def read_share(
         verify_crc=options.verify_crc,
         broker=share.broker,
     )
-    fail = options.fail_on_data_loss
-    planned = share.planned
-    for batch in piece_batches(
-        share.piece,
-        share.queues_dir,
-        selection,
-        decoder,
-        Damage(options.mode),
-        fail_on_data_loss=fail,
-    ):
+    damage = Damage(options.mode, fail_on_data_loss=options.fail_on_data_loss)
+    planned, fail = share.planned, options.fail_on_data_loss
+    for batch in piece_batches(share.piece, selection, decoder, damage):
         if planned is not None and planned.log_lost(share.piece.log_dir, fail=fail):
             break
         yield batch

@@ -14,6 +14,7 @@ from aerobee.spark.at_rest.queue_entries import QueueEntries
 from aerobee.spark.at_rest.queue_ranges import queue_dir, report_lost
 from aerobee.spark.offsets import QueueKey, QueueRange
 from aerobee.spark.planning.queue_pieces import EntryPiece
+from aerobee.spark.records.damage import Damage
 from aerobee.spark.records.decode import repeated
 from aerobee.spark.records.layout import Ints, Mask
 from aerobee.spark.records.selection import Limits, Selection
@@ -37,7 +38,7 @@ class QueueSlice:
         """Whether the entries tell the hashes of all tags."""
         return not len(self.tag_hashes) or int(self.tag_hashes.min()) >= HASH_MIN
 
-    def take(self, rows: Mask | slice) -> QueueSlice:
+    def only(self, rows: Mask | slice) -> QueueSlice:
         """The given ones among the entries."""
         return QueueSlice(
             self.key,
@@ -62,12 +63,11 @@ def queue_slices(
     piece: EntryPiece,
     wanted: QueueRange,
     selection: Selection,
-    *,
-    fail_on_data_loss: bool = True,
+    damage: Damage,
     count: int = ENTRIES_READ,
 ) -> Iterator[QueueSlice]:
     """The wanted entries of one of a piece's queues, up to `count` at a time. Raises DataLost."""
-    key = wanted.key
+    key, fail = wanted.key, damage.fail_on_data_loss
     if not selection.wants_topic(key.topic) or not selection.queue_ids.has(key.queue_id):
         return
     with QueueEntries(queue_dir(piece.store, key)) as entries:
@@ -83,14 +83,14 @@ def queue_slices(
         lost = [each for each in gone if each.start < each.end]
         limit = None
         if lost or start >= end:
-            limit = _replaced_behind(piece, key, fail=fail_on_data_loss)
-        report_lost(lost, fail=fail_on_data_loss)
+            limit = _replaced_behind(piece, key, fail=fail)
+        report_lost(lost, fail=fail)
         while start < end:
             part = entries.read(start, min(end, start + count))
             if limit is None:
-                limit = _replaced_behind(piece, key, fail=fail_on_data_loss)
+                limit = _replaced_behind(piece, key, fail=fail)
             if not len(part):
-                report_lost([QueueRange(key, start, end)], fail=fail_on_data_loss)
+                report_lost([QueueRange(key, start, end)], fail=fail)
                 return
             found = QueueSlice(
                 key,
@@ -100,10 +100,10 @@ def queue_slices(
                 part["tags_code"].astype(np.int64),
             )
             start += len(part)
-            report_lost(blank_ranges(found), fail=fail_on_data_loss)
-            kept = found.take(_wanted(found, selection))
+            report_lost(blank_ranges(found), fail=fail)
+            kept = found.only(_wanted(found, selection))
             if limit is not None:
-                kept = kept.take(kept.positions <= limit)
+                kept = kept.only(kept.positions <= limit)
             if len(kept.offsets):
                 yield kept
 

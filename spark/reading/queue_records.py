@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import replace
@@ -27,45 +26,37 @@ from aerobee.spark.records.headers import Records
 from aerobee.spark.records.layout import SLACK_BYTES, Bytes, Ints, unaligned
 from aerobee.spark.records.selection import Selection
 
-log = logging.getLogger(__name__)
-
 ENTRIES_READ = 8192  # of one queue at a time
 RECORDS_MAX = 8192  # of one chunk
 GAP_BYTES = 32 << 10  # what lies between two records and is shorter is read with them
 
 
 def entry_records(
-    piece: EntryPiece,
-    selection: Selection,
-    damage: Damage = STRICT,
-    *,
-    fail_on_data_loss: bool = True,
+    piece: EntryPiece, selection: Selection, damage: Damage = STRICT
 ) -> Iterator[Records]:
     """The wanted records of a piece, each chunk valid until the next is asked for.
 
     Raises DataLost where files are gone, and CorruptRecord, if `damage` does, where an entry
     points at something else.
     """
-    with _Gathering(piece, damage, fail=fail_on_data_loss) as gathering:
-        for positions, sizes in _in_order(piece, selection, fail=fail_on_data_loss):
+    with _Gathering(piece, damage) as gathering:
+        for positions, sizes in _in_order(piece, selection, damage):
             for records in gathering.read(positions, sizes):
                 wanted = selection.pick(records)
                 if len(wanted):
                     yield wanted
 
 
-def slice_records(
-    piece: EntryPiece, part: QueueSlice, damage: Damage = STRICT, *, fail_on_data_loss: bool = True
-) -> Iterator[Records]:
+def slice_records(piece: EntryPiece, part: QueueSlice, damage: Damage) -> Iterator[Records]:
     """The records that some entries of one queue point at; likewise."""
     if not piece.segments:  # the plan was to open no file of the log
         piece = replace(piece, segments=tuple(list_segments(piece.log_dir)))
-    with _Gathering(piece, damage, fail=fail_on_data_loss) as gathering:
+    with _Gathering(piece, damage) as gathering:
         yield from gathering.read(part.positions, part.sizes)
 
 
 def _in_order(
-    piece: EntryPiece, selection: Selection, *, fail: bool
+    piece: EntryPiece, selection: Selection, damage: Damage
 ) -> Iterator[tuple[Ints, Ints]]:
     """The entries' positions and sizes, some at a time, so that the log is read forwards.
 
@@ -73,10 +64,7 @@ def _in_order(
     other. What is left of a queue then, if little, is read on at once: queues that end about
     together would else make as many small chunks, each of which costs like one of thousands.
     """
-    readers = [
-        queue_slices(piece, each, selection, fail_on_data_loss=fail, count=ENTRIES_READ)
-        for each in piece.ranges
-    ]
+    readers = [queue_slices(piece, each, selection, damage, ENTRIES_READ) for each in piece.ranges]
     if len(readers) > QUEUES_PER_WINDOW:
         yield from ((part.positions, part.sizes) for reader in readers for part in reader)
         return
@@ -99,8 +87,8 @@ def _in_order(
             part = waiting[number]
             assert part is not None
             cut = int(np.searchsorted(farthest, limit, "right"))
-            taken.append(part.take(slice(cut)))
-            rest = part.take(slice(cut, None))
+            taken.append(part.only(slice(cut)))
+            rest = part.only(slice(cut, None))
             if len(rest.offsets) <= ENTRIES_READ // 2 and number not in ended:
                 more = next(readers[number], None)
                 if more is None:
@@ -116,11 +104,10 @@ def _in_order(
 class _Gathering:
     """One open file of the log and the buffer into which records are read."""
 
-    def __init__(self, piece: EntryPiece, damage: Damage, *, fail: bool) -> None:
+    def __init__(self, piece: EntryPiece, damage: Damage) -> None:
         self._segments = piece.segments
         self._bases = [segment.base for segment in piece.segments]
         self._damage = damage
-        self._fail = fail
         self._file: SegmentFile | None = None
         self._buffer = np.zeros(0, np.uint8)
 
@@ -205,19 +192,14 @@ class _Gathering:
         """Read some of the log to place `at` of the buffer; whether it was there."""
         target: Any = memoryview(self._buffer)[at : at + length]  # type: ignore[arg-type]
         try:
-            file = self._open(bisect_right(self._bases, position) - 1)
-            file.read_into(target, position)
+            self._file_at(position).read_into(target, position)
         except DataLost as error:
-            if self._fail:
-                raise
-            log.warning(
-                "%s; log positions %d to %d are left out", error, position, position + length
-            )
+            self._damage.lost(error, f"log positions {position} to {position + length}")
             return False
         return True
 
-    def _open(self, number: int) -> SegmentFile:
-        segment = self._segments[number]
+    def _file_at(self, position: int) -> SegmentFile:
+        segment = self._segments[bisect_right(self._bases, position) - 1]
         if self._file is None or self._file.segment != segment:
             self._close()
             self._file = SegmentFile(segment)

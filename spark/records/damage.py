@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from aerobee.remoting.errors import CorruptRecord
 from aerobee.remoting.message.layout import POSITION_AT
 from aerobee.spark.columns import CORRUPT
+from aerobee.spark.errors import DataLost
 
 if TYPE_CHECKING:  # options know the modes, and need nothing else of what reads
     import pyarrow as pa
@@ -26,10 +28,15 @@ Made = TypeVar("Made")
 
 
 class Damage:
-    """The damage that a task has met and not yet told. FAILFAST raises it as CorruptRecord."""
+    """What a task does about damage and loss, and the damage that it has met and not yet told.
 
-    def __init__(self, mode: str = FAILFAST) -> None:
+    Of damage `mode` decides: FAILFAST raises it as CorruptRecord. Of messages that are gone
+    `fail_on_data_loss` does: they raise DataLost, or are warned of and left out.
+    """
+
+    def __init__(self, mode: str = FAILFAST, *, fail_on_data_loss: bool = True) -> None:
         self.mode = mode
+        self.fail_on_data_loss = fail_on_data_loss
         self._found: list[tuple[int, str]] = []
 
     def note(self, position: int, reason: str) -> None:
@@ -39,6 +46,20 @@ class Damage:
         log.warning("%s; passed over", reason)
         if self.mode == PERMISSIVE:
             self._found.append((position, reason))
+
+    def lost(self, error: DataLost, what: str = "its messages") -> None:
+        """Raise the loss of `what`, or warn of it."""
+        if self.fail_on_data_loss:
+            raise error
+        log.warning("%s; %s are left out", error, what)
+
+    @contextmanager
+    def bearing_loss(self) -> Iterator[None]:
+        """Pass DataLost on, or end what is read there with a warning."""
+        try:
+            yield
+        except DataLost as error:
+            self.lost(error)
 
     def rows(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         """A batch with a row for each damage since the last call, where the schema has room."""

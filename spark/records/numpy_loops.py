@@ -40,8 +40,8 @@ LeftOut = tuple[tuple[bytes, bool], ...]
 
 MORE, FULL, OTHER = range(3)  # why `bodies` took no more: see there
 _MAGIC_AT = 4
-_MAGIC_BYTE = MAGIC_V1 >> 24
-assert MAGIC_V2 >> 24 == _MAGIC_BYTE
+_MAGIC_BYTES = MAGIC_V1 >> 24, MAGIC_V1 >> 16 & 0xFF
+assert MAGIC_V2 >> 16 == MAGIC_V1 >> 16
 
 
 class NumpyLoops:
@@ -57,8 +57,10 @@ class NumpyLoops:
         """
         if at > filled - PREFIX_BYTES:
             return 0, at
-        heads: Ints = np.flatnonzero(data[at + _MAGIC_AT : filled] == _MAGIC_BYTE) + at
-        heads = heads[: np.searchsorted(heads, filled - PREFIX_BYTES, "right")]
+        magic_at, stop = at + _MAGIC_AT, filled - PREFIX_BYTES + 1 + _MAGIC_AT
+        found = data[magic_at:stop] == _MAGIC_BYTES[0]
+        found &= data[magic_at + 1 : stop + 1] == _MAGIC_BYTES[1]  # few are left to look at
+        heads: Ints = np.flatnonzero(found) + at
         magics = unaligned(data, ">u4")[heads + _MAGIC_AT]
         heads = heads[(magics == MAGIC_V1) | (magics == MAGIC_V2)]
         lengths = unaligned(data, ">i4")[heads].astype(np.int64)

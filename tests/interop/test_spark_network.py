@@ -65,9 +65,7 @@ def of_the_store(cluster: Cluster, **options: str) -> list[Row]:
     parsed = parse_options({"path": f"broker-a={cluster.store}", **options})
     rows: list[Row] = []
     for share in planned_shares(parsed, NAMES, parsed.selection):
-        for batch in piece_batches(
-            share.piece, share.queues_dir, parsed.selection, decoder(share.broker)
-        ):
+        for batch in piece_batches(share.piece, parsed.selection, decoder(share.broker)):
             rows += batch.to_pylist()
     return sorted(rows, key=place)
 

@@ -51,7 +51,7 @@ def check(store: Path, ledger: Ledger) -> None:
     queues: dict[tuple[str, int], list[tuple[bytes, str, str]]] = defaultdict(list)
     truth = read_log(store)
     for piece in plan.pieces:
-        for batch in piece_batches(piece, plan.queues_dir, EVERYTHING, decoder):
+        for batch in piece_batches(piece, EVERYTHING, decoder):
             for row in batch.to_pylist():
                 expected = next(truth)
                 body = row.pop("body")

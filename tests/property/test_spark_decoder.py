@@ -75,7 +75,7 @@ def rows_of(root: Path, *, properties: str = "map", partition_bytes: int = 4096)
     return [
         row
         for piece in plan.pieces
-        for batch in pieces.piece_batches(piece, plan.queues_dir, Selection(), decoder)
+        for batch in pieces.piece_batches(piece, Selection(), decoder)
         for row in plain(batch.to_pylist())
     ]
 
@@ -158,7 +158,7 @@ def test_random_stores_led_by_their_queues_read_the_same(
                 row
                 for share in planned_shares(options, names, options.selection)
                 for batch in pieces.piece_batches(
-                    share.piece, None, Selection(), Decoder(arrow_schema(names), broker="s")
+                    share.piece, Selection(), Decoder(arrow_schema(names), broker="s")
                 )
                 for row in batch.to_pylist()
             ]

@@ -161,7 +161,6 @@ def test_damaged_files_read_alike(
         def work() -> list[Any]:
             batches = piece_batches(
                 Piece(segment, 0, end),
-                str(root / "consumequeue"),
                 EVERYTHING,
                 Decoder(arrow_schema(ALL)),
                 Damage(PERMISSIVE),
@@ -210,7 +209,6 @@ def test_bodies_alone_read_alike(
         def work() -> list[Any]:
             batches = piece_batches(
                 Piece(segment, 0, end),
-                None,
                 selection,
                 Decoder(arrow_schema(["body"])),
                 Damage(DROPMALFORMED),

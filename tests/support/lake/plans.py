@@ -20,10 +20,9 @@ from aerobee.spark.records.selection import Selection
 
 @dataclass(frozen=True, slots=True)
 class LogPlan:
-    """What is read of a log: its pieces, and the folder of the queues that help reading them."""
+    """What is read of a log."""
 
     pieces: list[Piece]
-    queues_dir: str | None
 
     @property
     def bytes(self) -> int:
@@ -42,7 +41,7 @@ def plan_log(path: str, selection: Selection, partition_bytes: int | None = None
     wanted = within_time(state.segments, state.end, selection)
     total = sum(min(segment.end, state.end) - segment.base for segment in wanted)
     target = partition_bytes or piece_bytes(total, os.cpu_count() or 1)
-    return LogPlan(log_pieces(state, wanted, selection, target), folders.queues_dir)
+    return LogPlan(log_pieces(state, wanted, selection, target))
 
 
 def planned_shares(options: Options, columns: Sequence[str], selection: Selection) -> list[Share]:

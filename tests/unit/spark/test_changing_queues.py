@@ -31,9 +31,7 @@ def read(store: Path, names: list[str], **options: str) -> list[dict[str, Any]]:
     found = []
     for share in planned_shares(parsed, names, parsed.selection):
         decoder = Decoder(arrow_schema(names), broker=share.broker)
-        for batch in piece_batches(
-            share.piece, share.queues_dir, parsed.selection, decoder, Damage(parsed.mode)
-        ):
+        for batch in piece_batches(share.piece, parsed.selection, decoder, Damage(parsed.mode)):
             found += batch.to_pylist()
     return sorted(found, key=lambda row: row["commit_log_offset"])
 

@@ -55,7 +55,7 @@ def rows_of(root: Path, names: list[str]) -> list[dict[str, Any]]:
     return [
         row
         for piece in plan.pieces
-        for batch in piece_batches(piece, plan.queues_dir, EVERYTHING, decoder)
+        for batch in piece_batches(piece, EVERYTHING, decoder)
         for row in batch.to_pylist()
     ]
 

@@ -94,11 +94,9 @@ def read(root: Path, names: str, **options: str) -> list[tuple[str, int]]:
     for share in planned_shares(parsed, columns, parsed.selection):
         for batch in piece_batches(
             share.piece,
-            share.queues_dir,
             parsed.selection,
             Decoder(arrow_schema(columns), broker=share.broker),
-            Damage(parsed.mode),
-            fail_on_data_loss=parsed.fail_on_data_loss,
+            Damage(parsed.mode, fail_on_data_loss=parsed.fail_on_data_loss),
         ):
             found += [(row["topic"], row["queue_offset"]) for row in batch.to_pylist()]
     return sorted(found)

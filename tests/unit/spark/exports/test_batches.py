@@ -8,7 +8,8 @@ from support.disks.stores import Stored, pack_record
 
 from aerobee.spark.exports.batches import grouped, sorting_order
 from aerobee.spark.lake.folders import DAY_MS, Partition
-from aerobee.spark.records.headers import SLACK_BYTES, Records
+from aerobee.spark.records.headers import Records
+from aerobee.spark.records.layout import SLACK_BYTES
 from aerobee.spark.records.tally import QueueTally
 
 

@@ -77,11 +77,9 @@ def read(
         decoder = Decoder(arrow_schema(names), broker=share.broker)
         for batch in piece_batches(
             share.piece,
-            share.queues_dir,
             selection or options.selection,
             decoder,
-            Damage(options.mode),
-            fail_on_data_loss=options.fail_on_data_loss,
+            Damage(options.mode, fail_on_data_loss=options.fail_on_data_loss),
         ):
             batch.validate(full=True)
             found += batch.to_pylist()

@@ -68,7 +68,7 @@ def stored(cluster: ClusterThread, **options: str) -> list[Row]:
     rows: list[Row] = []
     for share in planned_shares(parsed, NAMES, parsed.selection):
         decoder = decoder_of(parsed, share.broker)
-        batches = piece_batches(share.piece, share.queues_dir, parsed.selection, decoder, STRICT)
+        batches = piece_batches(share.piece, parsed.selection, decoder, STRICT)
         rows += [row for batch in batches for row in batch.to_pylist()]
     return sorted(rows, key=place)
 

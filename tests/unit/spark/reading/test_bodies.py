@@ -21,6 +21,7 @@ from aerobee.spark.reading.bodies import bodies_suffice, body_batches
 from aerobee.spark.reading.known_topics import NO_TOPICS
 from aerobee.spark.reading.pieces import piece_batches
 from aerobee.spark.records import loops
+from aerobee.spark.records.damage import Damage
 from aerobee.spark.records.decode import Decoder
 from aerobee.spark.records.numpy_loops import MORE, OTHER, NumpyLoops
 from aerobee.spark.records.selection import EVERYTHING, Limits, Selection
@@ -43,13 +44,13 @@ def stored(folder: Path, *messages: Stored) -> Piece:
 
 def read(piece: Piece, selection: Selection = USERS_MESSAGES) -> list[pa.RecordBatch]:
     """What a task makes of the piece."""
-    return list(piece_batches(piece, None, selection, Decoder(SCHEMA)))
+    return list(piece_batches(piece, selection, Decoder(SCHEMA)))
 
 
 def in_one_pass(piece: Piece, taken: list[bytes]) -> int:
     """How far one pass comes."""
     with SegmentFile(piece.segment) as file:
-        reading = body_batches(file, piece.start, piece.end, SCHEMA, USERS_MESSAGES.choice)
+        reading = body_batches(file, piece, SCHEMA, USERS_MESSAGES.choice)
         while True:
             try:
                 taken += next(reading)["body"].to_pylist()
@@ -129,7 +130,8 @@ def test_file_that_became_shorter_is_told(tmp_path: Path) -> None:
     os.truncate(piece.segment.path, piece.end // 2)
     with pytest.raises(DataLost, match="was cut after the query was planned"):
         read(piece)
-    left = piece_batches(piece, None, EVERYTHING, Decoder(SCHEMA), fail_on_data_loss=False)
+    lenient = Damage(fail_on_data_loss=False)
+    left = piece_batches(piece, EVERYTHING, Decoder(SCHEMA), lenient)
     assert 500 < sum(len(batch) for batch in left) < 1000
 
 

@@ -42,8 +42,8 @@ def test_store_that_is_taken_away_leaves_nothing_out(tmp_path: Path) -> None:
     writer.append(Stored())
     store = writer.close()
     (segment,) = list_segments(str(store / "commitlog"))
-    piece = Piece(segment, 0, 99, dispatched=99)
-    assert KnownTopics.of_piece(piece, str(store / "consumequeue")) is not None
-    assert KnownTopics.of_piece(piece, str(store / "nothing")) is None
-    assert KnownTopics.of_piece(piece, None) is None
-    assert KnownTopics.of_piece(Piece(segment, 0, 99), str(store / "consumequeue")) is None
+    queues_dir = str(store / "consumequeue")
+    assert KnownTopics.of_piece(Piece(segment, 0, 99, 99, queues_dir)) is not None
+    assert KnownTopics.of_piece(Piece(segment, 0, 99, 99, str(store / "nothing"))) is None
+    assert KnownTopics.of_piece(Piece(segment, 0, 99, 99)) is None
+    assert KnownTopics.of_piece(Piece(segment, 0, 99, 0, queues_dir)) is None
