@@ -28,6 +28,7 @@ from aerobee.spark.records.layout import SLACK_BYTES, Bytes, Ints, unaligned
 
 BLOCK_BYTES = 8 << 20  # some thousand records: less pays for calls, more leaves the cache
 BLOCK_RECORDS = 16_000  # about, for the same reason
+CHUNK_RECORDS = 20_000  # a block of usual records as a whole
 READ_BYTES = 512 << 10  # of a block at a time
 AFTER_DAMAGE_BYTES = 16 << 10  # read first behind damage, then four times as much: more may follow
 _PREFIX = RECORD_FIELDS.pick("total_size", "magic", "position")
@@ -97,6 +98,19 @@ def read_blocks(
             )
         damage.note(block.end, reason)
         at, first_bytes = find_record(file, block.end + 1, end), AFTER_DAMAGE_BYTES
+
+
+def read_records(
+    file: SegmentFile, start: int, end: int, damage: Damage = STRICT
+) -> Iterator[Records]:
+    """The records in the log positions [start, end), likewise, in chunks worth their cost.
+
+    A chunk is valid until the next one is asked for.
+    """
+    for block in read_blocks(file, start, end, damage):
+        for low in range(0, len(block.starts), CHUNK_RECORDS):
+            part = slice(low, low + CHUNK_RECORDS)
+            yield from damage.located(block.data, block.base, block.starts[part], block.sizes[part])
 
 
 def _is_closed_at(file: SegmentFile, block: Block) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from aerobee.spark.at_rest.blocks import read_blocks
+from aerobee.spark.at_rest.blocks import read_records
 from aerobee.spark.at_rest.log_files import SegmentFile, check_reachable
 from aerobee.spark.planning.log_pieces import Piece
 from aerobee.spark.planning.queue_pieces import EntryPiece
@@ -19,8 +19,6 @@ from aerobee.spark.records.damage import STRICT, Damage
 from aerobee.spark.records.decode import Decoder
 from aerobee.spark.records.headers import Records
 from aerobee.spark.records.selection import Selection, queues_suffice
-
-BATCH_RECORDS = 20_000  # a block of usual records as a whole
 
 
 def piece_records(
@@ -47,28 +45,23 @@ def piece_batches(
         if queues_suffice(decoder.schema.names, selection, verify_crc=decoder.verifies):
             yield from _queue_batches(piece, selection, decoder, damage)
         else:
-            yield from _decoded(entry_records(piece, selection, damage), decoder, damage)
+            yield from decoder.rows(entry_records(piece, selection, damage), damage)
         return
     with damage.bearing_loss(), SegmentFile(piece.segment) as file:
         if bodies_suffice(decoder, selection):
             done = yield from body_batches(file, piece, decoder.schema, selection.choice)
             piece = replace(piece, start=done)
-        yield from _decoded(_log_records(file, piece, selection, damage), decoder, damage)
+        yield from decoder.rows(_log_records(file, piece, selection, damage), damage)
 
 
 def _log_records(
     file: SegmentFile, piece: Piece, selection: Selection, damage: Damage
 ) -> Iterator[Records]:
     known = KnownTopics.of_piece(piece)
-    for block in read_blocks(file, piece.start, piece.end, damage):
-        for low in range(0, len(block.starts), BATCH_RECORDS):
-            part = slice(low, low + BATCH_RECORDS)
-            for chunk in damage.located(
-                block.data, block.base, block.starts[part], block.sizes[part]
-            ):
-                wanted = selection.pick(known.pick(chunk) if known is not None else chunk)
-                if len(wanted):
-                    yield wanted
+    for chunk in read_records(file, piece.start, piece.end, damage):
+        wanted = selection.pick(known.pick(chunk) if known is not None else chunk)
+        if len(wanted):
+            yield wanted
 
 
 def _queue_batches(
@@ -81,14 +74,4 @@ def _queue_batches(
             if part.hashed or not hashes:
                 yield queue_batch(part, decoder.schema)
             else:
-                yield from _decoded(slice_records(piece, part, damage), decoder, damage)
-
-
-def _decoded(
-    chunks: Iterator[Records], decoder: Decoder, damage: Damage
-) -> Iterator[pa.RecordBatch]:
-    for records in chunks:
-        for good in damage.each(decoder.checked, records):
-            yield from decoder.batches(good)
-        yield from damage.rows(decoder.schema)
-    yield from damage.rows(decoder.schema)
+                yield from decoder.rows(slice_records(piece, part, damage), damage)

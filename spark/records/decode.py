@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 
 import numpy as np
@@ -13,6 +13,7 @@ from aerobee.remoting.errors import CorruptRecord
 from aerobee.remoting.message.tags import java_string_hash
 from aerobee.spark.records import loops
 from aerobee.spark.records.cells import one_code, text, with_nulls
+from aerobee.spark.records.damage import Damage
 from aerobee.spark.records.headers import Records
 from aerobee.spark.records.hosts import coded_hosts
 from aerobee.spark.records.properties import Marked
@@ -73,6 +74,14 @@ class Decoder:
         if self._verify_crc:
             _check_bodies(records)
         return records
+
+    def rows(self, chunks: Iterable[Records], damage: Damage) -> Iterator[pa.RecordBatch]:
+        """Rows of all that is whole in the chunks, and of the damage that has been met by then."""
+        for records in chunks:
+            for good in damage.each(self.checked, records):
+                yield from self.batches(good)
+            yield from damage.rows(self.schema)
+        yield from damage.rows(self.schema)
 
     def batches(self, records: Records) -> Iterator[pa.RecordBatch]:
         """Rows of the records, one each, in their order; cut where unpacked bodies grow large."""

@@ -40,6 +40,7 @@ LeftOut = tuple[tuple[bytes, bool], ...]
 
 MORE, FULL, OTHER = range(3)  # why `bodies` took no more: see there
 _MAGIC_AT = 4
+_SEARCHED_BYTES = 64 << 10  # at a time: what is found there is memory that is used again
 _MAGIC_BYTES = MAGIC_V1 >> 24, MAGIC_V1 >> 16 & 0xFF
 assert MAGIC_V2 >> 16 == MAGIC_V1 >> 16
 
@@ -57,10 +58,13 @@ class NumpyLoops:
         """
         if at > filled - PREFIX_BYTES:
             return 0, at
-        magic_at, stop = at + _MAGIC_AT, filled - PREFIX_BYTES + 1 + _MAGIC_AT
-        found = data[magic_at:stop] == _MAGIC_BYTES[0]
-        found &= data[magic_at + 1 : stop + 1] == _MAGIC_BYTES[1]  # few are left to look at
-        heads: Ints = np.flatnonzero(found) + at
+        parts = []
+        for low in range(at, last := filled - PREFIX_BYTES + 1, _SEARCHED_BYTES):
+            first, high = low + _MAGIC_AT, min(low + _SEARCHED_BYTES, last) + _MAGIC_AT
+            found = data[first:high] == _MAGIC_BYTES[0]
+            found &= data[first + 1 : high + 1] == _MAGIC_BYTES[1]  # few are left to look at
+            parts.append(np.flatnonzero(found) + low)
+        heads: Ints = np.concatenate(parts)
         magics = unaligned(data, ">u4")[heads + _MAGIC_AT]
         heads = heads[(magics == MAGIC_V1) | (magics == MAGIC_V2)]
         lengths = unaligned(data, ">i4")[heads].astype(np.int64)

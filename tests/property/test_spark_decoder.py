@@ -141,7 +141,7 @@ def test_random_stores_led_by_their_queues_read_the_same(
     """Every queue assigned by name; with the columns of the queues alone, too."""
     alone = ["topic", "queue_id", "commit_log_offset", "record_bytes"]
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr("aerobee.spark.reading.queue_records.GAP_BYTES", gap_bytes)
+        patch.setattr("aerobee.spark.at_rest.gathering.GAP_BYTES", gap_bytes)
         writer = StoreWriter(Path(folder) / "s", segment_bytes)
         for message in [*messages, Stored()]:
             writer.append(message)

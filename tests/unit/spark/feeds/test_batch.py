@@ -122,7 +122,7 @@ def test_small_share_is_gathered(
     """Few records over the whole log, in as many tasks as asked for."""
     monkeypatch.setattr("aerobee.spark.planning.queue_pieces.QUEUES_PER_WINDOW", queues_at_once)
     monkeypatch.setattr("aerobee.spark.reading.queue_records.QUEUES_PER_WINDOW", queues_at_once)
-    monkeypatch.setattr("aerobee.spark.reading.queue_records.GAP_BYTES", 700)
+    monkeypatch.setattr("aerobee.spark.at_rest.gathering.GAP_BYTES", 700)
     for partitions in ("1", "4"):
         options = {"subscribe": "rare", "minPartitions": partitions}
         assert {type(share.piece) for share in plan(store, RECORDS, **options)} == {EntryPiece}
@@ -309,7 +309,7 @@ def test_damage_is_told_or_passed_over(store: Path, subscribe: str) -> None:
 
 def test_long_records_are_gathered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Longer than what is read at a time."""
-    monkeypatch.setattr("aerobee.spark.reading.queue_records.BLOCK_BYTES", 1000)
+    monkeypatch.setattr("aerobee.spark.at_rest.gathering.BLOCK_BYTES", 1000)
     writer = StoreWriter(tmp_path / "s", 1 << 16)
     for size in (10, 5000, 20, 999, 1000, 30000):
         writer.append(Stored(body=b"x" * size))
