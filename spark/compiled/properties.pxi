@@ -1,4 +1,4 @@
-"""Properties found and taken apart: property_loops.py's loops over `name \x01 value \x02`."""
+"""Properties found and taken apart: records/properties.py's loops over `name \x01 value \x02`."""
 
 cdef enum:
     NAME_END = 1
