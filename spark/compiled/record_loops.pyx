@@ -1,9 +1,9 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 """The loops over records that decoding consists of, each one pass over a block's memory.
 
-What they do is defined by records/numpy_loops.py (for `bodies` by all of it), and is the same to the
-byte (tests/property/test_spark_loops.py); records/compiled_loops.py calls them. They know no Arrow
-and make no objects: arrays come in, and arrays that have room are filled.
+What they do is defined by records/numpy_loops.py (for `bodies` by all of it), and is the same to
+the byte (tests/property/test_spark_loops.py); records/compiled_loops.py calls them. They know no
+Arrow and make no objects: arrays come in, and arrays that have room are filled.
 
 The bytes may say anything. No length in them is used before it was compared with what is there;
 where one does not fit, a loop stops and says so, and the numpy code finds out what is wrong.
