@@ -11,6 +11,7 @@ import pyarrow as pa
 from aerobee.remoting.errors import CorruptRecord
 from aerobee.remoting.message.layout import (
     HOST_BITS,
+    MAGIC_AT,
     MAGIC_V1,
     MAGIC_V2,
     POSITION_AT,
@@ -39,7 +40,6 @@ LeftOut = tuple[tuple[bytes, bool], ...]
 """Topics with True, and with False how topics begin, whose records are not wanted."""
 
 MORE, FULL, OTHER = range(3)  # why `bodies` took no more: see there
-_MAGIC_AT = 4
 _SEARCHED_BYTES = 64 << 10  # at a time: what is found there is memory that is used again
 _MAGIC_BYTES = MAGIC_V1 >> 24, MAGIC_V1 >> 16 & 0xFF
 assert MAGIC_V2 >> 16 == MAGIC_V1 >> 16
@@ -60,12 +60,12 @@ class NumpyLoops:
             return 0, at
         parts = []
         for low in range(at, last := filled - PREFIX_BYTES + 1, _SEARCHED_BYTES):
-            first, high = low + _MAGIC_AT, min(low + _SEARCHED_BYTES, last) + _MAGIC_AT
+            first, high = low + MAGIC_AT, min(low + _SEARCHED_BYTES, last) + MAGIC_AT
             found = data[first:high] == _MAGIC_BYTES[0]
             found &= data[first + 1 : high + 1] == _MAGIC_BYTES[1]  # few are left to look at
             parts.append(np.flatnonzero(found) + low)
         heads: Ints = np.concatenate(parts)
-        magics = unaligned(data, ">u4")[heads + _MAGIC_AT]
+        magics = unaligned(data, ">u4")[heads + MAGIC_AT]
         heads = heads[(magics == MAGIC_V1) | (magics == MAGIC_V2)]
         lengths = unaligned(data, ">i4")[heads].astype(np.int64)
         good = (lengths >= RECORD_BYTES_MIN) & (heads + lengths <= filled)
@@ -109,7 +109,7 @@ class NumpyLoops:
         body_at[:] = starts + HEADER_BYTES[kinds]
         body[:] = words[body_at - 4]
         length_at = body_at + body
-        v2 = unaligned(data, ">u4")[starts + _MAGIC_AT] == MAGIC_V2
+        v2 = unaligned(data, ">u4")[starts + MAGIC_AT] == MAGIC_V2
         topic_at[:] = length_at + v2 + 1
         require((body >= 0) & (topic_at + 2 <= ends), "body")
         topic[:] = data[length_at]
