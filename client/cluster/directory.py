@@ -53,7 +53,7 @@ class Cluster:
         """
         settings = settings or ClientSettings()
         self.namesrv = list(parse_namesrv(namesrv))
-        self._connections = Connections(settings, refuse_requests)
+        self.connections = Connections(settings, refuse_requests)
         self._answered = ""  # the nameserver that was the last to answer, the first to be asked
         self._address_server: AddressServer | None = None
         if is_address_server(tuple(self.namesrv)):
@@ -62,7 +62,7 @@ class Cluster:
 
     async def close(self) -> None:
         """Close every connection."""
-        await self._connections.close()
+        await self.connections.close()
 
     async def __aenter__(self) -> Self:
         """Nothing is needed before the first call."""
@@ -110,7 +110,7 @@ class Cluster:
             perm=perm,
         )
         for master in masters:
-            await self._connections.request(
+            await self.connections.request(
                 master.address, RequestCode.UPDATE_AND_CREATE_TOPIC, header
             )
         return masters
@@ -123,7 +123,7 @@ class Cluster:
 
         async def ask_one(address: str) -> Command:
             try:
-                reply = await self._connections.request(address, code, header)
+                reply = await self.connections.request(address, code, header)
                 self._answered = address
                 return reply
             except BrokerRefused:
@@ -132,7 +132,7 @@ class Cluster:
             except Unavailable as error:
                 silent.append(str(error))
                 if isinstance(error, CallTimedOut):  # it may be half open, for minutes
-                    self._connections.drop(address, str(error))
+                    self.connections.drop(address, str(error))
                 raise
 
         known = self.namesrv

@@ -9,29 +9,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
-from typing import Any, Final, Self, TypeVar
+from typing import Final, TypeVar
 
 import numpy as np
 
-from aerobee.client.cluster.brokers import Brokers
-from aerobee.client.cluster.connections import Connections
-from aerobee.client.cluster.directory import Cluster
-from aerobee.client.cluster.queue_offsets import QueueOffsets
-from aerobee.client.cluster.routes import RouteCache, TopicRoute
-from aerobee.client.errors import NOT_NOW, BrokerRefused, RouteMissing
+from aerobee.client.cluster.routes import TopicRoute
+from aerobee.client.errors import BrokerRefused, RouteMissing
 from aerobee.client.message import MessageQueue
-from aerobee.client.pulls.raw import RawPull, RawPuller
+from aerobee.client.pulls.raw import RawPull
 from aerobee.client.settings import ProducerSettings
 from aerobee.remoting.bodies import TopicList
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.errors import CorruptRecord, ProtocolError, RequestError, Unavailable
-from aerobee.remoting.net.client import refuse_requests
 from aerobee.spark.errors import ClusterUnreachable, OptionError
-from aerobee.spark.network.loop_thread import LoopThread
+from aerobee.spark.network.cluster import BUSY_CODES, ConnectedCluster
 from aerobee.spark.offsets import Offsets, QueueKey, QueueRange
-from aerobee.spark.options.address import NetworkAddress
 from aerobee.spark.options.values import near
 from aerobee.spark.records.headers import Records
 from aerobee.spark.records.layout import Ints
@@ -46,14 +40,13 @@ SAMPLES: Final = 4  # queues whose messages are looked at for their size
 SAMPLE_MESSAGES: Final = 32
 TRIES: Final = 3  # of a question; a broker that restarts is back in between
 RETRY_DELAY_S: Final = 0.3  # doubled each time
-BUSY_CODES: Final = NOT_NOW | {ResponseCode.SYSTEM_ERROR}  # another answer may come a moment later
 RUBBISH: Final = (RequestError, ProtocolError, CorruptRecord)  # a reply that cannot be understood
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 
-class Network:
+class Network(ConnectedCluster):
     """A cluster as the driver sees it; connections stay open until `close`.
 
         with Network(NetworkAddress(("127.0.0.1:9876",))) as network:
@@ -63,33 +56,11 @@ class Network:
     ClusterUnreachable where a nameserver or broker that is needed does not answer.
     """
 
-    def __init__(self, address: NetworkAddress) -> None:
-        self.address = address
-        settings = address.client()
-        self._cluster = Cluster(address.namesrv, settings=settings)
-        self._connections = Connections(settings, refuse_requests)
-        self._routes = RouteCache(self._connections, address.namesrv)
-        brokers = Brokers(self._connections, self._routes)
-        self._puller = RawPuller(brokers, address.group)
-        self._offsets = QueueOffsets(brokers, settings.offset_timeout_ms)
-        self._loop = LoopThread("aerobee-network")
-
-    def close(self) -> None:
-        """Close the connections."""
-        self._loop.run(self._close())
-        self._loop.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     # --- what there is ---
 
     def brokers(self) -> list[str]:
         """The names of the brokers that have registered, sorted."""
-        entries = self._loop.run(self._patient(self._cluster.brokers, "its brokers"))
+        entries = self.run(self._patient(self.directory.brokers, "its brokers"))
         return sorted({entry.name for entry in entries})
 
     def bounds(
@@ -100,7 +71,7 @@ class Network:
         Queues that may not be read are left out. Raises OptionError for topics and queues that
         are named and that there are not; `missing_fails=False` leaves them out.
         """
-        return self._loop.run(self._bounds(choice, missing_fails))
+        return self.run(self._bounds(choice, missing_fails))
 
     def offsets_at(self, keys: Iterable[QueueKey], timestamp_ms: int) -> Offsets:
         """The first offset of each queue with a store timestamp of `timestamp_ms` or later.
@@ -109,21 +80,21 @@ class Network:
         offset where there is none.
         """
         # brokers before 5.0 answer with any message of the wanted millisecond: ask for the last one
-        return self._loop.run(
-            self._ask_all(keys, lambda q: self._offsets.at_time(q, timestamp_ms - 1))
+        return self.run(
+            self._ask_all(keys, lambda q: self.queue_offsets.at_time(q, timestamp_ms - 1))
         )
 
     def earliest(self, keys: Iterable[QueueKey]) -> Offsets:
         """The earliest offset of each queue."""
-        return self._loop.run(self._ask_all(keys, self._offsets.oldest))
+        return self.run(self._ask_all(keys, self.queue_offsets.oldest))
 
     def latest(self, keys: Iterable[QueueKey]) -> Offsets:
         """The latest offset of each queue: that of the next message to come."""
-        return self._loop.run(self._ask_all(keys, self._offsets.newest))
+        return self.run(self._ask_all(keys, self.queue_offsets.newest))
 
     def record_bytes(self, ranges: Sequence[QueueRange]) -> int:
         """About how long a record of the ranges is, by a few of the largest ones; at least 1."""
-        return self._loop.run(self._sample(ranges))
+        return self.run(self._sample(ranges))
 
     def record_sizes(self, key: QueueKey, start: int) -> Ints:
         """The sizes of a queue's next records from an offset on, as many as one pull brings."""
@@ -134,7 +105,7 @@ class Network:
             sizes: Ints = find_records(data, bounds)[1].astype(np.int64)
             return sizes
 
-        return self._loop.run(self._patient(ask, f"queue {key}"))
+        return self.run(self._patient(ask, f"queue {key}"))
 
     def messages_at(self, offsets: Offsets) -> dict[QueueKey, tuple[int, int]]:
         """Log position and store timestamp (ms) of the message at an offset of each queue.
@@ -144,7 +115,7 @@ class Network:
         """
         silent: set[str] = set()
         ask = partial(self._message_at, silent)
-        found = self._loop.run(_each(ask, list(offsets.items()), MESSAGES_AT_ONCE))
+        found = self.run(_each(ask, list(offsets.items()), MESSAGES_AT_ONCE))
         return {key: each for key, each in zip(offsets, found, strict=True) if each is not None}
 
     def deleted(self, keys: Iterable[QueueKey]) -> frozenset[QueueKey]:
@@ -152,23 +123,19 @@ class Network:
 
         Of a broker that has not registered, or does not answer, nothing is known.
         """
-        return self._loop.run(self._deleted(keys))
+        return self.run(self._deleted(keys))
 
     def check_writable(self, topic: str) -> None:
         """Raise OptionError unless messages can be sent to the topic, or would create it."""
         usual = ProducerSettings()
         key, queues = usual.create_topic_key, usual.default_topic_queues
         ask = self._patient(
-            lambda: self._routes.for_sending(topic, key, queues), f"topic {topic}", RouteMissing
+            lambda: self.routes.for_sending(topic, key, queues), f"topic {topic}", RouteMissing
         )
         try:
-            self._loop.run(ask)
+            self.run(ask)
         except RouteMissing as error:
             raise OptionError(f"option topic: {error}") from error
-
-    def run(self, work: Callable[[Connections], Coroutine[Any, Any, T]]) -> T:
-        """What `work` returns that asks nameservers or brokers over these connections."""
-        return self._loop.run(work(self._connections))
 
     # --- within ---
 
@@ -193,8 +160,8 @@ class Network:
                 f"option assign: there is no queue {min(gone)} to read at {self.address}"
             )
         keys = sorted(key for key in keys if choice.wants_queue(key))
-        low = await self._ask_all(keys, self._offsets.oldest)
-        high = await self._ask_all(keys, self._offsets.newest)
+        low = await self._ask_all(keys, self.queue_offsets.oldest)
+        high = await self._ask_all(keys, self.queue_offsets.newest)
         return {key: QueueRange(key, min(low[key], high[key]), high[key]) for key in keys}
 
     async def _topics(self, choice: TopicChoice) -> list[str]:
@@ -211,11 +178,11 @@ class Network:
 
     async def _listed(self) -> list[str]:
         code = RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER
-        reply = await self._patient(lambda: self._cluster.ask(code, TopicList), "its topics")
+        reply = await self._patient(lambda: self.directory.ask(code, TopicList), "its topics")
         return list(reply.topic_list)
 
     async def _route(self, topic: str) -> TopicRoute | None:
-        route = await self._patient(lambda: self._routes.refresh(topic), f"topic {topic}")
+        route = await self._patient(lambda: self.routes.refresh(topic), f"topic {topic}")
         return route
 
     async def _refuse_topic(self, topic: str, choice: TopicChoice) -> None:
@@ -260,7 +227,7 @@ class Network:
 
     async def _peek(self, key: QueueKey, offset: int) -> RawPull:
         queue = MessageQueue(key.topic, key.broker, key.queue_id)
-        pull = partial(self._puller.pull, queue, offset, SAMPLE_MESSAGES)
+        pull = partial(self.puller.pull, queue, offset, SAMPLE_MESSAGES)
         return await self._patient(pull, f"queue {key}")
 
     async def _message_at(
@@ -270,7 +237,7 @@ class Network:
         if key.broker in silent:
             return None
         queue = MessageQueue(key.topic, key.broker, key.queue_id)
-        pull = partial(self._puller.pull, queue, offset, 1)
+        pull = partial(self.puller.pull, queue, offset, 1)
         try:
             reply = await self._patient(pull, f"queue {key}")
             return place_of(reply.body, offset)
@@ -283,9 +250,7 @@ class Network:
             return None
 
     async def _deleted(self, keys: Iterable[QueueKey]) -> frozenset[QueueKey]:
-        registered = await self._patient(
-            lambda: learn_brokers(self._cluster, self._routes), "its brokers"
-        )
+        registered = await self._patient(self.learn_brokers, "its brokers")
         some = {(key.broker, key.topic): key for key in keys if key.broker in registered}
         unknown = await _each(self._topic_unknown, list(some.values()), MESSAGES_AT_ONCE)
         topics = {topic for topic, gone in zip(some, unknown, strict=True) if gone}
@@ -293,9 +258,9 @@ class Network:
 
     async def _topic_unknown(self, key: QueueKey) -> bool:
         try:
-            await self._puller.pull(MessageQueue(key.topic, key.broker, key.queue_id), 0, 1)
+            await self.puller.pull(MessageQueue(key.topic, key.broker, key.queue_id), 0, 1)
         except BrokerRefused as error:
-            master = self._routes.address(key.broker)
+            master = self.routes.address(key.broker)
             return error.code == ResponseCode.TOPIC_NOT_EXIST and error.address == master
         except (Unavailable, RequestError):
             pass  # it is asked again
@@ -325,10 +290,6 @@ class Network:
             await asyncio.sleep(RETRY_DELAY_S * 2**turn)
         raise AssertionError("the last turn returns or raises")
 
-    async def _close(self) -> None:
-        await self._cluster.close()
-        await self._connections.close()
-
 
 def place_of(reply: bytes | memoryview, offset: int) -> tuple[int, int] | None:
     """Log position and store timestamp (ms) of the message that a pull at an offset has brought.
@@ -342,18 +303,6 @@ def place_of(reply: bytes | memoryview, offset: int) -> tuple[int, int] | None:
     names = ("position", "store_timestamp")
     position, stamp = (int(records.field(name, np.int64)[0]) for name in names)
     return position, stamp
-
-
-async def learn_brokers(cluster: Cluster, routes: RouteCache) -> set[str]:
-    """Let `routes` know where all brokers are, also those that no topic's route names.
-
-    Those answer for their topics that were deleted. Returns their names.
-    """
-    found: dict[str, dict[int, str]] = {}
-    for each in await cluster.brokers():
-        found.setdefault(each.name, {})[each.broker_id] = each.address
-    routes.learn(found)
-    return set(found)
 
 
 async def _each(

@@ -14,21 +14,16 @@ from collections.abc import AsyncGenerator, Iterator, Sequence
 from time import monotonic
 from typing import Final, NamedTuple
 
-from aerobee.client.cluster.brokers import Brokers
-from aerobee.client.cluster.connections import Connections
-from aerobee.client.cluster.directory import Cluster
-from aerobee.client.cluster.routes import MASTER_ID, RouteCache
+from aerobee.client.cluster.routes import MASTER_ID
 from aerobee.client.errors import BrokerRefused
 from aerobee.client.message import MessageQueue
-from aerobee.client.pulls.raw import PullStatus, RawPull, RawPuller
+from aerobee.client.pulls.raw import PullStatus, RawPull
 from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.errors import CorruptRecord, ProtocolError, RequestError, Unavailable
-from aerobee.remoting.net.client import refuse_requests
 from aerobee.spark.at_rest.queue_ranges import LOST_REASON, report_lost
-from aerobee.spark.network.brokers import BUSY_CODES, learn_brokers, place_of
-from aerobee.spark.network.patience import Patience
+from aerobee.spark.network.brokers import place_of
+from aerobee.spark.network.cluster import BUSY_CODES, ConnectedCluster, Patience
 from aerobee.spark.offsets import QueueKey, QueueRange
-from aerobee.spark.options.address import NetworkAddress
 
 log = logging.getLogger(__name__)
 
@@ -70,7 +65,7 @@ _Read = tuple[list[Pulled], _Span | None]
 
 
 class Pulls:
-    """Reads queue ranges of a cluster within one event loop; connections stay until `aclose`.
+    """Reads queue ranges of a cluster, within its event loop.
 
     `fail_on_data_loss` decides whether messages that are gone raise DataLost or are left out with
     a warning; with `queues_stay` a queue that may not be read any more (readQueueNums) is no loss:
@@ -79,18 +74,13 @@ class Pulls:
 
     def __init__(
         self,
-        address: NetworkAddress,
+        cluster: ConnectedCluster,
         ranges: Sequence[QueueRange],
         *,
         fail_on_data_loss: bool,
         queues_stay: bool = False,
     ) -> None:
-        settings = address.client()
-        self._connections = Connections(settings, refuse_requests)
-        self._cluster = Cluster(address.namesrv, settings=settings)
-        self._routes = RouteCache(self._connections, address.namesrv)
-        self._puller = RawPuller(Brokers(self._connections, self._routes), address.group)
-        self._address = address
+        self._cluster = cluster
         self._ranges = ranges
         self._fail = fail_on_data_loss
         self._gone_codes = GONE_CODES - ({ResponseCode.INVALID_PARAMETER} if queues_stay else set())
@@ -160,7 +150,7 @@ class Pulls:
         if gone is not None and gone.start <= start < gone.end:
             return Pulled(key, start, min(gone.end, end), b"")
         what = f"messages of queue {key} from offset {start} on cannot be read from its broker"
-        patience = Patience(self._address, what)
+        patience = self._cluster.patience(what)
         shorter_s: float | None = None  # since when the queue ends before the wanted messages
         while True:
             reply = await self._ask(key, start, count, patience)
@@ -175,7 +165,7 @@ class Pulls:
                     return self._lost(wanted, there)
                 if reply.max_offset < end:
                     shorter_s = monotonic() if shorter_s is None else shorter_s
-                    enough_s = min(SHORTER_PATIENCE_S, self._address.patience_ms / 2000)
+                    enough_s = min(SHORTER_PATIENCE_S, self._cluster.address.patience_ms / 2000)
                     if monotonic() - shorter_s > enough_s:
                         return self._lost(wanted, wanted.last)
             await patience.wait(
@@ -183,15 +173,10 @@ class Pulls:
                 f" {reply.min_offset} to {reply.max_offset}"
             )
 
-    async def aclose(self) -> None:
-        """Close the connections; to be done when no reply is waited for."""
-        await self._connections.close()
-        await self._cluster.close()
-
     async def message_at(self, key: QueueKey, offset: int) -> tuple[int, int] | None:
         """Log position and store timestamp of a queue's message, None where there is none now."""
         what = f"the message of queue {key} at offset {offset} cannot be looked at"
-        patience = Patience(self._address, what)
+        patience = self._cluster.patience(what)
         self._replicas.pop(key.broker, None)
         await self._look_again(key)
         reply = await self._ask(key, offset, 1, patience)
@@ -208,7 +193,7 @@ class Pulls:
         while True:
             replica = self._replicas.get(key.broker, MASTER_ID)
             try:
-                return await self._puller.pull(queue, start, count, replica)
+                return await self._cluster.puller.pull(queue, start, count, replica)
             except Unavailable as error:
                 self._replicas.pop(key.broker, None)
                 await patience.wait(str(error))
@@ -237,14 +222,14 @@ class Pulls:
     async def _is_master(self, key: QueueKey, address: str) -> bool:
         """Whether the queue's master has this address still: another broker may have it by now."""
         await self._look_again(key)
-        return self._routes.address(key.broker) in (address, None)
+        return self._cluster.routes.address(key.broker) in (address, None)
 
     async def _look_again(self, key: QueueKey) -> None:
         """Ask whether the broker has another address now."""
         try:
-            route = await self._routes.refresh(key.topic)
+            route = await self._cluster.routes.refresh(key.topic)
             if route is None or key.broker not in route.brokers:
-                await learn_brokers(self._cluster, self._routes)  # the topic may be deleted
+                await self._cluster.learn_brokers()  # the topic may be deleted
         except (Unavailable, BrokerRefused, RequestError) as error:
             log.warning("%s", error)
 

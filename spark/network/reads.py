@@ -18,7 +18,7 @@ from pyspark.sql.types import StructType
 from aerobee.remoting.errors import CorruptRecord
 from aerobee.spark.at_rest.queue_ranges import report_lost
 from aerobee.spark.lost.network_planned import EndsWatch, PlannedEnds
-from aerobee.spark.network.loop_thread import LoopThread
+from aerobee.spark.network.cluster import ConnectedCluster
 from aerobee.spark.network.pulls import Pulled, Pulls
 from aerobee.spark.offsets import QueueKey, QueueRange
 from aerobee.spark.options.address import NetworkAddress
@@ -104,19 +104,19 @@ def network_records(
 ) -> Generator[BrokerRecords, None, None]:
     """The same before they are decoded."""
     buffer = ReplyBuffer()
-    pulls = Pulls(piece.address, piece.ranges, fail_on_data_loss=fail_on_data_loss)
-    with LoopThread("aerobee-pulls") as loop:
+    with ConnectedCluster(piece.address) as cluster:
+        pulls = Pulls(cluster, piece.ranges, fail_on_data_loss=fail_on_data_loss)
         blocks = _blocks(pulls.replies())
 
         async def more() -> list[Pulled] | None:
             return await anext(blocks, None)
 
         def look(key: QueueKey, offset: int) -> tuple[int, int] | None:
-            return loop.run(pulls.message_at(key, offset))
+            return cluster.run(pulls.message_at(key, offset))
 
         watch = EndsWatch(piece.planned, look, fail=fail_on_data_loss)
         try:
-            while (block := loop.run(more())) is not None:
+            while (block := cluster.run(more())) is not None:
                 try:
                     records, bounds = _records(block, buffer, fail=fail_on_data_loss)
                 except CorruptRecord as error:
@@ -130,8 +130,7 @@ def network_records(
                 if len(wanted):
                     yield BrokerRecords(block[0].key.broker, wanted)
         finally:
-            loop.run(blocks.aclose())
-            loop.run(pulls.aclose())
+            cluster.run(blocks.aclose())
 
 
 async def _blocks(

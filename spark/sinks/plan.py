@@ -11,11 +11,10 @@ from typing import Final
 from aerobee.remoting.clocks import wall_clock_ms
 from aerobee.spark.errors import ClusterUnreachable
 from aerobee.spark.network.brokers import Network
-from aerobee.spark.offsets import Offsets, QueueRange
+from aerobee.spark.offsets import Offsets
 from aerobee.spark.options.address import NetworkAddress
 from aerobee.spark.sinks.options import SinkOptions
 from aerobee.spark.sinks.progress import SinkRecord, keep_record, read_record
-from aerobee.spark.sinks.row_ids import Attempted
 from aerobee.spark.topics import TopicChoice
 
 log = logging.getLogger(__name__)
@@ -23,7 +22,6 @@ log = logging.getLogger(__name__)
 # what the workers of a killed driver may need to end, on a busy machine, and what they had sent to
 # reach the brokers
 SETTLE_S: Final = 2.0
-CLOCKS_APART_MS: Final = 60_000  # what a broker's clock may be behind the driver's
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +57,7 @@ def plan_batch(options: SinkOptions) -> SinkPlan:
     """
     address, sink = options.address, options.sink
     with Network(address) as network:
-        record = network.run(lambda connections: read_record(connections, address, sink))
+        record = network.run(read_record(network, sink))
         if record is not None and record.begun:
             sleep(SETTLE_S)
         ends, firsts = _bounds(network, _topics(network, options, record))
@@ -67,7 +65,7 @@ def plan_batch(options: SinkOptions) -> SinkPlan:
         if record is None or not record.begun:
             older = record or SinkRecord("", -1, at_ms, {}, begun=True)
             fresh = replace(older, at_ms=at_ms, ends={**older.ends, **ends}, begun=True)
-            network.run(lambda connections: keep_record(connections, address, sink, fresh))
+            network.run(keep_record(network, sink, fresh))
             return SinkPlan(address, options.topic, sink, at_ms, ends, ends, record)
     written = {key.topic for key in record.ends}
     lows = {
@@ -82,51 +80,16 @@ def note_batch(options: SinkOptions, query: str, batch: int, topics: Collection[
 
     Where that cannot be kept, the next one searches from its beginning on, and it is a warning.
     """
-    address, sink = options.address, options.sink
-    with Network(address) as network:
-        record = network.run(lambda connections: read_record(connections, address, sink))
+    sink = options.sink
+    with Network(options.address) as network:
+        record = network.run(read_record(network, sink))
         older = record or SinkRecord("", -1, 0, {}, begun=True)
         ends, _ = _bounds(network, {*topics, *(key.topic for key in older.ends)})
         newer = older.followed(query, batch, ends)
         try:
-            network.run(lambda connections: keep_record(connections, address, sink, newer))
+            network.run(keep_record(network, sink, newer))
         except ClusterUnreachable as error:
             log.warning("micro-batch %d is stored, and the next one looks for it: %s", batch, error)
-
-
-def earlier_tails(
-    plan: SinkPlan, attempted: Attempted, attempt: int, topic: str
-) -> list[QueueRange]:
-    """Where in a topic's queues rows of earlier attempts may stand; `attempt` counts from 0.
-
-    A batch whose number was written before has a checkpoint that was put back, or its driver has
-    died before Spark knew that the sink had all of it. Raises ClusterUnreachable.
-    """
-    record, batch = plan.record, attempted.batch
-    begun_ms = None if record is None else record.begun_ms(attempted.query, batch)
-    lows: Offsets = {key: low for key, low in plan.lows.items() if key.topic == topic}
-    if begun_ms is None and not attempt:  # what this attempt's tasks write is behind `ends`
-        found = [QueueRange(key, low, plan.ends[key]) for key, low in lows.items()]
-        return [each for each in found if each.start < each.end]
-    with Network(plan.address) as network:
-        bounds = network.bounds(TopicChoice(names=frozenset({topic})), missing_fails=False)
-        if record is None or begun_ms is None:
-            if unknown := [key for key in bounds if key not in lows]:
-                lows |= network.offsets_at(unknown, plan.at_ms - CLOCKS_APART_MS)
-        elif batch == record.batch and bounds.keys() <= record.starts.keys():
-            lows = record.starts
-        elif begun_ms:
-            lows = network.offsets_at(bounds, begun_ms - CLOCKS_APART_MS)
-        else:
-            log.warning(
-                "micro-batch %d was written longer ago than is known: all of topic %s is"
-                " searched for its rows",
-                batch,
-                topic,
-            )
-            lows = {key: each.start for key, each in bounds.items()}
-    found = [QueueRange(key, max(each.start, lows[key]), each.end) for key, each in bounds.items()]
-    return [each for each in found if each.start < each.end]
 
 
 def _topics(network: Network, options: SinkOptions, record: SinkRecord | None) -> set[str]:

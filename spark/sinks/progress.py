@@ -13,7 +13,6 @@ import logging
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Self
 
-from aerobee.client.cluster.connections import Connections
 from aerobee.client.errors import BrokerRefused
 from aerobee.remoting.clocks import wall_clock_ms
 from aerobee.remoting.codes import RequestCode, ResponseCode
@@ -21,8 +20,8 @@ from aerobee.remoting.errors import RequestError, Unavailable
 from aerobee.remoting.headers.kv import GetKVConfigReply, GetKVConfigRequest, PutKVConfigRequest
 from aerobee.remoting.headers.typed import decode_header
 from aerobee.spark.errors import ClusterUnreachable
+from aerobee.spark.network.cluster import ConnectedCluster
 from aerobee.spark.offsets import Offsets, format_offsets, parse_offsets
-from aerobee.spark.options.address import NetworkAddress
 
 log = logging.getLogger(__name__)
 
@@ -99,21 +98,20 @@ def _offsets(values: Any) -> Offsets:
     return parse_offsets(json.dumps(values), (), "a sink's record")
 
 
-async def read_record(
-    connections: Connections, address: NetworkAddress, sink: str
-) -> SinkRecord | None:
+async def read_record(cluster: ConnectedCluster, sink: str) -> SinkRecord | None:
     """The latest record of a sink that any nameserver has; None if there is none.
 
     Where one does not answer, or has another, one may have missed what happened since, and clocks
     of drivers do not tell which: the batch then counts as begun. Raises ClusterUnreachable where
     none answers.
     """
+    namesrvs = cluster.address.namesrv
     found: list[SinkRecord] = []
     problems: list[str] = []
-    for namesrv in address.namesrv:
+    for namesrv in namesrvs:
         header = GetKVConfigRequest(namespace=NAMESPACE, key=sink)
         try:
-            reply = await connections.request(namesrv, RequestCode.GET_KV_CONFIG, header)
+            reply = await cluster.connections.request(namesrv, RequestCode.GET_KV_CONFIG, header)
             text = decode_header(GetKVConfigReply, reply.ext).value
         except BrokerRefused as error:
             if error.code != ResponseCode.QUERY_NOT_FOUND:
@@ -123,30 +121,29 @@ async def read_record(
         else:
             record = SinkRecord.of_text(text or "")
             found += [record] if record is not None else []
-    if len(problems) == len(address.namesrv):
+    if len(problems) == len(namesrvs):
         raise ClusterUnreachable(
-            f"option namesrv: no nameserver of {address} tells what sink {sink} has written:"
-            f" {'; '.join(problems)}"
+            f"option namesrv: no nameserver of {cluster.address} tells what sink {sink} has"
+            f" written: {'; '.join(problems)}"
         )
     latest = max(found, key=lambda record: record.at_ms, default=None)
-    if latest is None or found == [latest] * len(address.namesrv):
+    if latest is None or found == [latest] * len(namesrvs):
         return latest
     return replace(latest, begun=True)
 
 
-async def keep_record(
-    connections: Connections, address: NetworkAddress, sink: str, record: SinkRecord
-) -> None:
+async def keep_record(cluster: ConnectedCluster, sink: str, record: SinkRecord) -> None:
     """Keep a record at every nameserver that takes it. Raises ClusterUnreachable if none does."""
+    namesrvs = cluster.address.namesrv
     header = PutKVConfigRequest(namespace=NAMESPACE, key=sink, value=record.to_text())
     problems: list[str] = []
-    for namesrv in address.namesrv:
+    for namesrv in namesrvs:
         try:
-            await connections.request(namesrv, RequestCode.PUT_KV_CONFIG, header)
+            await cluster.connections.request(namesrv, RequestCode.PUT_KV_CONFIG, header)
         except (Unavailable, BrokerRefused) as error:
             problems.append(str(error))
-    if len(problems) == len(address.namesrv):
+    if len(problems) == len(namesrvs):
         raise ClusterUnreachable(
-            f"option namesrv: no nameserver of {address} keeps what sink {sink} does (the table"
-            f" {NAMESPACE}): {'; '.join(problems)}"
+            f"option namesrv: no nameserver of {cluster.address} keeps what sink {sink} does (the"
+            f" table {NAMESPACE}): {'; '.join(problems)}"
         )

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from aerobee.spark.network.loop_thread import LoopThread
-from aerobee.spark.sinks.brokers import SinkBrokers
+from aerobee.spark.network.brokers import Network
+from aerobee.spark.sinks.earlier import earlier_tails, stored_ids
 from aerobee.spark.sinks.parcels import Met, Packing
-from aerobee.spark.sinks.plan import SinkPlan, earlier_tails
+from aerobee.spark.sinks.plan import SinkPlan
 from aerobee.spark.sinks.row_ids import Attempted
 from aerobee.spark.sinks.rows import rows_of
 from aerobee.spark.sinks.sends import Sends
@@ -35,22 +35,22 @@ def write_rows(
 
     Raises InvalidMessage for a row that no broker takes, ClusterUnreachable.
     """
-    with LoopThread("aerobee-sink") as loop:
-        sends = Sends(SinkBrokers(plan.address), attempted.prefix, plan.ends)
+    with Network(plan.address) as network:
+        sends = Sends(network, attempted.prefix, plan.ends)
 
         def meet(topic: str) -> Met:
-            tails = earlier_tails(plan, attempted, attempt, topic)
-            stored = loop.run(sends.stored(tails)) if tails else set[str]()
-            return Met(loop.run(sends.queues(topic)), stored)
+            tails = earlier_tails(network, plan, attempted, attempt, topic)
+            stored = network.run(stored_ids(network, tails, attempted.prefix))
+            return Met(network.run(sends.queues(topic)), stored)
 
         packing = Packing(attempted, meet)
         try:
             for batch in batches:
                 parcels = packing.pack(rows_of(batch, plan.topic))
-                loop.run(sends.submit(parcels))
-            loop.run(sends.submit(packing.rest()))
-            loop.run(sends.finish())
+                network.run(sends.submit(parcels))
+            network.run(sends.submit(packing.rest()))
+            network.run(sends.finish())
         finally:
-            loop.run(sends.close())
+            network.run(sends.close())
     found = packing.found + sends.found
     return SinkReport(attempted.query, packing.topics, packing.rows - found, found)

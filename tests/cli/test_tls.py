@@ -19,7 +19,7 @@ from aerobee.namesrv.app import NameServer
 from aerobee.namesrv.settings import NamesrvSettings
 from aerobee.remoting.net.tls import TlsError
 from aerobee.spark.network.brokers import Network
-from aerobee.spark.network.loop_thread import LoopThread
+from aerobee.spark.network.cluster import LoopThread
 from aerobee.spark.network.reads import NetworkPiece, network_records
 from aerobee.spark.options.query import parse_options
 from aerobee.spark.records.selection import EVERYTHING

@@ -119,7 +119,7 @@ def test_few_messages_are_held_at_a_time(network: Network, monkeypatch: pytest.M
         held.append(held[-1] - 1)
         return RawPull(PullStatus.NO_NEW_MSG, 0, 0, 0, b"", 0, 0)
 
-    monkeypatch.setattr(network._puller, "pull", pull)
+    monkeypatch.setattr(network.puller, "pull", pull)
     assert network.messages_at({QueueKey("broker-a", "t", each): 0 for each in range(1000)}) == {}
     assert 1 < max(held) <= 32
 
@@ -138,7 +138,7 @@ def test_silent_broker_is_asked_for_few_of_its_queues(
             raise CallTimedOut("no reply")
         return RawPull(PullStatus.NO_NEW_MSG, 0, 0, 0, b"", 0, 0)
 
-    monkeypatch.setattr(network._puller, "pull", pull)
+    monkeypatch.setattr(network.puller, "pull", pull)
     queues = [(broker, number) for number in range(1000) for broker in ("silent", "well")]
     assert network.messages_at({QueueKey(broker, "t", at): 0 for broker, at in queues}) == {}
     assert asked.count("well") == 1000

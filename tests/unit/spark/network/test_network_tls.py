@@ -13,7 +13,7 @@ from support.stand_ins.fake_cluster import FakeBroker, FakeCluster
 
 from aerobee.spark.errors import ClusterUnreachable
 from aerobee.spark.network.brokers import Network
-from aerobee.spark.network.loop_thread import LoopThread
+from aerobee.spark.network.cluster import LoopThread
 from aerobee.spark.network.reads import NetworkPiece, network_records
 from aerobee.spark.options.address import NetworkAddress
 from aerobee.spark.options.query import parse_options

@@ -24,7 +24,7 @@ from aerobee.spark.lost.marks import Mark
 from aerobee.spark.lost.network_planned import PlannedEnds
 from aerobee.spark.network import pulls as network_pulls
 from aerobee.spark.network.brokers import Network
-from aerobee.spark.network.loop_thread import LoopThread
+from aerobee.spark.network.cluster import LoopThread
 from aerobee.spark.network.reads import NetworkPiece, network_records
 from aerobee.spark.offsets import QueueKey, QueueRange
 from aerobee.spark.options.address import NetworkAddress

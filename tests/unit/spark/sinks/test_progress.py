@@ -41,13 +41,13 @@ def both(cluster: ClusterThread) -> tuple[NetworkAddress, NetworkAddress, Networ
 def keep(address: NetworkAddress, record: SinkRecord) -> None:
     """Keep a record of sink `s`."""
     with Network(address) as network:
-        network.run(lambda connections: keep_record(connections, address, "s", record))
+        network.run(keep_record(network, "s", record))
 
 
 def read(address: NetworkAddress) -> SinkRecord | None:
     """Read it."""
     with Network(address) as network:
-        return network.run(lambda connections: read_record(connections, address, "s"))
+        return network.run(read_record(network, "s"))
 
 
 def test_latest_record_counts(cluster: ClusterThread) -> None:

@@ -22,7 +22,7 @@ from aerobee.remoting.headers.typed import encode_header
 from aerobee.remoting.net.connection import Connection
 from aerobee.remoting.net.routes import Reply
 from aerobee.spark.errors import ClusterUnreachable
-from aerobee.spark.network.loop_thread import LoopThread
+from aerobee.spark.network.cluster import LoopThread
 from aerobee.spark.sinks.options import parse_sink_options
 from aerobee.spark.sinks.plan import SinkPlan, plan_write
 
