@@ -4,16 +4,16 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import NamedTuple, Self, TypeVar
 
-from aerobee.client.cluster.address_server import AddressServer, is_address_server, parse_namesrv
+from aerobee.client.cluster.address_server import parse_namesrv
 from aerobee.client.cluster.connections import Connections
-from aerobee.client.cluster.first_answer import first_answer
+from aerobee.client.cluster.nameservers import Nameservers
 from aerobee.client.cluster.routes import MASTER_ID
 from aerobee.client.errors import BrokerRefused
 from aerobee.client.settings import ClientSettings
 from aerobee.remoting.bodies import Body, ClusterInfo, decode_body
 from aerobee.remoting.codes import Perm, RequestCode
 from aerobee.remoting.command import Command
-from aerobee.remoting.errors import CallTimedOut, Unavailable
+from aerobee.remoting.errors import Unavailable
 from aerobee.remoting.headers.topics import CreateTopicRequest
 from aerobee.remoting.headers.typed import Header
 from aerobee.remoting.net.client import refuse_requests
@@ -52,13 +52,11 @@ class Cluster:
         (`api_timeout_ms`), how to encrypt (`tls`) and for which unit to ask (`unit_name`).
         """
         settings = settings or ClientSettings()
-        self.namesrv = list(parse_namesrv(namesrv))
         self.connections = Connections(settings, refuse_requests)
-        self._answered = ""  # the nameserver that was the last to answer, the first to be asked
-        self._address_server: AddressServer | None = None
-        if is_address_server(tuple(self.namesrv)):
-            url = self.namesrv.pop()
-            self._address_server = AddressServer(url, settings.unit_name, self.namesrv)
+        self._nameservers = Nameservers(
+            self.connections, parse_namesrv(namesrv), settings.unit_name, in_order=True
+        )
+        self.namesrv = self._nameservers.addresses
 
     async def close(self) -> None:
         """Close every connection."""
@@ -117,30 +115,19 @@ class Cluster:
 
     async def ask(self, code: int, body_type: type[B], header: Header | None = None) -> B:
         """Return what the first nameserver says that answers; raises Unavailable if none does."""
-        silent: list[str] = []
-        if self._address_server is not None:
-            await self._address_server.find()
 
-        async def ask_one(address: str) -> Command:
+        async def question(address: str) -> Command | BrokerRefused:
             try:
-                reply = await self.connections.request(address, code, header)
-                self._answered = address
-                return reply
-            except BrokerRefused:
-                self._answered = address
-                raise
-            except Unavailable as error:
-                silent.append(str(error))
-                if isinstance(error, CallTimedOut):  # it may be half open, for minutes
-                    self.connections.drop(address, str(error))
-                raise
+                return await self.connections.request(address, code, header)
+            except BrokerRefused as error:  # which is an answer, and the others' as well
+                return error
 
-        known = self.namesrv
-        first = known.index(self._answered) if self._answered in known else 0
         try:
-            _, reply = await first_answer([*known[first:], *known[:first]], ask_one, Unavailable)
-        except (Unavailable, ValueError):
-            if self._address_server is not None:
+            reply = await self._nameservers.ask(question)
+        except Unavailable:
+            if self._nameservers.address_server is not None:
                 self.namesrv.clear()  # they may have moved
-            raise Unavailable("; ".join(silent)) from None
+            raise
+        if isinstance(reply, BrokerRefused):
+            raise reply
         return decode_body(body_type, reply.body)

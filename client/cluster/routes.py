@@ -4,17 +4,16 @@ import asyncio
 import logging
 import random
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from aerobee.client.cluster.connections import Connections
-from aerobee.client.cluster.first_answer import first_answer
+from aerobee.client.cluster.nameservers import Nameservers
 from aerobee.client.errors import BrokerRefused, RouteMissing
 from aerobee.client.message import MessageQueue
 from aerobee.remoting.bodies import BrokerData, QueueData, TopicRouteData, decode_body
 from aerobee.remoting.codes import Perm, RequestCode, ResponseCode
-from aerobee.remoting.errors import AerobeeError, CallTimedOut, RequestError, Unavailable
+from aerobee.remoting.errors import AerobeeError, RequestError, Unavailable
 from aerobee.remoting.headers.route import RouteInfoRequest
 from aerobee.remoting.net.addresses import BadAddress, parse_address
 from aerobee.remoting.net.single_flight import SingleFlight
@@ -62,28 +61,17 @@ class TopicRoute:
 class RouteCache:
     """Routes by topic and broker addresses by name, of one client instance.
 
-    Of the nameservers the one that answered last is asked first, the next one when it fails or is
-    silent for half a second. `on_changed` callbacks get every route that is new or different.
-    Without addresses at first, `find_namesrv` is awaited; it has to put some into `namesrv`, which
-    may change later.
+    `on_changed` callbacks get every route that is new or different.
     """
 
-    def __init__(
-        self,
-        connections: Connections,
-        namesrv: Sequence[str],
-        find_namesrv: Callable[[], Awaitable[None]] | None = None,
-    ) -> None:
-        self.namesrv = list(namesrv)
-        self.find_namesrv = find_namesrv
+    def __init__(self, nameservers: Nameservers) -> None:
+        self.nameservers = nameservers
         self.routes: dict[str, TopicRoute] = {}
         self.brokers: dict[str, dict[int, str]] = {}
         self.on_changed: list[Callable[[TopicRoute], None]] = []
         self.kept: set[str] = set()
         self._idle: set[str] = set()  # topics that nobody wanted at the last look
         self._missed: Counter[str] = Counter()  # refreshes in a row that found no such topic
-        self._connections = connections
-        self._first = random.randrange(1 << 16)  # whichever that is among them
         self._fetching: dict[str, SingleFlight[TopicRoute | None]] = {}
 
     async def get(self, topic: str) -> TopicRoute:
@@ -95,7 +83,7 @@ class RouteCache:
         if route is None:
             route = await self.refresh(topic)
         if route is None:
-            raise RouteMissing(topic, ";".join(self.namesrv))
+            raise RouteMissing(topic, str(self.nameservers))
         return route
 
     def known(self, topic: str) -> TopicRoute | None:
@@ -110,7 +98,7 @@ class RouteCache:
         """
         route = await self.refresh(topic)
         if route is None:
-            raise RouteMissing(topic, ";".join(self.namesrv))
+            raise RouteMissing(topic, str(self.nameservers))
         self.keep(topic)
         return route
 
@@ -130,7 +118,7 @@ class RouteCache:
         if route is None:
             route = await self._assume(topic, create_topic_key, queues)
         if not route.write_queues:
-            raise RouteMissing(topic, ";".join(self.namesrv))
+            raise RouteMissing(topic, str(self.nameservers))
         return route
 
     async def refresh(self, topic: str) -> TopicRoute | None:
@@ -244,7 +232,7 @@ class RouteCache:
     async def _assume(self, topic: str, create_topic_key: str, queues: int) -> TopicRoute:
         data = await self._ask(create_topic_key)
         if data is None:
-            raise RouteMissing(topic, ";".join(self.namesrv))
+            raise RouteMissing(topic, str(self.nameservers))
         route = parse_route(topic, data, queues_max=queues)
         known = self.routes.get(topic)
         if known is not None:  # somebody's refresh found the real one meanwhile
@@ -254,26 +242,18 @@ class RouteCache:
         return route
 
     async def _ask(self, topic: str) -> TopicRouteData | None:
-        if self.find_namesrv is not None:
-            await self.find_namesrv()
-        namesrv = list(self.namesrv)
-        first = self._first % len(namesrv) if namesrv else 0
         try:
-            answered, data = await first_answer(
-                [*namesrv[first:], *namesrv[:first]], lambda each: self._ask_one(each, topic)
-            )
-        except (AerobeeError, ValueError) as problem:
+            return await self.nameservers.ask(lambda each: self._ask_one(each, topic))
+        except Unavailable as problem:
             raise Unavailable(
-                f"no nameserver of {';'.join(namesrv)} answered for topic {topic!r}: {problem}"
+                f"no nameserver of {self.nameservers} answered for topic {topic!r}: {problem}"
             ) from problem
-        self._first = namesrv.index(answered)
-        return data
 
     async def _ask_one(self, address: str, topic: str) -> TopicRouteData | None:
         """Ask one nameserver; None if it does not know the topic."""
         header = RouteInfoRequest(topic=topic, accept_standard_json_only=True)
         try:
-            reply = await self._connections.request(
+            reply = await self.nameservers.connections.request(
                 address, RequestCode.GET_ROUTEINFO_BY_TOPIC, header
             )
             return decode_body(TopicRouteData, reply.body)
@@ -283,9 +263,6 @@ class RouteCache:
             raise
         except RequestError as error:  # the answer is no route; another one may have it
             log.warning("route not understood namesrv=%s topic=%s error=%s", address, topic, error)
-            raise
-        except CallTimedOut as error:  # it may be half open, for minutes
-            self._connections.drop(address, str(error))
             raise
 
     def _keep(self, route: TopicRoute) -> None:

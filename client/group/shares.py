@@ -44,7 +44,7 @@ class ShareFinder:
         route = self._instance.routes.known(topic)
         if route is None:  # a round waits for no nameserver: other topics have to be shared
             self._instance.look_for(topic)
-            raise RouteMissing(topic, ";".join(self._instance.routes.namesrv))
+            raise RouteMissing(topic, str(self._instance.routes.nameservers))
         queues = list(route.read_queues)
         if self._member.broadcasting:
             return Share(queues, [], set(queues))

@@ -3,10 +3,10 @@
 import contextlib
 import logging
 
-from aerobee.client.cluster.address_server import AddressServer, is_address_server
 from aerobee.client.cluster.brokers import Brokers
 from aerobee.client.cluster.client_id import find_client_id, make_client_id
 from aerobee.client.cluster.connections import Connections
+from aerobee.client.cluster.nameservers import Nameservers
 from aerobee.client.cluster.routes import RouteCache, TopicRoute
 from aerobee.client.errors import RouteMissing
 from aerobee.client.instance.consumer import Consumer
@@ -54,7 +54,9 @@ class ClientInstance:
             self, [client_routes], lambda work: self._tasks.start(work, "client request")
         )
         self.connections = Connections(settings, dispatch)
-        self.routes, self._address_server = self._find_routes(namesrv)
+        nameservers = Nameservers(self.connections, namesrv, settings.unit_name)
+        self._address_server = nameservers.address_server
+        self.routes = RouteCache(nameservers)
         self.routes.on_changed.append(self._route_changed)
         self.brokers = Brokers(self.connections, self.routes)
         self.as_stranger = Brokers(Connections(settings, refuse_requests), self.routes)
@@ -228,15 +230,6 @@ class ClientInstance:
     async def _share_anew(self) -> None:
         await self.heartbeats.send_all()  # a new broker must know the group before it is asked
         self.rebalance_soon()
-
-    def _find_routes(self, namesrv: tuple[str, ...]) -> tuple[RouteCache, AddressServer | None]:
-        """Look routes up at these nameservers, or at those that an address server tells."""
-        if not is_address_server(namesrv):
-            return RouteCache(self.connections, namesrv), None
-        routes = RouteCache(self.connections, ())
-        server = AddressServer(namesrv[0], self.settings.unit_name, routes.namesrv)
-        routes.find_namesrv = server.find
-        return routes, server
 
     # --- timers ---
 

@@ -144,7 +144,7 @@ class Heartbeats:
         broker: routes may have changed since its address was looked up.
         """
         known = any(address in brokers.values() for brokers in self._routes.brokers.values())
-        unwanted = not known and address in self._routes.namesrv
+        unwanted = not known and address in self._routes.nameservers.addresses
         if unwanted or not (self.consumers or self.producers):
             return
         reply = self._beat(connection)

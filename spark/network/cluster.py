@@ -10,6 +10,7 @@ from typing import Any, Final, Self, TypeVar
 
 from aerobee.client.cluster.brokers import Brokers
 from aerobee.client.cluster.directory import Cluster
+from aerobee.client.cluster.nameservers import Nameservers
 from aerobee.client.cluster.queue_offsets import QueueOffsets
 from aerobee.client.cluster.routes import RouteCache
 from aerobee.client.errors import NOT_NOW
@@ -85,7 +86,7 @@ class ConnectedCluster(LoopThread):
         self.address = address
         self.directory = Cluster(address.namesrv, settings=settings)
         self.connections = self.directory.connections
-        self.routes = RouteCache(self.connections, address.namesrv)
+        self.routes = RouteCache(Nameservers(self.connections, address.namesrv))
         brokers = Brokers(self.connections, self.routes)
         self.queue_offsets = QueueOffsets(brokers, settings.offset_timeout_ms)
         self.puller = RawPuller(brokers, address.group)

@@ -8,7 +8,7 @@ from support.stand_ins.fake_cluster import FakeCluster
 from support.stand_ins.silent_server import SilentServer
 
 from aerobee.client import BrokerRefused, ClientSettings
-from aerobee.client.cluster import first_answer
+from aerobee.client.cluster import nameservers
 from aerobee.client.cluster.connections import Connections
 from aerobee.client.cluster.directory import Cluster
 from aerobee.remoting.bodies import ClusterInfo
@@ -20,7 +20,7 @@ async def test_silent_nameservers_hold_nobody_up(
     cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The next one is asked as well after a moment; what it refuses is said at once."""
-    monkeypatch.setattr(first_answer, "PATIENCE_S", 0.01)
+    monkeypatch.setattr(nameservers, "PATIENCE_S", 0.01)
     async with SilentServer() as server:
         settings = ClientSettings(api_timeout_ms=60_000)
         async with Cluster([server.address, cluster.namesrv], settings=settings) as asking:
@@ -45,7 +45,7 @@ async def test_who_answered_last_is_asked_first(
     cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A nameserver that is half open makes one question wait, not each."""
-    monkeypatch.setattr(first_answer, "PATIENCE_S", 0.01)
+    monkeypatch.setattr(nameservers, "PATIENCE_S", 0.01)
     asked: list[str] = []
     request = Connections.request
 

@@ -7,8 +7,9 @@ import pytest
 from support.stand_ins.fake_cluster import FakeCluster
 from support.stand_ins.silent_server import SilentServer
 
-from aerobee.client.cluster import first_answer
+from aerobee.client.cluster import nameservers
 from aerobee.client.cluster.connections import Connections
+from aerobee.client.cluster.nameservers import Nameservers
 from aerobee.client.cluster.routes import RouteCache, TopicRoute, parse_route
 from aerobee.client.errors import RouteMissing
 from aerobee.client.message import MessageQueue
@@ -26,7 +27,7 @@ ROUTE = RequestCode.GET_ROUTEINFO_BY_TOPIC
 async def routes(cluster: FakeCluster) -> AsyncIterator[RouteCache]:
     """A cache that asks the cluster's nameserver."""
     connections = Connections(ClientSettings(), refuse_requests)
-    yield RouteCache(connections, [cluster.namesrv])
+    yield RouteCache(Nameservers(connections, [cluster.namesrv], in_order=True))
     await connections.close()
 
 
@@ -111,9 +112,9 @@ async def test_the_next_nameserver_is_asked(cluster: FakeCluster) -> None:
     """The one that answers stays the first to be asked."""
     cluster.create("t", 1)
     connections = Connections(ClientSettings(), refuse_requests)
-    routes = RouteCache(connections, ["127.0.0.1:1", cluster.namesrv])
+    routes = RouteCache(Nameservers(connections, ["127.0.0.1:1", cluster.namesrv], in_order=True))
     assert await routes.get("t")
-    assert routes.namesrv[routes._first] == cluster.namesrv
+    assert routes.nameservers.answered == cluster.namesrv
     await connections.close()
 
 
@@ -121,7 +122,7 @@ async def test_a_nameserver_that_is_silent_is_asked_on_another_connection() -> N
     """A connection may be half open for minutes; Java's client closes it, too."""
     async with SilentServer() as server:
         connections = Connections(ClientSettings(api_timeout_ms=50), refuse_requests)
-        routes = RouteCache(connections, [server.address])
+        routes = RouteCache(Nameservers(connections, [server.address], in_order=True))
         for _ in range(2):
             with pytest.raises(Unavailable, match="no reply"):
                 await routes.get("t")
@@ -133,15 +134,16 @@ async def test_silent_nameservers_hold_nobody_up(
     cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The next one is asked as well after a moment, not after the time of a whole request."""
-    monkeypatch.setattr(first_answer, "PATIENCE_S", 0.01)
+    monkeypatch.setattr(nameservers, "PATIENCE_S", 0.01)
     cluster.create("t", 1)
     async with SilentServer() as one, SilentServer() as two:
         connections = Connections(ClientSettings(api_timeout_ms=60_000), refuse_requests)
-        routes = RouteCache(connections, [one.address, two.address, cluster.namesrv])
-        routes._first = 0
+        routes = RouteCache(
+            Nameservers(connections, [one.address, two.address, cluster.namesrv], in_order=True)
+        )
         async with asyncio.timeout(30):  # half of what a single one would take
             assert await routes.get("t")
-            assert routes.namesrv[routes._first] == cluster.namesrv
+            assert routes.nameservers.answered == cluster.namesrv
             await routes.refresh("t")
         assert (one.connections, two.connections) == (1, 1)
         await connections.close()
@@ -154,13 +156,12 @@ async def test_a_damaged_answer_is_none(cluster: FakeCluster, body: bytes) -> No
     damaged, sound = cluster.brokers
     damaged.script[ROUTE].extend([lambda *_: Reply(body=body)] * 2)
     connections = Connections(ClientSettings(), refuse_requests)
-    alone = RouteCache(connections, [damaged.address])
+    alone = RouteCache(Nameservers(connections, [damaged.address], in_order=True))
     with pytest.raises(Unavailable, match="for topic 't': body is no TopicRouteData"):
         await alone.get("t")
-    both = RouteCache(connections, [damaged.address, sound.address])
-    both._first = 0
+    both = RouteCache(Nameservers(connections, [damaged.address, sound.address], in_order=True))
     assert await both.get("t")
-    assert both.namesrv[both._first] == sound.address
+    assert both.nameservers.answered == sound.address
     await connections.close()
 
 
