@@ -11,7 +11,12 @@ from aerobee.client.message import MessageQueue, joined_keys
 from aerobee.remoting.codes import SysFlag
 from aerobee.remoting.errors import CorruptRecord
 from aerobee.remoting.message.compression import decompress
-from aerobee.remoting.message.layout import MAGIC_V1, MAGIC_V2
+from aerobee.remoting.message.layout import (
+    MAGIC_V1,
+    MAGIC_V2,
+    PROPERTIES_LENGTH_BYTES,
+    TOPIC_LENGTH_BYTES_MIN,
+)
 from aerobee.remoting.message.message_id import offset_message_id
 from aerobee.remoting.message.properties import Property, find_property, parse_properties
 from aerobee.remoting.message.record import HEAD, MIDDLES, host_address
@@ -26,6 +31,7 @@ _V6_BITS: Final = SysFlag.BORN_HOST_V6 | SysFlag.STORE_HOST_V6
 _HEAD_BYTES: Final = HEAD.size
 _unpack_head = HEAD.unpack_from
 _MIDDLES: Final = {bits: (layout.unpack_from, layout.size) for bits, layout in MIDDLES.items()}
+_LENGTHS_BYTES: Final = TOPIC_LENGTH_BYTES_MIN + PROPERTIES_LENGTH_BYTES  # of the shorter head
 _UINT16: Final = struct.Struct(">H")
 _UNFIT: Final = (struct.error, IndexError, KeyError)
 
@@ -317,9 +323,9 @@ def _decode_one(
     )
     topic_at = body_at + stored_bytes
     if magic == MAGIC_V1:
-        properties_at = topic_at + 3 + data[topic_at]
+        properties_at = topic_at + _LENGTHS_BYTES + data[topic_at]
     elif magic == MAGIC_V2:
-        properties_at = topic_at + 4 + _UINT16.unpack_from(data, topic_at)[0]
+        properties_at = topic_at + _LENGTHS_BYTES + 1 + _UINT16.unpack_from(data, topic_at)[0]
     else:
         raise IndexError
     behind = at + size

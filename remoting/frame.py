@@ -17,7 +17,8 @@ from aerobee.remoting.message.layout import FRAME_FIELDS
 FRAME_BYTES_MAX: Final = 16 * 1024 * 1024  # RocketMQ's com.rocketmq.remoting.frameMaxLength
 HEADER_BYTES_MAX: Final = 4 * 1024 * 1024  # decoding takes memory many times a header's length
 LENGTH_BYTES: Final = FRAME_FIELDS.behind("frame_bytes")
-WORD_BYTES: Final = FRAME_FIELDS.size - LENGTH_BYTES
+WORDS_BYTES: Final = FRAME_FIELDS.size  # both words, before the header
+WORD_BYTES: Final = WORDS_BYTES - LENGTH_BYTES
 TLS_BEGINS: Final = b"\x16\x03"  # a handshake of any version; as a frame it would have 352 MiB
 _HEADER_LENGTH_MASK: Final = 0xFF_FFFF
 

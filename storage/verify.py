@@ -50,6 +50,8 @@ PROBLEMS_SHOWN: Final = 50
 SLOW_RECORDS: Final = 2000  # walked one by one where the columns do not fit, before they are tried
 BLOCK_ENTRIES: Final = 65_536
 
+_TAGS: Final = b"TAGS\x01"  # name and separator, as they stand in a record
+
 Progress = Callable[[int], None]
 _Ints = np.ndarray[tuple[int], np.dtype[np.int64]]
 _Bools = np.ndarray[tuple[int], np.dtype[np.bool_]]
@@ -200,11 +202,11 @@ class Verifier:
 
     def _hash(self, data: bytes, begin: int, end: int) -> int:
         """Return the hash of TAGS in a raw property string, by a memo of tags."""
-        at = data.rfind(b"\x02TAGS\x01", begin, end)
-        if at >= 0:
-            at += 6
-        elif data.startswith(b"TAGS\x01", begin, end):
-            at = begin + 5
+        before = data.rfind(b"\x02" + _TAGS, begin, end)
+        if before >= 0:
+            at = before + 1 + len(_TAGS)
+        elif data.startswith(_TAGS, begin, end):
+            at = begin + len(_TAGS)
         else:
             return 0
         stop = data.find(b"\x02", at, end)

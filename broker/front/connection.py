@@ -15,7 +15,7 @@ from aerobee.broker.writing.stamps import Stamp
 from aerobee.remoting.codes import RequestCode
 from aerobee.remoting.command import FLAG_ONEWAY
 from aerobee.remoting.errors import RequestError
-from aerobee.remoting.frame import HEADER_BYTES_MAX, LENGTH_BYTES, decode_payload
+from aerobee.remoting.frame import HEADER_BYTES_MAX, LENGTH_BYTES, WORDS_BYTES, decode_payload
 from aerobee.remoting.headers.envelopes import (
     DECODE_ENVELOPE,
     DECODE_PULL,
@@ -36,7 +36,6 @@ SEND: Final = RequestCode.SEND_MESSAGE_V2
 BATCH: Final = RequestCode.SEND_BATCH_MESSAGE
 SENDS: Final = frozenset({SEND, BATCH})
 PULLS: Final = frozenset({RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE})
-WORDS_BYTES: Final = 8
 PLAIN_SEND: Final = b'{"code":%d,' % SEND
 
 unpack_words = FRAME_FIELDS.run().unpack_from

@@ -8,15 +8,13 @@ import msgspec
 from aerobee.broker.compiled.choice import refuse_run
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.command import FLAG_ONEWAY, FLAG_RESPONSE, Codec, Command
-from aerobee.remoting.frame import encode_frame
+from aerobee.remoting.frame import LENGTH_BYTES, WORDS_BYTES, encode_frame
 from aerobee.remoting.headers.envelopes import DECODE_ENVELOPE
 from aerobee.remoting.message.layout import FRAME_FIELDS
 
 SENDS: Final = frozenset(
     {RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE}
 )
-_LENGTH_BYTES: Final = 4
-_WORDS_BYTES: Final = 8
 _OPAQUE: Final = 1_234_567_890  # stands where the opaque of a request goes
 
 _words = FRAME_FIELDS.run().unpack_from
@@ -47,8 +45,8 @@ def without_sends(
         if at == ends[-1]:
             break
         length, word = _words(data, at)
-        end = at + _LENGTH_BYTES + length
-        found = _send(word >> 24, data[at + _WORDS_BYTES : at + _WORDS_BYTES + (word & 0xFF_FFFF)])
+        end = at + LENGTH_BYTES + length
+        found = _send(word >> 24, data[at + WORDS_BYTES : at + WORDS_BYTES + (word & 0xFF_FFFF)])
         if found is None:
             rest.append(data[at:end])
         else:
@@ -64,10 +62,10 @@ def _ends(data: bytes, late_bytes: int, frame_bytes_max: int) -> list[int]:
     """Return where the frames end that are whole within so many bytes."""
     ends: list[int] = []
     at = 0
-    while late_bytes - at >= _WORDS_BYTES:
+    while late_bytes - at >= WORDS_BYTES:
         length = _words(data, at)[0]
-        at += _LENGTH_BYTES + length
-        if not _LENGTH_BYTES <= length <= frame_bytes_max or at > late_bytes:
+        at += LENGTH_BYTES + length
+        if not LENGTH_BYTES <= length <= frame_bytes_max or at > late_bytes:
             break
         ends.append(at)
     return ends
@@ -103,6 +101,6 @@ def _refusal(opaque: int, codec: int, remark: str) -> bytes:
 @lru_cache(maxsize=64)
 def _around_opaque(remark: str) -> tuple[bytes, bytes]:
     """Return the header of a refusal before and behind the digits of its opaque, as JSON."""
-    header = _refusal(_OPAQUE, Codec.JSON, remark)[_WORDS_BYTES:]
+    header = _refusal(_OPAQUE, Codec.JSON, remark)[WORDS_BYTES:]
     before, _, after = header.partition(b'"opaque":%d' % _OPAQUE)
     return before + b'"opaque":', after

@@ -7,11 +7,12 @@ from typing import Final
 
 from aerobee.broker.sql92.expression import Expression
 from aerobee.remoting.message.layout import (
+    BODY_BYTES_AT,
+    BODY_LENGTH_BYTES,
     HOST_BITS,
     MAGIC_LAST_AT,
     MAGIC_V1,
     RECORD_FIELDS,
-    RECORD_SHAPES,
 )
 
 SCAN_NS_MAX: Final = 3_000_000
@@ -20,7 +21,6 @@ SCAN_NS_MAX: Final = 3_000_000
 _SYS_FLAG_AT: Final = RECORD_FIELDS.at("sys_flag")
 _MAGIC_V1_LAST: Final = MAGIC_V1 & 0xFF
 _unpack_int32: Final = struct.Struct(">i").unpack_from
-_BODY_AT: Final = {bits: fields.size for bits, fields in RECORD_SHAPES.items()}
 
 
 def scan(
@@ -48,9 +48,9 @@ def scan(
 def properties_of(record: memoryview) -> bytes:
     """Return the property bytes of one whole record, without decoding the rest."""
     (sys_flag,) = _unpack_int32(record, _SYS_FLAG_AT)
-    body_at = _BODY_AT[sys_flag & HOST_BITS]
-    (body_bytes,) = _unpack_int32(record, body_at - 4)
-    topic_at = body_at + body_bytes + 1
+    length_at = BODY_BYTES_AT[sys_flag & HOST_BITS]
+    (body_bytes,) = _unpack_int32(record, length_at)
+    topic_at = length_at + BODY_LENGTH_BYTES + body_bytes + 1
     topic_bytes = record[topic_at - 1]
     if record[MAGIC_LAST_AT] != _MAGIC_V1_LAST:
         topic_bytes = topic_bytes << 8 | record[topic_at]

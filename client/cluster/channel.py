@@ -6,12 +6,12 @@ import msgspec
 
 from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.command import FLAG_RESPONSE
+from aerobee.remoting.frame import LENGTH_BYTES, WORD_BYTES, WORDS_BYTES
 from aerobee.remoting.headers.acks import decode_ack
 from aerobee.remoting.message.layout import FRAME_FIELDS
 from aerobee.remoting.net.connection import Connection
 from aerobee.remoting.net.reading import ALL_SERVED, Served
 
-WORDS_BYTES: Final = 8
 HEADER_BYTES_MAX: Final = 4096  # of an acknowledgement that is not looked at in full
 
 unpack_words: Final = FRAME_FIELDS.run().unpack_from
@@ -36,8 +36,8 @@ class Channel(Connection):
         answer = self._calls.answer_briefly
         while end_of_data - at > WORDS_BYTES:
             length, size = unpack_words(data, at)  # without a body, and with the codec byte of JSON
-            end = at + 4 + length
-            if length != size + 4 or size > HEADER_BYTES_MAX or end > end_of_data:
+            end = at + LENGTH_BYTES + length
+            if length != size + WORD_BYTES or size > HEADER_BYTES_MAX or end > end_of_data:
                 break
             try:
                 ack = decode_ack(data[at + WORDS_BYTES : end])

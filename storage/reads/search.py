@@ -10,6 +10,7 @@ from aerobee.remoting.errors import CorruptRecord
 from aerobee.remoting.message.layout import (
     BLANK_SIZE,
     BODY_BYTES_AT,
+    BODY_LENGTH_BYTES,
     HOST_BITS,
     MAGIC_V1,
     MAGIC_V2,
@@ -113,8 +114,12 @@ def record_bytes_at(
     if len(data) < total:
         return None
     decode_record(data, body=False)  # that its lengths add up
-    topic_at = body_at + 4 + int.from_bytes(data[body_at : body_at + 4], "big")
-    if crc32(memoryview(data)[body_at + 4 : topic_at]) & 0x7FFF_FFFF != crc:
+    topic_at = (
+        body_at
+        + BODY_LENGTH_BYTES
+        + int.from_bytes(data[body_at : body_at + BODY_LENGTH_BYTES], "big")
+    )
+    if crc32(memoryview(data)[body_at + BODY_LENGTH_BYTES : topic_at]) & 0x7FFF_FFFF != crc:
         raise CorruptRecord(f"record at position {position}: wrong body crc")
     return data
 
@@ -123,11 +128,15 @@ def _topic(
     lookup: Lookup, position: int, head: bytes, body_at: int, total: int, *, long: bool
 ) -> str | None:
     """Return the topic that a record names behind its body, None where there can be none."""
-    if len(head) < body_at + 4:
+    if len(head) < body_at + BODY_LENGTH_BYTES:
         return None
-    at = body_at + 4 + int.from_bytes(head[body_at : body_at + 4], "big", signed=True)
+    at = (
+        body_at
+        + BODY_LENGTH_BYTES
+        + int.from_bytes(head[body_at : body_at + BODY_LENGTH_BYTES], "big", signed=True)
+    )
     length_bytes = 2 if long else 1
-    if not body_at + 4 <= at <= total - length_bytes - 2:
+    if not body_at + BODY_LENGTH_BYTES <= at <= total - length_bytes - 2:
         return None
     count = int.from_bytes(lookup.read(position + at, length_bytes), "big")
     if count > min(TOPIC_BYTES_MAX, total - at - length_bytes - 2):
