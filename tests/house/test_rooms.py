@@ -1,10 +1,11 @@
 """The form of a broker's rooms: who makes them, and who sees them all."""
 
 import ast
+from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import Final
 
-from support.runs.source_tree import imports, name, nodes, package_files
+from support.runs.source_tree import imports, module, name, nodes, package_files
 
 CONTEXT: Final = "aerobee.broker.start.context"
 SEE_IT: Final = ("broker/processors/", "broker/http/", "broker/start/", "broker/app.py")
@@ -15,6 +16,10 @@ ELSEWHERE: Final = {  # parts of a room that have a place of their own in the or
     "broker/health/background.py": "all works end before the first room that they work on",
 }
 LIFELESS: Final = {"broker/sends/parts.py": "neither starts, nor stops, nor keeps anything"}
+
+
+KEYS: Final = "broker.settings"
+"""Where the keys of features are collected: a `keys.py` counts with it, not with its room."""
 
 
 def broker_files() -> list[Path]:
@@ -55,3 +60,23 @@ def test_a_room_is_made_by_its_parts_or_its_feature() -> None:
     assert elsewhere == set(ELSEWHERE)
     lifeless = {name(path) for path in broker_files() if path.name in MADE_IN} - made
     assert lifeless == set(LIFELESS)
+
+
+def test_rooms_of_all_folders_know_each_other_in_one_direction() -> None:
+    """Imports of types and late ones count; what stands beside the rooms is a room by itself."""
+    known = {module(path): room(path) for path in package_files()}
+    uses: dict[str, set[str]] = {}
+    for path in package_files():
+        if name(path).count("/") == 1 and path.name == "__init__.py":
+            continue  # hands over what is in its rooms
+        mine = uses.setdefault(room(path), set())
+        mine.update(known[each] for each in imports(path) if each.count(".") > 1 and each in known)
+        mine.discard(room(path))
+    assert list(TopologicalSorter(uses).static_order())
+
+
+def room(path: Path) -> str:
+    """Name the room of a module: `broker.pulls`, or `client.message` for one that is in none."""
+    parts = module(path).split(".")
+    is_keys = parts[1:2] == ["broker"] and path.name == "keys.py"
+    return KEYS if is_keys else ".".join(parts[1:3])

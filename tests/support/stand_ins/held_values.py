@@ -7,6 +7,8 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any, Final
 
+from aerobee.broker.room import Room
+
 PLAIN: Final = (bool, int, float, str, bytes, type(None))
 VALUES_MAX: Final = 200_000
 
@@ -38,7 +40,8 @@ def _inside(value: object) -> Iterator[tuple[str, object]]:
             yield f"[{_name(key)}]", held
     elif isinstance(value, list | tuple | deque):
         for at, held in enumerate(value):
-            yield f"[{at}]", held
+            known = isinstance(held, Room)  # one that was switched on is the last of the list
+            yield f"[{type(held).__name__ if known else at}]", held
     elif isinstance(value, types.FunctionType):
         for at, cell in enumerate(value.__closure__ or ()):
             yield f"<{value.__code__.co_freevars[at]}>", cell.cell_contents
