@@ -67,7 +67,7 @@ ifeq ($(ARGS),)
 	PYTHONPATH=tests $(BIN)/python -m benchmarks.client_speed
 endif
 
-bench-peer: $(READY) ## our speed beside RocketMQ's, Redis's and NATS's
+bench-peer: $(READY) ## our speed beside RocketMQ's, Kafka's, Redis's and NATS's
 	PYTHONPATH=tests $(BIN)/python -m benchmarks --peers $(ARGS)
 
 bench-cold: $(READY) ## a producer beside groups that catch up from the disk, ours beside RocketMQ

@@ -1,4 +1,4 @@
-"""Measures Aerobee, alone or beside RocketMQ, Redis Streams and NATS JetStream.
+"""Measures Aerobee, alone or beside RocketMQ, Kafka, Redis Streams and NATS JetStream.
 
     PYTHONPATH=tests python -m benchmarks [--peers] [--beside DIR] [--only LOAD] [--rounds N]
 
@@ -12,25 +12,34 @@ import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Final
 
 from benchmarks import results
 from benchmarks.loads import LOADS, Load
 from benchmarks.pieces import micro
 from benchmarks.reports import machine
+from benchmarks.reports.charts import draw
 from benchmarks.reports.memory import MIB, needed_bytes
 from benchmarks.reports.progress import progress
 from benchmarks.reports.report import missed, print_report
 from benchmarks.reports.rounds import Note, Plan, Report, measure_floor, measure_load
 from benchmarks.starts import measure_starts
 from benchmarks.targets import compiling
-from benchmarks.targets.brokers import RocketMQTarget
+from benchmarks.targets.brokers import RocketMQTarget, RocketMQWithoutIndexTarget
+from benchmarks.targets.kafka import KafkaTarget
 from benchmarks.targets.others import NatsTarget, RedisTarget
 from benchmarks.targets.target import Cpus, Timing
+
+ROUNDS_LEAST: Final = 3  # of a comparison: one round has no spread
 
 
 def main(words: Sequence[str] | None = None) -> int:
     """Measure, print, keep; return the exit status."""
-    options = _parser().parse_args(words)
+    parser = _parser()
+    options = parser.parse_args(words)
+    compared = bool(options.peers or options.beside)
+    if compared and options.rounds is not None and options.rounds < ROUNDS_LEAST:
+        parser.error(f"--rounds {options.rounds}: a comparison takes at least {ROUNDS_LEAST}")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # and stop what was started
     loads = [load for load in LOADS if not options.only or load.name in options.only]
     report, described = Report(), machine.describe()
@@ -49,7 +58,7 @@ def main(words: Sequence[str] | None = None) -> int:
     load_before, stolen_before = machine.load_average(), machine.stolen_seconds()
     with tempfile.TemporaryDirectory(prefix="bench-", dir=options.dir) as folder:
         timing = Timing(options.warmup, options.seconds)
-        rounds = options.rounds or (3 if options.peers or options.beside else 1)
+        rounds = options.rounds or (ROUNDS_LEAST if compared else 1)
         warm_bytes = needed_bytes(timing.warmup_s + timing.measured_s)
         if options.warm_memory is not None:
             warm_bytes = options.warm_memory * MIB
@@ -66,8 +75,13 @@ def main(words: Sequence[str] | None = None) -> int:
     )
     whole = options.peers and not options.only
     home = compiling.BENCHMARKS if options.keep or whole else compiling.BUILD
-    kept = results.write(home / "results", results.document(report, described, noise))
+    document = results.document(report, described, noise)
+    kept = results.write(home / "results", document)
     print(f"kept in {kept}")
+    if options.peers:
+        drawing = home / "comparison.svg"
+        drawing.write_text(draw(document))
+        print(f"drawn in {drawing}")
     return 1 if missed(report) else 0
 
 
@@ -88,6 +102,7 @@ def _missing() -> dict[str, str]:
     found: dict[str, str] = {}
     for name, needs in (
         (RocketMQTarget.name, (("java", "a JDK 17 or later"), ("mvn", "Maven"))),
+        (RocketMQWithoutIndexTarget.name, (("java", "a JDK 17 or later"), ("mvn", "Maven"))),
         (RedisTarget.name, (("redis-server", "apt-get install redis-server"),)),
     ):
         for program, hint in needs:
@@ -95,10 +110,15 @@ def _missing() -> dict[str, str]:
                 compiling.tool(program, f"install {hint}")
             except compiling.ToolMissing as error:
                 found[name] = str(error)
-    try:
-        compiling.nats_program()
-    except (compiling.ToolMissing, compiling.BuildFailed) as error:
-        found[NatsTarget.name] = str(error)
+    built: tuple[tuple[str, Callable[[], object]], ...] = (
+        (NatsTarget.name, compiling.nats_program),
+        (KafkaTarget.name, compiling.kafka_classes),
+    )
+    for name, build in built:
+        try:
+            build()
+        except (compiling.ToolMissing, compiling.BuildFailed) as error:
+            found[name] = str(error)
     return found
 
 
@@ -110,7 +130,7 @@ def _cpus() -> Cpus:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("--peers", action="store_true", help="RocketMQ, Redis and NATS, too")
+    parser.add_argument("--peers", action="store_true", help="RocketMQ, Kafka, Redis and NATS, too")
     parser.add_argument(
         "--beside", type=_checkout, help="another checkout, set up: before a change"
     )

@@ -27,6 +27,10 @@ def document(report: Report, machine: dict[str, Any], noise: dict[str, float]) -
             }
             for (load, variant), cell in report.cells.items()
         ],
+        "warm_up_cpu_us": [
+            {"load": load, "server": server, "windows": windows}
+            for (load, server), windows in report.warmups.items()
+        ],
         "generator_alone": {load: asdict(floor) for load, floor in report.floors.items()},
         "start_seconds": report.starts,
         "anonymous_bytes": report.anonymous_bytes,

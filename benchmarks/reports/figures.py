@@ -64,6 +64,23 @@ def verdicts(bar: Bar, ours: Sequence[Measurement], theirs: Sequence[Measurement
     return found
 
 
+def own_verdicts(bar: Bar, ours: Sequence[Measurement]) -> list[Verdict]:
+    """Hold our own figures against what a load asks for, whatever others reach."""
+    found = []
+    if bar.per_second_least is not None:
+        value = middle(ours, "per_second")
+        met = value >= bar.per_second_least
+        found.append(Verdict(met, f"{value:,.0f} msg/s (at least {bar.per_second_least:,.0f})"))
+    if bar.p99_us_most is not None:
+        value = middle(ours, "p99_us")
+        found.append(
+            Verdict(
+                value <= bar.p99_us_most, f"p99 {value:,.0f} us (at most {bar.p99_us_most:,.0f})"
+            )
+        )
+    return found
+
+
 def beside_verdict(ours: Sequence[Measurement], others: Sequence[Measurement]) -> Verdict:
     """Hold our CPU per message against that of another checkout; rates are noisier."""
     value = ratio(ours, others, "cpu_us")

@@ -6,18 +6,19 @@ from statistics import median
 from typing import Any, Final
 
 from benchmarks.generator import Measurement
-from benchmarks.loads import LOADS, Load
+from benchmarks.loads import LOADS, NATS, REDIS, Load
 from benchmarks.reports.figures import (
     Verdict,
     beside_verdict,
     middle,
+    own_verdicts,
     ratio,
     spread,
     start_verdicts,
     syncs_per_second,
     verdicts,
 )
-from benchmarks.reports.rounds import Cell, Report
+from benchmarks.reports.rounds import Cell, Report, is_flat
 from benchmarks.targets.brokers import AerobeeTarget, BesideTarget, RocketMQTarget
 
 OURS: Final = AerobeeTarget.name
@@ -43,7 +44,7 @@ def print_report(report: Report, machine: dict[str, Any]) -> None:
     print()
     print_table(COLUMNS, [row for load in LOADS for row in load_rows(load, report)])
     print_table(FLOOR_COLUMNS, list(floor_rows(report)))
-    for line in start_lines(report):
+    for line in (*start_lines(report), *warmup_lines(report)):
         print(line)
     for failure in report.failures:
         print(f"FAILED {failure}")
@@ -72,16 +73,20 @@ def _figures(runs: Sequence[Measurement]) -> Row:
 
 def _comparison(load: Load, cell: Cell, name: str) -> Row:
     """Our figures divided by this server's, in the row of the server."""
-    if name == OURS or OURS not in cell:
+    if name == OURS:
+        return ("", _mark(own_verdicts(load.bar, cell[OURS])))
+    if OURS not in cell:
         return ("", "")
     ours, theirs = cell[OURS], cell[name]
     rate, cpu, p50 = (ratio(ours, theirs, key) for key in ("per_second", "cpu_us", "p50_us"))
     text = f"{rate:.1f}x msg/s, {cpu:.2f}x CPU, {p50:.2f}x p50"
     if name == BesideTarget.name:
         return (text, _mark([beside_verdict(ours, theirs)]))
-    if name != THEIRS:
-        wanted = load.outstanding == 64 and load.others
+    if name in (REDIS, NATS):
+        wanted = load.outstanding == 64
         return (text, _mark([Verdict(rate > 1, "more msg/s")]) if wanted else "")
+    if name != THEIRS:
+        return (text, "")
     return (text, _mark(verdicts(load.bar, ours, theirs)))
 
 
@@ -114,6 +119,14 @@ def start_lines(report: Report) -> Iterator[str]:
     if OURS in report.starts:
         found = start_verdicts(report.starts[OURS], report.anonymous_bytes[OURS])
         yield f"{OURS}: {_mark(found)}"
+
+
+def warmup_lines(report: Report) -> Iterator[str]:
+    """Yield how long each server that warms up took until its CPU per message was flat."""
+    for (load, name), cpu_us in report.warmups.items():
+        state = "flat" if is_flat(cpu_us) else "NOT FLAT"
+        shown = " ".join(f"{each:.1f}" for each in cpu_us)
+        yield f"{load}: {name} {state} after {len(cpu_us)} windows, CPU us/msg {shown}"
 
 
 def missed(report: Report) -> list[str]:

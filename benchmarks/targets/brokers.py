@@ -6,7 +6,7 @@ import time
 from abc import abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final
 
 from support.interop import rocketmq_server
 from support.interop.aerobee_server import SCRIPTS, Aerobee
@@ -227,11 +227,14 @@ class RocketMQTarget(BrokerTarget):
     """RocketMQ from Maven Central as it comes, which includes its index of keys."""
 
     name = "RocketMQ"
+    warms_up = True
+    own_settings: ClassVar[Mapping[str, str]] = {}
 
     def make_cluster(self, settings: Mapping[str, str]) -> Cluster:
         """Its two startup classes."""
         compiling.tool("java", "install a JDK 17 or later to compare with RocketMQ")
         compiling.tool("mvn", "install Maven, which downloads RocketMQ")
+        settings = {**settings, **self.own_settings}
         cluster = PlacedRocketMQ(self.directory / "cluster", settings=settings, jvm=HEAP)
         cluster.placing = self.placing
         return cluster
@@ -239,6 +242,13 @@ class RocketMQTarget(BrokerTarget):
     def version(self) -> str:
         """The pinned one."""
         return f"{rocketmq_server.VERSION} (2 GiB heap, G1)"
+
+
+class RocketMQWithoutIndexTarget(RocketMQTarget):
+    """RocketMQ without its index of keys, which Aerobee does not write either."""
+
+    name = "RocketMQ, no key index"
+    own_settings = {"messageIndexEnable": "false"}  # noqa: RUF012
 
 
 def common_settings(*, sync_flush: bool) -> dict[str, str]:

@@ -1,7 +1,8 @@
-"""Builds the programs in C and Go that the benchmarks run, once for each state of their sources."""
+"""Builds the programs that the benchmarks run, once for each state of their sources."""
 
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -12,6 +13,7 @@ BENCHMARKS: Final = Path(__file__).resolve().parents[1]
 PROJECT: Final = BENCHMARKS.parent
 BUILD: Final = PROJECT / "build" / "benchmarks"
 BUILD_SECONDS_MAX: Final = 900
+_DEPENDENCY_PLUGIN: Final = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1"
 _FLAGS: Final = ("-O2", "-std=gnu11", "-Wall", "-Wextra")
 
 
@@ -48,10 +50,36 @@ def nats_program() -> Path:
     """Return NATS's server and publisher, built from the pinned modules."""
     go = tool("go", "install Go 1.25 or later to compare with NATS JetStream")
     folder = BENCHMARKS / "nats"
-    cache = Path(os.environ.get("AEROBEE_CACHE", PROJECT / ".cache")) / "benchmarks"
-    target = cache / "natsbench"
+    target = _cache() / "natsbench"
     sources = [folder / name for name in ("main.go", "go.mod", "go.sum")]
     return _build(target, sources, [go, "build", "-o", str(target), "."], folder)
+
+
+def kafka_version() -> str:
+    """Return the version that pom.xml pins."""
+    text = (BENCHMARKS / "kafka" / "pom.xml").read_text()
+    found = re.search(r"kafka_2.13</artifactId>\s*<version>([^<]+)", text)
+    return found[1] if found else "?"
+
+
+def kafka_classes() -> tuple[str, Path]:
+    """Return the class path of Kafka, downloaded by Maven, and the folder of its load's classes."""
+    maven = tool("mvn", "install Maven to compare with Kafka")
+    javac = tool("javac", "install a JDK 17 or later to compare with Kafka")
+    folder = BENCHMARKS / "kafka"
+    path = _cache() / "kafka.classpath"
+    goal = f"{_DEPENDENCY_PLUGIN}:build-classpath"
+    pom = folder / "pom.xml"
+    _build(
+        path, [pom], [maven, "-q", "-B", "-f", str(pom), goal, f"-Dmdep.outputFile={path}"], folder
+    )
+    jars, source, classes = path.read_text().strip(), folder / "KafkaLoad.java", _cache() / "kafka"
+    _build(classes, [source], [javac, "-cp", jars, "-d", str(classes), str(source)], folder)
+    return jars, classes
+
+
+def _cache() -> Path:
+    return Path(os.environ.get("AEROBEE_CACHE", PROJECT / ".cache")) / "benchmarks"
 
 
 def _compile(name: str, sources: list[Path], headers: list[Path], *, libraries: list[str]) -> Path:

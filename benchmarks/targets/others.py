@@ -7,7 +7,7 @@ from typing import Final
 
 from support.interop.processes import free_port
 
-from benchmarks.loads import Load, Variant
+from benchmarks.loads import NATS, REDIS, Load, Variant
 from benchmarks.targets import compiling
 from benchmarks.targets.target import ChildTarget
 
@@ -21,7 +21,7 @@ class RedisTarget(ChildTarget):
     snapshots are off: they would only slow it down.
     """
 
-    name = "Redis Streams"
+    name = REDIS
     port = 0
 
     def version(self) -> str:
@@ -55,7 +55,7 @@ class NatsTarget(ChildTarget):
     that its syncs cannot be counted.
     """
 
-    name = "NATS JetStream"
+    name = NATS
     port = 0
 
     def version(self) -> str:
@@ -77,7 +77,7 @@ class NatsTarget(ChildTarget):
     def command(self, load: Load, variant: Variant) -> list[str]:
         """Its Go client on the generator's CPU."""
         return [
-            *("taskset", "-c", str(self.cpus.generator)),
+            *self.cpus.for_generator(),
             *(str(compiling.nats_program()), "publish", "--port", str(self.port)),
             *("--connections", str(load.connections), "--outstanding", str(load.outstanding)),
             *("--body", str(load.body_bytes)),

@@ -33,20 +33,29 @@ class Timing:
 
 @dataclass(frozen=True, slots=True)
 class Cpus:
-    """Which CPU belongs to the server and which to the generator; None where there is only one."""
+    """Which CPU belongs to the server and which to the generator, or all of them to both."""
 
     server: int
     generator: int
+    shared: bool = False
 
     def pinned(self, command: list[str]) -> list[str]:
         """Return the command for a server, on its CPU."""
-        return ["taskset", "-c", str(self.server), *command]
+        return ["taskset", "-c", self._of(self.server), *command]
+
+    def for_generator(self) -> list[str]:
+        """Return the words before a generator's command."""
+        return ["taskset", "-c", self._of(self.generator)]
+
+    def _of(self, cpu: int) -> str:
+        return f"{min(self.server, self.generator)}-{self.generator}" if self.shared else str(cpu)
 
 
 class Target(ABC):
     """One server over files of its own below `directory`."""
 
     name: ClassVar[str]
+    warms_up: ClassVar[bool] = False  # its CPU per message falls for a while after its start
 
     def __init__(self, directory: Path, cpus: Cpus) -> None:
         self.directory = directory
@@ -102,8 +111,8 @@ class Target(ABC):
     def generator(self, port: int, words: list[str]) -> list[str]:
         """Return the load generator's command against one port."""
         binary = str(compiling.load_generator())
-        cpu = str(self.cpus.generator)
-        return [binary, *words, "--port", str(port), "--cpu", cpu, "--marks"]
+        command = [*self.cpus.for_generator(), binary, *words, "--port", str(port), "--marks"]
+        return command if self.cpus.shared else [*command, "--cpu", str(self.cpus.generator)]
 
 
 class ChildTarget(Target):

@@ -3,15 +3,18 @@
 import json
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
 from benchmarks import results
 from benchmarks.generator import Measurement
 from benchmarks.loads import FEW_LAST, LOADS, Bar
+from benchmarks.reports.charts import draw
 from benchmarks.reports.figures import (
     beside_verdict,
     middle,
+    own_verdicts,
     ratio,
     spread,
     start_verdicts,
@@ -19,7 +22,7 @@ from benchmarks.reports.figures import (
     verdicts,
 )
 from benchmarks.reports.report import load_rows, markdown, missed
-from benchmarks.reports.rounds import Report
+from benchmarks.reports.rounds import Report, is_flat
 
 
 def measured(
@@ -71,14 +74,50 @@ def test_bars(rate: float, cpu: float, p50: float, met: tuple[bool, ...]) -> Non
 
 
 def test_start_bars() -> None:
-    """Half a second and 80 MB are too much."""
-    assert [verdict.met for verdict in start_verdicts([0.4, 0.3, 9.0], 79_000_000)] == [True, True]
-    assert [verdict.met for verdict in start_verdicts([0.5], 80_000_000)] == [False, False]
+    """0.35 s and 50 MB are too much."""
+    assert [verdict.met for verdict in start_verdicts([0.34, 0.3, 9.0], 49_000_000)] == [True, True]
+    assert [verdict.met for verdict in start_verdicts([0.35], 50_000_000)] == [False, False]
+
+
+def test_own_bars() -> None:
+    """A rate and a tail of our own are met at their value and missed just beside it."""
+    bar = Bar(per_second_least=400_000, p99_us_most=800)
+    good, bad = measured(400_000, p99_us=800), measured(399_999, p99_us=801)
+    assert [verdict.met for verdict in own_verdicts(bar, [good])] == [True, True]
+    assert [verdict.met for verdict in own_verdicts(bar, [bad])] == [False, False]
+    assert own_verdicts(Bar(), [bad]) == []
+
+
+@pytest.mark.parametrize(
+    ("cpu_us", "flat"),
+    [
+        ([10.0, 10.0], False),
+        ([90.0, 40.0, 21.0, 20.0, 20.0], True),
+        ([22.0, 20.0, 20.0], True),
+        ([22.1, 20.0, 20.0], False),
+        ([20.0, 20.0, 20.0, 30.0], False),
+    ],
+)
+def test_a_server_is_warm_when_its_cpu_is_flat(cpu_us: list[float], flat: bool) -> None:
+    """The last three windows lie within a tenth of their median; what came before is no matter."""
+    assert is_flat(cpu_us) is flat
+
+
+def test_a_drawing_has_a_bar_for_each_server(report: Report) -> None:
+    """Names are escaped, bars as long as the medians say, and the drawing is XML."""
+    machine = {"cpu": "A & B", "cpus": 2}
+    drawn = draw(results.document(report, machine, {"load_average_before": 0.1}))
+    bars = [
+        float(each.get("width", "0"))
+        for each in ElementTree.fromstring(drawn).iter("{http://www.w3.org/2000/svg}rect")
+    ]
+    assert bars == [420.0, 84.0, 283.5]
+    assert "160,000 msg/s, 7.0 us of CPU each" in drawn
 
 
 @pytest.fixture
 def report() -> Report:
-    """One load, measured against three servers; the bar of its CPU is missed."""
+    """One load, measured against three servers; two bars are missed."""
     cell = {
         "Aerobee": [measured(160_000, 7.0)],
         "RocketMQ": [measured(32_000, 30.0)],
@@ -95,11 +134,11 @@ def test_rows_compare_every_server_with_ours(report: Report) -> None:
     """The row of each other server holds our ratio to it and whether that is enough."""
     rows = list(load_rows(LOADS[0], report))
     assert [row[2] for row in rows] == ["Aerobee", "RocketMQ", "Redis Streams"]
-    assert rows[0][-2:] == ("", "")
+    assert rows[0][-1].startswith("MISSED: 160,000 msg/s (at least 400,000); met: p99 200 us")
     assert rows[1][-2].startswith("5.0x msg/s, 0.23x CPU")
     assert rows[1][-1] == "met: 5.0x msg/s (at least 4x); MISSED: 0.23x CPU (at most 0.20x)"
     assert rows[2][-1] == "met: more msg/s"
-    assert len(missed(report)) == 1
+    assert len(missed(report)) == 2
 
 
 def test_markdown_columns_stand_under_each_other() -> None:
