@@ -22,7 +22,7 @@ ifeq ($(wildcard .dev/aerobee/remoting/py.typed),)
 .PHONY: $(READY)
 endif
 
-.PHONY: help setup demo test quick lint types bench bench-peer bench-cold bench-overload bench-handover bench-spark interop soak release-check lock clean
+.PHONY: help setup demo test quick lint types bench bench-peer bench-cold bench-overload bench-growth bench-handover bench-spark interop soak release-check lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -45,7 +45,7 @@ demo: $(READY) ## 100,000 messages live, then counted by Spark
 
 test: WORKERS = 4  # tests wait for processes, disks and timers as long as they compute
 test quick demo: export PYTHONDONTWRITEBYTECODE =  # each worker and each child would compile all anew
-bench bench-peer bench-overload bench-handover bench-cold: export PYTHONDONTWRITEBYTECODE =  # as installed
+bench bench-peer bench-overload bench-growth bench-handover bench-cold: export PYTHONDONTWRITEBYTECODE =  # as installed
 test: $(READY) ## every test that needs no other project's servers or clients
 	@PYTHONPATH=tests $(BIN)/python -m support.lake.spark_java
 	$(BIN)/python -m pytest -n $(WORKERS) $(BY_FILE) -m "not interop and not soak" $(ARGS)
@@ -75,6 +75,9 @@ bench-cold: $(READY) ## a producer beside groups that catch up from the disk, ou
 
 bench-overload: $(READY) ## what is served of twice the load that a broker can carry, and how late
 	PYTHONPATH=tests $(BIN)/python -m benchmarks.overload $(ARGS)
+
+bench-growth: $(READY) ## what cost grows with: topics, held pulls, members, groups, log, batches, bodies
+	PYTHONPATH=tests $(BIN)/python -m benchmarks.growth $(ARGS)
 
 bench-handover: $(READY) ## what is delivered twice when groups grow and shrink, ours beside RocketMQ
 	PYTHONPATH=tests $(BIN)/python -m benchmarks.handovers.handover $(ARGS)

@@ -81,9 +81,9 @@ Options parse_options(int count, char **words) {
             case CONNS: options.connections = (int)whole(name, optarg, 1, 1024); break;
             case OUT: options.outstanding = (int)whole(name, optarg, 1, 4096); break;
             case TOPIC: options.topic = optarg; break;
-            case TOPICS: options.topics = (int)whole(name, optarg, 1, 64); break;
+            case TOPICS: options.topics = (int)whole(name, optarg, 1, 1 << 17); break;
             case QUEUES: options.queues = (int)whole(name, optarg, 1, 64); break;
-            case BODY: options.body_bytes = (int)whole(name, optarg, 1, 1 << 20); break;
+            case BODY: options.body_bytes = (int)whole(name, optarg, 1, 1 << 22); break;
             case NUMBER: options.batch = (int)whole(name, optarg, 1, 1024); break;
             case TAGS: options.tags_first = true; break;
             case WARM: options.warmup_s = atof(optarg); break;
