@@ -2,6 +2,7 @@
 
 import json
 import time
+from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
@@ -38,41 +39,41 @@ class HeldPulls(Axis):
         Line(*MEMORY, further="RssAnon, KB a further pull", scale=1000),
     )
 
+    def __init__(self) -> None:
+        self._ends: Counter[int] = Counter()  # by queue
+
     def grow(self, server: Server, before: int, size: int) -> Iterator[Values]:
         """Hold more pulls, wait, then wake some that lie evenly among all, again and again."""
-        wire = server.wire
         if not before:
-            wire.open(1 + HOLDERS)
+            server.wire.open(1 + HOLDERS)
+            self._ends.clear()
         topics = range(before // HELD_QUEUES, size // HELD_QUEUES)
         server.make_topics((f"Held{at}" for at in topics), HELD_QUEUES)
         if not before:
             server.warm()
-        ends: dict[int, int] = {}
         for at in range(before, size):
-            self._hold(server, at, 0)
+            self._hold(server, at)
         time.sleep(1.0)
         values = {"resting_ms": server.resting_ms(), "memory_mb": server.memory_mb()}
         queues = [turn * size // WINDOW for turn in range(WINDOW)]
-        rounds = max(5, int(server.bench.seconds * 50))
-        self._wake(server, queues, ends, 5)
-        values["wake_us"] = server.cpu_us(lambda: self._wake(server, queues, ends, rounds)) / (
-            rounds * len(queues)
-        )
-        yield values
+        windows = max(5, int(server.bench.seconds * 50))
+        self._wake(server, queues, 5)
+        used_us = server.cpu_us(lambda: self._wake(server, queues, windows))
+        yield values | {"wake_us": used_us / (windows * len(queues))}
 
-    def _wake(self, server: Server, queues: list[int], ends: dict[int, int], rounds: int) -> None:
-        wire = server.wire
-        for _ in range(rounds):
-            wire.send(0, *(self._message(server, at) for at in queues))
-            wire.take(2 * len(queues))
+    def _wake(self, server: Server, queues: list[int], windows: int) -> None:
+        for _ in range(windows):
+            server.wire.send(0, *(self._message(server, at) for at in queues))
+            server.wire.take(2 * len(queues))  # of senders and of those that waited
             for at in queues:
-                ends[at] = ends.get(at, 0) + 1
-                self._hold(server, at, ends[at])
+                self._ends[at] += 1
+                self._hold(server, at)
 
-    def _hold(self, server: Server, at: int, offset: int) -> None:
+    def _hold(self, server: Server, at: int) -> None:
         fields = {
             "consumerGroup": "GrowthHeld", "topic": f"Held{at // HELD_QUEUES}",
-            "queueId": str(at % HELD_QUEUES), "queueOffset": str(offset), "maxMsgNums": "32",
+            "queueId": str(at % HELD_QUEUES), "queueOffset": str(self._ends[at]),
+            "maxMsgNums": "32",
             "sysFlag": "6", "commitOffset": "0", "suspendTimeoutMillis": str(HELD_MS),
             "subscription": "*", "subVersion": "0", "expressionType": "TAG",
         }  # fmt: skip
