@@ -29,7 +29,7 @@ class HeldPulls(Axis):
     """Sends of which each wakes one pull; the rest goes on waiting."""
 
     name = "held"
-    title = "Held pulls, each of a queue of its own; sends that wake one each"
+    title = "Held pulls, each of its own queue; sends that wake one each"
     unit = "held pulls"
     sizes = (100, 1_000, 10_000)
     quick = (100, 250, 500)

@@ -23,7 +23,7 @@ _PLOT: Final = (360, 150)
 _LEFT: Final = 46
 _TOP: Final = 30
 _LEGEND: Final = 16
-_COLOURS: Final = 5
+_COLOURS: Final = 7
 _STYLE: Final = """
 text { font: 12px system-ui, sans-serif; fill: #1f2328; }
 .axis { font-weight: 600; }
@@ -32,12 +32,14 @@ text { font: 12px system-ui, sans-serif; fill: #1f2328; }
 .as-size { stroke: #9aa4b2; stroke-dasharray: 2 4; }
 path { fill: none; stroke-width: 2; } .theirs { stroke-dasharray: 6 4; stroke-width: 1.3; }
 .c0 { stroke: #d97706; } .c1 { stroke: #2563eb; } .c2 { stroke: #16803c; }
-.c3 { stroke: #9333ea; } .c4 { stroke: #be123c; }
+.c3 { stroke: #9333ea; } .c4 { stroke: #be123c; } .c5 { stroke: #0891b2; }
+.c6 { stroke: #6b7280; }
 @media (prefers-color-scheme: dark) {
   text { fill: #e6edf3; } .small { fill: #9198a1; } .grid { stroke: #30363d; }
   .as-size { stroke: #57606a; }
   .c0 { stroke: #f0a33e; } .c1 { stroke: #6ea8fe; } .c2 { stroke: #4ac26b; }
-  .c3 { stroke: #c297ff; } .c4 { stroke: #ff7b93; }
+  .c3 { stroke: #c297ff; } .c4 { stroke: #ff7b93; } .c5 { stroke: #39c5cf; }
+  .c6 { stroke: #9ca3af; }
 }
 """
 

@@ -15,7 +15,13 @@ from benchmarks.loads import FEW_LAST, Bar, Load
 from benchmarks.reports.memory import WarmMemory
 from benchmarks.reports.rounds import WARM_WINDOW, WARM_WINDOWS_MAX, Note, is_flat
 from benchmarks.targets import processes
-from benchmarks.targets.brokers import BrokerTarget, RocketMQTarget, common_settings, topic_fields
+from benchmarks.targets.brokers import (
+    WAIT_MS,
+    BrokerTarget,
+    RocketMQTarget,
+    common_settings,
+    topic_fields,
+)
 from benchmarks.targets.target import Cpus, Timing
 
 BODY_BYTES: Final = 128  # wherever bodies are not the axis: the broker is measured, not its disk
@@ -156,7 +162,9 @@ def serving(
     """Start a broker over an empty store, with keys of broker.conf of the axis; delete it after."""
     with TemporaryDirectory(dir=bench.directory, ignore_cleanup_errors=True) as folder:
         target = kind(Path(folder) / "server", bench.cpus, sync_flush=False)
-        target.cluster = target.make_cluster(common_settings(sync_flush=False) | dict(settings))
+        patient = {"waitTimeMillsInSendQueue": str(WAIT_MS)}  # a cold JVM refuses otherwise
+        common = common_settings(sync_flush=False) | patient
+        target.cluster = target.make_cluster(common | dict(settings))
         server = Server(bench, target)
         try:
             target.start()
