@@ -11,6 +11,7 @@ from aerobee.remoting import frame
 from aerobee.remoting.message import layout
 
 RECORD, ENTRY, FRAME = layout.RECORD_FIELDS, layout.ENTRY_FIELDS, layout.FRAME_FIELDS
+BATCH = layout.BATCH_FIELDS
 
 NUMBERS: Final = {
     "FRAME_LENGTH_BYTES": FRAME.behind("frame_bytes"),
@@ -30,6 +31,9 @@ NUMBERS: Final = {
     "HOST_V6_MORE_BYTES": layout.HOST_V6_BYTES - layout.HOST_V4_BYTES,
     "BODY_LENGTH_BYTES": layout.BODY_LENGTH_BYTES,
     "PROPERTIES_LENGTH_BYTES": layout.PROPERTIES_LENGTH_BYTES,
+    "BATCH_HEAD_BYTES": BATCH.size,
+    "BATCH_FLAG_AT": BATCH.at("flag"),
+    "BATCH_BODY_BYTES_AT": BATCH.at("body_bytes"),
     "ENTRY_BYTES": ENTRY.size,
     "ENTRY_SIZE_AT": ENTRY.at("size"),
     "ENTRY_TAGS_CODE_AT": ENTRY.at("tags_code"),

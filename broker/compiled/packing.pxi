@@ -1,9 +1,10 @@
-# Writing numbers and texts into memory, for plain_sends.pyx. The caller has made room.
+# Numbers and texts in memory, read and written. Who writes has made room.
 
 ctypedef const unsigned char* Bytes
 
 cdef enum:
     NUMBER_BYTES_MAX = 20  # a decimal of 64 bits with its sign
+    DIGITS_MAX = 18  # always fit in 64 bits
     POSITION_BYTES = 16  # a hexadecimal of 64 bits
 
 
@@ -65,3 +66,21 @@ cdef inline unsigned char* put_hex(unsigned char* to, uint64_t value) noexcept n
         to[0] = b"0123456789ABCDEF"[value >> shift & 15]
         to += 1
     return to
+
+
+cdef inline Bytes number_end(Bytes at, Bytes end, int64_t* value) noexcept nogil:
+    """Read an integer; return where it ends, NULL where it is none of the usual form."""
+    cdef bint negative = at < end and at[0] == c"-"
+    cdef Bytes begin
+    cdef int64_t found = 0
+    at += negative
+    begin = at
+    while at < end and c"0" <= at[0] <= c"9":
+        if at - begin == DIGITS_MAX:
+            return NULL
+        found = found * 10 + (at[0] - c"0")
+        at += 1
+    if at == begin or (begin[0] == c"0" and (negative or at - begin > 1)):
+        return NULL
+    value[0] = -found if negative else found
+    return at

@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-"""Plain sends served by compiled code: what sends/fast.py does, for a run of frames at once.
+"""Plain sends and batches served by compiled code: what sends/fast.py does, for a run of frames.
 
 `sends/fast.py` says what happens and why; here is the same done to bytes, without an object for
 each frame. Whatever is not accepted here is served there, so this code may decline at will, but
@@ -25,10 +25,10 @@ from libc.string cimport memchr, memcmp, memcpy, memset
 
 from isal.isal_zlib import crc32
 
-cdef extern from "Python.h":
-    PyObject* new_bytes "PyBytes_FromStringAndSize"(const char*, Py_ssize_t) except NULL
-    char* bytes_begin "PyBytes_AS_STRING"(PyObject*)
-    int resize_bytes "_PyBytes_Resize"(PyObject**, Py_ssize_t) except -1
+cdef enum Outcome:
+    SERVED
+    DECLINED
+    FULL  # try again after what is packed has been handed over
 
 cdef enum:
     NAME_SEPARATOR = 1
@@ -40,45 +40,9 @@ include "layout.pxi"
 include "packing.pxi"
 include "send_header.pxi"
 include "properties.pxi"
-
-
-cdef enum Outcome:
-    SERVED
-    DECLINED
-    FULL  # try again after what is packed has been handed over
-
-
-@cython.final
-cdef class Block:
-    """Memory that grows at its end and leaves as a bytes object."""
-
-    cdef PyObject* memory
-    cdef Py_ssize_t size, room
-
-    cdef bint has_room(self, Py_ssize_t wanted, Py_ssize_t first_room) except -1:
-        """Say whether so much fits; a new block gets `first_room`, which is enough."""
-        if self.memory == NULL:
-            self.memory = new_bytes(NULL, first_room)
-            self.room = first_room
-        return self.room - self.size >= wanted
-
-    cdef inline unsigned char* end(self) noexcept:
-        return <unsigned char*>bytes_begin(self.memory) + self.size
-
-    cdef bytes take(self):
-        """Return what was written and begin anew."""
-        resize_bytes(&self.memory, self.size)
-        taken = <bytes><object>self.memory
-        self.drop()
-        return taken
-
-    cdef void drop(self) noexcept:
-        Py_XDECREF(self.memory)
-        self.memory = NULL
-        self.size = 0
-
-    def __dealloc__(self):
-        self.drop()
+include "block.pxi"
+include "lane.pxi"
+include "batches.pxi"
 
 
 @cython.final
@@ -90,52 +54,6 @@ cdef class Window:
 
     def __getbuffer__(self, Py_buffer* buffer, int flags):
         PyBuffer_FillInfo(buffer, self, <void*>self.begin, self.size, True, flags)
-
-
-@cython.final
-cdef class Lane:
-    """The end of one queue while messages are put there; the queue itself is told afterwards."""
-
-    cdef object stored
-    cdef bytes prefix, ack_begin, ack_offset, ack_key, ack_opaque, ack_end
-    cdef Py_ssize_t ack_bytes_max  # without the unique key
-    cdef uint32_t magic
-    cdef int32_t queue_id
-    cdef int64_t offset, limit, base, arrived_bytes
-    cdef Py_buffer entries
-    cdef bint loaded
-
-    def __cinit__(self, queue):
-        stored = self.stored = queue.stored
-        self.prefix = stored.prefix
-        self.magic = stored.magic
-        self.queue_id = stored.queue_id
-        self.ack_begin, rest = queue.ack.split(b"%016X")
-        self.ack_offset, middle, self.ack_end = rest.split(b"%d")
-        self.ack_key, self.ack_opaque = middle.split(b"%b")
-        self.ack_bytes_max = (
-            FRAME_WORDS_BYTES + len(queue.ack) + POSITION_BYTES + 2 * NUMBER_BYTES_MAX
-        )
-
-    cdef int load(self) except -1:
-        """Look where the queue ends."""
-        stored = self.stored
-        self.arrived_bytes = 0
-        self.offset = stored.max_offset
-        self.base = stored.base
-        PyObject_GetBuffer(stored.buffer, &self.entries, PyBUF_SIMPLE | PyBUF_WRITABLE)
-        self.loaded = True
-        self.limit = min(<int64_t>stored.limit, self.base + self.entries.len // ENTRY_BYTES)
-        return 0
-
-    cdef void release(self) noexcept:
-        """Let the queue's memory go."""
-        if self.loaded:
-            PyBuffer_Release(&self.entries)
-            self.loaded = False
-
-    def __dealloc__(self):
-        self.release()
 
 
 @cython.final
@@ -200,7 +118,7 @@ cdef class PlainSends:
     cdef Outcome serve_frame(
         self, Bytes frame, Py_ssize_t length, Py_ssize_t left
     ) except? FULL:
-        """Pack one message; `left` bytes were read from `frame` on, `length` of them are its."""
+        """Pack what one send brings; `left` bytes were read from its first on, `length` are its."""
         cdef SendHeader header
         cdef Lane lane
         cdef uint32_t word = word_at(frame + FRAME_LENGTH_BYTES)
@@ -215,6 +133,8 @@ cdef class PlainSends:
         lane = self.lane(&header)
         if lane is None or not lane.base <= lane.offset < lane.limit:
             return DECLINED
+        if header.is_batch:
+            return pack_batch(self, lane, &header, frame + word, frame + word + body_bytes, left)
         size_max = self.head_bytes(lane, body_bytes)
         size_max += 2 + header.properties_bytes + 1 + PyBytes_GET_SIZE(self.suffix)
         ack_bytes_max = lane.ack_bytes_max + header.properties_bytes
@@ -262,7 +182,6 @@ cdef class PlainSends:
         cdef unsigned char* record = self.records.end()
         cdef unsigned char* tail = record + self.head_bytes(lane, body_bytes)
         cdef Py_ssize_t tail_bytes, size
-        cdef uint32_t crc
         if not put_properties(
             &properties,
             tail + 2,
@@ -278,11 +197,8 @@ cdef class PlainSends:
             or size > self.limit - self.position
         ):
             return DECLINED
-        self.window.begin, self.window.size = body, body_bytes
-        crc = crc32(self.window)
-        self.window.begin, self.window.size = NULL, 0
         put_text(put16(tail, tail_bytes) + properties.size, self.suffix)
-        self.put_head(record, lane, header, crc, body, body_bytes, size)
+        self.put_head(record, lane, header, body, body_bytes, size)
         self.put_entry(lane, size, properties.tags_code)
         self.acks.size += self.put_ack(lane, &properties, header.opaque)
         self.records.size += size
@@ -291,23 +207,27 @@ cdef class PlainSends:
         lane.arrived_bytes += size
         return SERVED
 
-    cdef void put_head(
+    cdef int put_head(
         self,
         unsigned char* to,
         Lane lane,
         SendHeader* header,
-        uint32_t crc,
         Bytes body,
         Py_ssize_t body_bytes,
         Py_ssize_t size,
-    ) noexcept:
+    ) except -1:
         """Write a record up to its topic (CommitLog.append)."""
+        cdef uint32_t crc
+        self.window.begin, self.window.size = body, body_bytes
+        crc = crc32(self.window)
+        self.window.begin, self.window.size = NULL, 0
         to = put32(put32(to, size), lane.magic)
         to = put32(put32(to, crc & 0x7FFF_FFFF), lane.queue_id)
         to = put64(put32(to, <uint32_t>header.flag), lane.offset)
         to = put32(put64(to, self.position), <uint32_t>(header.sys_flag | self.stamp_flag))
         to = put32(put_text(put64(to, header.born_timestamp), self.stamp), body_bytes)
         put_text(put_bytes(to, body, body_bytes), lane.prefix)
+        return 0
 
     cdef void put_entry(self, Lane lane, Py_ssize_t size, int32_t tags_code) noexcept:
         """Write the entry into the queue, where it is beyond the end until the queue is told."""

@@ -21,8 +21,8 @@ cdef enum:  # outer names, as bits
 
 cdef enum:
     SEND_MESSAGE_V2 = 310
+    SEND_BATCH_MESSAGE = 320
     REQUIRED_FIELDS = 0xFF  # a to h
-    DIGITS_MAX = 18  # always fit in 64 bits
     UNUSUAL_SYS_FLAGS = ~(0x1 | 0x2 | 0x700)  # as in sends/fast.py
 
 cdef unsigned char[256] KIND  # of each byte within a string
@@ -43,6 +43,7 @@ cdef struct SendHeader:
     Py_ssize_t topic_bytes
     Bytes properties  # still with their escapes
     Py_ssize_t properties_bytes  # 0 without any
+    bint is_batch
 
 
 cdef inline Bytes string_end(Bytes at, Bytes end) noexcept nogil:
@@ -68,24 +69,6 @@ cdef inline Bytes escaped_string_end(Bytes at, Bytes end) noexcept nogil:
         if not (quote - before) & 1:
             return quote
         quote += 1
-
-
-cdef inline Bytes number_end(Bytes at, Bytes end, int64_t* value) noexcept nogil:
-    """Read an integer; return where it ends, NULL where it is none of the usual form."""
-    cdef bint negative = at < end and at[0] == c"-"
-    cdef Bytes begin
-    cdef int64_t found = 0
-    at += negative
-    begin = at
-    while at < end and c"0" <= at[0] <= c"9":
-        if at - begin == DIGITS_MAX:
-            return NULL
-        found = found * 10 + (at[0] - c"0")
-        at += 1
-    if at == begin or (begin[0] == c"0" and (negative or at - begin > 1)):
-        return NULL
-    value[0] = -found if negative else found
-    return at
 
 
 cdef inline bint is_number(Bytes at, Bytes end, int64_t* value) noexcept nogil:
@@ -119,7 +102,8 @@ cdef inline bint take_field(
     elif name == c"j":
         return is_text(at, end, "0", 1)
     elif name == c"m":
-        return is_text(at, end, "false", 5)
+        header.is_batch = is_text(at, end, "true", 4)
+        return header.is_batch or is_text(at, end, "false", 5)
     return True
 
 
@@ -185,9 +169,9 @@ cdef inline unsigned int outer_bit(Bytes name, Bytes end) noexcept nogil:
 
 
 cdef bint read_header(SendHeader* header, Bytes at, Bytes end) noexcept nogil:
-    """Read a whole header; False unless it is a SEND_MESSAGE_V2 of the usual form."""
+    """Read a whole header; False unless it is that of one message or a batch in the usual form."""
     cdef Bytes name, name_end
-    cdef int64_t number
+    cdef int64_t number, code = 0
     cdef unsigned int seen = 0, bit
     memset(header, 0, sizeof(SendHeader))
     header.properties = at
@@ -210,10 +194,12 @@ cdef bint read_header(SendHeader* header, Bytes at, Bytes end) noexcept nogil:
             at = fields_end(header, at + 1, end) if at[0] == c"{" else NULL
         elif bit == OPAQUE:
             at = number_end(at, end, &header.opaque)
+        elif bit == CODE:
+            at = number_end(at, end, &code)
         elif bit:
             number = 0
             at = number_end(at, end, &number)
-            if number != (SEND_MESSAGE_V2 if bit == CODE else 0):
+            if number:
                 return False
         else:
             at = other_value_end(at, end)
@@ -226,4 +212,6 @@ cdef bint read_header(SendHeader* header, Bytes at, Bytes end) noexcept nogil:
     at += 1
     while at < end and (at[0] == c"\n" or at[0] == c" "):  # a line feed of C++ clients
         at += 1
-    return at == end and seen & (CODE | FIELDS) == (CODE | FIELDS)
+    if code != (SEND_BATCH_MESSAGE if header.is_batch else SEND_MESSAGE_V2):
+        return False
+    return at == end and bool(seen & FIELDS)

@@ -1,10 +1,8 @@
 """Compiled sends against the Python that defines them: same log, same queues, same replies."""
 
 import itertools
-import json
 import os
 import random
-import struct
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -14,6 +12,7 @@ from hypothesis import strategies as st
 from support.examples import examples
 from support.golden.frames import load_frame
 from support.runs.source_tree import ROOT
+from support.send_frames import compact, frame, header
 from support.servers.brokers import pull_command, send_command
 from support.servers.twin_brokers import TwinBrokers
 
@@ -43,26 +42,6 @@ def twins() -> Iterator[TwinBrokers]:
         yield pair
 
 
-def frame(header: bytes, body: bytes, lie: int = 0, codec: int = 0) -> bytes:
-    """Join header and body; `lie` is what the header's length is wrong by."""
-    word = codec << 24 | max(0, len(header) + lie)
-    return struct.pack(">II", 4 + len(header) + len(body), word) + header + body
-
-
-def header(fields: dict[str, Any], **outer: Any) -> dict[str, Any]:
-    """Return a send's header as a value, fields in the order of the Java client."""
-    return {
-        "code": 310,
-        "extFields": fields,
-        "flag": 0,
-        "language": "JAVA",
-        "opaque": 7,
-        "serializeTypeCurrentRPC": "JSON",
-        "version": 513,
-        **outer,
-    }
-
-
 def served(twins: TwinBrokers, data: bytes, peer: str = "127.0.0.1") -> int:
     """Return how many frames of one read the compiled code serves, the more of two times.
 
@@ -75,12 +54,6 @@ def served(twins: TwinBrokers, data: bytes, peer: str = "127.0.0.1") -> int:
         assert compiled == python
         counts.append(twins.compiled_frames - before)
     return max(counts)
-
-
-def compact(value: Any, *, ascii_only: bool = True) -> bytes:
-    """Write JSON as clients do: no white space."""
-    text = json.dumps(value, separators=(",", ":"), ensure_ascii=ascii_only)
-    return text.encode("utf-8", "surrogatepass")
 
 
 USUAL: Final = send_command(properties="KEYS\x01k1\x02UNIQ_KEY\x01AB01\x02TAGS\x01TagA\x02").ext
