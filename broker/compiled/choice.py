@@ -1,9 +1,10 @@
 """Which code serves plain sends and pulls: the compiled one where it was built and is wanted.
 
 `aerobee.broker.compiled` has modules after a build with a C compiler. `plain_sends` does what
-`FastSends.send` does, for all frames of a socket read at once; `record_runs` copies the records of
-a pull as `storage/reads/reading.py` would. The Python remains the definition of what is done, and
-serves what the compiled code declines. `wanted` is the setting `compiledFastPath`.
+`FastSends.send` and `send_batch` do, for all frames of a socket read at once; `record_runs` copies
+the records of a pull as `storage/reads/reading.py` would, and answers pulls that come again with
+other offsets, which `pulls/repeats.py` has learned. The Python remains the definition of what is
+done, and serves what the compiled code declines. `wanted` is the setting `compiledFastPath`.
 """
 
 from typing import TYPE_CHECKING, Protocol
@@ -14,18 +15,21 @@ from aerobee.storage.reads.reading import Gather
 try:
     from aerobee.broker.compiled.plain_sends import PlainSends
     from aerobee.broker.compiled.plain_sends import refuse_run as _refuse_run
+    from aerobee.broker.compiled.record_runs import RepeatedPulls
     from aerobee.broker.compiled.record_runs import copied as _copied
     from aerobee.broker.compiled.record_runs import gather as _gather
     from aerobee.broker.compiled.record_runs import resident as _resident
 except ImportError:  # no compiler where this was installed, or another Python
-    PlainSends = _refuse_run = _copied = _gather = _resident = None  # type: ignore[assignment,misc]
+    PlainSends = RepeatedPulls = None  # type: ignore[assignment,misc]
+    _refuse_run = _copied = _gather = _resident = None  # type: ignore[assignment]
 
 if TYPE_CHECKING:
+    from aerobee.broker.compiled.record_runs import World
     from aerobee.broker.writing.parts import Writing
 
 
 class ServeRun(Protocol):
-    """Serves the plain sends that stand at `at`, up to `frames_max`, until it declines one.
+    """Serves the plain sends and batches at `at`, up to `frames_max`, until it declines one.
 
     Returns where it stopped and how many it has served. What it appended is in the log, and the
     acknowledgements, some whole frames in each item, are in `acks`. It raises nothing that the log
@@ -62,6 +66,11 @@ def serve_run(writing: "Writing", suffix: bytes, message_bytes_max: int) -> Serv
         min(message_bytes_max, store.settings.message_bytes_max),
     )
     return sends.serve
+
+
+def repeated_pulls(world: "World", *, wanted: bool) -> "RepeatedPulls | None":
+    """Return the compiled way to answer pulls that come again, None where there is none."""
+    return RepeatedPulls(world) if wanted and RepeatedPulls is not None else None
 
 
 refuse_run = _refuse_run

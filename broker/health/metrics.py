@@ -97,12 +97,12 @@ class Metrics:
         self._day: date | None = None
         self.today = self.yesterday = Counts(0.0)  # at the two last midnights
 
-    def pulled(self, topic: str, group: str, count: int, size_bytes: int) -> None:
-        """Count one pull that was answered with `count` messages."""
+    def pulled(self, topic: str, group: str, count: int, size_bytes: int, pulls: int = 1) -> None:
+        """Count a pull that was answered with `count` messages, or several that have found some."""
         if not count:
             self.missed += 1
             return
-        self.found += 1
+        self.found += pulls
         self.transferred += count
         outgoing = self.outgoing.get((topic, group))
         if outgoing is None:

@@ -59,6 +59,21 @@ def reply_code(status: ReadStatus, offset: int) -> int:
     return CODES[status]
 
 
+def found_pieces(group_sys_flag: int, topic_sys_flag: int) -> tuple[bytes, ...]:
+    """Return HEADER for a pull that has found messages and is not sent to another broker.
+
+    It is cut where greatest, least and next offset and the opaque go.
+    """
+    cut = HEADER.replace(b"%b", b"FOUND").split(b"%d")
+    return (
+        b"%b0%b%d%b" % (cut[0], cut[1], group_sys_flag, cut[2]),
+        cut[3],
+        cut[4],
+        b"%b0%b%d%b" % (cut[5], cut[6], topic_sys_flag, cut[7]),
+        cut[8],
+    )
+
+
 def encoded_reply(
     pull: "Pull", code: int, result: ReadResult, flags: tuple[int, int], broker_id: int
 ) -> bytes:

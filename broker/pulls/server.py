@@ -8,6 +8,7 @@ from aerobee.broker.members.group import QueueKey
 from aerobee.broker.members.subscriptions import MessageFilter, SqlFilter
 from aerobee.broker.pulls.broadcasts import FROM_PROXY, BroadcastOffsets
 from aerobee.broker.pulls.checks import PullChecks
+from aerobee.broker.pulls.repeats import Repeats, ServePulls
 from aerobee.broker.pulls.replies import (
     FOUND,
     HEADER,
@@ -63,7 +64,9 @@ class Pull:
 
 
 class PullServer(Protocol):
-    """What a connection needs of whoever serves pulls."""
+    """What a connection needs of whoever serves pulls; `serve_run` may answer many at once."""
+
+    serve_run: ServePulls | None
 
     def serve(self, pull: Pull) -> list[bytes | memoryview] | None:
         """Answer a pull that has just arrived; None when it is held."""
@@ -74,6 +77,8 @@ class PullServer(Protocol):
 
 class NoPulls:
     """Refuses pulls, as RocketMQ does on its fast port."""
+
+    serve_run: ServePulls | None = None
 
     def serve(self, pull: Pull) -> list[bytes | memoryview] | None:
         """Answer like any other code that is not served."""
@@ -109,6 +114,8 @@ class Pulls:
         self._faults = parts.faults
         self._hooks = parts.hooks
         self._check = PullChecks(settings, parts).check
+        self._repeats = Repeats(settings, parts, self._check)
+        self.serve_run = self._repeats.serve
         self._count_max = settings.max_transfer_count_on_message_in_memory
         self._bytes_max = settings.max_transfer_bytes_on_message_in_memory
         self._slave_read = settings.slave_read_enable
@@ -120,7 +127,8 @@ class Pulls:
         Raises RequestError with the code of the first check that fails.
         """
         header, connection, handovers = pull.header, pull.connection, self._handovers
-        queue, wanted, topic, group = self._check(connection, header, pull.request_code)
+        allowed = self._check(connection, header, pull.request_code)
+        queue, wanted, topic, group = allowed
         group_name, topic_name, queue_id = header.consumer_group, header.topic, header.queue_id
         key = None
         if handovers.watched or handovers.fresh:
@@ -157,6 +165,8 @@ class Pulls:
             if not self._holds.hold(pull, queue, min(max(timeout_ms, 0), HELD_MS_MAX)):
                 raise RequestError(ResponseCode.SYSTEM_BUSY, "too many pulls wait in this broker")
             return None
+        if result.status is FOUND:
+            self._repeats.learn(pull, allowed)
         return self._reply(pull, code, queue, result, topic, group)
 
     def serve_again(self, pull: Pull, expired: bool) -> bool:
@@ -294,9 +304,7 @@ class Pulls:
     ) -> ReadResult | None:
         """Return the answer to a broadcasting client that has to begin elsewhere, else None."""
         offset = broadcasts.initial(pull.connection, pull.header)
-        if offset is None:
-            return None
-        return moved(queue, offset)
+        return None if offset is None else moved(queue, offset)
 
     def _read(
         self,

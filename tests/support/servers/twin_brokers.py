@@ -3,6 +3,7 @@
 import asyncio
 import random
 import tempfile
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any, Final, Self
@@ -112,6 +113,14 @@ class TwinBrokers:
         """Give both the same reads on a new connection; return what each did with them."""
         return self._runner.run(self._exchange(pieces, peer))
 
+    def each(self, do: Callable[[Broker], object]) -> list[Any]:
+        """Do something with both, on their loop; return what came of it."""
+
+        async def done() -> list[Any]:
+            return [do(broker) for broker in self.brokers]
+
+        return self._runner.run(done())
+
     async def _exchange(self, pieces: list[bytes], peer: str) -> list[dict[str, Any]]:
         outcomes = []
         for broker in self.brokers:
@@ -149,7 +158,10 @@ def stored(broker: Broker, begin: int) -> dict[str, Any]:
             queue.arrived_bytes,
             [
                 queue.stored.entry(offset)
-                for offset in range(max(0, queue.stored.max_offset - 64), queue.stored.max_offset)
+                for offset in range(
+                    max(queue.stored.min_offset, queue.stored.max_offset - 64),
+                    queue.stored.max_offset,
+                )
             ],
         )
         for queue in broker.context.writing.queues.used()

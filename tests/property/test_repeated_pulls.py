@@ -1,0 +1,418 @@
+"""Pulls that come again, answered by compiled code, against the Python that defines them."""
+
+import json
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, Final
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from support.examples import examples
+from support.send_frames import compact, frame
+from support.servers.brokers import pull_command, send_command
+from support.servers.twin_brokers import TwinBrokers
+from support.wire import connect, feed
+
+from aerobee.broker.app import Broker
+from aerobee.broker.compiled.choice import is_compiled
+from aerobee.broker.pulls.repeats import Repeats
+from aerobee.remoting.bodies import SubscriptionGroupConfig
+from aerobee.remoting.codes import PullSysFlag
+from aerobee.remoting.frame import encode_frame
+
+pytestmark = pytest.mark.skipif(not is_compiled(), reason="built without a C compiler")
+
+COMMITS: Final = PullSysFlag.SUBSCRIPTION | PullSysFlag.COMMIT_OFFSET
+KINDS: Final[list[dict[str, Any]]] = [
+    {},
+    {"expression": "TagA"},
+    {"expression": "TagA || TagB", "consumerGroup": "H"},
+    {"sysFlag": int(COMMITS)},
+    {"maxMsgNums": 1, "consumerGroup": "H"},
+    {"maxMsgBytes": 700},
+    {"consumerGroup": "I", "sysFlag": int(COMMITS), "topic": "golden"},
+    {"suspend_ms": 0, "expression": "nothing"},
+]
+
+
+class Repeated:
+    """How many pulls compiled code has answered."""
+
+    pulls = 0
+
+
+@pytest.fixture
+def repeated(monkeypatch: pytest.MonkeyPatch) -> Repeated:
+    """Count them."""
+    counted, served = Repeated(), Repeats.served
+
+    def noted(self: Repeats, known: Any, next_offset: int, pulls: int, *rest: int) -> None:
+        counted.pulls += pulls
+        served(self, known, next_offset, pulls, *rest)
+
+    monkeypatch.setattr(Repeats, "served", noted)
+    return counted
+
+
+@pytest.fixture
+def twins(monkeypatch: pytest.MonkeyPatch, repeated: Repeated) -> Iterator[TwinBrokers]:
+    """A pair with queues of many files."""
+    with TwinBrokers(
+        monkeypatch, mappedFileSizeConsumeQueue="4000", mappedFileSizeCommitLog="131072"
+    ) as pair:
+        yield pair
+
+
+def pull(offset: int, opaque: int = 5, commit: int = 0, queue_id: int = 0, **kind: Any) -> bytes:
+    """Return a pull whose numbers stand in a header that is the same each time."""
+    command = pull_command(offset, queue_id=queue_id, **{"commitOffset": commit, **kind})
+    return encode_frame(msgspec.structs.replace(command, opaque=opaque))
+
+
+def pulls(offsets: list[int], **kind: Any) -> bytes:
+    """Return such pulls, one behind the other."""
+    return b"".join(
+        pull(offset, number, offset // 2, **kind) for number, offset in enumerate(offsets)
+    )
+
+
+def sends(count: int, queue_id: int = 0, tag: str = "TagA", topic: str = "T") -> bytes:
+    """Return sends."""
+    properties = f"UNIQ_KEY\x01AB{count}\x02TAGS\x01{tag}\x02"
+    one = send_command(bytes(count * 7), queue_id=queue_id, properties=properties, topic=topic)
+    return encode_frame(msgspec.structs.replace(one, opaque=3)) * count
+
+
+def known_of(broker: Broker) -> dict[str, Any]:
+    """Return what a broker has noted of pulls."""
+    offsets, metrics = broker.context.tables.offsets, broker.context.metrics
+    return {
+        "offsets": offsets._table,
+        "pulled": offsets._pulled,
+        "resets": offsets.resets,
+        "outgoing": metrics.outgoing,
+        "totals": (metrics.found, metrics.missed, metrics.transferred),
+    }
+
+
+def same(twins: TwinBrokers, data: bytes) -> None:
+    """Give both the same read, and compare all that came of it."""
+    compiled, python = twins.exchange([data])
+    assert compiled == python
+    compiled, python = twins.each(known_of)
+    assert compiled == python
+
+
+def sure(twins: TwinBrokers, repeated: Repeated, data: bytes, count: int) -> None:
+    """Have pulls served until they are known, then find so many of them answered at once."""
+    same(twins, data)
+    same(twins, data)
+    before = repeated.pulls
+    same(twins, data)
+    assert repeated.pulls - before == count
+
+
+kinds = st.sampled_from(KINDS)
+queue_ids = st.integers(0, 1)
+offsets = st.one_of(st.integers(0, 250), st.sampled_from([-1, 10**6, 10**17, 10**18]))
+steps = st.one_of(
+    st.tuples(st.just("pull"), kinds, st.lists(offsets, min_size=1, max_size=8), queue_ids),
+    st.tuples(st.just("pull"), kinds, st.lists(st.integers(0, 60), min_size=3), queue_ids),
+    st.tuples(st.just("send"), st.integers(1, 30), queue_ids, st.sampled_from(["TagA", "TagB"])),
+    st.tuples(
+        st.just("do"),
+        st.sampled_from(
+            ["reset", "delete", "perm", "queues", "group", "counts", "settings", "sync", "retain",
+             "slave", "members", "forget", "broadcast"]
+        ),
+        st.integers(0, 60),
+    ),
+)  # fmt: skip
+
+
+def change(broker: Broker, **changed: Any) -> None:
+    """Change settings while the broker runs."""
+    broker.live.change(broker.settings.model_copy(update=changed))
+
+
+def trouble(broker: Broker, what: str, number: int) -> None:
+    """Change something that pulls depend on."""
+    context, even = broker.context, number % 2 == 0
+    tables, store = context.tables, broker.store
+    config = tables.topics.get("T")
+    if what == "reset":
+        tables.offsets.reset("GH"[number % 2], "T", 0, number)
+    elif what == "delete" and config is not None:
+        if even:
+            store.delete_topic("T")
+            context.writing.queues.drop_topic("T", context.pulls.holds.release)
+            tables.offsets.delete_topic("T")
+            context.metrics.forget(topic="T")
+        tables.topics.delete("T")
+        tables.topics.update(config)
+    elif what == "perm" and config is not None:
+        tables.topics.update(msgspec.structs.replace(config, perm=6 if even else 2))
+    elif what == "queues" and config is not None:
+        tables.topics.update(msgspec.structs.replace(config, read_queue_nums=1 + number % 4))
+    elif what == "group":
+        tables.groups.update(
+            SubscriptionGroupConfig(
+                group_name="GH"[number % 3 % 2], consume_enable=number % 5 > 0,
+                group_sys_flag=number,
+            )
+        )  # fmt: skip
+    elif what == "counts":
+        change(broker, max_transfer_count_on_message_in_memory=1 + number)
+    elif what == "settings":
+        change(broker)
+    elif what == "sync":
+        store.flusher.flush_all(5)
+    elif what == "retain" and store.segments.items[0].end < store.commit_log.committed:
+        store.commit_log.commit()
+        store.flusher.flush_all(5)
+        store.segments.drop_first()
+        for queue in store.queues:
+            queue.trim(store.segments.begin)
+    elif what == "slave":
+        change(broker, slave_read_enable=even)
+    elif what == "members":
+        change(broker, reject_pull_consumer_enable=number % 4 == 0)
+    elif what == "forget":
+        tables.offsets.delete_group("G")
+        context.metrics.forget(group="G")
+    elif what == "broadcast":
+        groups = context.pulls.broadcasts.groups
+        (groups.add if even else groups.discard)("H")
+
+
+def take(twins: TwinBrokers, step: tuple[Any, ...]) -> None:
+    """Do one step to both."""
+    if step[0] == "pull":
+        _, kind, places, queue_id = step
+        same(twins, pulls(places, queue_id=queue_id, **kind))
+    elif step[0] == "send":
+        same(twins, sends(step[1], step[2], step[3]))
+    else:
+        twins.each(lambda broker: trouble(broker, step[1], step[2]))
+
+
+@settings(
+    max_examples=examples(100),
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    print_blob=True,
+)
+@given(st.lists(steps, min_size=5, max_size=40))
+def test_any_life_is_answered_alike(
+    twins: TwinBrokers, repeated: Repeated, life: list[tuple[Any, ...]]
+) -> None:
+    """Sends, pulls, and all that changes what pulls may read, in any order."""
+    for tag in ("TagA", "TagB", "TagA"):
+        same(twins, sends(20, 0, tag) + sends(10, 1, tag) + sends(5, 0, tag, "golden"))
+    for step in life:
+        take(twins, step)
+
+
+@pytest.mark.parametrize("kind", KINDS[:-1])
+def test_pulls_that_come_again_are_answered_at_once(
+    twins: TwinBrokers, repeated: Repeated, kind: dict[str, Any]
+) -> None:
+    """All of one read, whatever their offsets and opaques."""
+    same(twins, sends(60, topic=kind.get("topic", "T")))
+    sure(twins, repeated, pulls([1, 30, 2, 2, 17], **kind), 5)
+
+
+def test_pulls_of_several_kinds_are_answered_in_one_run(
+    twins: TwinBrokers, repeated: Repeated
+) -> None:
+    """They take turns within a read, and so do sends."""
+    same(twins, sends(60) + sends(60, 1))
+    data = b"".join(pulls([3, 20], **kind) + pulls([5], queue_id=1) for kind in KINDS[:5])
+    sure(twins, repeated, data + sends(2) + data, 30)
+
+
+def test_many_lives_by_chance(twins: TwinBrokers, repeated: Repeated) -> None:
+    """A long life in which most pulls are answered by compiled code."""
+    seed = random.randrange(1 << 32)
+    print(f"seed {seed}")
+    rng = random.Random(seed)
+    troubles = (
+        "reset",
+        "delete",
+        "perm",
+        "queues",
+        "group",
+        "counts",
+        "settings",
+        "sync",
+        "retain",
+    )
+    for _ in range(150):
+        same(twins, sends(rng.randrange(1, 12), rng.randrange(2), rng.choice(("TagA", "TagB"))))
+        kind = rng.choice(KINDS)
+        places = [rng.randrange(0, 200) for _ in range(rng.randrange(1, 9))]
+        for _ in range(rng.choice((1, 3))):
+            same(twins, pulls(places, queue_id=rng.randrange(2), **kind))
+        if rng.random() < 0.3:
+            step = ("do", rng.choice(troubles), rng.randrange(60))
+            take(twins, step)
+            if step[1] in ("perm", "group", "queues"):
+                take(twins, ("do", step[1], 3 if step[1] == "queues" else 18))
+    assert repeated.pulls > 100
+
+
+USUAL: Final = pull_command(7).ext
+
+
+def header(text: bytes) -> bytes:
+    """Return a frame with a header alone."""
+    return frame(text, b"")
+
+
+def pull_header(fields: dict[str, Any], **outer: Any) -> dict[str, Any]:
+    """Return a pull's header as a value."""
+    return {"code": 11, "extFields": fields, "flag": 0, "language": "JAVA", "opaque": 7,
+            "serializeTypeCurrentRPC": "JSON", "version": 477, **outer}  # fmt: skip
+
+
+def hostile(offset: int, opaque: int) -> list[bytes]:
+    """Return headers with numbers in the wrong places, all of which are JSON."""
+    plain = compact(pull_header({**USUAL, "queueOffset": str(offset)}, opaque=opaque))
+    inner = b'"x":{"queueOffset":"%d","opaque":%d},' % (offset, opaque)
+    quoted = json.dumps(f'"queueOffset":"{offset}","opaque":{opaque}').encode()
+    again = b',"queueOffset":"%d"' % (offset + 1)
+    return [
+        plain,
+        plain.replace(b"{", b"{" + inner, 1),
+        plain.replace(b'"extFields":{', b'"extFields":{"a":' + quoted + b","),
+        plain.replace(b'"extFields":{', b'"extFields":{"\\"queueOffset":"%d",' % offset),
+        plain.replace(b'"topic"', b'"queueOffset":"%d","topic"' % offset),
+        plain.replace(b'},"flag"', again + b'},"flag"'),
+        plain.replace(b'},"flag"', again.replace(b"O", b"\\u004f") + b'},"flag"'),
+        plain.replace(b'},"flag"', b',"queueOffs\\u0065t":"3"},"flag"'),
+        plain.replace(b'},"flag"', b',"queueOffset":"3"},"flag"'),
+        plain.replace(b'},"flag"', b',"commitOffs\\u0065t":"0"},"flag"'),
+        plain.replace(b"}", b'},"opaqu\\u0065":10', 1),
+        plain.replace(b'"flag":0', b'"flag":0,"opaqu\\u0065":10'),
+        plain.replace(b"}", b'},"opaque":%d' % (opaque + 9), 1),
+        plain.replace(b'"opaque":%d,' % opaque, b"").replace(
+            b'"extFields":{', b'"extFields":{"opaque":%d,' % opaque
+        ),
+        plain.replace(b'"extFields":{', b'"extFields":{"opaque":"%d",' % opaque),
+        plain.replace(b'"opaque":%d' % opaque, b'"opaque":%d.0' % opaque),
+        plain.replace(b'"opaque":%d' % opaque, b'"opaque":0%d' % opaque),
+        plain.replace(b'"queueOffset":"', b'"queueOffset":"0'),
+        plain.replace(b'"queueOffset":"', b'"queueOffset":"+'),
+        plain.replace(b'"queueOffset":', b'"queueOffset": '),
+        plain.replace(b'"commitOffset":"0"', b'"commitOffset":"-5"'),
+        plain.replace(b'"flag":0', b'"flag":2'),
+        plain.replace(b'"code":11', b'"code":361'),
+        plain.replace(b"}", b"} ", 1),
+        plain + b"x",
+        plain + b" " * 1024,
+    ]
+
+
+def test_headers_that_imitate_a_known_one_mean_what_they_mean(
+    twins: TwinBrokers, repeated: Repeated
+) -> None:
+    """Whatever they have twice, nested, quoted or escaped, they are answered as by Python."""
+    same(twins, sends(60))
+    for offset, opaque in ((3, 10), (4, 11), (40, 1200), (5, 7), (0, 2**31 - 1)):
+        for text in hostile(offset, opaque):
+            same(twins, header(text))
+            same(twins, header(text) + header(text))
+        same(twins, b"".join(map(header, hostile(offset + 1, opaque + 1))))
+    assert repeated.pulls > 20
+
+
+def test_mutated_headers_mean_what_they_mean(twins: TwinBrokers, repeated: Repeated) -> None:
+    """Known headers with wrong bytes are never taken for what they were."""
+    same(twins, sends(60))
+    seed = random.randrange(1 << 32)
+    print(f"seed {seed}")
+    rng, data = random.Random(seed), [pulls([9 + n], **kind) for n, kind in enumerate(KINDS[:5])]
+    for _ in range(3):
+        same(twins, b"".join(data))
+    for _ in range(400):
+        changed = bytearray(rng.choice(data))
+        for _ in range(rng.choice((0, 1, 1, 2))):
+            at = rng.randrange(8, len(changed))
+            if rng.random() < 0.5:
+                changed[at] = rng.choice(b'0123456789"\\{}:,- ')
+            else:
+                low = rng.randrange(8, len(changed) - 4)
+                changed[at : at + 4] = changed[low : low + 4][: len(changed) - at]
+        same(twins, bytes(changed) + rng.choice(data))
+    assert repeated.pulls > 250
+
+
+def test_a_reset_is_told_before_anything_is_read(twins: TwinBrokers, repeated: Repeated) -> None:
+    """Pulls are known, and yet the next one is sent elsewhere."""
+    same(twins, sends(60))
+    data = pulls([1, 30, 2])
+    sure(twins, repeated, data, 3)
+    twins.each(lambda broker: broker.context.tables.offsets.reset("G", "T", 0, 11))
+    before = repeated.pulls
+    same(twins, data)
+    assert repeated.pulls - before == 2, "those behind the one that was told"
+
+
+def test_a_hook_sees_every_pull(twins: TwinBrokers, repeated: Repeated) -> None:
+    """Nothing is answered beside it."""
+    same(twins, sends(60))
+    sure(twins, repeated, pulls([1, 30]), 2)
+    seen: list[int] = []
+    twins.each(lambda broker: broker.hooks.add(after_pull=lambda event: seen.append(event.offset)))
+    same(twins, pulls([1, 30]))
+    assert seen == [1, 30, 1, 30]
+
+
+def test_turns_end_alike(monkeypatch: pytest.MonkeyPatch, repeated: Repeated) -> None:
+    """By frames and by bytes of replies; nobody is served more than one by one."""
+    with TwinBrokers(monkeypatch, framesPerTurnMax="3") as pair:
+        for _ in range(20):
+            same(pair, sends(3))
+        sure(pair, repeated, pulls(list(range(8))), 8)
+
+        def written(broker: Broker) -> int:
+            limits = broker._traffic.limits
+            broker._traffic.limits = replace(
+                limits, frames_per_turn_max=99, reply_bytes_per_turn_max=50_000
+            )
+            connection, wire = connect(broker)
+            connection.data_received(pulls(list(range(11))))
+            broker.context.writing.tick.commit()
+            return len(wire.written)
+
+        compiled, python = pair.each(written)
+        assert compiled == python
+        assert 50_000 < compiled < 100_000
+
+
+def test_known_pulls_are_bounded_and_the_used_ones_stay(
+    twins: TwinBrokers, repeated: Repeated
+) -> None:
+    """Ten thousand kinds come; who pulls on is known all the time."""
+    same(twins, sends(10))
+    broker = twins.brokers[0]
+    steady = pulls([1])
+    for _ in range(3):
+        same(twins, steady)
+
+    async def many() -> None:
+        for begin in range(0, 10_000, 50):
+            data = b"".join(pull(1, subVersion=number) for number in range(begin, begin + 50))
+            for _ in range(2):
+                await feed(*connect(broker), [data])
+            before = repeated.pulls
+            await feed(*connect(broker), [steady])
+            assert repeated.pulls == before + 1
+
+    twins._runner.run(many())
+    known = broker._pulls._repeats._repeated
+    assert known is not None
+    assert 4096 <= len(known) <= 8192
