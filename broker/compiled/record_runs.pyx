@@ -21,6 +21,7 @@ include "packing.pxi"
 include "mapped_memory.pxi"
 include "records.pxi"
 include "block.pxi"
+include "pull_header.pxi"
 include "repeated_pulls.pxi"
 
 

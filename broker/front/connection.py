@@ -104,7 +104,7 @@ class BrokerConnection(Connection):
     def _serve(self, data: bytes, acks: list[bytes], replies: Frames) -> Served:
         """Serve frame after frame, as long as there is a turn for them and room in the log."""
         sends = self.traffic.sends
-        send, serve_run, pull_run = sends.send, sends.serve_run, self.traffic.pulls.serve_run
+        send, serve_run = sends.send, sends.serve_run
         stamp, stamp_flag = self.stamp.at(self.traffic.now_ms()), self.stamp.sys_flag
         end_of_data, frame_bytes_max = len(data), self.limits.frame_bytes_max
         at, turns = 0, self.limits.frames_per_turn_max
@@ -134,13 +134,9 @@ class BrokerConnection(Connection):
                         if not whole.flag and send(fields, opaque, body, stamp, stamp_flag, acks):
                             at = end
                             continue
-                    elif pull_run is not None and (
-                        pulled := pull_run(self, data, at, turns + 1, self._reply_room(), replies)
-                    ):
-                        end, run, reply_bytes = pulled
-                        self.reply_bytes += reply_bytes
+                    elif pulled := self._pull_run(data, at, turns + 1, replies):
+                        (end, run), served = pulled, True
                         turns += 1 - run
-                        served = True
                     else:
                         served = self._fast(word >> 24, header, body, stamp, acks, replies)
                 except LogBusy:
@@ -236,9 +232,19 @@ class BrokerConnection(Connection):
             return True
         return False
 
-    def _reply_room(self) -> int:
-        """Return how many bytes of replies this turn may still have before it ends."""
-        return self.limits.reply_bytes_per_turn_max - self.reply_bytes
+    def _pull_run(
+        self, data: bytes, at: int, frames_max: int, replies: Frames
+    ) -> tuple[int, int] | None:
+        """Answer pulls that come again; return where they end and how many, None without any."""
+        if (serve_run := self.traffic.pulls.serve_run) is None:
+            return None
+        room_bytes = self.limits.reply_bytes_per_turn_max - self.reply_bytes
+        run = serve_run(self, data, at, frames_max, room_bytes, replies)
+        if run is None:
+            return None
+        end, frames, reply_bytes = run
+        self.reply_bytes += reply_bytes
+        return end, frames
 
     def _pull(self, pull: Pull, replies: Frames) -> None:
         try:

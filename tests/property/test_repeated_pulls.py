@@ -11,8 +11,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.examples import examples
+from support.pull_frames import pull, pulls, sends
 from support.send_frames import compact, frame
-from support.servers.brokers import pull_command, send_command
+from support.servers.brokers import pull_command
 from support.servers.twin_brokers import TwinBrokers
 from support.wire import connect, feed
 
@@ -21,7 +22,6 @@ from aerobee.broker.compiled.choice import is_compiled
 from aerobee.broker.pulls.repeats import Repeats
 from aerobee.remoting.bodies import SubscriptionGroupConfig
 from aerobee.remoting.codes import PullSysFlag
-from aerobee.remoting.frame import encode_frame
 
 pytestmark = pytest.mark.skipif(not is_compiled(), reason="built without a C compiler")
 
@@ -64,26 +64,6 @@ def twins(monkeypatch: pytest.MonkeyPatch, repeated: Repeated) -> Iterator[TwinB
         monkeypatch, mappedFileSizeConsumeQueue="4000", mappedFileSizeCommitLog="131072"
     ) as pair:
         yield pair
-
-
-def pull(offset: int, opaque: int = 5, commit: int = 0, queue_id: int = 0, **kind: Any) -> bytes:
-    """Return a pull whose numbers stand in a header that is the same each time."""
-    command = pull_command(offset, queue_id=queue_id, **{"commitOffset": commit, **kind})
-    return encode_frame(msgspec.structs.replace(command, opaque=opaque))
-
-
-def pulls(offsets: list[int], **kind: Any) -> bytes:
-    """Return such pulls, one behind the other."""
-    return b"".join(
-        pull(offset, number, offset // 2, **kind) for number, offset in enumerate(offsets)
-    )
-
-
-def sends(count: int, queue_id: int = 0, tag: str = "TagA", topic: str = "T") -> bytes:
-    """Return sends."""
-    properties = f"UNIQ_KEY\x01AB{count}\x02TAGS\x01{tag}\x02"
-    one = send_command(bytes(count * 7), queue_id=queue_id, properties=properties, topic=topic)
-    return encode_frame(msgspec.structs.replace(one, opaque=3)) * count
 
 
 def known_of(broker: Broker) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from aerobee.broker.compiled.choice import description, is_compiled
 from aerobee.broker.writing.hooks import SendEvent
 from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.frame import encode_frame
+from aerobee.remoting.message.batch import BatchedMessage, encode_batch
 
 compiled = pytest.mark.skipif(not is_compiled(), reason="built without a C compiler")
 
@@ -132,6 +133,32 @@ async def test_a_log_that_takes_nothing_is_told_by_python(tmp_path: Path) -> Non
         connection, wire = connect(broker)
         await feed(connection, wire, [SEND])
         assert [reply.code for reply in wire.replies()] == [ResponseCode.SERVICE_NOT_AVAILABLE]
+
+
+@compiled
+async def test_a_log_that_takes_nothing_takes_nothing_of_a_batch(tmp_path: Path) -> None:
+    """Neither where it refuses nor where it has room for a part alone."""
+    message = BatchedMessage(0, b"x" * 1000, b"TAGS\x01a\x02")
+    batch = encode_frame(send_command(encode_batch([message] * 8), code=320, m="true"))
+    async with running_broker(tmp_path, compiledFastPath="true") as broker:
+        await make_topic(broker)
+        run, log = run_of(broker), broker.store.commit_log
+        stored = broker.context.writing.queues.get("T", 0).stored
+        log.set_disk_full(True)
+        assert run(batch, 0, 9) == (0, 0)
+        log.set_disk_full(False)
+        assert run(batch * 2, 0, 9) == (2 * len(batch), 2)
+        before, end = stored.max_offset, log.position
+        log._limit = log.position + 3 * 1000
+        entries = bytes(stored.buffer)
+        assert run(batch, 0, 9) == (0, 0)
+        assert (stored.max_offset, log.position) == (before, end)
+        assert bytes(stored.buffer) == entries
+        log._limit = log.position + 8 * 1200
+        bad = encode_batch([message] * 7 + [BatchedMessage(0, b"x", b"DELAY\x013\x02")])
+        assert run(encode_frame(send_command(bad, code=320, m="true")), 0, 9) == (0, 0)
+        assert bytes(stored.buffer) == entries, "no entry is left of messages that do not count"
+        log._set_limit()
 
 
 @compiled
