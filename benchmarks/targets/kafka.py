@@ -15,7 +15,7 @@ from benchmarks.targets import compiling
 from benchmarks.targets.brokers import FLUSH_INTERVAL_MS
 from benchmarks.targets.target import ChildTarget
 
-# kafka-server-start.sh and kafka-run-class.sh; a JVM with one CPU would choose another collector.
+# as its own start scripts have it; a JVM with one CPU would choose another collector.
 _JVM: Final = (
     *("-Xms1g", "-Xmx1g", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20"),
     *("-XX:InitiatingHeapOccupancyPercent=35", "-XX:+ExplicitGCInvokesConcurrent"),

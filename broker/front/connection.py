@@ -9,8 +9,8 @@ import msgspec
 
 from aerobee.broker.front.refusing import without_sends
 from aerobee.broker.front.unread import FULL_READ_BYTES, Unread, watch
+from aerobee.broker.pulls.pull import Pull
 from aerobee.broker.pulls.replies import refusal
-from aerobee.broker.pulls.server import Pull
 from aerobee.broker.writing.stamps import Stamp
 from aerobee.remoting.codes import RequestCode
 from aerobee.remoting.command import FLAG_ONEWAY

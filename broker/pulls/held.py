@@ -9,7 +9,7 @@ from aerobee.broker.writing.queues import TopicQueue
 from aerobee.remoting.net.connection import Connection
 
 if TYPE_CHECKING:
-    from aerobee.broker.pulls.server import Pull
+    from aerobee.broker.pulls.pull import Pull
 
 SWEEP_INTERVAL_MS: Final = 100
 SERVED_PER_TURN_MAX: Final = 64  # some milliseconds; the rest waits until others had their turn

@@ -10,7 +10,8 @@ from aerobee.broker.members.group import QueueKey
 from aerobee.broker.members.registry import Members
 from aerobee.broker.pulls.broadcasts import BroadcastOffsets
 from aerobee.broker.pulls.held import SWEEP_INTERVAL_MS, HoldLimits, Holds
-from aerobee.broker.pulls.server import Pull, Pulls
+from aerobee.broker.pulls.pull import Pull
+from aerobee.broker.pulls.server import Pulls
 from aerobee.broker.room import Room, Sample, Work
 from aerobee.broker.settings.keys import BrokerSettings
 from aerobee.broker.settings.live import Live

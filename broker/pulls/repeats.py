@@ -31,7 +31,7 @@ from aerobee.storage.reads.reading import READ_BYTES_LEAST, READ_BYTES_MAX
 
 if TYPE_CHECKING:
     from aerobee.broker.pulls.parts import Pulling
-    from aerobee.broker.pulls.server import Pull
+    from aerobee.broker.pulls.pull import Pull
 
 Check: TypeAlias = Callable[[Connection, PullMessageRequest, int], Allowed]
 ServePulls: TypeAlias = Callable[

@@ -12,7 +12,7 @@ from aerobee.remoting.headers.typed import encode_header
 from aerobee.storage.reads.results import ReadResult, ReadStatus
 
 if TYPE_CHECKING:
-    from aerobee.broker.pulls.server import Pull
+    from aerobee.broker.pulls.pull import Pull
 
 FOUND: Final = ReadStatus.FOUND  # to look it up in the enumeration takes a quarter microsecond
 HEADER: Final = (

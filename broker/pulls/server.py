@@ -8,6 +8,7 @@ from aerobee.broker.members.group import QueueKey
 from aerobee.broker.members.subscriptions import MessageFilter, SqlFilter
 from aerobee.broker.pulls.broadcasts import FROM_PROXY, BroadcastOffsets
 from aerobee.broker.pulls.checks import PullChecks
+from aerobee.broker.pulls.pull import Pull
 from aerobee.broker.pulls.repeats import Repeats, ServePulls
 from aerobee.broker.pulls.replies import (
     FOUND,
@@ -26,7 +27,6 @@ from aerobee.remoting.codes import PullSysFlag, ResponseCode
 from aerobee.remoting.command import Codec
 from aerobee.remoting.errors import RequestError
 from aerobee.remoting.headers.pull import PullMessageRequest
-from aerobee.remoting.net.connection import Connection
 from aerobee.storage.cold.fetching import Fetched, fetch
 from aerobee.storage.cold.request import ColdRead
 from aerobee.storage.reads.results import ReadResult, ReadStatus
@@ -39,28 +39,6 @@ if TYPE_CHECKING:
 MASTER_ID: Final = 0
 HELD_MS_MAX: Final = 10 * 60 * 1000  # a client may not park a pull for longer
 FETCHES_MAX: Final = 3  # of one pull, whose place may change while it waits
-
-
-class Pull:
-    """One pull request while the broker works on it or holds it."""
-
-    __slots__ = ("codec", "connection", "fetches", "header", "offset", "opaque", "request_code")
-
-    def __init__(
-        self,
-        connection: Connection,
-        header: PullMessageRequest,
-        opaque: int,
-        codec: int,
-        request_code: int,
-    ) -> None:
-        self.connection = connection
-        self.header = header
-        self.opaque = opaque
-        self.codec = codec
-        self.request_code = request_code
-        self.offset = header.queue_offset  # moves past unwanted messages while the pull is held
-        self.fetches = 0  # how often what it reads was not in memory
 
 
 class PullServer(Protocol):

@@ -68,7 +68,7 @@ def twins(monkeypatch: pytest.MonkeyPatch, repeated: Repeated) -> Iterator[TwinB
 
 def known_of(broker: Broker) -> dict[str, Any]:
     """Return what a broker has noted of pulls."""
-    offsets, metrics = broker.context.tables.offsets, broker.context.metrics
+    offsets, metrics = broker.context.tables.offsets, broker.context.health.metrics
     return {
         "offsets": offsets._table,
         "pulled": offsets._pulled,
@@ -130,7 +130,7 @@ def trouble(broker: Broker, what: str, number: int) -> None:
             store.delete_topic("T")
             context.writing.queues.drop_topic("T", context.pulls.holds.release)
             tables.offsets.delete_topic("T")
-            context.metrics.forget(topic="T")
+            context.health.metrics.forget(topic="T")
         tables.topics.delete("T")
         tables.topics.update(config)
     elif what == "perm" and config is not None:
@@ -162,7 +162,7 @@ def trouble(broker: Broker, what: str, number: int) -> None:
         change(broker, reject_pull_consumer_enable=number % 4 == 0)
     elif what == "forget":
         tables.offsets.delete_group("G")
-        context.metrics.forget(group="G")
+        context.health.metrics.forget(group="G")
     elif what == "broadcast":
         groups = context.pulls.broadcasts.groups
         (groups.add if even else groups.discard)("H")
@@ -359,8 +359,8 @@ def test_turns_end_alike(monkeypatch: pytest.MonkeyPatch, repeated: Repeated) ->
         sure(pair, repeated, pulls(list(range(8))), 8)
 
         def written(broker: Broker) -> int:
-            limits = broker._traffic.limits
-            broker._traffic.limits = replace(
+            limits = broker.context.front.traffic.limits
+            broker.context.front.traffic.limits = replace(
                 limits, frames_per_turn_max=99, reply_bytes_per_turn_max=50_000
             )
             connection, wire = connect(broker)
@@ -393,6 +393,6 @@ def test_known_pulls_are_bounded_and_the_used_ones_stay(
             assert repeated.pulls == before + 1
 
     twins._runner.run(many())
-    known = broker._pulls._repeats._repeated
+    known = broker.context.pulls.server._repeats._repeated
     assert known is not None
     assert 4096 <= len(known) <= 8192

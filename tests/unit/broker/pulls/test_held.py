@@ -8,7 +8,7 @@ import pytest
 from support.stand_ins.fake_connection import FakeConnection
 
 from aerobee.broker.pulls.held import SERVED_PER_TURN_MAX, SWEEP_INTERVAL_MS, HoldLimits, Holds
-from aerobee.broker.pulls.server import Pull
+from aerobee.broker.pulls.pull import Pull
 from aerobee.broker.writing.queues import TopicQueue
 
 
