@@ -21,10 +21,12 @@ from aerobee.remoting.message.layout import (
 )
 from aerobee.remoting.message.record import BLANK
 from aerobee.spark.at_rest.log_files import SegmentFile
+from aerobee.spark.at_rest.queue_hints import StartHints
 from aerobee.spark.records import loops
 from aerobee.spark.records.damage import FAILFAST, STRICT, Damage
 from aerobee.spark.records.headers import Records
 from aerobee.spark.records.layout import SLACK_BYTES, Bytes, Ints, unaligned
+from aerobee.spark.records.numpy_loops import Hints, no_hints
 
 BLOCK_BYTES = 8 << 20  # some thousand records: less pays for calls, more leaves the cache
 BLOCK_RECORDS = 16_000  # about, for the same reason
@@ -69,8 +71,9 @@ def read_blocks(
     where the file has become shorter.
     """
     at, first_bytes = start, BLOCK_BYTES
+    hints = StartHints(file.segment, end).between
     while at < end:
-        for block in scan_blocks(file, at, end, first_bytes=first_bytes):
+        for block in scan_blocks(file, at, end, first_bytes=first_bytes, hints=hints):
             bad = None if damage.mode == FAILFAST else _first_contradiction(block)
             if bad is not None:
                 block, reason = bad
@@ -185,11 +188,12 @@ def scan_blocks(
     *,
     block_bytes: int | None = None,
     first_bytes: int | None = None,
+    hints: Hints = no_hints,
 ) -> Iterator[Block]:
     """The records from `start` on up to `end` or to whatever is no record; at least one block.
 
     Blocks are of BLOCK_BYTES if nothing else is said, and grow to that from `first_bytes`. The
-    last one's `stop` is PART where `end` was reached, or cuts a record.
+    last one's `stop` is PART where `end` was reached, or cuts a record. `hints` spare time.
     """
     most = block_bytes or BLOCK_BYTES
     usual = min(first_bytes or most, most)
@@ -199,7 +203,7 @@ def scan_blocks(
         length = min(max(usual, length), end - position)
         if length + SLACK_BYTES > len(buffer):
             buffer = np.zeros(length + SLACK_BYTES, np.uint8)
-        starts, sizes, reached = _read_walking(file, buffer, position, length)
+        starts, sizes, reached = _read_walking(file, buffer, position, length, hints)
         after = position + reached
         stop = _stop(buffer, reached, length, position)
         size = 0
@@ -217,7 +221,7 @@ def scan_blocks(
 
 
 def _read_walking(
-    file: SegmentFile, buffer: Bytes, position: int, length: int
+    file: SegmentFile, buffer: Bytes, position: int, length: int, hints: Hints
 ) -> tuple[Ints, Ints, int]:
     """Read a block, and walk each part of it while that is in the processor's cache.
 
@@ -228,10 +232,12 @@ def _read_walking(
     room = length // RECORD_BYTES_MIN + 1
     starts, sizes = np.empty(room, np.int64), np.empty(room, np.int64)
     count = end = 0
-    for low in range(0, length, READ_BYTES):
-        high = min(low + READ_BYTES, length)
+    part = READ_BYTES if loops.chosen.walks_parts else max(length, 1)
+    for low in range(0, length, part):
+        high = min(low + part, length)
         file.read_into(view[low:high], position + low)
-        more, end = loops.chosen.walk(buffer, end, high, position, starts[count:], sizes[count:])
+        into = starts[count:], sizes[count:]
+        more, end = loops.chosen.walk(buffer, end, high, position, *into, hints)
         count += more
     return starts[:count], sizes[:count], end
 

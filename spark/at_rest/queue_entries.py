@@ -17,6 +17,7 @@ import numpy as np
 from aerobee.remoting.message.layout import BLANK_SIZE, ENTRY_FIELDS
 from aerobee.spark.at_rest import disk
 from aerobee.spark.errors import StoreUnreadable
+from aerobee.spark.records.layout import Ints
 from aerobee.storage.layout import is_file_name
 
 ENTRY_BYTES = ENTRY_FIELDS.size
@@ -142,6 +143,13 @@ class QueueEntries:
         if at < self.first or not 0 <= (position := self.position(at)) < log_end:
             return 0
         return position + int(self.read(at, at + 1)["size"][0])
+
+    def between(self, low: int, high: int) -> Ints:
+        """The log positions of all entries in [low, high)."""
+        entries = self.read(self.first_from(low), self.first_from(high))
+        there = (entries["size"] > 0) & (entries["size"] != BLANK_SIZE)
+        positions: Ints = entries["position"][there].astype(np.int64)
+        return positions[(positions >= low) & (positions < high)]
 
     def read(self, low: int, high: int) -> Entries:
         """The entries from number `low` up to `high`, fewer where a file is missing."""

@@ -6,10 +6,47 @@ the log's own chain of sizes tells (`blocks.py`).
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import numpy as np
+
 from aerobee.spark.at_rest import disk
+from aerobee.spark.at_rest.log_files import Segment
 from aerobee.spark.at_rest.queue_entries import NOWHERE, QueueEntries
+from aerobee.spark.records.layout import Ints
+from aerobee.storage.layout import CONSUME_QUEUE
 
 QUEUES_MAX = 512  # with more queues than this, opening them costs more than walking the log
+WINDOW_BYTES = 256 << 20  # of the log, whose entries are read at a time
+
+
+class StartHints:
+    """Where records of one log file start before position `end`, as the queues beside it tell.
+
+    They are looked at for much of the file at once; not at all where nobody asks.
+    """
+
+    def __init__(self, segment: Segment, end: int) -> None:
+        self._queues_dir = str(Path(segment.path).parent.parent / CONSUME_QUEUE)
+        self._end = end
+        self._told_to = segment.base
+        self._positions: Ints = np.empty(0, np.int64)
+
+    def between(self, low: int, high: int) -> Ints:
+        """Positions in [low, high), ascending; none where there are no queues, or too many."""
+        if high > self._told_to:
+            self._told_to = max(min(self._end, low + WINDOW_BYTES), high)
+            self._positions = _starts(self._queues_dir, low, self._told_to)
+        return self._positions[slice(*np.searchsorted(self._positions, (low, high)))]
+
+
+def _starts(queues_dir: str, low: int, high: int) -> Ints:
+    found = [np.empty(0, np.int64)]
+    for queue_dir in _queue_dirs(queues_dir):
+        with QueueEntries(queue_dir) as queue:
+            found.append(queue.between(low, high))
+    positions = np.sort(np.concatenate(found), kind="stable")
+    return positions[np.diff(positions, prepend=-1) > 0]
 
 
 def last_starts(queues_dir: str | None, high: int) -> list[int]:

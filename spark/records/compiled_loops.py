@@ -14,7 +14,15 @@ import pyarrow as pa
 from aerobee.remoting.message.layout import RECORD_FIELDS
 from aerobee.spark.compiled import record_loops
 from aerobee.spark.records.layout import FIELD_AT, Bytes, Ints, Mask, Words
-from aerobee.spark.records.numpy_loops import FULL, MORE, OTHER, LeftOut, NumpyLoops
+from aerobee.spark.records.numpy_loops import (
+    FULL,
+    MORE,
+    OTHER,
+    Hints,
+    LeftOut,
+    NumpyLoops,
+    no_hints,
+)
 from aerobee.spark.records.properties import MARKED, Marked, Properties
 
 if TYPE_CHECKING:
@@ -29,24 +37,32 @@ assert (record_loops.MORE, record_loops.FULL, record_loops.OTHER) == (MORE, FULL
 class CompiledLoops(NumpyLoops):
     """What NumpyLoops does, to the same result."""
 
+    walks_parts = True
+
     def walk(
-        self, data: Bytes, at: int, filled: int, base: int, starts: Ints, sizes: Ints
+        self,
+        data: Bytes,
+        at: int,
+        filled: int,
+        base: int,
+        starts: Ints,
+        sizes: Ints,
+        hints: Hints = no_hints,
     ) -> tuple[int, int]:
-        """Note the records that follow each other."""
+        """Note the records that follow each other, faster than hints could be looked at."""
         return record_loops.walk(data, at, filled, filled, base, starts, sizes)
 
-    def locate(self, data: Bytes, starts: Ints, sizes: Ints) -> tuple[Bytes, Ints]:
+    def locate(self, records: Records) -> tuple[Bytes, Ints]:
         """Where the variable parts are; what is wrong with them, numpy's says."""
+        data, starts, sizes = records.data, records.starts, records.sizes
         kinds, places = np.empty(len(starts), np.uint8), np.empty((6, len(starts)), np.int64)
         if record_loops.locate(data, starts, sizes, kinds, places) < 0:
-            return super().locate(data, starts, sizes)
+            return super().locate(records)
         return kinds, places
 
-    def gather(
-        self, data: Bytes, starts: Ints, kinds: Bytes, offsets: Ints, out: Words | Ints
-    ) -> None:
-        """Read a field of each record."""
-        record_loops.gather(data, starts, kinds, offsets, out)
+    def gather(self, records: Records, name: str, out: Words | Ints) -> None:
+        """Read a header field of each record."""
+        record_loops.gather(records.data, records.starts, records.kinds, FIELD_AT[name], out)
 
     def ragged(self, data: Bytes, starts: Ints, lengths: Ints) -> pa.BinaryArray:
         """The cells as one binary array."""

@@ -7,6 +7,7 @@ Each column is one pass over the block, for IPv6 and for V2 records (two-byte to
 from __future__ import annotations
 
 from copy import copy
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ import numpy.typing as npt
 
 from aerobee.remoting.message.layout import POSITION_AT
 from aerobee.spark.records import loops
-from aerobee.spark.records.layout import FIELD_AT, FIELD_BYTES, Bytes, Ints, unaligned
+from aerobee.spark.records.layout import FIELD_BYTES, HEADER_BYTES_MAX, Bytes, Ints, unaligned
 
 
 class Records:
@@ -37,7 +38,7 @@ class Records:
         self.base = base
         self.starts = np.ascontiguousarray(starts, np.int64)
         self.sizes = np.ascontiguousarray(sizes, np.int64)
-        self._place(*loops.chosen.locate(data, self.starts, self.sizes))
+        self._place(*loops.chosen.locate(self))
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -47,17 +48,24 @@ class Records:
         long = FIELD_BYTES[name][0] == 8
         kind: Any = np.int64 if long else np.int32
         found = np.empty(len(self.starts), kind)
-        loops.chosen.gather(self.data, self.starts, self.kinds, FIELD_AT[name], found)
+        loops.chosen.gather(self, name, found)
         return found.astype(dtype, copy=False)
 
     def only(self, rows: Ints | slice) -> Records:
         """The given ones among the records, in that order."""
         taken = copy(self)
+        taken.__dict__.pop("headers", None)
         taken.starts = np.ascontiguousarray(self.starts[rows])
         taken.sizes = np.ascontiguousarray(self.sizes[rows])
         places = self._places[:, rows] if isinstance(rows, slice) else self._places.take(rows, 1)
         taken._place(np.ascontiguousarray(self.kinds[rows]), np.ascontiguousarray(places))
         return taken
+
+    @cached_property
+    def headers(self) -> Bytes:
+        """The headers copied out of the block, one a row, for passes that read field by field."""
+        cells = unaligned(self.data, f"V{HEADER_BYTES_MAX}")[self.starts]
+        return cells.view(np.uint8).reshape(len(self), HEADER_BYTES_MAX)
 
     def position(self, row: int) -> int:
         """The log position that one record says it has."""

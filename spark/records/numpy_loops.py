@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from aerobee.remoting.errors import CorruptRecord
@@ -17,10 +19,12 @@ from aerobee.remoting.message.layout import (
     POSITION_AT,
     PREFIX_BYTES,
     RECORD_BYTES_MIN,
+    RECORD_FIELDS,
 )
 from aerobee.spark.records.cells import gathered
 from aerobee.spark.records.hosts import coded_hosts
 from aerobee.spark.records.layout import (
+    FIELD_AT,
     HEADER_BYTES,
     HOST_BITS_SHIFT,
     SYS_FLAG_LAST_AT,
@@ -36,61 +40,76 @@ if TYPE_CHECKING:
     from aerobee.spark.records.headers import Records
     from aerobee.spark.records.tally import QueueTally
 
+Hints = Callable[[int, int], Ints]
+"""Log positions between two, ascending, where records may start."""
+
 LeftOut = tuple[tuple[bytes, bool], ...]
 """Topics with True, and with False how topics begin, whose records are not wanted."""
 
 MORE, FULL, OTHER = range(3)  # why `bodies` took no more: see there
-_SEARCHED_BYTES = 64 << 10  # at a time: what is found there is memory that is used again
-_MAGIC_BYTES = MAGIC_V1 >> 24, MAGIC_V1 >> 16 & 0xFF
-assert MAGIC_V2 >> 16 == MAGIC_V1 >> 16
+_PREFIX = RECORD_FIELDS.pick("total_size", "magic", "position")
+
+
+def no_hints(low: int, high: int) -> Ints:
+    """Where nothing tells."""
+    return np.empty(0, np.int64)
 
 
 class NumpyLoops:
     """Each method is one pass over records of a block; it keeps nothing."""
 
+    walks_parts = False
+    """Whether `walk` is quicker over small parts of a block, for each of which it is called."""
+
     def walk(
-        self, data: Bytes, at: int, filled: int, base: int, starts: Ints, sizes: Ints
+        self,
+        data: Bytes,
+        at: int,
+        filled: int,
+        base: int,
+        starts: Ints,
+        sizes: Ints,
+        hints: Hints = no_hints,
     ) -> tuple[int, int]:
         """Note the records of `data[at:filled]` that follow each other from `at` on.
 
         The block's first byte has the log position `base`. Returns how many there are, and where
         the next would start. A body may hold what looks like a record: only the chain is proof.
+        Hints make the common case a handful of comparisons; where they leave a gap or contradict
+        the chain, it is walked record by record.
         """
-        if at > filled - PREFIX_BYTES:
-            return 0, at
-        parts = []
-        for low in range(at, last := filled - PREFIX_BYTES + 1, _SEARCHED_BYTES):
-            first, high = low + MAGIC_AT, min(low + _SEARCHED_BYTES, last) + MAGIC_AT
-            found = data[first:high] == _MAGIC_BYTES[0]
-            found &= data[first + 1 : high + 1] == _MAGIC_BYTES[1]  # few are left to look at
-            parts.append(np.flatnonzero(found) + low)
-        heads: Ints = np.concatenate(parts)
-        magics = unaligned(data, ">u4")[heads + MAGIC_AT]
-        heads = heads[(magics == MAGIC_V1) | (magics == MAGIC_V2)]
+        heads = hints(base + at, base + filled - PREFIX_BYTES + 1) - base
         lengths = unaligned(data, ">i4")[heads].astype(np.int64)
-        good = (lengths >= RECORD_BYTES_MIN) & (heads + lengths <= filled)
+        magics = unaligned(data, ">u4")[heads + MAGIC_AT]
+        good = (magics == MAGIC_V1) | (magics == MAGIC_V2)
+        good &= (lengths >= RECORD_BYTES_MIN) & (heads + lengths <= filled)
         good &= unaligned(data, ">i8")[heads + POSITION_AT] == heads + base
-        heads, lengths = heads[good], lengths[good]
-        if not len(heads) or heads[0] != at:
-            return 0, at
-        if (heads[1:] != (heads + lengths)[:-1]).any():
-            known, chain, end = dict(zip(heads.tolist(), lengths.tolist(), strict=True)), [], at
-            while (length := known.get(end)) is not None:
-                chain.append(end)
-                end += length
-            rows = np.searchsorted(heads, chain)
-            heads, lengths = heads[rows], lengths[rows]
-        count = len(heads)
-        starts[:count], sizes[:count] = heads, lengths
-        return count, int(heads[-1] + lengths[-1])
+        if not good.all():
+            heads, lengths = heads[good], lengths[good]
+        count, end = 0, at
+        breaks = np.flatnonzero(heads[1:] != heads[:-1] + lengths[:-1]) + 1
+        for low, high in pairwise([0, *breaks.tolist(), len(heads)] if len(heads) else ()):
+            head = int(heads[low])
+            more, end = _walk(data, end, head, filled, base, starts[count:], sizes[count:])
+            count += more
+            if end < head:
+                return count, end
+            low += int(np.searchsorted(heads[low:high], end))  # hints inside a record were none
+            if low < high and heads[low] == end:
+                to = count + high - low
+                starts[count:to], sizes[count:to] = heads[low:high], lengths[low:high]
+                count, end = to, int(heads[high - 1] + lengths[high - 1])
+        more, end = _walk(data, end, filled, filled, base, starts[count:], sizes[count:])
+        return count + more, end
 
-    def locate(self, data: Bytes, starts: Ints, sizes: Ints) -> tuple[Bytes, Ints]:
+    def locate(self, records: Records) -> tuple[Bytes, Ints]:
         """The kinds of records' headers, and in six rows where their variable parts are.
 
         These are the bodies, topics and properties, each with its length. Raises CorruptRecord
         where a length does not fit: it is checked before it is used as an index.
         """
-        flags: Bytes = data[starts + SYS_FLAG_LAST_AT]
+        data, starts, sizes, headers = records.data, records.starts, records.sizes, records.headers
+        flags: Bytes = headers[:, SYS_FLAG_LAST_AT]
         kinds: Bytes = (flags & np.uint8(HOST_BITS)) >> np.uint8(HOST_BITS_SHIFT)
         places = np.empty((6, len(starts)), np.int64)
         body_at, body, topic_at, topic, properties_at, properties = places
@@ -104,12 +123,12 @@ class NumpyLoops:
                     f" does not fit the record's {int(sizes[at])} bytes"
                 )
 
-        words, halves = unaligned(data, ">i4"), unaligned(data, ">i2")
+        halves = unaligned(data, ">i2")
         ends = starts + sizes
-        body_at[:] = starts + HEADER_BYTES[kinds]
-        body[:] = words[body_at - 4]
+        body_at[:] = starts + (HEADER_BYTES[kinds] if kinds.any() else HEADER_BYTES[0])
+        body[:] = _column(headers, kinds, FIELD_AT["body_bytes"], ">i4")
         length_at = body_at + body
-        v2 = unaligned(data, ">u4")[starts + MAGIC_AT] == MAGIC_V2
+        v2 = _column(headers, kinds, FIELD_AT["magic"], ">u4") == MAGIC_V2
         topic_at[:] = length_at + v2 + 1
         require((body >= 0) & (topic_at + 2 <= ends), "body")
         topic[:] = data[length_at]
@@ -121,12 +140,9 @@ class NumpyLoops:
         require((properties >= 0) & (properties_at + properties == ends), "properties")
         return kinds, places
 
-    def gather(
-        self, data: Bytes, starts: Ints, kinds: Bytes, offsets: Ints, out: Words | Ints
-    ) -> None:
-        """Read a field of each record, as long as `out`'s; `offsets` says where, by kind."""
-        at = starts + (offsets[kinds] if kinds.any() else offsets[0])
-        out[:] = unaligned(data, f">i{out.itemsize}")[at]
+    def gather(self, records: Records, name: str, out: Words | Ints) -> None:
+        """Read a header field of each record, as long as `out`'s."""
+        out[:] = _column(records.headers, records.kinds, FIELD_AT[name], f">i{out.itemsize}")
 
     def ragged(self, data: Bytes, starts: Ints, lengths: Ints) -> pa.BinaryArray:
         """The cells `data[start:start + length]` as one binary array.
@@ -204,3 +220,36 @@ class NumpyLoops:
         stands, or what stands there is to be read by blocks; here that is everything.
         """
         return at, into[2], OTHER
+
+
+def _walk(
+    data: Bytes, at: int, until: int, filled: int, base: int, starts: Ints, sizes: Ints
+) -> tuple[int, int]:
+    """Note the records from `at` on whose heads stand before `until`, one by one."""
+    begins, lengths = [], []
+    unpack = _PREFIX.unpack_from
+    view = memoryview(data)  # type: ignore[arg-type]
+    limit = min(until, filled - PREFIX_BYTES + 1)
+    while at < limit:
+        size, magic, position = unpack(view, at)
+        if magic not in (MAGIC_V1, MAGIC_V2) or size < RECORD_BYTES_MIN or position != base + at:
+            break
+        if at + size > filled:
+            break
+        begins.append(at)
+        lengths.append(size)
+        at += size
+    count = len(begins)
+    starts[:count], sizes[:count] = begins, lengths
+    return count, at
+
+
+def _column(headers: Bytes, kinds: Bytes, offsets: Ints, dtype: str) -> npt.NDArray[Any]:
+    """A field of each row of headers; `offsets` says where, by kind."""
+    if not kinds.any():
+        at = int(offsets[0])
+        plain: npt.NDArray[Any] = headers[:, at : at + int(dtype[-1])].view(dtype)[:, 0]
+        return plain
+    places = np.arange(len(headers)) * headers.shape[1] + offsets[kinds]
+    found: npt.NDArray[Any] = unaligned(headers.reshape(-1), dtype)[places]
+    return found
