@@ -132,7 +132,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.growth", description=__doc__)
     parser.add_argument("--only", action="append", choices=[axis.name for axis in AXES])
     much = parser.add_mutually_exclusive_group()
-    much.add_argument("--quick", action="store_true", help="small sizes, under two minutes")
+    much.add_argument("--quick", action="store_true", help="small sizes, some three minutes")
     much.add_argument("--full", action="store_true", help="a log of 32 GiB, too")
     parser.add_argument("--peers", action="store_true", help="RocketMQ 5.5.0 in turns with it")
     parser.add_argument("--rounds", type=int, default=ROUNDS_LEAST, help="of each axis (3)")
