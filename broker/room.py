@@ -74,7 +74,7 @@ class Room:
         return {}
 
     def samples(self) -> Iterator[Sample]:
-        """Yield the values of its metrics."""
+        """Yield the values of its metrics, all in one turn of the loop."""
         yield from ()
 
     def runtime_info(self) -> Mapping[str, str]:

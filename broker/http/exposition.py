@@ -97,7 +97,7 @@ def _write(snapshot: Snapshot) -> bytes:
 
 
 def _broker(ctx: Context, snapshot: Snapshot) -> None:
-    """Add what there is once."""
+    """Add what there is once, and what rooms measure; nothing may change meanwhile."""
     statistics: StoreStatistics = ctx.store.statistics()
     add = snapshot.add
     add("rocketmq_broker_permission", ctx.settings.broker_permission)
@@ -118,6 +118,8 @@ def _broker(ctx: Context, snapshot: Snapshot) -> None:
     add("aerobee_store_damaged_spans", len(damage))
     add("aerobee_store_lost_messages", lost_messages(damage))
     add("aerobee_store_passed_over_messages", lost_offsets(passed_over(ctx)))
+    for sample in chain.from_iterable(room.samples() for room in ctx.rooms):  # all of one moment
+        add(sample.name, sample.value, **sample.labels)
 
 
 def _many(
@@ -148,9 +150,6 @@ def _many(
     for (topic, group), count in list(ctx.health.metrics.dead_letters.items()):
         labels = {"topic": topic, "consumer_group": group, "is_system": is_system(topic)}
         snapshot.add("rocketmq_send_to_dlq_messages_total", count, **labels)
-        yield
-    for sample in chain.from_iterable(room.samples() for room in ctx.rooms):
-        snapshot.add(sample.name, sample.value, **sample.labels)
         yield
     yield from _connections(ctx, snapshot)
     for topic, group, queues in ctx.tables.offsets.entries():

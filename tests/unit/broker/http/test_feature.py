@@ -1,5 +1,7 @@
 """Health, metrics and JSON over HTTP."""
 
+import asyncio
+import itertools
 import json
 import re
 from collections.abc import AsyncIterator
@@ -11,6 +13,7 @@ from support.servers.live_broker import LiveBroker, fill, live_broker
 from support.waiting import until
 
 from aerobee.broker.health.metrics import NAMES
+from aerobee.broker.http import exposition
 from aerobee.remoting.codes import RequestCode
 
 
@@ -60,6 +63,33 @@ async def test_metrics_have_rocketmqs_names(live: LiveBroker) -> None:
         "aerobee_fsyncs_total",
     ):  # fmt: skip
         assert found[name] == NAMES[name]
+
+
+async def test_what_changes_during_a_scrape_does_not_end_it(live: LiveBroker) -> None:
+    """Rows are read in small turns of the loop; a hand-over between two of them is nothing new."""
+    handovers = live.broker.context.consumers.handovers
+    reasons = itertools.count()
+
+    async def hand_over() -> None:
+        while True:
+            handovers.given[f"reason {next(reasons)}"] += 1
+            await asyncio.sleep(0)
+
+    for _ in range(500):
+        handovers.given[f"reason {next(reasons)}"] += 1
+    changes = asyncio.create_task(hand_over())
+    try:
+        assert b"aerobee_queue_handovers_total" in await exposition.text(live.broker.context)
+    finally:
+        changes.cancel()
+
+
+async def test_a_scrape_does_not_count_itself(live: LiveBroker) -> None:
+    """Counters are read before the disk is, for the age of what is not consumed."""
+    begun = live.broker.context.cold.reads.begun
+    text = (await exposition.text(live.broker.context)).decode()
+    found = re.search(r"^aerobee_cold_reads_total{.*} (\S+)$", text, re.MULTILINE)
+    assert found is not None and float(found[1]) == begun
 
 
 async def test_topics_as_json(live: LiveBroker) -> None:
