@@ -101,7 +101,7 @@ class Broker:
             self.store.close()
             raise
         try:
-            for room in self.rooms:
+            for room in tuple(self.rooms):  # one that comes meanwhile is started by `Background`
                 await room.start()
             reports.serves(self.context, self.port)
             gc.collect()
@@ -114,7 +114,7 @@ class Broker:
     async def stop(self) -> None:
         """Stop cleanly; what was acknowledged is on disk when this returns."""
         began_s = reports.stops(self.context)
-        for room in reversed(self.rooms):
+        for room in reversed(tuple(self.rooms)):  # none is left out if another comes meanwhile
             await room.stop()
         unsaved = None
         for room in self.rooms:

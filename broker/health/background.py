@@ -23,17 +23,24 @@ class Background(Room):
         self.faults = faults
         self._rooms = rooms
         self._tasks = Tasks(faults.caught)
+        self._added: list[Room] = []
+        self._begun = asyncio.Event()
 
     def run(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any] | None:
         """Run what has to wait for something; its failure is counted. None after the stop."""
         return self._tasks.start(work)
 
     def add(self, room: Room) -> None:
-        """Put a room before this one in the list of a broker that serves; start it, do its work."""
+        """Put a room before this one in the list of a broker that serves; start it, do its work.
+
+        That may be while the broker starts: then its work begins with that of the others.
+        """
         self._rooms.insert(self._rooms.index(self), room)
+        self._added.append(room)
 
         async def begin() -> None:
             await room.start()
+            await self._begun.wait()
             self._keep(room)
 
         self.run(begin())
@@ -41,7 +48,9 @@ class Background(Room):
     async def start(self) -> None:
         """Begin the work of all rooms, which have started."""
         for room in self._rooms:
-            self._keep(room)
+            if room not in self._added:
+                self._keep(room)
+        self._begun.set()
 
     async def stop(self) -> None:
         """End all of it."""

@@ -10,8 +10,10 @@ from support.servers.live_broker import LiveBroker, small_settings
 from support.waiting import until
 
 from aerobee.broker import app
+from aerobee.broker.cluster.twins import Twins
 from aerobee.broker.features.listed import FEATURES, Listed
 from aerobee.broker.http import exposition
+from aerobee.broker.http.feature import HttpServer
 from aerobee.broker.processors.runtime_info import runtime_info
 from aerobee.broker.settings.keys import BrokerSettings
 from aerobee.remoting.codes import RequestCode, ResponseCode
@@ -90,11 +92,15 @@ async def _broker(kind: type[BrokerSettings], folder: Path, **settings: object) 
     return LiveBroker(broker, ConnectionPool())
 
 
+def _crickets(broker: app.Broker) -> Any:
+    return next(each for each in broker.rooms if type(each).__name__ == "Crickets")
+
+
 async def test_it_serves_works_and_is_measured(kind: type[BrokerSettings], tmp_path: Path) -> None:
     """A request code, a periodic work, a metric, a setting, a life: by the list alone."""
     live = await _broker(kind, tmp_path, crickets=True, chirps_at_once=3)
     broker = live.broker
-    room: Any = next(each for each in broker.rooms if type(each).__name__ == "Crickets")
+    room = _crickets(broker)
     try:
         await until(lambda: room.chirps >= 6, what="it has worked twice")
         reply = await live.ask(CODE)
@@ -128,3 +134,55 @@ async def test_it_is_not_there_while_nobody_wants_it(
         await until(lambda: int(runtime_info(broker.context)["chirps"]) > 0, what="it works")
     finally:
         await asyncio.gather(live.pool.close(), broker.stop())
+
+
+async def test_one_that_is_wanted_while_the_broker_starts_begins_once(
+    kind: type[BrokerSettings], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The ports are bound before the nameservers are told: somebody may change a setting then."""
+    values = small_settings(tmp_path).model_dump(exclude_unset=True)
+    broker = app.Broker(kind(**values))
+    entered, go_on = asyncio.Event(), asyncio.Event()
+
+    async def slow(_: Twins) -> None:
+        entered.set()
+        await go_on.wait()
+
+    monkeypatch.setattr(Twins, "before_start", slow)
+    starting = asyncio.create_task(broker.start())
+    await entered.wait()
+    live = LiveBroker(broker, ConnectionPool())
+    try:
+        await live.ask(RequestCode.UPDATE_BROKER_CONFIG, body=b"crickets=true\n")
+        room = _crickets(broker)
+        go_on.set()
+        await starting
+        await until(lambda: room.chirps > 0, what="it works")
+        assert room.life == ["made", "started"]
+        assert len([task for task in asyncio.all_tasks() if task.get_name() == "crickets"]) == 1
+    finally:
+        go_on.set()
+        await live.pool.close()
+        await broker.stop()
+    assert room.life == ["made", "started", "stopped", "closed"]
+
+
+async def test_one_that_is_wanted_during_the_stop_keeps_no_other_from_its_own(
+    kind: type[BrokerSettings], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """HTTP takes leave of its clients while requests are served; then all work ends."""
+    live = await _broker(kind, tmp_path, http_port=0)
+    broker = live.broker
+    await until(lambda: broker.http_port, what="HTTP is served")
+    stop = HttpServer.stop
+
+    async def slow(server: HttpServer) -> None:
+        await live.ask(RequestCode.UPDATE_BROKER_CONFIG, body=b"crickets=true\n")
+        await stop(server)
+
+    monkeypatch.setattr(HttpServer, "stop", slow)
+    await broker.stop()
+    await live.pool.close()
+    assert _crickets(broker).life[-1] == "closed"
+    left = {task.get_name() for task in asyncio.all_tasks()} & {"flush", "tables", "registration"}
+    assert not left, "what no longer has a store works on"
