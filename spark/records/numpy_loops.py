@@ -74,9 +74,9 @@ class NumpyLoops:
         """Note the records of `data[at:filled]` that follow each other from `at` on.
 
         The block's first byte has the log position `base`. Returns how many there are, and where
-        the next would start. A body may hold what looks like a record: only the chain is proof.
-        Hints make the common case a handful of comparisons; where they leave a gap or contradict
-        the chain, it is walked record by record.
+        the next would start. A body may hold what looks like
+        a record: only the chain is proof. Hints make the common case a handful of comparisons;
+        where they leave a gap or contradict the chain, it is walked record by record.
         """
         heads = hints(base + at, base + filled - PREFIX_BYTES + 1) - base
         lengths = unaligned(data, ">i4")[heads].astype(np.int64)
@@ -125,18 +125,19 @@ class NumpyLoops:
 
         halves = unaligned(data, ">i2")
         ends = starts + sizes
-        body_at[:] = starts + (HEADER_BYTES[kinds] if kinds.any() else HEADER_BYTES[0])
+        np.add(starts, HEADER_BYTES[kinds] if kinds.any() else HEADER_BYTES[0], out=body_at)
         body[:] = _column(headers, kinds, FIELD_AT["body_bytes"], ">i4")
         length_at = body_at + body
         v2 = _column(headers, kinds, FIELD_AT["magic"], ">u4") == MAGIC_V2
-        topic_at[:] = length_at + v2 + 1
+        np.add(length_at, v2 + 1 if v2.any() else 1, out=topic_at)
         require((body >= 0) & (topic_at + 2 <= ends), "body")
         topic[:] = data[length_at]
         if v2.any():
             topic[v2] = halves[length_at[v2]]
         require((topic > 0) & (topic_at + topic + 2 <= ends), "topic")
-        properties_at[:] = topic_at + topic + 2
-        properties[:] = halves[properties_at - 2]
+        length_at = topic_at + topic
+        np.add(length_at, 2, out=properties_at)
+        properties[:] = halves[length_at]
         require((properties >= 0) & (properties_at + properties == ends), "properties")
         return kinds, places
 
