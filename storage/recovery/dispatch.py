@@ -61,7 +61,7 @@ class Dispatcher:
         self.entries = 0
         self.holes: list[Hole] = []
 
-    def take(self, record: Scanned) -> None:
+    def dispatch(self, record: Scanned) -> None:
         """See that the queue has the entry of a record."""
         if not record.queued:
             return self._pass_over(record)

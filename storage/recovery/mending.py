@@ -107,7 +107,7 @@ class Mender:
                 if wanted is None or (
                     queue is not None and (queue in wanted or _goes_on(queue, record))
                 ):
-                    self._dispatcher.take(record)
+                    self._dispatcher.dispatch(record)
 
     def _unnamed(self, begin: int, end: int) -> Iterator[tuple[int, int]]:
         """Yield the stretches that no entry covers; each file is looked at when it is its turn."""

@@ -311,7 +311,7 @@ class Recovery:
         walk = LogWalk(self._search, begin, self._table, self._floor, self._torn_at)
         for record in walk:
             records += 1
-            dispatcher.take(record)
+            dispatcher.dispatch(record)
         self._note_cuts()
         dispatcher.finish()
         end = pass_bad_sectors(self._segments, self._table, walk.end)

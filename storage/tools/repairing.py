@@ -119,7 +119,7 @@ class Repairer:
         begin = self._segments.begin
         walk = LogWalk(self._search, begin, self._table, floor)
         for record in walk:
-            self._dispatcher.take(record)
+            self._dispatcher.dispatch(record)
             self.result.records += 1
             if not self.result.records % 4096:
                 self._progress(record.position - begin)

@@ -78,7 +78,7 @@ class ThoroughDispatcher(Dispatcher):
         self._strays: list[int] = []  # records of names that have few
         self.expected: Collection[tuple[str, int]] = ()  # queues that a proof names
 
-    def take(self, record: Scanned) -> None:
+    def dispatch(self, record: Scanned) -> None:
         """See that the queue has the entry of a record, to the last bit."""
         if not record.queued:
             return self._pass_over(record)
@@ -176,7 +176,7 @@ class ThoroughDispatcher(Dispatcher):
         self._refused[key] = _Refused(offset, positions)
 
     def _take(self, record: Scanned) -> None:
-        super().take(record)
+        super().dispatch(record)
         queue = self._queues.find(record.topic, record.queue_id)
         offset = record.queue_offset
         if queue is None or not queue.min_offset <= offset < queue.max_offset:
