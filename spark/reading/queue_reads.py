@@ -1,26 +1,122 @@
-"""The messages of queue ranges as the ConsumeQueues tell them, without a look at the log."""
+"""Reads that the ConsumeQueues lead: what their entries tell, and the records that these point at.
+
+Where entries tell all that is asked for, nothing looks at the log. Else records are read in its
+own order.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 
 from aerobee.remoting.message.layout import BLANK_SIZE
 from aerobee.remoting.words import SCHEDULE_TOPIC
+from aerobee.spark.at_rest.gathering import Gathering
+from aerobee.spark.at_rest.log_files import list_segments
 from aerobee.spark.at_rest.queue_entries import QueueEntries
 from aerobee.spark.at_rest.queue_ranges import queue_dir, report_lost
 from aerobee.spark.offsets import QueueKey, QueueRange
-from aerobee.spark.planning.queue_pieces import EntryPiece
-from aerobee.spark.records.damage import Damage
-from aerobee.spark.records.decode import repeated
+from aerobee.spark.planning.queue_pieces import QUEUES_PER_WINDOW, EntryPiece
+from aerobee.spark.records.damage import STRICT, Damage
+from aerobee.spark.records.decode import Decoder, repeated
+from aerobee.spark.records.headers import Records
 from aerobee.spark.records.layout import Ints, Mask
-from aerobee.spark.records.selection import Limits, Selection
+from aerobee.spark.records.selection import Limits, Selection, queues_suffice
 
-ENTRIES_READ = 1 << 16  # of one queue at a time
+SLICE_ENTRIES = 1 << 16  # of one queue at a time
+MERGED_ENTRIES = 8192  # likewise, where several are merged
 HASH_MIN = -(1 << 31)  # below it no hash, but where the consumequeue_ext has more (ConsumeQueueExt)
+
+
+def entry_batches(
+    piece: EntryPiece, selection: Selection, decoder: Decoder, damage: Damage
+) -> Iterator[pa.RecordBatch]:
+    """The wanted messages of a piece; columns that the ConsumeQueues lack, the records tell."""
+    names = decoder.schema.names
+    if not queues_suffice(names, selection, verify_crc=decoder.verifies):
+        yield from decoder.rows(entry_records(piece, selection, damage), damage)
+        return
+    for each in piece.ranges:
+        for part in _queue_slices(piece, each, selection, damage):
+            if part.hashed or "tags_code" not in names:
+                yield _queue_batch(part, decoder.schema)
+            else:
+                yield from decoder.rows(_slice_records(piece, part, damage), damage)
+
+
+def entry_records(
+    piece: EntryPiece, selection: Selection, damage: Damage = STRICT
+) -> Iterator[Records]:
+    """The wanted records of a piece, each chunk valid until the next is asked for.
+
+    Raises DataLost where files are gone, and CorruptRecord, if `damage` does, where an entry
+    points at something else.
+    """
+    with Gathering(piece.segments, damage) as gathering:
+        for positions, sizes in _in_order(piece, selection, damage):
+            for records in gathering.read(positions, sizes):
+                wanted = selection.pick(records)
+                if len(wanted):
+                    yield wanted
+
+
+def _slice_records(piece: EntryPiece, part: QueueSlice, damage: Damage) -> Iterator[Records]:
+    """The records that some entries of one queue point at; likewise."""
+    if not piece.segments:  # the plan was to open no file of the log
+        piece = replace(piece, segments=tuple(list_segments(piece.log_dir)))
+    with Gathering(piece.segments, damage) as gathering:
+        yield from gathering.read(part.positions, part.sizes)
+
+
+def _in_order(
+    piece: EntryPiece, selection: Selection, damage: Damage
+) -> Iterator[tuple[Ints, Ints]]:
+    """The entries' positions and sizes, some at a time, so that the log is read forwards.
+
+    Queues are merged as far as all of them have been read; of very many, one comes after the
+    other. What is left of a queue then, if little, is read on at once: queues that end about
+    together would else make as many small chunks, each of which costs like one of thousands.
+    """
+    readers = [
+        _queue_slices(piece, each, selection, damage, MERGED_ENTRIES) for each in piece.ranges
+    ]
+    if len(readers) > QUEUES_PER_WINDOW:
+        yield from ((part.positions, part.sizes) for reader in readers for part in reader)
+        return
+    waiting: list[QueueSlice | None] = [next(reader, None) for reader in readers]
+    ended: set[int] = set()
+    while any(waiting):
+        # a damaged queue's entries may go back; as far as they have come, they never do
+        reached = {
+            number: np.maximum.accumulate(part.positions)
+            for number, part in enumerate(waiting)
+            if part is not None
+        }
+        lasts = {number: int(farthest[-1]) for number, farthest in reached.items()}
+        # what has ended holds nobody up: it is complete already
+        limit = min(
+            (lasts[each] for each in lasts if each not in ended), default=max(lasts.values())
+        )
+        taken = []
+        for number, farthest in reached.items():
+            part = waiting[number]
+            assert part is not None
+            cut = int(np.searchsorted(farthest, limit, "right"))
+            taken.append(part.only(slice(cut)))
+            rest = part.only(slice(cut, None))
+            if len(rest.offsets) <= MERGED_ENTRIES // 2 and number not in ended:
+                more = next(readers[number], None)
+                if more is None:
+                    ended.add(number)
+                else:
+                    rest = rest.followed_by(more)
+            waiting[number] = rest if len(rest.offsets) else None
+        positions = np.concatenate([part.positions for part in taken])
+        order = np.argsort(positions, kind="stable")
+        yield positions[order], np.concatenate([part.sizes for part in taken])[order]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +155,12 @@ class QueueSlice:
         )
 
 
-def queue_slices(
+def _queue_slices(
     piece: EntryPiece,
     wanted: QueueRange,
     selection: Selection,
     damage: Damage,
-    count: int = ENTRIES_READ,
+    count: int = SLICE_ENTRIES,
 ) -> Iterator[QueueSlice]:
     """The wanted entries of one of a piece's queues, up to `count` at a time. Raises DataLost."""
     key, fail = wanted.key, damage.fail_on_data_loss
@@ -100,7 +196,7 @@ def queue_slices(
                 part["tags_code"].astype(np.int64),
             )
             start += len(part)
-            report_lost(blank_ranges(found), fail=fail)
+            report_lost(_blank_ranges(found), fail=fail)
             kept = found.only(_wanted(found, selection))
             if limit is not None:
                 kept = kept.only(kept.positions <= limit)
@@ -113,7 +209,7 @@ def _replaced_behind(piece: EntryPiece, key: QueueKey, *, fail: bool) -> int | N
     return None if piece.planned is None else piece.planned.lost(piece.store, key, fail=fail)
 
 
-def blank_ranges(part: QueueSlice) -> list[QueueRange]:
+def _blank_ranges(part: QueueSlice) -> list[QueueRange]:
     """The messages that a broker could not recover: it has put blank entries in their place."""
     blank = part.offsets[part.sizes == BLANK_SIZE]
     if not len(blank):
@@ -122,7 +218,7 @@ def blank_ranges(part: QueueSlice) -> list[QueueRange]:
     return [QueueRange(part.key, int(run[0]), int(run[-1]) + 1) for run in runs]
 
 
-def queue_batch(part: QueueSlice, schema: pa.Schema) -> pa.RecordBatch:
+def _queue_batch(part: QueueSlice, schema: pa.Schema) -> pa.RecordBatch:
     """A slice as a RecordBatch of columns that the ConsumeQueues tell."""
     arrays = [_COLUMNS[name](part) for name in schema.names]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)

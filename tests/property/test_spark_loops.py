@@ -22,7 +22,7 @@ from aerobee.spark.at_rest import blocks
 from aerobee.spark.at_rest.log_files import list_segments
 from aerobee.spark.columns import arrow_schema
 from aerobee.spark.planning.log_pieces import Piece
-from aerobee.spark.reading import bodies
+from aerobee.spark.reading import log_reads
 from aerobee.spark.reading.pieces import piece_batches
 from aerobee.spark.records import loops
 from aerobee.spark.records.damage import DROPMALFORMED, PERMISSIVE, Damage
@@ -216,10 +216,10 @@ def test_bodies_alone_read_alike(
             return [body for batch in batches for body in batch["body"].to_pylist()]
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(bodies, "READ_BYTES", 300)
-            patch.setattr(bodies, "RECORD_BYTES_MAX", longest)
-            patch.setattr(bodies, "BATCH_RECORDS", 4)
-            patch.setattr(bodies, "BATCH_BYTES", 100)
+            patch.setattr(log_reads, "READ_BYTES", 300)
+            patch.setattr(log_reads, "RECORD_BYTES_MAX", longest)
+            patch.setattr(log_reads, "BATCH_RECORDS", 4)
+            patch.setattr(log_reads, "BATCH_BYTES", 100)
             compiled, defined = both(work)
         assert compiled == defined
 

@@ -121,7 +121,7 @@ def test_small_share_is_gathered(
 ) -> None:
     """Few records over the whole log, in as many tasks as asked for."""
     monkeypatch.setattr("aerobee.spark.planning.queue_pieces.QUEUES_PER_WINDOW", queues_at_once)
-    monkeypatch.setattr("aerobee.spark.reading.queue_records.QUEUES_PER_WINDOW", queues_at_once)
+    monkeypatch.setattr("aerobee.spark.reading.queue_reads.QUEUES_PER_WINDOW", queues_at_once)
     monkeypatch.setattr("aerobee.spark.at_rest.gathering.GAP_BYTES", 700)
     for partitions in ("1", "4"):
         options = {"subscribe": "rare", "minPartitions": partitions}

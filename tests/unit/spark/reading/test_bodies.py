@@ -16,9 +16,8 @@ from aerobee.spark.columns import arrow_schema
 from aerobee.spark.errors import DataLost
 from aerobee.spark.options.query import USERS_MESSAGES
 from aerobee.spark.planning.log_pieces import Piece
-from aerobee.spark.reading import bodies
-from aerobee.spark.reading.bodies import bodies_suffice, body_batches
-from aerobee.spark.reading.known_topics import NO_TOPICS
+from aerobee.spark.reading import log_reads
+from aerobee.spark.reading.log_reads import NO_TOPICS, bodies_suffice, body_batches
 from aerobee.spark.reading.pieces import piece_batches
 from aerobee.spark.records import loops
 from aerobee.spark.records.damage import Damage
@@ -93,7 +92,7 @@ def test_one_pass_takes_all_whole_records(tmp_path: Path) -> None:
     assert in_one_pass(piece, taken) == piece.end
     assert taken == [message.body for message in messages]
     batches = read(piece)
-    assert max(len(batch) for batch in batches) <= bodies.BATCH_RECORDS
+    assert max(len(batch) for batch in batches) <= log_reads.BATCH_RECORDS
     assert [body for batch in batches for body in batch["body"].to_pylist()] == taken
 
 

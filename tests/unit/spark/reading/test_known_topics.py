@@ -11,7 +11,7 @@ from support.lake.spark_rows import rows
 
 from aerobee.spark.at_rest.log_files import list_segments
 from aerobee.spark.planning.log_pieces import Piece
-from aerobee.spark.reading.known_topics import KnownTopics
+from aerobee.spark.reading.log_reads import KnownTopics
 
 LENGTHS = (1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 24, 40, 126, 127, 128, 200)
 

@@ -10,7 +10,7 @@ from support.disks.stores import Stored, StoreWriter
 
 from aerobee.spark.exports.plan import plan_export
 from aerobee.spark.planning.queue_pieces import EntryPiece
-from aerobee.spark.reading.queue_records import entry_records
+from aerobee.spark.reading.queue_reads import entry_records
 from aerobee.spark.records.selection import EVERYTHING
 
 ENTRIES_READ = 8
@@ -39,7 +39,7 @@ def test_queues_that_end_together_make_no_small_chunks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each of ten queues ends a read of entries near the same place of the log."""
-    monkeypatch.setattr("aerobee.spark.reading.queue_records.ENTRIES_READ", ENTRIES_READ)
+    monkeypatch.setattr("aerobee.spark.reading.queue_reads.MERGED_ENTRIES", ENTRIES_READ)
     store, positions = write(tmp_path / "s", [number % 10 for number in range(800)])
     found = chunks(store)
     assert [position for chunk in found for position in chunk] == positions
@@ -51,7 +51,7 @@ def test_uneven_queues_are_merged_in_order(
     tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Some queues go on where others have long ended, or have not begun."""
-    monkeypatch.setattr("aerobee.spark.reading.queue_records.ENTRIES_READ", ENTRIES_READ)
+    monkeypatch.setattr("aerobee.spark.reading.queue_reads.MERGED_ENTRIES", ENTRIES_READ)
     chance = random.Random(seed)
     queues = [
         chance.choices(range(low, low + 5), weights=[1, 2, 10, 40, 80])[0]
