@@ -24,7 +24,7 @@ from aerobee.spark.at_rest.log_files import SegmentFile
 from aerobee.spark.at_rest.queue_hints import StartHints
 from aerobee.spark.records import loops
 from aerobee.spark.records.damage import FAILFAST, STRICT, Damage
-from aerobee.spark.records.headers import Records
+from aerobee.spark.records.headers import Records, located
 from aerobee.spark.records.layout import SLACK_BYTES, Bytes, Ints, unaligned
 from aerobee.spark.records.numpy_loops import Hints, no_hints
 
@@ -113,7 +113,8 @@ def read_records(
     for block in read_blocks(file, start, end, damage):
         for low in range(0, len(block.starts), CHUNK_RECORDS):
             part = slice(low, low + CHUNK_RECORDS)
-            yield from damage.located(block.data, block.base, block.starts[part], block.sizes[part])
+            starts, sizes = block.starts[part], block.sizes[part]
+            yield from located(block.data, block.base, starts, sizes, damage)
 
 
 def _is_closed_at(file: SegmentFile, block: Block) -> bool:

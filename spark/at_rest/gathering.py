@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
-from typing import Any, Self
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -19,19 +19,31 @@ from aerobee.spark.at_rest.blocks import BLOCK_BYTES
 from aerobee.spark.at_rest.log_files import Segment, SegmentFile
 from aerobee.spark.errors import DataLost
 from aerobee.spark.records.damage import Damage
-from aerobee.spark.records.headers import Records
+from aerobee.spark.records.headers import Records, located
 from aerobee.spark.records.layout import SLACK_BYTES, Bytes, Ints, unaligned
 
 RECORDS_MAX = 8192  # of one chunk
 GAP_BYTES = 32 << 10  # what lies between two records and is shorter is read with them
 
 
-class Gathering:
-    """The records that stand at some positions of a log: one open file of it, and a buffer.
+def gathered(
+    segments: Sequence[Segment], entries: Iterable[tuple[Ints, Ints]], damage: Damage
+) -> Iterator[Records]:
+    """The records at ascending log positions, with the sizes that entries tell, some at a time.
 
     Chunks are valid until the next one is asked for. Files that are gone raise DataLost, and places
     where no record of that size stands CorruptRecord, as `damage` says.
     """
+    gathering = _Gathering(segments, damage)
+    try:
+        for positions, sizes in entries:
+            yield from gathering.read(positions, sizes)
+    finally:
+        gathering.close()
+
+
+class _Gathering:
+    """What is kept between chunks: one open file of the log, and a buffer."""
 
     def __init__(self, segments: Sequence[Segment], damage: Damage) -> None:
         self._segments = segments
@@ -39,12 +51,6 @@ class Gathering:
         self._damage = damage
         self._file: SegmentFile | None = None
         self._buffer = np.zeros(0, np.uint8)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._close()
 
     def read(self, positions: Ints, sizes: Ints) -> Iterator[Records]:
         """The records at ascending log positions."""
@@ -111,7 +117,7 @@ class Gathering:
         self._tell(positions[~good], "points at bytes that are no such record")
         if good.any():
             base = int(positions[0] - starts[0])
-            yield from self._damage.located(data, base, starts[good], sizes[good])
+            yield from located(data, base, starts[good], sizes[good], self._damage)
 
     def _tell(self, positions: Ints, what: str) -> None:
         for position in positions.tolist():
@@ -130,11 +136,12 @@ class Gathering:
     def _file_at(self, position: int) -> SegmentFile:
         segment = self._segments[bisect_right(self._bases, position) - 1]
         if self._file is None or self._file.segment != segment:
-            self._close()
+            self.close()
             self._file = SegmentFile(segment)
         return self._file
 
-    def _close(self) -> None:
+    def close(self) -> None:
+        """Let go of the file."""
         if self._file is not None:
             self._file.__exit__(None, None, None)
             self._file = None

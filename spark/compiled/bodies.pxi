@@ -1,4 +1,4 @@
-"""Bodies copied while the chain of records is walked: what bodies.py gives out, in one pass."""
+"""Bodies copied while the chain of records is walked: what log_reads.py gives out, in one pass."""
 
 
 cdef struct Names:

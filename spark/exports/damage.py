@@ -33,8 +33,7 @@ class LeftOut(Damage):
         super().__init__(DROPMALFORMED, fail_on_data_loss=False)
         self._reasons: dict[int, str] = {}
 
-    def note(self, position: int, reason: str) -> None:
-        """Damage at a log position."""
+    def _pass_over(self, position: int, reason: str) -> None:
         log.warning("%s; left out", reason)
         self._reasons.setdefault(position, reason)
 

@@ -49,7 +49,8 @@ def log_batches(
         if bodies_suffice(decoder, selection):
             done = yield from body_batches(file, piece, decoder.schema, selection.choice)
             piece = replace(piece, start=done)
-        yield from decoder.rows(_wanted_records(file, piece, selection, damage), damage)
+        chunks = _wanted_records(file, piece, selection, damage)
+        yield from decoder.rows(chunks, damage)
 
 
 def _wanted_records(

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from aerobee.remoting.message.layout import BLANK_SIZE
 from aerobee.remoting.words import SCHEDULE_TOPIC
-from aerobee.spark.at_rest.gathering import Gathering
+from aerobee.spark.at_rest.gathering import gathered
 from aerobee.spark.at_rest.log_files import list_segments
 from aerobee.spark.at_rest.queue_entries import QueueEntries
 from aerobee.spark.at_rest.queue_ranges import queue_dir, report_lost
@@ -37,7 +37,8 @@ def entry_batches(
     """The wanted messages of a piece; columns that the ConsumeQueues lack, the records tell."""
     names = decoder.schema.names
     if not queues_suffice(names, selection, verify_crc=decoder.verifies):
-        yield from decoder.rows(entry_records(piece, selection, damage), damage)
+        chunks = entry_records(piece, selection, damage)
+        yield from decoder.rows(chunks, damage)
         return
     for each in piece.ranges:
         for part in _queue_slices(piece, each, selection, damage):
@@ -55,20 +56,18 @@ def entry_records(
     Raises DataLost where files are gone, and CorruptRecord, if `damage` does, where an entry
     points at something else.
     """
-    with Gathering(piece.segments, damage) as gathering:
-        for positions, sizes in _in_order(piece, selection, damage):
-            for records in gathering.read(positions, sizes):
-                wanted = selection.pick(records)
-                if len(wanted):
-                    yield wanted
+    entries = _in_order(piece, selection, damage)
+    for records in gathered(piece.segments, entries, damage):
+        wanted = selection.pick(records)
+        if len(wanted):
+            yield wanted
 
 
 def _slice_records(piece: EntryPiece, part: QueueSlice, damage: Damage) -> Iterator[Records]:
     """The records that some entries of one queue point at; likewise."""
     if not piece.segments:  # the plan was to open no file of the log
         piece = replace(piece, segments=tuple(list_segments(piece.log_dir)))
-    with Gathering(piece.segments, damage) as gathering:
-        yield from gathering.read(part.positions, part.sizes)
+    yield from gathered(piece.segments, [(part.positions, part.sizes)], damage)
 
 
 def _in_order(

@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
 from aerobee.remoting.errors import CorruptRecord
-from aerobee.remoting.message.layout import POSITION_AT
 from aerobee.spark.columns import CORRUPT
 from aerobee.spark.errors import DataLost
 
 if TYPE_CHECKING:  # options know the modes, and need nothing else of what reads
     import pyarrow as pa
 
-    from aerobee.spark.records.headers import Records
-    from aerobee.spark.records.layout import Bytes, Ints
-
 log = logging.getLogger(__name__)
 
 FAILFAST: Final = "FAILFAST"
 PERMISSIVE: Final = "PERMISSIVE"
 DROPMALFORMED: Final = "DROPMALFORMED"
-
-Made = TypeVar("Made")
 
 
 class Damage:
@@ -43,6 +37,9 @@ class Damage:
         """Damage at a log position. Raises CorruptRecord if the mode says so."""
         if self.mode == FAILFAST:
             raise CorruptRecord(reason)
+        self._pass_over(position, reason)
+
+    def _pass_over(self, position: int, reason: str) -> None:
         log.warning("%s; passed over", reason)
         if self.mode == PERMISSIVE:
             self._found.append((position, reason))
@@ -77,39 +74,6 @@ class Damage:
             for field in schema
         ]
         yield pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-    def located(self, data: Bytes, base: int, starts: Ints, sizes: Ints) -> Iterator[Records]:
-        """The records whose lengths agree; those between which damaged ones stand, in parts."""
-        from aerobee.spark.records.headers import Records
-        from aerobee.spark.records.layout import unaligned
-
-        try:
-            records = Records(data, base, starts, sizes)
-        except CorruptRecord as error:
-            if len(starts) == 1 or self.mode == FAILFAST:
-                self.note(int(unaligned(data, ">i8")[starts[0] + POSITION_AT]), str(error))
-                return
-        else:
-            yield records
-            return
-        half = len(starts) // 2
-        yield from self.located(data, base, starts[:half], sizes[:half])
-        yield from self.located(data, base, starts[half:], sizes[half:])
-
-    def each(self, make: Callable[[Records], Made], records: Records) -> Iterator[Made]:
-        """What `make` makes of the records, without those for which it raises CorruptRecord."""
-        try:
-            made = make(records)
-        except CorruptRecord as error:
-            if len(records) == 1 or self.mode == FAILFAST:
-                self.note(records.position(0), str(error))
-                return
-        else:
-            yield made
-            return
-        half = len(records) // 2
-        yield from self.each(make, records.only(slice(None, half)))
-        yield from self.each(make, records.only(slice(half, None)))
 
 
 STRICT: Final = Damage()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -13,12 +14,13 @@ from aerobee.remoting.errors import CorruptRecord
 from aerobee.remoting.message.tags import java_string_hash
 from aerobee.spark.records import loops
 from aerobee.spark.records.cells import one_code, text, with_nulls
-from aerobee.spark.records.damage import Damage
+from aerobee.spark.records.damage import FAILFAST, Damage
 from aerobee.spark.records.headers import Records
 from aerobee.spark.records.hosts import coded_hosts
 from aerobee.spark.records.properties import Marked
 from aerobee.spark.records.unpacking import unpacked_parts
 
+Made = TypeVar("Made")
 _TIMESTAMP_MS_MAX = (2**63 - 1) // 1000
 
 _NUMBERS = {  # columns that are one header field: (field, numpy type)
@@ -78,7 +80,7 @@ class Decoder:
     def rows(self, chunks: Iterable[Records], damage: Damage) -> Iterator[pa.RecordBatch]:
         """Rows of all that is whole in the chunks, and of the damage that has been met by then."""
         for records in chunks:
-            for good in damage.each(self.checked, records):
+            for good in made_of_good(self.checked, records, damage):
                 yield from self.batches(good)
             yield from damage.rows(self.schema)
         yield from damage.rows(self.schema)
@@ -96,6 +98,24 @@ class Decoder:
         chunk = Chunk(records, mapped=self._mapped, bodies=bodies)
         arrays = [read(chunk, field) for field, read in self._columns]
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+
+def made_of_good(
+    make: Callable[[Records], Made], records: Records, damage: Damage
+) -> Iterator[Made]:
+    """What `make` makes of the records, without those for which it raises CorruptRecord."""
+    try:
+        made = make(records)
+    except CorruptRecord as error:
+        if len(records) == 1 or damage.mode == FAILFAST:
+            damage.note(records.position(0), str(error))
+            return
+    else:
+        yield made
+        return
+    half = len(records) // 2
+    yield from made_of_good(make, records.only(slice(None, half)), damage)
+    yield from made_of_good(make, records.only(slice(half, None)), damage)
 
 
 class Chunk:

@@ -6,6 +6,7 @@ Each column is one pass over the block, for IPv6 and for V2 records (two-byte to
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from copy import copy
 from functools import cached_property
 from typing import Any
@@ -13,8 +14,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from aerobee.remoting.errors import CorruptRecord
 from aerobee.remoting.message.layout import POSITION_AT
 from aerobee.spark.records import loops
+from aerobee.spark.records.damage import FAILFAST, Damage
 from aerobee.spark.records.layout import FIELD_BYTES, HEADER_BYTES_MAX, Bytes, Ints, unaligned
 
 
@@ -75,3 +78,19 @@ class Records:
         self.kinds, self._places = kinds, places
         self.body_at, self.body_bytes, self.topic_at, self.topic_bytes = places[:4]
         self.properties_at, self.properties_bytes = places[4:]
+
+
+def located(data: Bytes, base: int, starts: Ints, sizes: Ints, damage: Damage) -> Iterator[Records]:
+    """The records whose lengths agree; those between which damaged ones stand, in parts."""
+    try:
+        records = Records(data, base, starts, sizes)
+    except CorruptRecord as error:
+        if len(starts) == 1 or damage.mode == FAILFAST:
+            damage.note(int(unaligned(data, ">i8")[starts[0] + POSITION_AT]), str(error))
+            return
+    else:
+        yield records
+        return
+    half = len(starts) // 2
+    yield from located(data, base, starts[:half], sizes[:half], damage)
+    yield from located(data, base, starts[half:], sizes[half:], damage)

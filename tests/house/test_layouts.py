@@ -36,7 +36,6 @@ EXCEPTIONS: Final = {
     "storage/disk/residency.py": "what Python gives: Py_buffer",
     "spark/records/cells.py": "Arrow's views of text, which no file of ours has",
     "spark/at_rest/gathering.py": "where the magic number stands",
-    "spark/records/numpy_loops.py": "the length before a body",
     "storage/queues/bulk_check.py": "the length before a body",
 }
 """Modules that write a layout out, and why."""

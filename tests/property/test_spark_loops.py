@@ -26,8 +26,8 @@ from aerobee.spark.reading import log_reads
 from aerobee.spark.reading.pieces import piece_batches
 from aerobee.spark.records import loops
 from aerobee.spark.records.damage import DROPMALFORMED, PERMISSIVE, Damage
-from aerobee.spark.records.decode import Decoder
-from aerobee.spark.records.headers import Records
+from aerobee.spark.records.decode import Decoder, made_of_good
+from aerobee.spark.records.headers import Records, located
 from aerobee.spark.records.layout import SLACK_BYTES, Ints
 from aerobee.spark.records.numpy_loops import NumpyLoops
 from aerobee.spark.records.selection import EVERYTHING, Selection
@@ -97,8 +97,8 @@ def test_damaged_records_decode_alike(
         decoder = Decoder(arrow_schema(ALL))
         batches = [
             batch
-            for records in told.located(data, BASE, places, ends - places)
-            for batch in told.each(decoder.decode, records)
+            for records in located(data, BASE, places, ends - places, told)
+            for batch in made_of_good(decoder.decode, records, told)
         ]
         batches += told.rows(decoder.schema)
         return [
