@@ -1,7 +1,8 @@
 """Draws the folders and their rooms from the imports: `python deploy/rooms_drawing.py`.
 
 `ARCHITECTURE.svg` shows what stands above what; a line leads from a folder to one that it imports
-and that no other on the way imports for it. A test compares it with what this makes.
+and that no other on the way imports for it, and passes between the boxes. A test compares it with
+what this makes.
 """
 
 import ast
@@ -49,6 +50,7 @@ class Panel(NamedTuple):
     x: float
     y: float
     height: float
+    row_end: float
     rows: list[list[Room]]
 
     @property
@@ -73,13 +75,12 @@ def draw(root: Path) -> str:
     y = float(PADDING)
     for row in folders:
         rooms = {each: list(_rows(root, each, layers.get(each, []))) for each in row}
-        tallest = 0.0
+        heights = {each: 2 * PADDING + LINE * (1 + len(rooms[each])) for each in row}
+        end = y + max(heights.values())
         for number, each in enumerate(row):
-            height = 2 * PADDING + LINE * (1 + len(rooms[each]))
             x = (width - len(row) * COLUMN) / 2 + number * COLUMN + PADDING
-            panels[each] = Panel(each, x, y, height, rooms[each])
-            tallest = max(tallest, height)
-        y += tallest + GAP
+            panels[each] = Panel(each, x, y, heights[each], end, rooms[each])
+        y = end + GAP
     body = [*_ways(root, panels), *(line for panel in panels.values() for line in _box(panel))]
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {y - GAP + PADDING:g}"'
@@ -142,11 +143,17 @@ def _ways(root: Path, panels: dict[str, Panel]) -> Iterator[str]:
     for upper in panels.values():
         between = set[str]().union(*(_below(uses, each) for each in uses[upper.name]))
         for name in sorted(uses[upper.name] - between):
-            lower = panels[name]
-            yield (
-                f'<path class="way" d="M{upper.middle:g} {upper.y + upper.height:g}'
-                f'L{lower.middle:g} {lower.y:g}"/>'
-            )
+            yield f'<path class="way" d="{_way(upper, panels[name])}"/>'
+
+
+def _way(upper: Panel, lower: Panel) -> str:
+    """Return a line that passes no other panel: aside between rows, down between columns."""
+    way = f"M{upper.middle:g} {upper.y + upper.height:g}V{upper.row_end:g}"
+    next_row, last_gap = upper.row_end + GAP, lower.y - GAP
+    if last_gap > next_row:
+        aside = upper.x + COLUMN - PADDING if upper.x < lower.x else upper.x - PADDING
+        way += f"L{aside:g} {next_row:g}V{last_gap:g}"
+    return f"{way}L{lower.middle:g} {lower.y:g}"
 
 
 def _below(uses: dict[str, set[str]], name: str) -> set[str]:

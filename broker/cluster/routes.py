@@ -2,8 +2,9 @@
 
 import logging
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Final
 
+from aerobee.broker.cluster.registration import Caller
 from aerobee.broker.settings.live import Live
 from aerobee.broker.tables.topics import TopicTable
 from aerobee.remoting.bodies import MessageQueue, TopicRouteData, decode_body
@@ -19,13 +20,6 @@ log = logging.getLogger(__name__)
 FRESH_MS: Final = 30_000  # loadBalancePollNameServerInterval
 TIMEOUT_S: Final = 3.0
 KNOWN_MAX: Final = 10_000
-
-
-class Caller(Protocol):
-    """What is needed of a connection pool."""
-
-    async def call(self, address: str, command: Command, timeout_s: float) -> Command:
-        """Send a request to an address and return the reply."""
 
 
 class TopicRoutes:

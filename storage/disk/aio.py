@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Final, Protocol
 
 from aerobee.storage.disk.signals import Signal
-from aerobee.storage.disk.worker import Completion, Job, Worker
+from aerobee.storage.disk.worker import Bell, Completion, Job, Worker
 
 
 class Jobs(Protocol):
@@ -23,22 +23,6 @@ class Jobs(Protocol):
 
     def close(self) -> None:
         """Wait for the jobs that were put."""
-
-
-class Bell(Protocol):
-    """What the owner of a store watches; Signal is the real one."""
-
-    def fileno(self) -> int:
-        """Return the number to watch."""
-
-    def set(self) -> None:
-        """Make it readable."""
-
-    def clear(self) -> None:
-        """Make it unreadable."""
-
-    def close(self) -> None:
-        """Release it."""
 
 
 class Kernel(Protocol):

@@ -17,10 +17,19 @@ Completion = tuple[int, int]
 
 
 class Bell(Protocol):
-    """What is rung after each job."""
+    """What the owner of a store watches; Signal is the real one."""
+
+    def fileno(self) -> int:
+        """Return the number to watch."""
 
     def set(self) -> None:
-        """Wake the owner."""
+        """Make it readable."""
+
+    def clear(self) -> None:
+        """Make it unreadable."""
+
+    def close(self) -> None:
+        """Release it."""
 
 
 class Worker:

@@ -1,5 +1,6 @@
 """The list of top-level folders stands in several places; all of them agree."""
 
+import re
 import runpy
 from pathlib import Path
 from typing import Final
@@ -60,6 +61,24 @@ def test_the_drawing_shows_the_rooms_that_there_are() -> None:
     """`python deploy/rooms_drawing.py` draws it anew."""
     made = runpy.run_path(str(ROOT / "deploy/rooms_drawing.py"))
     assert (ROOT / made["DRAWING"]).read_text() == made["draw"](ROOT)
+
+
+def test_no_line_of_the_drawing_runs_behind_a_box() -> None:
+    """It would seem to begin or to end there."""
+    drawn = (ROOT / "ARCHITECTURE.svg").read_text()
+    shape = r'<rect class="panel" rx="6" x="(\S+)" y="(\S+)" width="(\S+)" height="(\S+)"'
+    boxes = [tuple(map(float, box)) for box in re.findall(shape, drawn)]
+    for way in re.findall(r'class="way" d="(\S+ [^"]+)"', drawn):
+        x, y = 0.0, 0.0
+        for kind, numbers in re.findall(r"([MVL])([^MVL]+)", way):
+            to = [float(number) for number in numbers.split()]
+            end = (x, to[0]) if kind == "V" else (to[0], to[1])
+            for part in range(1, 100) if kind != "M" else ():
+                at_x, at_y = (x + (end[0] - x) * part / 100, y + (end[1] - y) * part / 100)
+                behind = [b for b in boxes if 0 < at_x - b[0] < b[2] and 0 < at_y - b[1] < b[3]]
+                assert not behind, way
+            x, y = end
+    assert boxes
 
 
 def test_the_tests_of_a_room_stand_at_its_own_path() -> None:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
-from aerobee.storage.disk.aio import Bell as Rung
 from aerobee.storage.disk.signals import Signal
+from aerobee.storage.disk.worker import Bell as Rung
 from aerobee.storage.disk.worker import Completion, Job, outcome
 from simulation.disk.door import Door
 from simulation.disk.jobs import SteppedJob

@@ -130,6 +130,9 @@ class FakeNameservers:
         self.code: int = ResponseCode.SUCCESS
         self.silent: set[str] = set()
 
+    def get(self, address: str) -> None:
+        """Nobody asks for an open connection."""
+
     async def call(self, address: str, command: Command, timeout_s: float) -> Command:
         """Answer with a route."""
         self.asked.append(address)

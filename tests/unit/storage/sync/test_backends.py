@@ -10,10 +10,10 @@ import pytest
 from support.disks.logs import ForgetfulFiles
 from support.waiting import readable
 
-from aerobee.storage.disk.aio import Bell, Kernel, LinuxKernel
+from aerobee.storage.disk.aio import Kernel, LinuxKernel
 from aerobee.storage.disk.files import Files
 from aerobee.storage.disk.signals import Signal
-from aerobee.storage.disk.worker import Completion, Worker
+from aerobee.storage.disk.worker import Bell, Completion, Worker
 from aerobee.storage.sync.backends import (
     AioBackend,
     DirectBackend,
