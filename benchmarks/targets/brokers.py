@@ -16,10 +16,10 @@ from support.interop.raw_remoting import RawClient
 
 from aerobee.broker.compiled.choice import description
 from aerobee.broker.settings.keys import BrokerSettings
-from benchmarks.generator import run_marked
+from benchmarks.generator import LoadFailed, Measurement, run_marked
 from benchmarks.loads import Load, Variant
 from benchmarks.targets import compiling, processes
-from benchmarks.targets.target import Cpus, Target
+from benchmarks.targets.target import Cpus, Target, Timing
 
 FLUSH_INTERVAL_MS: Final = 500
 SEGMENT_BYTES: Final = 1 << 30  # what both have by default
@@ -171,6 +171,15 @@ class BrokerTarget(Target):
     def command(self, load: Load, variant: Variant) -> list[str]:
         """Our generator against the broker's port."""
         return self.generator(self.port, load.words(variant))
+
+    def measure(self, load: Load, variant: Variant, timing: Timing) -> Measurement:
+        """Run the load once; ServerFailed, with the log, where the broker has ended."""
+        try:
+            return super().measure(load, variant, timing)
+        except LoadFailed:
+            if self.cluster.broker_process is not None:
+                self.cluster.broker_process.expect_running(self.name)
+            raise
 
     def prepare(self, load: Load, variant: Variant) -> None:
         """Make the topics, and for pulls the messages."""

@@ -44,13 +44,17 @@ class Process:
         """Return once `condition` holds; ServerFailed when the process ends first or time is up."""
         deadline = time.monotonic() + seconds
         while not condition():
-            if not self.running:
-                raise ServerFailed(
-                    f"{what}: the process ended with {self._child.returncode}\n{self.tail()}"
-                )
+            self.expect_running(what)
             if time.monotonic() > deadline:
                 raise ServerFailed(f"{what}: not within {seconds} s\n{self.tail()}")
             time.sleep(0.05)
+
+    def expect_running(self, what: str) -> None:
+        """Raise ServerFailed when the process has ended."""
+        if not self.running:
+            raise ServerFailed(
+                f"{what}: the process ended with {self._child.returncode}\n{self.tail()}"
+            )
 
     def stop(self) -> int:
         """End the process by SIGTERM and return its exit status."""
