@@ -336,6 +336,8 @@ class Connection(asyncio.Protocol):
         if self.closed:
             return
         self.flush()
+        if self.closed:
+            return  # what was waiting is too much for a slow reader, which was cut off
         self._move("close", reason)
         self.transport.close()
         self._close_timer = self._loop.call_later(self.limits.close_timeout_s, self.transport.abort)

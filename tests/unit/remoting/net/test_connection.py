@@ -289,6 +289,34 @@ async def test_many_slow_readers_together_are_bounded(start_server: Servers) -> 
         peer.writer.transport.abort()
 
 
+@pytest.mark.parametrize("limit", ["write_bytes_max", "unsent_bytes_max"])
+async def test_a_close_may_find_out_that_too_much_is_unsent(
+    start_server: Servers, limit: str
+) -> None:
+    """What leaves last goes beyond a limit: the peer is cut off, and the server still stops."""
+
+    def flood(connection: Connection, command: Command) -> None:
+        connection.send(command.reply(0, {}, bytes(20_000_000)))
+        asyncio.get_running_loop().call_later(0.3, last, connection)
+
+    def last(connection: Connection) -> None:
+        unsent_bytes = connection.transport.get_write_buffer_size()
+        connection.limits = connection.budget.limits = NetLimits(**{limit: unsent_bytes})
+        connection.write(bytes(1000))
+        connection.close("enough")
+        closed.set_result(connection.close_reason)
+
+    closed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    server = await start_server(flood)
+    async with await RawPeer.connect(server.port) as peer:
+        await peer.send(encode_frame(request(1)))
+        reason = "slow reader" if limit == "write_bytes_max" else "slow readers"
+        async with asyncio.timeout(10):
+            assert await closed == reason
+            await server.close()
+    assert server.statistics().closed == {reason: 1}
+
+
 async def test_a_paused_peer_is_cut_off_in_time(start_server: Servers) -> None:
     """One that never reads again does not keep its buffers for ever."""
 
