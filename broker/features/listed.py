@@ -27,12 +27,17 @@ class Listed:
 
 
 FEATURES: Final = (
-    Listed("aerobee.broker.delays.feature", lambda settings: settings.delays_messages),
-    Listed("aerobee.broker.sql92.feature", lambda settings: settings.enable_property_filter),
+    Listed("aerobee.broker.features.delays.feature", lambda settings: settings.delays_messages),
+    Listed(
+        "aerobee.broker.features.sql92.feature", lambda settings: settings.enable_property_filter
+    ),
 )
 """Made of `Parts`, before what stands above them."""
 DOORS: Final = (
-    Listed("aerobee.broker.http.feature", lambda settings: settings.http_port_wanted is not None),
+    Listed(
+        "aerobee.broker.features.http.feature",
+        lambda settings: settings.http_port_wanted is not None,
+    ),
 )
 """Made of the context, when everything else is there."""
 

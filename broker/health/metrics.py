@@ -1,7 +1,7 @@
 """What the broker counts, and under which names the world reads it.
 
 Hot paths bump plain integers: each queue counts its own arrivals, pulls are counted here. Rates are
-differences between samples. This module is light: the Prometheus text is made by `broker.http`.
+differences between samples. This module is light: the Prometheus text is made by `features.http`.
 """
 
 import time

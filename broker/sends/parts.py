@@ -2,13 +2,13 @@
 
 from collections.abc import Callable, Sequence
 
-from aerobee.broker.features.feature import Placer
 from aerobee.broker.sends.checked import CheckedSends
 from aerobee.broker.sends.checks import SendChecks
 from aerobee.broker.sends.retries import Retries
 from aerobee.broker.sends.storing import Storing
 from aerobee.broker.settings.live import Live
 from aerobee.broker.writing.parts import Writing
+from aerobee.broker.writing.placing import Placer
 from aerobee.remoting.clocks import wall_clock_ms
 from aerobee.storage.errors import StoreError
 

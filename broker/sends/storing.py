@@ -5,11 +5,11 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from aerobee.broker.features.feature import Placer
 from aerobee.broker.sends.retries import Destination
 from aerobee.broker.settings.live import Live
 from aerobee.broker.writing.appender import Message
 from aerobee.broker.writing.parts import Writing
+from aerobee.broker.writing.placing import Placer
 from aerobee.broker.writing.queues import TopicQueue
 from aerobee.broker.writing.stamps import Stamp
 from aerobee.remoting.codes import ResponseCode, SysFlag

@@ -12,11 +12,11 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator
 
-from aerobee.broker.delays.keys import DelayKeys
+from aerobee.broker.features.delays.keys import DelayKeys
+from aerobee.broker.features.sql92.keys import Sql92Keys
 from aerobee.broker.settings.admin_networks import parse_networks
 from aerobee.broker.settings.promises import PROMISES
 from aerobee.broker.settings.values import Milliseconds
-from aerobee.broker.sql92.keys import Sql92Keys
 from aerobee.remoting.config.settings import AtStart, GivenPath, Guarded
 from aerobee.remoting.message.layout import ENTRY_FIELDS
 from aerobee.remoting.net.settings import CallingSettings

@@ -7,8 +7,8 @@ from typing import Final
 
 import pytest
 
-from aerobee.broker.sql92.errors import EvaluationError, ExpressionError
-from aerobee.broker.sql92.expression import Expression
+from aerobee.broker.features.sql92.errors import EvaluationError, ExpressionError
+from aerobee.broker.features.sql92.expression import Expression
 
 FOLDER: Final = Path(__file__).parent / "filters"
 LETTERS: Final = {True: "T", False: "F", None: "?"}

@@ -8,13 +8,14 @@ from typing import Final
 from support.runs.source_tree import imports, module, name, nodes, package_files
 
 CONTEXT: Final = "aerobee.broker.start.context"
-SEE_IT: Final = ("broker/processors/", "broker/http/", "broker/start/", "broker/app.py")
+SEE_IT: Final = ("broker/processors/", "broker/features/http/", "broker/start/", "broker/app.py")
 FORMS: Final = {"Room", "Feature"}
 MADE_IN: Final = {"parts.py", "feature.py"}
 ELSEWHERE: Final = {  # parts of a room that have a place of their own in the order of the stop
     "broker/front/lateness.py": "nothing is late from the moment at which nobody beats any more",
     "broker/health/background.py": "all works end before the first room that they work on",
 }
+FEATURES: Final = "aerobee.broker.features"
 LIFELESS: Final = {"broker/sends/parts.py": "neither starts, nor stops, nor keeps anything"}
 
 
@@ -45,6 +46,19 @@ def test_no_family_of_requests_knows_another() -> None:
         if f"aerobee.broker.processors.{other}" in imports(path) and family != "families"
     }
     assert not pairs
+
+
+def test_no_feature_knows_another() -> None:
+    """Each can be switched off by itself, and `listed.py` knows them by name alone."""
+    features = [each for each in broker_files() if name(each).startswith("broker/features/")]
+    rooms = {module(path.parent / "__init__.py") for path in features} - {FEATURES}
+    pairs = {
+        (name(path), room)
+        for path in features
+        for room in rooms - {module(path.parent / "__init__.py")}
+        if any(f"{each}.".startswith(f"{room}.") for each in imports(path))
+    }
+    assert len(rooms) > 2 and not pairs
 
 
 def test_a_room_is_made_by_its_parts_or_its_feature() -> None:

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from support.runs.source_tree import ROOT
 
+from aerobee.broker.features.http import views
+from aerobee.broker.features.http.feature import STOP_TIMEOUT_S
 from aerobee.broker.front.ports import FAST_PORT_STEP
-from aerobee.broker.http import views
-from aerobee.broker.http.feature import STOP_TIMEOUT_S
 from aerobee.broker.settings.keys import BrokerSettings
 from aerobee.cli import broker_start, namesrv_start
 from aerobee.namesrv.settings import NamesrvSettings

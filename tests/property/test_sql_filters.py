@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.golden.filters import WORDS
 
-from aerobee.broker.sql92.errors import EvaluationError, ExpressionError
-from aerobee.broker.sql92.expression import CHARS_MAX, Expression
-from aerobee.broker.sql92.scan import properties_of
+from aerobee.broker.features.sql92.errors import EvaluationError, ExpressionError
+from aerobee.broker.features.sql92.expression import CHARS_MAX, Expression
+from aerobee.broker.features.sql92.scan import properties_of
 from aerobee.remoting.message.properties import parse_properties
 from aerobee.remoting.message.record import Record, encode_record
 

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from aerobee.broker.delays.feature import Delays
+from aerobee.broker.features.delays.feature import Delays
 from aerobee.remoting.message.properties import find_property
 from aerobee.remoting.message.record import decode_record
 from aerobee.storage.delays.progress import DELIVERED_PROPERTY

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from aerobee.broker.delays.delivery import Clock as ServiceClock
-from aerobee.broker.delays.delivery import DelayService
+from aerobee.broker.features.delays.delivery import Clock as ServiceClock
+from aerobee.broker.features.delays.delivery import DelayService
 from aerobee.broker.writing.appender import Appender
 from aerobee.broker.writing.parts import Writing
 from aerobee.broker.writing.queues import AckStyle, TopicQueues

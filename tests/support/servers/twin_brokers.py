@@ -11,7 +11,7 @@ from typing import Any, Final, Self
 import pytest
 
 from aerobee.broker.app import Broker
-from aerobee.broker.delays.feature import Delays
+from aerobee.broker.features.delays.feature import Delays
 from aerobee.broker.sends import checked as checked_sends
 from aerobee.remoting.frame import encode_frame
 from support.servers.brokers import running_broker, send_command

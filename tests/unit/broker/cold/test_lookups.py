@@ -11,8 +11,8 @@ from support.servers.brokers import running_broker, send_command
 from support.waiting import until
 
 from aerobee.broker.app import Broker
-from aerobee.broker.delays.feature import Delays
-from aerobee.broker.http import exposition
+from aerobee.broker.features.delays.feature import Delays
+from aerobee.broker.features.http import exposition
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.command import Command, next_opaque
 from aerobee.remoting.frame import encode_frame

@@ -11,9 +11,9 @@ from support.waiting import until
 
 from aerobee.broker import app
 from aerobee.broker.cluster.twins import Twins
+from aerobee.broker.features.http import exposition
+from aerobee.broker.features.http.feature import HttpServer
 from aerobee.broker.features.listed import FEATURES, Listed
-from aerobee.broker.http import exposition
-from aerobee.broker.http.feature import HttpServer
 from aerobee.broker.processors.runtime_info import runtime_info
 from aerobee.broker.settings.keys import BrokerSettings
 from aerobee.remoting.codes import RequestCode, ResponseCode

@@ -10,8 +10,8 @@ from support.raw_peer import RawPeer
 from support.servers.brokers import pull_command, running_broker, send_command
 from support.waiting import until
 
-from aerobee.broker.delays.feature import Delays
-from aerobee.broker.http import exposition
+from aerobee.broker.features.delays.feature import Delays
+from aerobee.broker.features.http import exposition
 from aerobee.broker.processors.runtime_info import runtime_info
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.command import Command, next_opaque
@@ -27,8 +27,8 @@ from support.servers.brokers import running_broker
 
 async def main(folder, **options):
     async with running_broker(folder, **options):
-        rooms = {name.split(".")[2]: name for name in sys.modules if name.endswith(".feature")
-                 and name.startswith("aerobee.broker.") and "features" not in name}
+        rooms = {name.split(".")[3] for name in sys.modules if name.endswith(".feature")
+                 and name.startswith("aerobee.broker.features.") and name.count(".") == 4}
         print(*sorted(rooms))
 
 asyncio.run(main(Path(sys.argv[1]), **dict(each.split("=") for each in sys.argv[2:])))

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 from support.stand_ins.fake_connection import FakeConnection
 
+from aerobee.broker.features.sql92.feature import compiled
 from aerobee.broker.members.group import Client
 from aerobee.broker.members.registry import Members
 from aerobee.broker.members.subscription_mismatches import differences
 from aerobee.broker.members.subscriptions import SqlFilter
-from aerobee.broker.sql92.feature import compiled
 from aerobee.remoting.bodies import ConsumerData, SubscriptionData, SubscriptionGroupConfig
 from aerobee.remoting.codes import PullSysFlag, ResponseCode
 from aerobee.remoting.complaints import TOLD_MAX

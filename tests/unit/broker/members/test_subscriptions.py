@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from aerobee.broker.features.sql92.feature import compiled
 from aerobee.broker.members.subscriptions import (
     COMPILED_CHARS_AT_ONCE,
     COMPILED_CHARS_PER_S,
@@ -20,7 +21,6 @@ from aerobee.broker.members.subscriptions import (
     parse_tags,
     wanted_hashes,
 )
-from aerobee.broker.sql92.feature import compiled
 from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.errors import RequestError
 from aerobee.remoting.message.tags import java_string_hash
@@ -149,7 +149,7 @@ async def main(folder, switched):
         if switched:
             assert "lark" not in sys.modules
             await broker.context.changes.update({"enablePropertyFilter": "true"})
-            while "aerobee.broker.sql92.expression" not in sys.modules:
+            while "aerobee.broker.features.sql92.expression" not in sys.modules:
                 await asyncio.sleep(0.01)
         print("lark" in sys.modules)
 

@@ -11,7 +11,7 @@ from support.servers.brokers import pull_command, running_broker, send_command
 from support.waiting import until
 
 from aerobee.broker.app import Broker
-from aerobee.broker.http import exposition
+from aerobee.broker.features.http import exposition
 from aerobee.remoting.codes import Perm, RequestCode, ResponseCode, TopicSysFlag
 from aerobee.remoting.command import Command, next_opaque
 from aerobee.remoting.message.message_id import offset_message_id

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from aerobee.broker.sql92.expression import Expression
+from aerobee.broker.features.sql92.expression import Expression
 from aerobee.remoting.message.layout import (
     BODY_BYTES_AT,
     BODY_LENGTH_BYTES,

@@ -8,7 +8,7 @@ because the other side of a comparison is then read as such a number, and fails 
 import math
 from typing import Final, Never
 
-from aerobee.broker.sql92.errors import EvaluationError
+from aerobee.broker.features.sql92.errors import EvaluationError
 
 INT32_MAX: Final = 2**31 - 1
 INT64_MAX: Final = 2**63 - 1

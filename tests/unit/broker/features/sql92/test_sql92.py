@@ -4,11 +4,11 @@ import math
 
 import pytest
 
-from aerobee.broker.sql92.errors import EvaluationError, ExpressionError
-from aerobee.broker.sql92.expression import Expression
-from aerobee.broker.sql92.scan import SCAN_NS_MAX, scan
-from aerobee.broker.sql92.terms import DEPTH_MAX, LOOKUPS_MAX
-from aerobee.broker.sql92.values import order_doubles, read_double, read_int32, read_int64
+from aerobee.broker.features.sql92.errors import EvaluationError, ExpressionError
+from aerobee.broker.features.sql92.expression import Expression
+from aerobee.broker.features.sql92.scan import SCAN_NS_MAX, scan
+from aerobee.broker.features.sql92.terms import DEPTH_MAX, LOOKUPS_MAX
+from aerobee.broker.features.sql92.values import order_doubles, read_double, read_int32, read_int64
 from aerobee.remoting.message.record import Record, encode_record
 
 

@@ -6,9 +6,9 @@ of the errors are RocketMQ's (ComparisonExpression, UnaryExpression, LogicExpres
 
 from collections.abc import Callable, Sequence
 
-from aerobee.broker.sql92.comparing import equality, ordering
-from aerobee.broker.sql92.errors import ExpressionError
-from aerobee.broker.sql92.terms import Kind, Role, Term, condition
+from aerobee.broker.features.sql92.comparing import equality, ordering
+from aerobee.broker.features.sql92.errors import ExpressionError
+from aerobee.broker.features.sql92.terms import Kind, Role, Term, condition
 
 
 def as_condition(term: Term) -> Term:

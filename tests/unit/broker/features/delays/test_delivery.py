@@ -9,7 +9,7 @@ import pytest
 from support.delays import BORN, LEVELS_MS, Delays
 from support.disks.logs import NOW_MS, bodies, read_all
 
-from aerobee.broker.delays.delivery import SLICE_MESSAGES
+from aerobee.broker.features.delays.delivery import SLICE_MESSAGES
 from aerobee.remoting.message.properties import parse_properties
 from aerobee.remoting.message.tags import java_string_hash
 

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 
 from aerobee.broker.features.feature import Feature, Parts
+from aerobee.broker.features.sql92.expression import Expression
+from aerobee.broker.features.sql92.scan import scan
 from aerobee.broker.members.subscriptions import Scan
-from aerobee.broker.sql92.expression import Expression
-from aerobee.broker.sql92.scan import scan
 from aerobee.remoting.words import SQL92
 
 

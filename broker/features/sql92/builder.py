@@ -6,8 +6,8 @@ from typing import Final
 
 from lark import Token, Transformer, v_args
 
-from aerobee.broker.sql92.comparing import NUMBERS, comparison
-from aerobee.broker.sql92.conditions import (
+from aerobee.broker.features.sql92.comparing import NUMBERS, comparison
+from aerobee.broker.features.sql92.conditions import (
     as_condition,
     both,
     either,
@@ -17,8 +17,8 @@ from aerobee.broker.sql92.conditions import (
     ordered,
     searched,
 )
-from aerobee.broker.sql92.errors import ExpressionError
-from aerobee.broker.sql92.terms import (
+from aerobee.broker.features.sql92.errors import ExpressionError
+from aerobee.broker.features.sql92.terms import (
     Kind,
     Role,
     Term,
@@ -27,8 +27,8 @@ from aerobee.broker.sql92.terms import (
     negation,
     property_named,
 )
-from aerobee.broker.sql92.tokens import string_value
-from aerobee.broker.sql92.values import DIGITS_MAX, INT32_MAX, INT64_MAX
+from aerobee.broker.features.sql92.tokens import string_value
+from aerobee.broker.features.sql92.values import DIGITS_MAX, INT32_MAX, INT64_MAX
 
 NULL: Final = constant(Kind.BOOL, None, "NULL")
 TRUE: Final = constant(Kind.BOOL, True, "TRUE")

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final, TypeAlias
 
-from aerobee.broker.sql92.errors import ExpressionError
+from aerobee.broker.features.sql92.errors import ExpressionError
 
 Value: TypeAlias = bytes | int | float | bool | None
 Evaluate: TypeAlias = Callable[[bytes], Value]

@@ -10,9 +10,9 @@ import operator
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
-from aerobee.broker.sql92.errors import EvaluationError
-from aerobee.broker.sql92.terms import Evaluate, Kind, Role, Term
-from aerobee.broker.sql92.values import (
+from aerobee.broker.features.sql92.errors import EvaluationError
+from aerobee.broker.features.sql92.terms import Evaluate, Kind, Role, Term
+from aerobee.broker.features.sql92.values import (
     order_doubles,
     read_bool,
     read_double,

@@ -10,7 +10,7 @@ from support.servers.brokers import pull_command, running_broker, send_command
 from support.waiting import until
 
 from aerobee.broker.app import Broker
-from aerobee.broker.sql92 import scan
+from aerobee.broker.features.sql92 import scan
 from aerobee.remoting.bodies import (
     CheckClientConfig,
     ConsumerData,

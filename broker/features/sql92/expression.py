@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from aerobee.broker.sql92.errors import EvaluationError, ExpressionError
-from aerobee.broker.sql92.grammar import parse
+from aerobee.broker.features.sql92.errors import EvaluationError, ExpressionError
+from aerobee.broker.features.sql92.grammar import parse
 
 CHARS_MAX: Final = 16_384
 """Of an expression; to compile one takes less than 100 ms."""

@@ -10,7 +10,7 @@ from typing import Final
 
 from lark import Token
 
-from aerobee.broker.sql92.errors import ExpressionError
+from aerobee.broker.features.sql92.errors import ExpressionError
 
 KEYWORDS: Final = frozenset(
     {

@@ -12,8 +12,8 @@ from support.members import RawMember
 from support.servers.live_broker import LiveBroker, fill, live_broker
 from support.waiting import until
 
+from aerobee.broker.features.http import exposition
 from aerobee.broker.health.metrics import NAMES
-from aerobee.broker.http import exposition
 from aerobee.remoting.codes import RequestCode
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from aerobee.broker.http.degraded import (
+from aerobee.broker.features.http.degraded import (
     damage_shown,
     degraded,
     lost_shown,

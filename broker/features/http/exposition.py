@@ -12,9 +12,9 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.registry import Collector
 
+from aerobee.broker.features.http.degraded import lost_messages, lost_offsets, passed_over
+from aerobee.broker.features.http.overview import is_writable
 from aerobee.broker.health.metrics import NAMES
-from aerobee.broker.http.degraded import lost_messages, lost_offsets, passed_over
-from aerobee.broker.http.overview import is_writable
 from aerobee.broker.rules.system_topics import system_topic_names
 from aerobee.broker.start.context import Context
 from aerobee.remoting.command import language_name

@@ -8,10 +8,10 @@ from typing import Final
 
 from lark import Lark, Token, UnexpectedToken
 
-from aerobee.broker.sql92.builder import Builder
-from aerobee.broker.sql92.errors import ExpressionError
-from aerobee.broker.sql92.terms import Term
-from aerobee.broker.sql92.tokens import KEYWORDS, SIGNS, place, tokens
+from aerobee.broker.features.sql92.builder import Builder
+from aerobee.broker.features.sql92.errors import ExpressionError
+from aerobee.broker.features.sql92.terms import Term
+from aerobee.broker.features.sql92.tokens import KEYWORDS, SIGNS, place, tokens
 
 END: Final = "$END"
 SHOWN_CHARS_MAX: Final = 60

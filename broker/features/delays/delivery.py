@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from aerobee.broker.cold.reads import ColdReads
-from aerobee.broker.delays.levels import arrived_properties, due_ms, postpone
-from aerobee.broker.features.feature import Elsewhere
+from aerobee.broker.features.delays.levels import arrived_properties, due_ms, postpone
 from aerobee.broker.rules.delay_property import delay_level
 from aerobee.broker.rules.names import topic_problem
 from aerobee.broker.writing.parts import Writing
+from aerobee.broker.writing.placing import Elsewhere
 from aerobee.broker.writing.queues import TopicQueue
 from aerobee.broker.writing.stamps import Stamp
 from aerobee.remoting.errors import CorruptRecord, RequestError

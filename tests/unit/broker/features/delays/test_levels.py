@@ -2,7 +2,7 @@
 
 import pytest
 
-from aerobee.broker.delays.levels import arrived_properties, due_ms, postpone
+from aerobee.broker.features.delays.levels import arrived_properties, due_ms, postpone
 from aerobee.broker.rules.delay_property import delay_level
 from aerobee.remoting.errors import RequestError
 

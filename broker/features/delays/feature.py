@@ -4,8 +4,8 @@ import asyncio
 import logging
 from collections.abc import Iterable, Iterator, Mapping
 
-from aerobee.broker.delays.delivery import Clock, DelayService
-from aerobee.broker.delays.offsets_file import DelayOffsetTable
+from aerobee.broker.features.delays.delivery import Clock, DelayService
+from aerobee.broker.features.delays.offsets_file import DelayOffsetTable
 from aerobee.broker.features.feature import Feature, Parts
 from aerobee.broker.room import Sample, Work
 from aerobee.remoting.clocks import wall_clock_ms

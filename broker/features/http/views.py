@@ -13,8 +13,8 @@ from typing import Any, Final
 import msgspec
 from aiohttp import web
 
-from aerobee.broker.http import exposition, overview
-from aerobee.broker.http.degraded import degraded
+from aerobee.broker.features.http import exposition, overview
+from aerobee.broker.features.http.degraded import degraded
 from aerobee.broker.start.context import Context
 
 CONTEXT: Final = web.AppKey("context", Context)
