@@ -27,13 +27,13 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from aerobee.spark.columns import BY_NAME
 from aerobee.spark.errors import OptionError
 from aerobee.spark.options.query import Options, Use, check_mode, option_texts, parse_options
 from aerobee.spark.options.table import is_table, keep_options, kept_options
 from aerobee.spark.options.values import unknown_column
 from aerobee.spark.reading.partitions import TaskPartition
 from aerobee.spark.reading.versions import FromDriver
+from aerobee.spark.records.columns import BY_NAME
 from aerobee.spark.records.damage import PERMISSIVE
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from pathlib import Path
 import pyarrow as pa
 from support.lake.plans import plan_log
 
-from aerobee.spark.columns import USUAL, arrow_schema
 from aerobee.spark.records import loops
+from aerobee.spark.records.columns import USUAL, arrow_schema
 from aerobee.spark.records.numpy_loops import NumpyLoops
 from aerobee.spark.records.selection import EVERYTHING
 from benchmarks.pipeline.spark_decoding import TWELVE, copy_rate, cpu_seconds, decode

@@ -24,9 +24,9 @@ def main(words: Sequence[str]) -> None:
     """Print the number of bytes."""
     from support.lake.plans import planned_shares
 
-    from aerobee.spark.columns import arrow_schema
     from aerobee.spark.options.query import parse_options
     from aerobee.spark.reading.pieces import piece_batches
+    from aerobee.spark.records.columns import arrow_schema
     from aerobee.spark.records.decode import Decoder
 
     root, columns = words

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 from support.lake.plans import LogPlan
 
-from aerobee.spark.columns import USUAL
 from aerobee.spark.reading.pieces import piece_batches
+from aerobee.spark.records.columns import USUAL
 from aerobee.spark.records.decode import Decoder
 from aerobee.spark.records.selection import EVERYTHING
 

@@ -131,7 +131,7 @@ def decoding(bench: Bench) -> Iterator[Row]:
     import pyarrow as pa
     from support.lake.plans import plan_log
 
-    from aerobee.spark.columns import arrow_schema
+    from aerobee.spark.records.columns import arrow_schema
     from aerobee.spark.records.selection import EVERYTHING
     from benchmarks.pipeline.spark_decoding import TWELVE, copy_rate, cpu_seconds, decode
 

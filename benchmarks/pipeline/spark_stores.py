@@ -92,8 +92,8 @@ def write_parquet(made: Stored) -> None:
     import pyarrow.parquet
     from support.lake.plans import plan_log
 
-    from aerobee.spark.columns import arrow_schema
     from aerobee.spark.reading.pieces import piece_batches
+    from aerobee.spark.records.columns import arrow_schema
     from aerobee.spark.records.decode import Decoder
     from aerobee.spark.records.selection import EVERYTHING
     from benchmarks.pipeline.spark_decoding import TWELVE

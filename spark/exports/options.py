@@ -10,7 +10,6 @@ from typing import TypedDict
 
 from aerobee.spark.at_rest.queue_ranges import topic_folders
 from aerobee.spark.at_rest.stores import Paths, Store
-from aerobee.spark.columns import PROPERTIES
 from aerobee.spark.errors import OptionError
 from aerobee.spark.exports.moments import milliseconds
 from aerobee.spark.lake.disk import DISK
@@ -18,6 +17,7 @@ from aerobee.spark.lake.formats import Format
 from aerobee.spark.lake.lake import Lake
 from aerobee.spark.options.values import near, pattern
 from aerobee.spark.planning.asked_names import configured_queues
+from aerobee.spark.records.columns import PROPERTIES
 from aerobee.spark.records.selection import Selection
 from aerobee.spark.topics import TopicChoice
 

@@ -16,7 +16,6 @@ from aerobee.remoting.errors import CorruptRecord
 from aerobee.spark.at_rest.queue_entries import NOWHERE, QueueEntries
 from aerobee.spark.at_rest.queue_ranges import queue_dir
 from aerobee.spark.at_rest.stores import Store
-from aerobee.spark.columns import PROPERTIES, arrow_schema
 from aerobee.spark.errors import DataLost
 from aerobee.spark.exports.batches import Batch, partitioned, unpacked_batch
 from aerobee.spark.exports.damage import LeftOut
@@ -32,6 +31,7 @@ from aerobee.spark.planning.queue_pieces import (
 )
 from aerobee.spark.reading.pieces import piece_records
 from aerobee.spark.records.cells import coded
+from aerobee.spark.records.columns import PROPERTIES, arrow_schema
 from aerobee.spark.records.damage import STRICT
 from aerobee.spark.records.decode import Decoder
 from aerobee.spark.records.headers import Records

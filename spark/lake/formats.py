@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from aerobee.spark.columns import PROPERTIES, USUAL, arrow_schema
 from aerobee.spark.errors import OptionError
 from aerobee.spark.lake.disk import Disk
 from aerobee.spark.lake.files import Sink
 from aerobee.spark.lake.synced_file import SyncedFile
+from aerobee.spark.records.columns import PROPERTIES, USUAL, arrow_schema
 
 EXPORTED = ("broker", *(name for name in USUAL if name != "topic"))  # which is in the folder's name
 FORMATS = ("parquet", "delta", "json")

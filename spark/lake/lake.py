@@ -1,7 +1,7 @@
 """The folder that exports go to: staged out of sight, committed by one link, then published.
 
-What each step leaves when everything ends there is told in EXPORT.md. Every step can be done
-again, by whoever comes next, at the same time as by its own run.
+What each step leaves when everything ends there is told in exports/EXPORT.md. Every step can be
+done again, by whoever comes next, at the same time as by its own run.
 """
 
 from __future__ import annotations

@@ -13,10 +13,10 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import PurePosixPath
 from typing import Any
 
-from aerobee.spark.columns import PROPERTIES
 from aerobee.spark.errors import ExportFailed, ExportRefused
 from aerobee.spark.lake.folders import NAME_BYTES_MAX, fitting
 from aerobee.spark.offsets import Offsets, QueueKey, QueueRange, format_offsets, parse_offsets
+from aerobee.spark.records.columns import PROPERTIES
 
 LAYOUT = 1  # of the manifest's own JSON
 CHECKSUM = "crc32"  # of all the rest; early versions have none

@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
-from aerobee.spark.columns import CORRUPT, PROPERTIES, USUAL
 from aerobee.spark.errors import OptionError
 from aerobee.spark.offsets import EARLIEST, LATEST, Offsets, parse_assign, parse_offsets
 from aerobee.spark.options import values
 from aerobee.spark.options.address import NetworkAddress
 from aerobee.spark.options.network import CONNECTING, network_address
 from aerobee.spark.options.table import own_options
+from aerobee.spark.records.columns import CORRUPT, PROPERTIES, USUAL
 from aerobee.spark.records.damage import DROPMALFORMED, FAILFAST, PERMISSIVE
 from aerobee.spark.records.selection import Selection
 from aerobee.spark.topics import TopicChoice

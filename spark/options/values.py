@@ -7,8 +7,8 @@ import json
 import re
 from collections.abc import Callable, Collection
 
-from aerobee.spark.columns import BY_NAME
 from aerobee.spark.errors import OptionError
+from aerobee.spark.records.columns import BY_NAME
 
 _SIZE = re.compile(r"(\d+)\s*([kmg]?)b?", re.IGNORECASE)
 _SIZE_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from aerobee.remoting.errors import CorruptRecord
-from aerobee.spark.columns import CORRUPT
 from aerobee.spark.errors import DataLost
+from aerobee.spark.records.columns import CORRUPT
 
 if TYPE_CHECKING:  # options know the modes, and need nothing else of what reads
     import pyarrow as pa

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from aerobee.spark.columns import FROM_QUEUES
+from aerobee.spark.records.columns import FROM_QUEUES
 from aerobee.spark.topics import ALL_TOPICS, SUSPECTS, TopicChoice
 
 if TYPE_CHECKING:  # planners only hand selections on

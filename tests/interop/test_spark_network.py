@@ -15,12 +15,12 @@ from support.interop.raw_messages import create_topic, wait_for_route
 from support.interop.rocketmq_server import RocketMQ
 from support.lake.plans import planned_pulls, planned_shares
 
-from aerobee.spark.columns import COLUMNS, arrow_schema
 from aerobee.spark.network.brokers import Network
 from aerobee.spark.network.reads import network_batches
 from aerobee.spark.options.address import TOOLS_GROUP, NetworkAddress
 from aerobee.spark.options.query import parse_options
 from aerobee.spark.reading.pieces import piece_batches
+from aerobee.spark.records.columns import COLUMNS, arrow_schema
 from aerobee.spark.records.decode import Decoder
 from aerobee.spark.sinks.options import parse_sink_options
 from aerobee.spark.sinks.plan import SinkPlan, note_batch, plan_batch

@@ -11,8 +11,8 @@ from support.interop.ledger import Ledger
 from support.interop.rocketmq_server import RocketMQ
 from support.lake.plans import plan_log
 
-from aerobee.spark.columns import COLUMNS, arrow_schema
 from aerobee.spark.reading.pieces import piece_batches
+from aerobee.spark.records.columns import COLUMNS, arrow_schema
 from aerobee.spark.records.decode import Decoder
 from aerobee.spark.records.selection import EVERYTHING
 

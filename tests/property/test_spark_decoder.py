@@ -19,10 +19,10 @@ pytest.importorskip("pyarrow")
 from support.lake.plans import plan_log, planned_shares
 
 from aerobee.spark.at_rest import blocks
-from aerobee.spark.columns import COLUMNS, arrow_schema
 from aerobee.spark.options.query import parse_options
 from aerobee.spark.reading import pieces
 from aerobee.spark.records import loops
+from aerobee.spark.records.columns import COLUMNS, arrow_schema
 from aerobee.spark.records.decode import Decoder
 from aerobee.spark.records.numpy_loops import NumpyLoops
 from aerobee.spark.records.selection import Selection

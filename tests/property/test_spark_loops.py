@@ -20,11 +20,11 @@ pytest.importorskip("pyarrow")
 from aerobee.remoting.words import SYSTEM_TOPICS
 from aerobee.spark.at_rest import blocks
 from aerobee.spark.at_rest.log_files import list_segments
-from aerobee.spark.columns import arrow_schema
 from aerobee.spark.planning.log_pieces import Piece
 from aerobee.spark.reading import log_reads
 from aerobee.spark.reading.pieces import piece_batches
 from aerobee.spark.records import loops
+from aerobee.spark.records.columns import arrow_schema
 from aerobee.spark.records.damage import DROPMALFORMED, PERMISSIVE, Damage
 from aerobee.spark.records.decode import Decoder, made_of_good
 from aerobee.spark.records.headers import Records, located

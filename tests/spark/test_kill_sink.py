@@ -19,11 +19,11 @@ import pytest
 from support.lake.plans import planned_pulls
 from support.lake.sinking_child import stream
 
-from aerobee.spark.columns import arrow_schema
 from aerobee.spark.network.brokers import Network
 from aerobee.spark.network.reads import network_batches
 from aerobee.spark.options.address import NetworkAddress
 from aerobee.spark.options.query import parse_options
+from aerobee.spark.records.columns import arrow_schema
 from aerobee.spark.records.decode import Decoder
 from aerobee.spark.topics import TopicChoice
 from aerobee.testing import ClusterThread

@@ -88,7 +88,7 @@ def test_examples_run(
     spark: SparkSession, cluster: ClusterThread, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Every Python block of the document about the network, one after the other."""
-    document = (TESTS.parent / "spark" / "NETWORK.md").read_text()
+    document = (TESTS.parent / "spark" / "network" / "NETWORK.md").read_text()
     blocks = re.findall(r"```python\n(.*?)```", document, re.DOTALL)
     assert len(blocks) == 4
     names: dict[str, object] = {}

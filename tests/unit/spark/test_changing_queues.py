@@ -12,11 +12,11 @@ from support.lake.plans import planned_shares
 
 from aerobee.remoting.errors import CorruptRecord
 from aerobee.spark.at_rest.queue_ranges import queue_bounds
-from aerobee.spark.columns import arrow_schema
 from aerobee.spark.offsets import QueueKey, QueueRange
 from aerobee.spark.options.query import parse_options
 from aerobee.spark.planning import shares
 from aerobee.spark.reading.pieces import piece_batches
+from aerobee.spark.records.columns import arrow_schema
 from aerobee.spark.records.damage import Damage
 from aerobee.spark.records.decode import Decoder
 

@@ -12,8 +12,8 @@ from support.disks.stores import properties, read_log
 from support.lake.plans import plan_log
 
 from aerobee.spark.at_rest import queue_hints
-from aerobee.spark.columns import COLUMNS, arrow_schema
 from aerobee.spark.reading.pieces import piece_batches
+from aerobee.spark.records.columns import COLUMNS, arrow_schema
 from aerobee.spark.records.decode import Decoder
 from aerobee.spark.records.selection import EVERYTHING
 from aerobee.storage.settings import StoreSettings

@@ -17,11 +17,11 @@ from support.lake.plans import planned_shares
 from aerobee.remoting.errors import AerobeeError, CorruptRecord
 from aerobee.remoting.message.layout import BLANK_SIZE
 from aerobee.spark.at_rest.queue_entries import QueueEntries
-from aerobee.spark.columns import arrow_schema
 from aerobee.spark.errors import DataLost
 from aerobee.spark.exports.exporter import plan_to
 from aerobee.spark.options.query import parse_options
 from aerobee.spark.reading.pieces import piece_batches
+from aerobee.spark.records.columns import arrow_schema
 from aerobee.spark.records.damage import Damage
 from aerobee.spark.records.decode import Decoder
 

@@ -13,13 +13,13 @@ from support.lake.plans import planned_shares
 
 from aerobee.remoting.errors import CorruptRecord
 from aerobee.spark.at_rest.log_files import SegmentFile
-from aerobee.spark.columns import arrow_schema
 from aerobee.spark.errors import DataLost, OptionError
 from aerobee.spark.options.query import parse_options
 from aerobee.spark.planning.log_pieces import Piece
 from aerobee.spark.planning.queue_pieces import EntryPiece
 from aerobee.spark.planning.shares import Share
 from aerobee.spark.reading.pieces import piece_batches
+from aerobee.spark.records.columns import arrow_schema
 from aerobee.spark.records.damage import Damage
 from aerobee.spark.records.decode import Decoder
 from aerobee.spark.records.selection import Limits, Selection

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 import zstandard
 
-from aerobee.spark.columns import arrow_schema
 from aerobee.spark.lake.json_files import JsonSink
 from aerobee.spark.lake.synced_file import SyncedFile
+from aerobee.spark.records.columns import arrow_schema
 
 BODIES = [b"plain", "größer".encode(), b"\xff\x00", b"", b'"\n\\']
 

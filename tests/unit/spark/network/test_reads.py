@@ -12,7 +12,6 @@ from support.lake.plans import planned_pulls, planned_shares
 
 from aerobee.client import Message, Producer
 from aerobee.client.cluster.directory import Cluster
-from aerobee.spark.columns import COLUMNS, CORRUPT, arrow_schema
 from aerobee.spark.errors import OptionError
 from aerobee.spark.network import pulls as network_pulls
 from aerobee.spark.network import reads as network_reads
@@ -20,6 +19,7 @@ from aerobee.spark.network.reads import network_batches
 from aerobee.spark.options.query import Options, parse_options
 from aerobee.spark.reading.pieces import piece_batches
 from aerobee.spark.records import unpacking
+from aerobee.spark.records.columns import COLUMNS, CORRUPT, arrow_schema
 from aerobee.spark.records.damage import STRICT
 from aerobee.spark.records.decode import Decoder
 from aerobee.spark.records.selection import Limits, Selection

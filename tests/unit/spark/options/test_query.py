@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from aerobee.spark.columns import USUAL
 from aerobee.spark.errors import OptionError
 from aerobee.spark.offsets import EARLIEST, QueueKey
 from aerobee.spark.options.query import Options, parse_options
+from aerobee.spark.records.columns import USUAL
 from aerobee.spark.records.selection import Selection
 from aerobee.spark.topics import TopicChoice
 

@@ -12,7 +12,6 @@ from support.disks.stores import Stored, StoreWriter
 
 from aerobee.remoting.errors import CorruptRecord
 from aerobee.spark.at_rest.log_files import SegmentFile, list_segments
-from aerobee.spark.columns import arrow_schema
 from aerobee.spark.errors import DataLost
 from aerobee.spark.options.query import USERS_MESSAGES
 from aerobee.spark.planning.log_pieces import Piece
@@ -20,6 +19,7 @@ from aerobee.spark.reading import log_reads
 from aerobee.spark.reading.log_reads import NO_TOPICS, bodies_suffice, body_batches
 from aerobee.spark.reading.pieces import piece_batches
 from aerobee.spark.records import loops
+from aerobee.spark.records.columns import arrow_schema
 from aerobee.spark.records.damage import Damage
 from aerobee.spark.records.decode import Decoder
 from aerobee.spark.records.numpy_loops import MORE, OTHER, NumpyLoops

@@ -13,8 +13,8 @@ import zstandard
 from support.disks.stores import Stored, pack_record, properties, tag_hash
 
 from aerobee.remoting.errors import CorruptRecord
-from aerobee.spark.columns import arrow_schema
 from aerobee.spark.records import unpacking
+from aerobee.spark.records.columns import arrow_schema
 from aerobee.spark.records.decode import Decoder
 from aerobee.spark.records.headers import Records
 from aerobee.spark.records.layout import SLACK_BYTES

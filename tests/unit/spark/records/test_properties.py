@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 from support.disks.stores import parse_properties
 
-from aerobee.spark.columns import arrow_types
+from aerobee.spark.records.columns import arrow_types
 from aerobee.spark.records.properties import LAGS_MAX, find_marked, take_apart
 
 MANY = b"".join(b"name-%d\x01v\x02" % number for number in range(LAGS_MAX + 5))

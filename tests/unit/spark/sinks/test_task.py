@@ -14,10 +14,10 @@ from support.lake.sink_writes import QUERY, once, rows, write
 from aerobee.client.errors import InvalidMessage
 from aerobee.client.message import Message, MessageQueue
 from aerobee.client.selectors import by_key
-from aerobee.spark.columns import arrow_schema
 from aerobee.spark.errors import OptionError
 from aerobee.spark.network.reads import network_batches
 from aerobee.spark.options.query import parse_options
+from aerobee.spark.records.columns import arrow_schema
 from aerobee.spark.records.decode import Decoder
 from aerobee.spark.sinks import plan as sink_plan
 from aerobee.spark.sinks import progress as sink_record

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from aerobee.spark.columns import COLUMNS, arrow_schema, arrow_types
+from aerobee.spark.records.columns import COLUMNS, arrow_schema, arrow_types
 
 
 def test_every_column_has_its_types() -> None:
