@@ -38,7 +38,7 @@ class Moment(click.ParamType[int]):
             return value
         if str(value).isdecimal() and len(value) > 8:
             return int(value)
-        from aerobee.spark.exports.moments import milliseconds
+        from aerobee.spark.exports.options import milliseconds
 
         try:
             moment_ms = milliseconds(datetime.fromisoformat(value))

@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from enum import Enum
 
 import numpy as np
 
-from aerobee.remoting.errors import CorruptRecord
 from aerobee.remoting.message.layout import (
     BLANK_MAGIC,
     MAGIC_V1,
     MAGIC_V2,
-    POSITION_AT,
     PREFIX_BYTES,
     RECORD_BYTES_MIN,
     RECORD_FIELDS,
 )
 from aerobee.remoting.message.record import BLANK
-from aerobee.spark.at_rest.log_files import SegmentFile
+from aerobee.spark.at_rest.open_segment import OpenSegment
 from aerobee.spark.at_rest.queue_hints import StartHints
 from aerobee.spark.records import loops
-from aerobee.spark.records.damage import FAILFAST, STRICT, Damage
-from aerobee.spark.records.headers import Records, located
+from aerobee.spark.records.damage import STRICT, Damage
+from aerobee.spark.records.headers import Records, whole_records
 from aerobee.spark.records.layout import SLACK_BYTES, Bytes, Ints, unaligned
-from aerobee.spark.records.numpy_loops import Hints, no_hints
+from aerobee.spark.records.numpy_loops import BlockPart, Contradiction, Hints, no_hints
 
 BLOCK_BYTES = 8 << 20  # some thousand records: less pays for calls, more leaves the cache
 BLOCK_RECORDS = 16_000  # about, for the same reason
@@ -60,38 +57,44 @@ class Block:
     end: int
     stop: Stop
 
+    def whole(self, low: int, high: int | None) -> tuple[Records, Contradiction | None]:
+        """Some of its records, as far as `whole_records` has them."""
+        return whole_records(self.data, self.base, self.starts[low:high], self.sizes[low:high])
 
-def read_blocks(
-    file: SegmentFile, start: int, end: int, damage: Damage = STRICT
-) -> Iterator[Block]:
-    """The records in the log positions [start, end), both of which are record boundaries.
 
-    Unused bytes at the end of a file end the range early. Bytes that are no record are told to
-    `damage`; unless it raises CorruptRecord, reading goes on at the next record. Raises DataLost
-    where the file has become shorter.
+def read_records(
+    file: OpenSegment, start: int, end: int, damage: Damage = STRICT
+) -> Iterator[Records]:
+    """The records in the log positions [start, end), both record boundaries, in chunks.
+
+    A chunk is valid until the next one is asked for. Unused bytes at the end of a file end the
+    range early. Bytes that are no record are told to `damage`; unless it raises CorruptRecord,
+    reading goes on at the next record. Raises DataLost where the file has become shorter.
     """
     at, first_bytes = start, BLOCK_BYTES
     hints = StartHints(file.segment, end).between
     while at < end:
         for block in scan_blocks(file, at, end, first_bytes=first_bytes, hints=hints):
-            bad = None if damage.mode == FAILFAST else _first_contradiction(block)
-            if bad is not None:
-                block, reason = bad
-            if len(block.starts):
-                yield block
-            if bad is not None:
+            bad = yield from _whole_chunks(block)
+            if bad is not None:  # its size may be the wrong one, and lead past records
+                broken_at, reason = bad.position, str(bad)
                 break
         else:
-            blank = end == file.segment.end and _is_closed_at(file, block)
+            broken_at = block.end
+            blank = (
+                end == file.segment.end
+                and block.stop is Stop.BLANK
+                and file.is_closed_at(block.end)
+            )
             if block.end == end or (blank and block.end > file.segment.base):
                 return
             if blank:  # which no broker writes there: a record has room in an empty file
-                damage.note(
-                    block.end,
+                reason = (
                     f"{file.segment.path} has no record from its first byte on, although the log"
                     " goes on behind it: it was lost, and the broker has put an empty one in its"
-                    " place",
+                    " place"
                 )
+                damage.note(block.end, reason)
                 return
             reason = (
                 f"{file.segment.path}: at log position {block.end} (byte"
@@ -99,91 +102,23 @@ def read_blocks(
                 f" up to {end} were planned: {block.stop.value}; python -m aerobee.storage.verify"
                 " says more"
             )
-        damage.note(block.end, reason)
-        at, first_bytes = find_record(file, block.end + 1, end), AFTER_DAMAGE_BYTES
+        damage.note(broken_at, reason)
+        at, first_bytes = file.find_record(broken_at + 1, end), AFTER_DAMAGE_BYTES
 
 
-def read_records(
-    file: SegmentFile, start: int, end: int, damage: Damage = STRICT
-) -> Iterator[Records]:
-    """The records in the log positions [start, end), likewise, in chunks worth their cost.
-
-    A chunk is valid until the next one is asked for.
-    """
-    for block in read_blocks(file, start, end, damage):
-        for low in range(0, len(block.starts), CHUNK_RECORDS):
-            part = slice(low, low + CHUNK_RECORDS)
-            starts, sizes = block.starts[part], block.sizes[part]
-            yield from located(block.data, block.base, starts, sizes, damage)
-
-
-def _is_closed_at(file: SegmentFile, block: Block) -> bool:
-    """Whether the blank that closes a file stands where a block ends: one of that size."""
-    if block.stop is not Stop.BLANK:
-        return False
-    head = bytearray(BLANK.size)
-    file.read_into(memoryview(head), block.end)
-    return BLANK.unpack(head) == (file.segment.end - block.end, BLANK_MAGIC)
-
-
-def well_formed(block: Block, asked: int) -> int:
-    """How many of the first `asked` records have lengths that agree, up to the first that fails."""
-
-    def broken(count: int) -> bool:
-        try:
-            Records(block.data, block.base, block.starts[:count], block.sizes[:count])
-        except CorruptRecord:
-            return True
-        return False
-
-    if not broken(asked):
-        return asked
-    return bisect_left(range(1, asked + 1), True, key=broken)
-
-
-def _first_contradiction(block: Block) -> tuple[Block, str] | None:
-    """The block up to its first record whose lengths contradict its size, and what is wrong there.
-
-    That size may be the wrong one, and lead past records that are whole.
-    """
-    count = well_formed(block, len(block.starts))
-    if count == len(block.starts):
-        return None
-    one = slice(count, count + 1)
-    try:
-        Records(block.data, block.base, block.starts[one], block.sizes[one])
-    except CorruptRecord as error:
-        starts, sizes = block.starts[:count], block.sizes[:count]
-        end = block.base + int(block.starts[count])
-        return Block(block.data, block.base, starts, sizes, end, Stop.BAD), str(error)
+def _whole_chunks(block: Block) -> Generator[Records, None, Contradiction | None]:
+    """The block's records up to the first one that contradicts itself; returns what that says."""
+    for low in range(0, len(block.starts), CHUNK_RECORDS):
+        records, bad = block.whole(low, low + CHUNK_RECORDS)
+        if len(records):
+            yield records
+        if bad is not None:
+            return bad
     return None
 
 
-def find_record(file: SegmentFile, start: int, end: int) -> int:
-    """The first log position from `start` on where a record's head stands; `end` if there is none.
-
-    A head is told by its magic number and by the log position that it repeats.
-    """
-    size = AFTER_DAMAGE_BYTES
-    while start + PREFIX_BYTES <= end:
-        length = min(size + PREFIX_BYTES, end - start)
-        buffer = np.empty(length, np.uint8)
-        file.read_into(memoryview(buffer)[:length], start)  # type: ignore[arg-type]
-        count = length - PREFIX_BYTES + 1
-        own = unaligned(buffer, ">i8")[POSITION_AT : POSITION_AT + count] == np.arange(
-            start, start + count
-        )
-        magics = unaligned(buffer, ">u4")[4:]
-        for at in np.flatnonzero(own).tolist():
-            if magics[at] in (MAGIC_V1, MAGIC_V2):
-                return start + int(at)
-        start += count
-        size = min(size * 4, BLOCK_BYTES)
-    return end
-
-
 def scan_blocks(
-    file: SegmentFile,
+    file: OpenSegment,
     start: int,
     end: int,
     *,
@@ -222,7 +157,7 @@ def scan_blocks(
 
 
 def _read_walking(
-    file: SegmentFile, buffer: Bytes, position: int, length: int, hints: Hints
+    file: OpenSegment, buffer: Bytes, position: int, length: int, hints: Hints
 ) -> tuple[Ints, Ints, int]:
     """Read a block, and walk each part of it while that is in the processor's cache.
 
@@ -238,7 +173,7 @@ def _read_walking(
         high = min(low + part, length)
         file.read_into(view[low:high], position + low)
         into = starts[count:], sizes[count:]
-        more, end = loops.chosen.walk(buffer, end, high, position, *into, hints)
+        more, end = loops.chosen.walk(BlockPart(buffer, end, high, position), *into, hints)
         count += more
     return starts[:count], sizes[:count], end
 

@@ -4,7 +4,7 @@ Everything is read with `pread` into memory of our own, never through a map: a f
 broker deletes or truncates meanwhile is then a short read with a clear error, where a mapped
 page would end the process (SIGBUS). It costs one copy out of the page cache.
 
-All raise OSError; `check_absent` says what that means.
+They raise OSError; `check_absent` says what that means.
 """
 
 from __future__ import annotations
@@ -53,6 +53,15 @@ def folders(folder: str) -> list[str]:
     """The folders in it, likewise."""
     with os.scandir(folder) as entries:
         return sorted(entry.name for entry in entries if entry.is_dir())
+
+
+def folders_if_there(folder: str) -> list[str] | None:
+    """The same, None where it is not there. Raises StoreUnreadable where it cannot be read."""
+    try:
+        return folders(folder)
+    except OSError as error:
+        check_absent(error, folder)
+        return None
 
 
 def check_absent(error: OSError, path: str) -> None:

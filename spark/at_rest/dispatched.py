@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from aerobee.remoting.errors import CorruptRecord
-from aerobee.spark.at_rest.blocks import find_record, scan_blocks
-from aerobee.spark.at_rest.log_files import SegmentFile
+from aerobee.spark.at_rest.blocks import scan_blocks
+from aerobee.spark.at_rest.open_segment import OpenSegment
 from aerobee.spark.at_rest.queue_entries import QueueEntries
 from aerobee.spark.at_rest.queue_hints import farthest_end
 from aerobee.spark.at_rest.queue_ranges import StoreState, each_queue, queue_dir
 from aerobee.spark.offsets import QueueKey
-from aerobee.spark.records.headers import Records
 
 TAIL_BYTES = 1 << 20  # of the log, in which a record is looked for that has its entry
 
@@ -38,15 +36,14 @@ def _by_last_records(state: StoreState) -> int | None:
     segment = next((each for each in reversed(state.segments) if each.base < state.end), None)
     if segment is None:
         return None
-    with SegmentFile(segment) as file:
+    with OpenSegment(segment) as file:
         low = max(segment.base, state.end - TAIL_BYTES)
-        low = find_record(file, low, state.end)
+        low = file.find_record(low, state.end)
         if low >= state.end:
             return None
         block = next(scan_blocks(file, low, state.end, block_bytes=2 * TAIL_BYTES))
-    try:
-        records = Records(block.data, block.base, block.starts, block.sizes)
-    except CorruptRecord:
+    records, bad = block.whole(0, None)
+    if bad is not None:
         return None
     queue_ids = records.field("queue_id", np.int64)
     offsets = records.field("queue_offset", np.int64)

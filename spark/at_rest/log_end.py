@@ -20,16 +20,20 @@ from aerobee.remoting.message.layout import (
     MAGIC_V1,
     MAGIC_V2,
     PREFIX_BYTES,
+    PROPERTIES_LENGTH_BYTES,
     RECORD_BYTES_MIN,
+    RECORD_FIELDS,
 )
-from aerobee.spark.at_rest.blocks import Block, Stop, scan_blocks, well_formed
-from aerobee.spark.at_rest.log_files import Segment, SegmentFile
+from aerobee.spark.at_rest.blocks import Block, Stop, scan_blocks
+from aerobee.spark.at_rest.log_files import LogSegment
+from aerobee.spark.at_rest.open_segment import OpenSegment
 from aerobee.spark.at_rest.queue_hints import last_starts, next_start
 from aerobee.spark.records import loops
 from aerobee.spark.records.headers import Records
 
 GROWTH_BYTES = 64 << 10  # where a log is followed, new records are looked for in this much
 _BLANK = BLANK_FIELDS.run()
+_POSITION = RECORD_FIELDS.pick("position")
 TAIL_BYTES = 16 << 20  # how much before the end is checked; a write in progress is far smaller
 STEP_BYTES = 256 << 10  # how much is read at a time: the end is near
 _ANCHORS_MAX = 64
@@ -37,7 +41,7 @@ _HOLE = bytes(512)  # a sector that did not reach the disk; no property value lo
 
 
 def find_end(
-    segments: Sequence[Segment], queues_dir: str | None, tail_bytes: int | None = None
+    segments: Sequence[LogSegment], queues_dir: str | None, tail_bytes: int | None = None
 ) -> int:
     """The log position behind the last whole record, or the log's first position if none is.
 
@@ -45,13 +49,13 @@ def find_end(
     prepared ahead (all zeros) may follow. Raises StoreUnreadable where a file goes away.
     """
     for segment in reversed(segments):
-        with SegmentFile(segment) as file:
+        with OpenSegment(segment) as file:
             if end := _end_within(file, queues_dir, tail_bytes or TAIL_BYTES):
                 return end
     return segments[0].base if segments else 0
 
 
-def grown_end(segments: Sequence[Segment], queues_dir: str | None, known: int) -> int:
+def grown_end(segments: Sequence[LogSegment], queues_dir: str | None, known: int) -> int:
     """The same, where everything before `known`, a former end, was found whole earlier.
 
     Reads what is new, at most TAIL_BYTES of it. Raises StoreUnreadable, DataLost.
@@ -61,7 +65,7 @@ def grown_end(segments: Sequence[Segment], queues_dir: str | None, known: int) -
         if segment.end <= known:
             continue
         start = max(known, segment.base)
-        with SegmentFile(segment) as file:
+        with OpenSegment(segment) as file:
             reached, follows = _grown_within(file, start, known + TAIL_BYTES)
         if follows is Stop.PART and reached > known + TAIL_BYTES:
             return max(reached, find_end(segments[number:], queues_dir))
@@ -71,7 +75,7 @@ def grown_end(segments: Sequence[Segment], queues_dir: str | None, known: int) -
     return end
 
 
-def _grown_within(file: SegmentFile, start: int, limit: int) -> tuple[int, Stop]:
+def _grown_within(file: OpenSegment, start: int, limit: int) -> tuple[int, Stop]:
     """The end of the whole records of a file from `start` on, and what follows there.
 
     PART is a record, one behind `limit` or one that is not whole.
@@ -94,7 +98,7 @@ def _grown_within(file: SegmentFile, start: int, limit: int) -> tuple[int, Stop]
         window *= 4
 
 
-def _peek(file: SegmentFile, position: int) -> tuple[int, Stop]:
+def _peek(file: OpenSegment, position: int) -> tuple[int, Stop]:
     """How long the record is that begins at a log position, and PART; 0 and why there is none."""
     head = bytearray(min(PREFIX_BYTES, max(0, file.segment.end - position)))
     file.read_into(memoryview(head), position)
@@ -103,13 +107,13 @@ def _peek(file: SegmentFile, position: int) -> tuple[int, Stop]:
     if magic == BLANK_MAGIC and closed:
         return 0, Stop.BLANK
     record = magic in (MAGIC_V1, MAGIC_V2) and len(head) == PREFIX_BYTES
-    record = record and int.from_bytes(head[-8:], "big") == position
+    record = record and _POSITION.unpack_from(head)[0] == position
     if record and RECORD_BYTES_MIN <= size <= file.segment.end - position:
         return size, Stop.PART
     return 0, Stop.ZERO
 
 
-def _end_within(file: SegmentFile, queues_dir: str | None, tail_bytes: int) -> int | None:
+def _end_within(file: OpenSegment, queues_dir: str | None, tail_bytes: int) -> int | None:
     """The end of the last whole record of one file, None where it holds none."""
     segment = file.segment
     end = _scan(file, _anchor(file, queues_dir))
@@ -131,7 +135,7 @@ def _end_within(file: SegmentFile, queues_dir: str | None, tail_bytes: int) -> i
     return end if end > segment.base else None
 
 
-def _anchor(file: SegmentFile, queues_dir: str | None) -> int:
+def _anchor(file: OpenSegment, queues_dir: str | None) -> int:
     """A record start late in the file, from the queues, else the file's first byte."""
     for position in last_starts(queues_dir, file.segment.end)[:_ANCHORS_MAX]:
         if position < file.segment.base:
@@ -143,7 +147,7 @@ def _anchor(file: SegmentFile, queues_dir: str | None) -> int:
     return file.segment.base
 
 
-def _scan(file: SegmentFile, start: int) -> int:
+def _scan(file: OpenSegment, start: int) -> int:
     end = start
     for block in scan_blocks(file, start, file.segment.end, block_bytes=STEP_BYTES):
         end = block.end
@@ -154,17 +158,16 @@ def _first_torn(
     block: Block, records_max: int | None = None, *, at_end: bool = False
 ) -> int | None:
     """The number of the block's first record that is not complete, None where all are."""
-    asked = len(block.starts[:records_max])
-    count = well_formed(block, asked)
-    records = Records(block.data, block.base, block.starts[:count], block.sizes[:count])
+    records, bad = block.whole(0, records_max)
+    bad_row = None if bad is None else len(records)
     data = memoryview(block.data)  # type: ignore[arg-type]
     ends = records.starts + records.sizes
     good = records.field("store_timestamp", np.int64) > 0
-    if at_end and count:
+    if at_end and len(records):
         # with more records behind it, a zero at the end of a record is a producer's own
         good[-1] &= records.properties_bytes[-1] == 0 or data[int(ends[-1]) - 1] != 0
     if _all_whole(records, good):
-        return count if count < asked else None
+        return bad_row
     rows = zip(
         good.tolist(),
         records.body_at.tolist(),
@@ -177,10 +180,10 @@ def _first_torn(
     )
     for row, (fine, at, size, crc, topic_at, properties_at, end) in enumerate(rows):
         whole = isal_zlib.crc32(data[at : at + size]) & 0x7FFFFFFF == crc & 0x7FFFFFFF
-        topic = bytes(data[topic_at : properties_at - 2])
+        topic = bytes(data[topic_at : properties_at - PROPERTIES_LENGTH_BYTES])
         if not (fine and whole) or 0 in topic or _HOLE in bytes(data[properties_at:end]):
             return row
-    return count if count < asked else None
+    return bad_row
 
 
 def _all_whole(records: Records, good: npt.NDArray[np.bool_]) -> bool:

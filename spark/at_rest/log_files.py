@@ -1,4 +1,4 @@
-"""The CommitLog's files as a reader sees them: where they are, and bytes out of them."""
+"""The CommitLog's files as a reader finds them: where they are, and whether they are whole."""
 
 from __future__ import annotations
 
@@ -6,17 +6,15 @@ import socket
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from aerobee.spark.at_rest import disk
-from aerobee.spark.errors import DataLost, StoreUnreadable
+from aerobee.spark.errors import StoreUnreadable
 from aerobee.spark.options.places import store_path
 from aerobee.storage.layout import COMMIT_LOG, CONSUME_QUEUE, is_file_name
 
 
 @dataclass(frozen=True, slots=True)
-class Segment:
+class LogSegment:
     """One CommitLog file: `base` is the log position of its first byte."""
 
     path: str
@@ -57,7 +55,7 @@ class StorePath:
         return cls(str(log_dir), str(queues_dir) if queues_dir.is_dir() else None)
 
 
-def list_segments(log_dir: str) -> list[Segment]:
+def list_segments(log_dir: str) -> list[LogSegment]:
     """The log's files in order; empty files at the end do not count.
 
     Raises StoreUnreadable where a file is missing between others or has not the length that
@@ -67,7 +65,7 @@ def list_segments(log_dir: str) -> list[Segment]:
     for name in filter(is_file_name, _names(log_dir)):
         path = f"{log_dir}/{name}"
         try:
-            segments.append(Segment(path, int(name), disk.size(path)))
+            segments.append(LogSegment(path, int(name), disk.size(path)))
         except OSError as error:
             disk.check_absent(error, path)  # deleted by the broker's retention while we listed
     while segments and segments[-1].bytes == 0:
@@ -100,52 +98,3 @@ def check_reachable(log_dir: str) -> None:
             " must reach the store under the same path as the driver (or read over the network,"
             " by the option namesrv)"
         )
-
-
-class SegmentFile:
-    """One CommitLog file held open: reads go on even if the broker deletes it meanwhile."""
-
-    def __init__(self, segment: Segment) -> None:
-        self.segment = segment
-        try:
-            self._fd = disk.open_file(segment.path)
-        except FileNotFoundError:
-            raise DataLost(
-                f"{segment.path} (log positions {segment.base} to {segment.end}) is gone: the"
-                " broker's retention deleted it after the query was planned; run it again"
-            ) from None
-        except OSError as error:
-            raise StoreUnreadable(f"cannot open {segment.path}: {error.strerror}") from error
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        disk.close(self._fd)
-
-    def read_into(self, target: memoryview, position: int) -> None:
-        """Fill `target` with the bytes from log position `position` on.
-
-        Raises DataLost where the file ends earlier, StoreUnreadable where it cannot be read.
-        """
-        done = 0
-        while done < len(target):
-            try:
-                got = disk.read_into(self._fd, [target[done:]], position - self.segment.base + done)
-            except OSError as error:
-                raise StoreUnreadable(
-                    f"cannot read {self.segment.path} at log position {position + done}:"
-                    f" {error.strerror}"
-                ) from error
-            if not got:
-                raise DataLost(
-                    f"{self.segment.path} ends at log position {position + done}, bytes up to"
-                    f" {position + len(target)} were planned: it was cut after the query was"
-                    " planned (a broker that recovered, a copy in progress?); run it again"
-                )
-            done += got

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from aerobee.spark.at_rest import disk
-from aerobee.spark.at_rest.log_files import Segment
+from aerobee.spark.at_rest.log_files import LogSegment
 from aerobee.spark.at_rest.queue_entries import NOWHERE, QueueEntries
 from aerobee.spark.records.layout import Ints
 from aerobee.storage.layout import CONSUME_QUEUE
@@ -26,7 +26,7 @@ class StartHints:
     They are looked at for much of the file at once; not at all where nobody asks.
     """
 
-    def __init__(self, segment: Segment, end: int) -> None:
+    def __init__(self, segment: LogSegment, end: int) -> None:
         self._queues_dir = str(Path(segment.path).parent.parent / CONSUME_QUEUE)
         self._end = end
         self._told_to = segment.base
@@ -101,8 +101,5 @@ def _few(queues_dir: str | None) -> bool:
 
 
 def _folders(path: str) -> list[str]:
-    try:
-        return [f"{path}/{name}" for name in disk.folders(path)]
-    except OSError as error:
-        disk.check_absent(error, path)
-        return []  # a topic deleted meanwhile: its queues only were a hint
+    names = disk.folders_if_there(path) or ()  # a topic deleted meanwhile: no hint
+    return [f"{path}/{name}" for name in names]

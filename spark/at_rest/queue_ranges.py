@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from aerobee.spark.at_rest import disk
 from aerobee.spark.at_rest.log_end import find_end
-from aerobee.spark.at_rest.log_files import Segment, list_segments
+from aerobee.spark.at_rest.log_files import LogSegment, list_segments
 from aerobee.spark.at_rest.queue_entries import QueueEntries
 from aerobee.spark.at_rest.stores import Store
 from aerobee.spark.errors import DataLost
@@ -38,7 +38,7 @@ class StoreState:
     """A store at one moment: its log's files and confirmed end."""
 
     store: Store
-    segments: list[Segment]
+    segments: list[LogSegment]
     end: int
 
     @classmethod
@@ -144,10 +144,5 @@ def report_lost(lost: list[QueueRange], why: str = LOST_REASON, *, fail: bool) -
 
 
 def _folders(path: str | None) -> list[str]:
-    if path is None:
-        return []
-    try:
-        return disk.folders(path)
-    except OSError as error:
-        disk.check_absent(error, path)
-        return []  # deleted meanwhile, with all its queues
+    found = None if path is None else disk.folders_if_there(path)
+    return found or []  # deleted meanwhile, with all its queues

@@ -12,8 +12,8 @@ from aerobee.remoting.message.layout import (
     RECORD_FIELDS,
     RECORD_SHAPES,
 )
-from aerobee.spark.at_rest.blocks import find_record
-from aerobee.spark.at_rest.log_files import Segment, SegmentFile
+from aerobee.spark.at_rest.log_files import LogSegment
+from aerobee.spark.at_rest.open_segment import OpenSegment
 from aerobee.spark.at_rest.queue_ranges import StoreState
 from aerobee.spark.records.layout import HEADER_BYTES_MAX
 
@@ -31,12 +31,12 @@ def position_of(state: StoreState, moment_ms: int) -> int:
     older = _older(segments, moment_ms)
     if older is None:
         return state.start
-    with SegmentFile(older) as file:
+    with OpenSegment(older) as file:
         low, high = older.base + 1, min(older.end, state.end)
         stop = found = high
         while low < high:
             middle = (low + high) // 2
-            start = find_record(file, middle, min(high + PREFIX_BYTES, stop))
+            start = file.find_record(middle, min(high + PREFIX_BYTES, stop))
             time_ms = store_time(file, start) if start < high else None
             if time_ms is None:
                 high = middle
@@ -47,7 +47,7 @@ def position_of(state: StoreState, moment_ms: int) -> int:
     return found
 
 
-def store_time(file: SegmentFile, position: int) -> int | None:
+def store_time(file: OpenSegment, position: int) -> int | None:
     """The store timestamp (ms) of the record at a log position, None where none is."""
     head = bytearray(min(HEADER_BYTES_MAX, file.segment.end - position))
     file.read_into(memoryview(head), position)
@@ -60,12 +60,12 @@ def store_time(file: SegmentFile, position: int) -> int | None:
     return stamp
 
 
-def _older(segments: Sequence[Segment], moment_ms: int) -> Segment | None:
+def _older(segments: Sequence[LogSegment], moment_ms: int) -> LogSegment | None:
     """The last file that begins before a moment; files without records end the log."""
     low, high = 0, len(segments)
     while low < high:
         middle = (low + high) // 2
-        with SegmentFile(segments[middle]) as file:
+        with OpenSegment(segments[middle]) as file:
             first_ms = store_time(file, segments[middle].base)
         if first_ms is not None and first_ms < moment_ms:
             low = middle + 1

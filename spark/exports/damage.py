@@ -8,8 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from aerobee.remoting.message.layout import BLANK_SIZE
-from aerobee.spark.at_rest.blocks import find_record
-from aerobee.spark.at_rest.log_files import SegmentFile
+from aerobee.spark.at_rest.open_segment import OpenSegment
 from aerobee.spark.at_rest.queue_entries import QueueEntries
 from aerobee.spark.at_rest.queue_ranges import queue_dir
 from aerobee.spark.lake.manifest import Gap
@@ -117,5 +116,5 @@ def _entries(piece: EntryPiece) -> tuple[Ints, Ints, Ints]:
 
 def _next_record(piece: Piece, position: int) -> int:
     """Where a piece of the log goes on behind damage."""
-    with SegmentFile(piece.segment) as file:
-        return find_record(file, position + 1, piece.end)
+    with OpenSegment(piece.segment) as file:
+        return file.find_record(position + 1, piece.end)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TypedDict
 
 from aerobee.spark.at_rest.queue_ranges import topic_folders
 from aerobee.spark.at_rest.stores import Paths, Store
 from aerobee.spark.errors import OptionError
-from aerobee.spark.exports.moments import milliseconds
 from aerobee.spark.lake.disk import DISK
 from aerobee.spark.lake.formats import Format
 from aerobee.spark.lake.lake import Lake
@@ -23,6 +22,8 @@ from aerobee.spark.topics import TopicChoice
 
 FILE_BYTES = 256 << 20
 FILE_BYTES_MIN = 64 << 10
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
 _USERS = TopicChoice(system=False, retry=False)
 
 Stores = str | Path | Sequence[str | Path]
@@ -133,3 +134,16 @@ def check_topics(wanted: Iterable[str], stores: Collection[Store]) -> None:
         if name not in there:
             users = sorted(each for each in there if _USERS.wants(each))
             raise OptionError(f"topics: no store has a topic {near(name, users)}")
+
+
+def milliseconds(moment: datetime | int | None) -> int | None:
+    """A point in time as ms since 1970, rounded up; a datetime without a zone is UTC.
+
+    Store times are whole ms: one is at or after a moment, or before it, just as it is of the
+    next whole ms.
+    """
+    if not isinstance(moment, datetime):
+        return moment
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return -((_EPOCH - moment) // _MICROSECOND // 1000)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from aerobee.spark.at_rest.dispatched import dispatched_end
-from aerobee.spark.at_rest.log_files import Segment
+from aerobee.spark.at_rest.log_files import LogSegment
 from aerobee.spark.at_rest.queue_ranges import StoreState
 from aerobee.spark.at_rest.stores import Paths, Store, find_stores, has_queues
 from aerobee.spark.errors import OptionError
@@ -35,7 +35,7 @@ class StorePlan:
     """
 
     state: StoreState
-    segments: tuple[Segment, ...]
+    segments: tuple[LogSegment, ...]
     ranges: tuple[QueueRange, ...]
     bytes: int
     undispatched_bytes: int = 0

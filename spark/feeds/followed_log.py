@@ -7,7 +7,7 @@ from bisect import bisect_right
 
 from aerobee.spark.at_rest import disk
 from aerobee.spark.at_rest.log_end import find_end, grown_end
-from aerobee.spark.at_rest.log_files import Segment, list_segments
+from aerobee.spark.at_rest.log_files import LogSegment, list_segments
 from aerobee.spark.at_rest.queue_ranges import StoreState
 from aerobee.spark.at_rest.stores import Store
 from aerobee.storage.layout import file_name
@@ -49,7 +49,7 @@ class LogTail:
     def __init__(self, store: Store) -> None:
         self.store = store
         self._folder = Folder(store.log_dir)
-        self._segments: list[Segment] = []
+        self._segments: list[LogSegment] = []
         self._end: int | None = None
 
     def look(self) -> StoreState:
@@ -82,5 +82,5 @@ class LogTail:
                 self._segments = list_segments(self.store.log_dir)
                 return
             if size:
-                segments.append(Segment(path, int(name), size))
+                segments.append(LogSegment(path, int(name), size))
         self._segments = segments

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import Self
 
 import numpy as np
 
 from aerobee.remoting.message.layout import BLANK_SIZE
-from aerobee.spark.at_rest.log_files import SegmentFile
+from aerobee.spark.at_rest.open_segment import OpenLog
 from aerobee.spark.at_rest.queue_entries import NOWHERE, QueueEntries
 from aerobee.spark.at_rest.queue_ranges import StoreState, queue_dir
 from aerobee.spark.at_rest.stores import Store, find_stores, has_queues, is_pattern
@@ -130,13 +129,13 @@ class StoreFeed:
 
     def offsets_at(self, keys: Iterable[QueueKey], timestamp_ms: int) -> Offsets:
         """The first offset of each queue with a store timestamp of `timestamp_ms` or later."""
-        with _StoreTimes() as times:
-            return {
-                key: times.first_at(
-                    self._followed[key.broker].state, self._bounds[key], timestamp_ms
-                )
-                for key in keys
-            }
+        asked, found = set(keys), Offsets()
+        for label, followed in self._followed.items():
+            with OpenLog(followed.state.segments) as opened:
+                for key in (each for each in asked if each.broker == label):
+                    there = self._bounds[key]
+                    found[key] = _first_at(followed.store, opened, there, timestamp_ms)
+        return found
 
     def sizes(self, key: QueueKey, start: int, count: int) -> Ints:
         """The sizes of a queue's records from an offset on, as many as there are up to `count`."""
@@ -152,7 +151,7 @@ class StoreFeed:
         self._witnesses = {
             share.broker: share.planned.witness
             for share in shares
-            if share.planned is not None and share.planned.witness is not None
+            if share.planned.witness is not None
         }
         return [LogPartition(share) for share in shares]
 
@@ -220,38 +219,15 @@ def _unsent(store: Store, asked: Asked) -> dict[QueueKey, QueueRange]:
     }
 
 
-class _StoreTimes:
-    """Finds messages by their store timestamps, which ascend along a queue."""
+def _first_at(store: Store, opened: OpenLog, there: QueueRange, timestamp_ms: int) -> int:
+    """The first offset of a queue's messages, whose store timestamps ascend, from a time on."""
+    with QueueEntries(queue_dir(store, there.key)) as entries:
 
-    def __init__(self) -> None:
-        self._file: SegmentFile | None = None
+        def at(offset: int) -> int:
+            position = entries.position(offset)
+            file = opened.file_at(position) if 0 <= position < NOWHERE else None
+            found = None if file is None else store_time(file, position)
+            return timestamp_ms if found is None else found
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._file is not None:
-            self._file.__exit__(None, None, None)
-
-    def first_at(self, state: StoreState, there: QueueRange, timestamp_ms: int) -> int:
-        """The first offset of a queue's messages that were stored then, or later."""
-        with QueueEntries(queue_dir(state.store, there.key)) as entries:
-
-            def at(offset: int) -> int:
-                found = self._time(state, entries.position(offset))
-                return timestamp_ms if found is None else found
-
-            offsets = range(there.start, there.end)
-            return there.start + bisect_left(offsets, timestamp_ms, key=at)
-
-    def _time(self, state: StoreState, position: int) -> int | None:
-        bases = [segment.base for segment in state.segments]
-        number = bisect_right(bases, position) - 1
-        if number < 0 or not 0 <= position < NOWHERE or position >= state.segments[number].end:
-            return None
-        segment = state.segments[number]
-        if self._file is None or self._file.segment != segment:
-            self.__exit__()
-            self._file = None
-            self._file = SegmentFile(segment)
-        return store_time(self._file, position)
+        offsets = range(there.start, there.end)
+        return there.start + bisect_left(offsets, timestamp_ms, key=at)

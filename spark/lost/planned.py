@@ -11,8 +11,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
-from aerobee.spark.at_rest.log_files import Segment, SegmentFile
+from aerobee.spark.at_rest.log_files import LogSegment
+from aerobee.spark.at_rest.open_segment import OpenSegment
 from aerobee.spark.at_rest.queue_entries import QueueEntries
 from aerobee.spark.at_rest.queue_ranges import queue_dir
 from aerobee.spark.at_rest.stores import Store
@@ -29,12 +31,12 @@ log = logging.getLogger(__name__)
 class Witness:
     """Two messages of a log as they were when it was planned: a file's first, and a later one."""
 
-    segment: Segment
+    segment: LogSegment
     last: Mark
     first_stamp: int
 
     @classmethod
-    def of(cls, segment: Segment, last: Mark) -> Witness:
+    def of(cls, segment: LogSegment, last: Mark) -> Witness:
         """The one of which the later message is known."""
         first = _stamp(segment, segment.base)
         return cls(segment, last, UNKNOWN if first is None else first)
@@ -55,10 +57,10 @@ class Witness:
         return self.first_stamp == _stamp(self.segment, self.segment.base) != UNKNOWN
 
 
-def _stamp(segment: Segment, position: int) -> int | None:
+def _stamp(segment: LogSegment, position: int) -> int | None:
     """The store timestamp of the record that is now at a log position, None where none is."""
     try:
-        with SegmentFile(segment) as file:
+        with OpenSegment(segment) as file:
             return store_time(file, position)
     except StoreUnreadable:
         return None
@@ -73,7 +75,7 @@ class Planned:
 
     @classmethod
     def of_marks(
-        cls, ranges: Sequence[QueueRange], marks: Marks, segments: Sequence[Segment]
+        cls, ranges: Sequence[QueueRange], marks: Marks, segments: Sequence[LogSegment]
     ) -> Planned:
         """From marks at the ends of the ranges; a queue without one is not looked after."""
         last: dict[QueueKey, tuple[int, int]] = {}
@@ -117,6 +119,9 @@ class Planned:
             return False
         tell_another(f"log {log_dir}", f"position {self.witness.last.position}", fail=fail)
         return True
+
+
+NOTHING_PLANNED: Final = Planned({}, None)  # of a batch, whose plan does not get old
 
 
 def tell_another(what: str, planned_to: str, *, fail: bool) -> None:

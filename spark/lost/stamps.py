@@ -6,11 +6,10 @@ emptied has records at the same places. The time at which a message was stored n
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from typing import Self
 
-from aerobee.spark.at_rest.log_files import SegmentFile
+from aerobee.spark.at_rest.open_segment import OpenLog
 from aerobee.spark.at_rest.queue_ranges import StoreState
 from aerobee.spark.at_rest.times import store_time
 from aerobee.spark.errors import StoreUnreadable
@@ -24,9 +23,8 @@ class LogStamps:
     """Looks at single records of one store's log, as many as are asked for."""
 
     def __init__(self, state: StoreState) -> None:
-        self._state = state
-        self._bases = [segment.base for segment in state.segments]
-        self._file: SegmentFile | None = None
+        self._end = state.end
+        self._log = OpenLog(state.segments)
 
     def __enter__(self) -> Self:
         return self
@@ -36,15 +34,11 @@ class LogStamps:
 
     def at(self, position: int) -> int:
         """The store timestamp (ms) of the record at a log position, UNKNOWN where none is."""
-        number = bisect_right(self._bases, position) - 1
-        if number < 0 or not 0 <= position < self._state.end:
+        if not 0 <= position < self._end:
             return UNKNOWN
-        segment = self._state.segments[number]
         try:
-            if self._file is None or self._file.segment != segment:
-                self.close()
-                self._file = SegmentFile(segment)
-            found = store_time(self._file, position) if position < segment.end else None
+            file = self._log.file_at(position)
+            found = None if file is None else store_time(file, position)
         except StoreUnreadable:
             return UNKNOWN  # its file was deleted meanwhile
         return UNKNOWN if found is None or found < 0 else found
@@ -64,6 +58,4 @@ class LogStamps:
 
     def close(self) -> None:
         """Close the file that was looked at."""
-        if self._file is not None:
-            self._file.__exit__(None, None, None)
-            self._file = None
+        self._log.__exit__()

@@ -25,6 +25,7 @@ from aerobee.spark.options.address import NetworkAddress
 from aerobee.spark.options.query import Options
 from aerobee.spark.reading.partitions import TaskPartition
 from aerobee.spark.reading.worker_heap import settle_heap
+from aerobee.spark.records.damage import STRICT
 from aerobee.spark.records.decode import Decoder
 from aerobee.spark.records.headers import Records
 from aerobee.spark.records.layout import Ints
@@ -96,7 +97,7 @@ def network_batches(
     for broker, records in found:
         if broker not in decoders:
             decoders[broker] = decoder_of(broker)
-        yield from decoders[broker].batches(decoders[broker].checked(records))
+        yield from decoders[broker].rows([records], STRICT)
 
 
 def network_records(

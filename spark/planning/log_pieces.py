@@ -8,8 +8,9 @@ from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
-from aerobee.spark.at_rest.blocks import find_record, scan_blocks
-from aerobee.spark.at_rest.log_files import Segment, SegmentFile
+from aerobee.spark.at_rest.blocks import scan_blocks
+from aerobee.spark.at_rest.log_files import LogSegment
+from aerobee.spark.at_rest.open_segment import OpenSegment
 from aerobee.spark.at_rest.queue_hints import next_start
 from aerobee.spark.at_rest.queue_ranges import StoreState
 from aerobee.spark.at_rest.times import store_time
@@ -31,7 +32,7 @@ class Piece:
     `dispatched` count only if their topic has queues, in the folder `queues_dir`.
     """
 
-    segment: Segment
+    segment: LogSegment
     start: int
     end: int
     dispatched: int = 0
@@ -54,7 +55,7 @@ def piece_bytes(total_bytes: int, cores: int, partitions_min: int | None = None)
 
 
 def cut(
-    segments: Sequence[Segment],
+    segments: Sequence[LogSegment],
     end: int,
     target_bytes: int,
     start_behind: Callable[[int], int | None],
@@ -82,7 +83,7 @@ def cut(
 
 
 def log_pieces(
-    state: StoreState, segments: Sequence[Segment], selection: Selection, target_bytes: int
+    state: StoreState, segments: Sequence[LogSegment], selection: Selection, target_bytes: int
 ) -> list[Piece]:
     """Pieces of some of a store's files that may hold wanted records, of about a size."""
     low, high = selection.positions.low or 0, selection.positions.high or state.end
@@ -92,12 +93,12 @@ def log_pieces(
 
 
 def within_time(
-    segments: Sequence[Segment],
+    segments: Sequence[LogSegment],
     end: int,
     selection: Selection,
     *,
     fail_on_data_loss: bool = True,
-) -> list[Segment]:
+) -> list[LogSegment]:
     """The files before log position `end` that may hold records of the selection's time range.
 
     Judged by the records that they begin with, and the next file, or the log's end: a file is left
@@ -134,20 +135,20 @@ def _told(look: Callable[[], int | None], *, fail: bool) -> int | None:
         return None
 
 
-def _first_store_time(segment: Segment) -> int | None:
+def _first_store_time(segment: LogSegment) -> int | None:
     """The store timestamp (ms) of a file's first record, None where there is no record."""
-    with SegmentFile(segment) as file:
+    with OpenSegment(segment) as file:
         return store_time(file, segment.base)
 
 
-def _last_store_time(segment: Segment, end: int) -> int | None:
+def _last_store_time(segment: LogSegment, end: int) -> int | None:
     """The store timestamp (ms) of the last record before the log's end at `end`."""
     end = min(segment.end, end)
     size = LAST_BYTES
-    with SegmentFile(segment) as file:
+    with OpenSegment(segment) as file:
         while True:
             low = max(segment.base, end - size)
-            start = find_record(file, low, end)
+            start = file.find_record(low, end)
             if start < end:
                 starts = next(scan_blocks(file, start, end, block_bytes=size)).starts
                 return store_time(file, start + int(starts[-1])) if len(starts) else None

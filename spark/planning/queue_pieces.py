@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from aerobee.remoting.message.layout import BLANK_SIZE
-from aerobee.spark.at_rest.log_files import Segment
+from aerobee.spark.at_rest.log_files import LogSegment
 from aerobee.spark.at_rest.queue_entries import NOWHERE, QueueEntries
 from aerobee.spark.at_rest.queue_ranges import queue_dir
 from aerobee.spark.at_rest.stores import Store
+from aerobee.spark.lost.planned import NOTHING_PLANNED, Planned
 from aerobee.spark.offsets import QueueRange
 from aerobee.spark.planning.ranges import messages, shared_out
-
-if TYPE_CHECKING:
-    from aerobee.spark.lost.planned import Planned
 
 QUEUES_PER_WINDOW = 64  # with more queues than this, tasks share out the queues, not the log
 SAMPLES = 64  # queues whose entries tell how long the records are
@@ -27,11 +24,11 @@ class EntryPiece:
     """The messages of some queues' ranges whose records lie in [log_start, log_end)."""
 
     store: Store
-    segments: tuple[Segment, ...]
+    segments: tuple[LogSegment, ...]
     ranges: tuple[QueueRange, ...]
     log_start: int
     log_end: int
-    planned: Planned | None = None  # of a stream: what tells that a queue was made anew since
+    planned: Planned = NOTHING_PLANNED  # of a stream: what tells that a queue was made anew since
 
     @property
     def log_dir(self) -> str:
@@ -41,7 +38,7 @@ class EntryPiece:
 
 def plan_ranges(
     store: Store,
-    segments: Sequence[Segment],
+    segments: Sequence[LogSegment],
     ranges: Sequence[QueueRange],
     parts: int,
     *,
@@ -121,5 +118,5 @@ def _even_cuts(store: Store, ranges: Sequence[QueueRange], parts: int) -> list[i
     return sorted(position for position in set(found.values()) if position < NOWHERE)
 
 
-def _between(segments: Sequence[Segment], low: int, high: int) -> tuple[Segment, ...]:
+def _between(segments: Sequence[LogSegment], low: int, high: int) -> tuple[LogSegment, ...]:
     return tuple(each for each in segments if each.end > low and each.base < high)

@@ -12,10 +12,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from aerobee.spark.at_rest.dispatched import dispatched_end
-from aerobee.spark.at_rest.log_files import Segment
+from aerobee.spark.at_rest.log_files import LogSegment
 from aerobee.spark.at_rest.queue_ranges import StoreState, queue_bounds
 from aerobee.spark.at_rest.stores import Store, has_queues
-from aerobee.spark.lost.planned import Planned
+from aerobee.spark.lost.planned import NOTHING_PLANNED, Planned
 from aerobee.spark.offsets import Marks, QueueKey, QueueRange
 from aerobee.spark.planning.asked import Asked
 from aerobee.spark.planning.log_pieces import Piece, log_pieces, piece_bytes, within_time
@@ -41,9 +41,9 @@ class Share:
     broker: str
 
     @property
-    def planned(self) -> Planned | None:
+    def planned(self) -> Planned:
         """Of a stream: what tells that what was planned was made anew since."""
-        return self.piece.planned if isinstance(self.piece, EntryPiece) else None
+        return self.piece.planned if isinstance(self.piece, EntryPiece) else NOTHING_PLANNED
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ def micro_batch_shares(
 
 def _led(
     state: StoreState,
-    segments: Sequence[Segment],
+    segments: Sequence[LogSegment],
     ranges: Sequence[QueueRange],
     size: int,
     asked: Asked,
@@ -137,7 +137,7 @@ def _led(
     return pieces
 
 
-def _tail(state: StoreState, segments: Sequence[Segment], low: int | None) -> Iterator[Piece]:
+def _tail(state: StoreState, segments: Sequence[LogSegment], low: int | None) -> Iterator[Piece]:
     """What a broker had written to the log from `low` on, but not yet to the queues."""
     for segment in segments if low is not None else ():
         start, end = max(segment.base, low or 0), min(segment.end, state.end)
@@ -145,7 +145,7 @@ def _tail(state: StoreState, segments: Sequence[Segment], low: int | None) -> It
             yield Piece(segment, start, end)
 
 
-def _log_bytes(state: StoreState, segments: Sequence[Segment]) -> int:
+def _log_bytes(state: StoreState, segments: Sequence[LogSegment]) -> int:
     return sum(min(each.end, state.end) - each.base for each in segments)
 
 

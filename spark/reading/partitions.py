@@ -60,9 +60,8 @@ def read_share(
         broker=share.broker,
     )
     damage = Damage(options.mode, fail_on_data_loss=options.fail_on_data_loss)
-    planned, fail = share.planned, options.fail_on_data_loss
     for batch in piece_batches(share.piece, selection, decoder, damage):
-        if planned is not None and planned.log_lost(share.piece.log_dir, fail=fail):
+        if share.planned.log_lost(share.piece.log_dir, fail=options.fail_on_data_loss):
             break
         yield batch
     settle_heap()

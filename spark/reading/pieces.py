@@ -9,8 +9,8 @@ import pyarrow as pa
 from aerobee.spark.at_rest.log_files import check_reachable
 from aerobee.spark.planning.log_pieces import Piece
 from aerobee.spark.planning.queue_pieces import EntryPiece
-from aerobee.spark.reading.log_reads import log_batches, log_records
-from aerobee.spark.reading.queue_reads import entry_batches, entry_records
+from aerobee.spark.reading.log_reads import log_chunks, log_records
+from aerobee.spark.reading.queue_reads import entry_chunks, entry_records
 from aerobee.spark.records.damage import STRICT, Damage
 from aerobee.spark.records.decode import Decoder
 from aerobee.spark.records.headers import Records
@@ -37,6 +37,7 @@ def piece_batches(
     """The wanted records of one piece as RecordBatches; those of `damage` among them."""
     check_reachable(piece.log_dir)
     if isinstance(piece, EntryPiece):
-        yield from entry_batches(piece, selection, decoder, damage)
+        chunks = entry_chunks(piece, selection, decoder, damage)
     else:
-        yield from log_batches(piece, selection, decoder, damage)
+        chunks = log_chunks(piece, selection, decoder, damage)
+    yield from decoder.rows(chunks, damage)

@@ -7,7 +7,7 @@ own order.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -31,21 +31,21 @@ MERGED_ENTRIES = 8192  # likewise, where several are merged
 HASH_MIN = -(1 << 31)  # below it no hash, but where the consumequeue_ext has more (ConsumeQueueExt)
 
 
-def entry_batches(
+def entry_chunks(
     piece: EntryPiece, selection: Selection, decoder: Decoder, damage: Damage
-) -> Iterator[pa.RecordBatch]:
-    """The wanted messages of a piece; columns that the ConsumeQueues lack, the records tell."""
+) -> Iterator[Records | pa.RecordBatch]:
+    """The wanted messages of a piece, as batches of what the ConsumeQueues tell, or as records."""
     names = decoder.schema.names
     if not queues_suffice(names, selection, verify_crc=decoder.verifies):
-        chunks = entry_records(piece, selection, damage)
-        yield from decoder.rows(chunks, damage)
+        yield from entry_records(piece, selection, damage)
         return
     for each in piece.ranges:
         for part in _queue_slices(piece, each, selection, damage):
             if part.hashed or "tags_code" not in names:
                 yield _queue_batch(part, decoder.schema)
             else:
-                yield from decoder.rows(_slice_records(piece, part, damage), damage)
+                entries = [(part.positions, part.sizes)]
+                yield from gathered(list_segments(piece.log_dir), entries, damage)
 
 
 def entry_records(
@@ -57,17 +57,7 @@ def entry_records(
     points at something else.
     """
     entries = _in_order(piece, selection, damage)
-    for records in gathered(piece.segments, entries, damage):
-        wanted = selection.pick(records)
-        if len(wanted):
-            yield wanted
-
-
-def _slice_records(piece: EntryPiece, part: QueueSlice, damage: Damage) -> Iterator[Records]:
-    """The records that some entries of one queue point at; likewise."""
-    if not piece.segments:  # the plan was to open no file of the log
-        piece = replace(piece, segments=tuple(list_segments(piece.log_dir)))
-    yield from gathered(piece.segments, [(part.positions, part.sizes)], damage)
+    yield from selection.among(gathered(piece.segments, entries, damage))
 
 
 def _in_order(
@@ -176,14 +166,14 @@ def _queue_slices(
             QueueRange(key, max(entries.end, first), wanted.end),
         ]
         lost = [each for each in gone if each.start < each.end]
-        limit = None
+        limit = None  # behind it the queue is another one than was planned
         if lost or start >= end:
-            limit = _replaced_behind(piece, key, fail=fail)
+            limit = piece.planned.lost(piece.store, key, fail=fail)
         report_lost(lost, fail=fail)
         while start < end:
             part = entries.read(start, min(end, start + count))
             if limit is None:
-                limit = _replaced_behind(piece, key, fail=fail)
+                limit = piece.planned.lost(piece.store, key, fail=fail)
             if not len(part):
                 report_lost([QueueRange(key, start, end)], fail=fail)
                 return
@@ -201,11 +191,6 @@ def _queue_slices(
                 kept = kept.only(kept.positions <= limit)
             if len(kept.offsets):
                 yield kept
-
-
-def _replaced_behind(piece: EntryPiece, key: QueueKey, *, fail: bool) -> int | None:
-    """Behind which log position a queue is another one than was planned. Raises DataLost."""
-    return None if piece.planned is None else piece.planned.lost(piece.store, key, fail=fail)
 
 
 def _blank_ranges(part: QueueSlice) -> list[QueueRange]:

@@ -6,7 +6,7 @@ Importing it fails where nothing was compiled.
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,16 +18,15 @@ from aerobee.spark.records.numpy_loops import (
     FULL,
     MORE,
     OTHER,
+    BlockPart,
     Hints,
     LeftOut,
     NumpyLoops,
     no_hints,
 )
+from aerobee.spark.records.places import RecordPlaces
 from aerobee.spark.records.properties import MARKED, Marked, Properties
-
-if TYPE_CHECKING:
-    from aerobee.spark.records.headers import Records
-    from aerobee.spark.records.tally import QueueTally
+from aerobee.spark.records.queue_table import QueueTable
 
 PROPERTY_BYTES_MIN = 4  # name, value and the bytes between and behind them
 _QUEUE_ID = RECORD_FIELDS.pick("queue_id")
@@ -40,19 +39,13 @@ class CompiledLoops(NumpyLoops):
     walks_parts = True
 
     def walk(
-        self,
-        data: Bytes,
-        at: int,
-        filled: int,
-        base: int,
-        starts: Ints,
-        sizes: Ints,
-        hints: Hints = no_hints,
+        self, part: BlockPart, starts: Ints, sizes: Ints, hints: Hints = no_hints
     ) -> tuple[int, int]:
         """Note the records that follow each other, faster than hints could be looked at."""
-        return record_loops.walk(data, at, filled, filled, base, starts, sizes)
+        data, at, end, base = part
+        return record_loops.walk(data, at, end, end, base, starts, sizes)
 
-    def locate(self, records: Records) -> tuple[Bytes, Ints]:
+    def locate(self, records: RecordPlaces) -> tuple[Bytes, Ints]:
         """Where the variable parts are; what is wrong with them, numpy's says."""
         data, starts, sizes = records.data, records.starts, records.sizes
         kinds, places = np.empty(len(starts), np.uint8), np.empty((6, len(starts)), np.int64)
@@ -60,7 +53,7 @@ class CompiledLoops(NumpyLoops):
             return super().locate(records)
         return kinds, places
 
-    def gather(self, records: Records, name: str, out: Words | Ints) -> None:
+    def gather(self, records: RecordPlaces, name: str, out: Words | Ints) -> None:
         """Read a header field of each record."""
         record_loops.gather(records.data, records.starts, records.kinds, FIELD_AT[name], out)
 
@@ -76,7 +69,7 @@ class CompiledLoops(NumpyLoops):
         buffers = [None, pa.py_buffer(offsets), filled]
         return pa.Array.from_buffers(pa.binary(), len(starts), buffers)
 
-    def host_texts(self, records: Records, name: str) -> pa.StringArray:
+    def host_texts(self, records: RecordPlaces, name: str) -> pa.StringArray:
         """A host as text; numpy's has more than IPv4."""
         if records.kinds.any():
             return super().host_texts(records, name)
@@ -88,7 +81,7 @@ class CompiledLoops(NumpyLoops):
         buffers = [None, pa.py_buffer(offsets), pa.py_buffer(room).slice(0, size)]
         return pa.Array.from_buffers(pa.string(), count, buffers)
 
-    def marked(self, records: Records) -> Marked:
+    def marked(self, records: RecordPlaces) -> Marked:
         """Where the values of TAGS and KEYS are."""
         places = np.empty((2 * len(MARKED), len(records)), np.int64)
         starts, lengths = records.properties_at, records.properties_bytes
@@ -96,7 +89,7 @@ class CompiledLoops(NumpyLoops):
             return super().marked(records)
         return Marked(records.data, places)
 
-    def properties(self, records: Records) -> Properties:
+    def properties(self, records: RecordPlaces) -> Properties:
         """All properties, copied out; numpy's where names repeat, or there are very many."""
         total = int(records.properties_bytes.sum())
         count_max = (total + len(records)) // PROPERTY_BYTES_MIN + 2
@@ -135,7 +128,7 @@ class CompiledLoops(NumpyLoops):
             at += len(topic)
         return names, places, slots
 
-    def known_topics(self, records: Records, table: Any) -> Mask:
+    def known_topics(self, records: RecordPlaces, table: Any) -> Mask:
         """Of each record whether its topic is in a table."""
         found: Bytes = np.empty(len(records), np.uint8)
         names, places, slots = table
@@ -144,52 +137,46 @@ class CompiledLoops(NumpyLoops):
         mask: Mask = found.view(np.bool_)
         return mask
 
-    def place_queue(self, tally: QueueTally, name: bytes, queue_id: int, number: int) -> None:
-        """Have a slot lead to a queue."""
-        record_loops.place_queue(name, queue_id, number, tally.known, tally.slots)
-
-    def number_queues(self, records: Records, tally: QueueTally) -> Words:
-        """The numbers that a tally gives the records' queues; it is asked for new ones."""
+    def number_queues(self, records: RecordPlaces, table: QueueTable) -> Words:
+        """The numbers that a table gives the records' queues; it is asked for new ones."""
         numbers: Words = np.empty(len(records), np.int32)
         row = 0
         while row < len(records):
+            table.place(record_loops.place_queue)
             row = record_loops.number_queues(
                 records.data,
                 records.starts,
                 records.topic_at,
                 records.topic_bytes,
                 row,
-                tally.names,
-                tally.known,
-                len(tally.queues),
-                tally.slots,
-                tally.seen,
+                table.names,
+                table.known,
+                len(table.queues),
+                table.slots,
+                table.seen,
                 numbers,
-                tally.closed,
+                table.closed,
             )
             if row < 0:
                 raise IndexError("a record is not in the block")
             if row < len(records):
                 at, size = records.topic_at[row], records.topic_bytes[row]
                 name = records.data[at : at + size].tobytes()
-                at = int(records.starts[row])
-                head = records.data[at : at + _QUEUE_ID.size].tobytes()
-                tally.number(name, *_QUEUE_ID.unpack(head))
+                data = memoryview(records.data)  # type: ignore[arg-type]
+                (queue_id,) = _QUEUE_ID.unpack_from(data, int(records.starts[row]))
+                table.number(name, queue_id)
         return numbers
 
     def bodies(
         self,
-        data: Bytes,
-        at: int,
-        length: int,
-        base: int,
+        part: BlockPart,
         left_out: LeftOut,
         known: tuple[int, Any],
         into: tuple[Words, Bytes, int],
     ) -> tuple[int, int, int]:
         """Copy the bodies of wanted records: walked, located, placed and copied in one pass."""
         before, table = known
-        return record_loops.bodies(data, at, length, base, left_out, *into, before, *table)
+        return record_loops.bodies(*part, left_out, *into, before, *table)
 
 
 def _cells(offsets: Words, data: pa.Buffer) -> pa.BinaryArray:

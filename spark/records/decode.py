@@ -4,23 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
-from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
 from isal.isal_zlib import crc32
 
-from aerobee.remoting.errors import CorruptRecord
 from aerobee.remoting.message.tags import java_string_hash
 from aerobee.spark.records import loops
 from aerobee.spark.records.cells import one_code, text, with_nulls
-from aerobee.spark.records.damage import FAILFAST, Damage
+from aerobee.spark.records.damage import Damage
 from aerobee.spark.records.headers import Records
-from aerobee.spark.records.hosts import coded_hosts
+from aerobee.spark.records.layout import Ints
 from aerobee.spark.records.properties import Marked
 from aerobee.spark.records.unpacking import unpacked_parts
 
-Made = TypeVar("Made")
 _TIMESTAMP_MS_MAX = (2**63 - 1) // 1000
 
 _NUMBERS = {  # columns that are one header field: (field, numpy type)
@@ -71,51 +68,49 @@ class Decoder:
         """Whether each body is compared with its checksum, whatever columns are asked for."""
         return self._verify_crc
 
-    def checked(self, records: Records) -> Records:
-        """The records, if their bodies have the right checksums, or nobody asked: CorruptRecord."""
-        if self._verify_crc:
-            _check_bodies(records)
-        return records
+    def rows(
+        self, chunks: Iterable[Records | pa.RecordBatch], damage: Damage
+    ) -> Iterator[pa.RecordBatch]:
+        """Rows of the chunks' records, one each, and of the damage that has been met by then.
 
-    def rows(self, chunks: Iterable[Records], damage: Damage) -> Iterator[pa.RecordBatch]:
-        """Rows of all that is whole in the chunks, and of the damage that has been met by then."""
-        for records in chunks:
-            for good in made_of_good(self.checked, records, damage):
-                yield from self.batches(good)
+        Records whose bodies do not have the right checksums are damage too, if anybody asked.
+        Chunks that are rows already are passed on.
+        """
+        for chunk in chunks:
+            if not isinstance(chunk, Records):
+                yield chunk
+            elif len(records := self.checked(chunk, damage)):
+                yield from self.batches(records)
             yield from damage.rows(self.schema)
         yield from damage.rows(self.schema)
 
+    def checked(self, records: Records, damage: Damage) -> Records:
+        """The records without those whose bodies have other checksums; all, if nobody asked."""
+        if not self._verify_crc:
+            return records
+        wrong = _wrong_bodies(records)
+        for row in wrong.tolist():
+            position = records.position(row)
+            damage.note(
+                position,
+                f"record at log position {position}: its body has another checksum than the"
+                " producer's broker noted",
+            )
+        return records.only(np.delete(np.arange(len(records)), wrong)) if len(wrong) else records
+
     def batches(self, records: Records) -> Iterator[pa.RecordBatch]:
         """Rows of the records, one each, in their order; cut where unpacked bodies grow large."""
-        if not self._decompress or "body" not in self.schema.names:
+        if self._decompress and "body" in self.schema.names:
+            for part, bodies in unpacked_parts(records):
+                yield self.decode(part, bodies)
+        else:
             yield self.decode(records)
-            return
-        for part, bodies in unpacked_parts(records):
-            yield self.decode(part, bodies)
 
     def decode(self, records: Records, bodies: pa.Array | None = None) -> pa.RecordBatch:
         """One RecordBatch with a row per record, in their order, the bodies as stored or given."""
         chunk = Chunk(records, mapped=self._mapped, bodies=bodies)
         arrays = [read(chunk, field) for field, read in self._columns]
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
-
-
-def made_of_good(
-    make: Callable[[Records], Made], records: Records, damage: Damage
-) -> Iterator[Made]:
-    """What `make` makes of the records, without those for which it raises CorruptRecord."""
-    try:
-        made = make(records)
-    except CorruptRecord as error:
-        if len(records) == 1 or damage.mode == FAILFAST:
-            damage.note(records.position(0), str(error))
-            return
-    else:
-        yield made
-        return
-    half = len(records) // 2
-    yield from made_of_good(make, records.only(slice(None, half)), damage)
-    yield from made_of_good(make, records.only(slice(half, None)), damage)
 
 
 class Chunk:
@@ -220,7 +215,7 @@ def _properties(chunk: Chunk, field: pa.Field) -> pa.Array:
 
 def _host(chunk: Chunk, field: pa.Field) -> pa.Array:
     if pa.types.is_dictionary(field.type):
-        return coded_hosts(chunk.records, field.name)
+        return loops.chosen.coded_hosts(chunk.records, field.name)
     return loops.chosen.host_texts(chunk.records, field.name)
 
 
@@ -240,17 +235,12 @@ def repeated(word: str, count: int) -> pa.StringArray:
     return pa.repeat(pa.scalar(word), count)
 
 
-def _check_bodies(records: Records) -> None:
-    """Compare each body with its checksum; Python's loop is a small part of what that costs."""
+def _wrong_bodies(records: Records) -> Ints:
+    """Whose bodies have another checksum; Python's loop is a small part of what that costs."""
     data = memoryview(records.data)  # type: ignore[arg-type]
     places = zip(records.body_at.tolist(), records.body_bytes.tolist(), strict=True)
     found = np.fromiter(
         (crc32(data[at : at + size]) for at, size in places), np.uint32, len(records)
     )
     stored = records.field("body_crc", np.int32).view(np.uint32)
-    wrong = np.flatnonzero((found ^ stored) & np.uint32(0x7FFFFFFF))
-    if len(wrong):
-        raise CorruptRecord(
-            f"record at log position {records.position(int(wrong[0]))}: its body has another"
-            " checksum than the producer's broker noted"
-        )
+    return np.flatnonzero((found ^ stored) & np.uint32(0x7FFFFFFF))

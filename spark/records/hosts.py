@@ -4,27 +4,19 @@ from __future__ import annotations
 
 import ipaddress
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
-import numpy as np
 import pyarrow as pa
 
-from aerobee.spark.records.cells import gathered, one_code
-from aerobee.spark.records.layout import FIELD_AT, FIELD_BYTES, Ints
-
-if TYPE_CHECKING:
-    from aerobee.spark.records.headers import Records
+from aerobee.spark.records.cells import one_code
+from aerobee.spark.records.layout import Ints
 
 IPV4_BYTES = 8  # of an address and its port
 
 
-def coded_hosts(records: Records, name: str) -> pa.DictionaryArray:
-    """`born_host` or `store_host` of every record, as a dictionary of those that there are."""
-    if not records.kinds.any():
-        return _coded_words(records.field(name, np.int64))
-    at = records.starts + FIELD_AT[name][records.kinds]
-    encoded = gathered(records.data, at, FIELD_BYTES[name][records.kinds]).dictionary_encode()
-    texts = [host_text(packed) for packed in encoded.dictionary.to_pylist()]
+def coded_addresses(packed: pa.BinaryArray) -> pa.DictionaryArray:
+    """The texts of packed addresses, as a dictionary of those that there are."""
+    encoded = packed.dictionary_encode()
+    texts = [host_text(each) for each in encoded.dictionary.to_pylist()]
     return pa.DictionaryArray.from_arrays(encoded.indices, pa.array(texts, pa.string()))
 
 
@@ -36,8 +28,8 @@ def host_text(packed: bytes) -> str:
     return f"{address}:{port}" if address.version == 4 else f"[{address}]:{port}"
 
 
-def _coded_words(words: Ints) -> pa.DictionaryArray:
-    """IPv4 hosts, each as the number that its 8 bytes are: numbers compare at once."""
+def coded_words(words: Ints) -> pa.DictionaryArray:
+    """Those of IPv4 hosts, each as the number that its 8 bytes are: numbers compare at once."""
     if len(words) and (words == words[0]).all():  # the usual case of the store host
         return one_code(_word_text(int(words[0])), len(words))
     encoded = pa.array(words).dictionary_encode()

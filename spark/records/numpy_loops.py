@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -18,13 +18,15 @@ from aerobee.remoting.message.layout import (
     MAGIC_V2,
     POSITION_AT,
     PREFIX_BYTES,
+    PROPERTIES_LENGTH_BYTES,
     RECORD_BYTES_MIN,
     RECORD_FIELDS,
 )
 from aerobee.spark.records.cells import gathered
-from aerobee.spark.records.hosts import coded_hosts
+from aerobee.spark.records.hosts import coded_addresses, coded_words
 from aerobee.spark.records.layout import (
     FIELD_AT,
+    FIELD_BYTES,
     HEADER_BYTES,
     HOST_BITS_SHIFT,
     SYS_FLAG_LAST_AT,
@@ -34,11 +36,9 @@ from aerobee.spark.records.layout import (
     Words,
     unaligned,
 )
+from aerobee.spark.records.places import RecordPlaces
 from aerobee.spark.records.properties import Marked, Properties, find_marked, take_apart
-
-if TYPE_CHECKING:
-    from aerobee.spark.records.headers import Records
-    from aerobee.spark.records.tally import QueueTally
+from aerobee.spark.records.queue_table import QueueTable
 
 Hints = Callable[[int, int], Ints]
 """Log positions between two, ascending, where records may start."""
@@ -55,6 +55,24 @@ def no_hints(low: int, high: int) -> Ints:
     return np.empty(0, np.int64)
 
 
+class BlockPart(NamedTuple):
+    """The bytes `data[at:end]` of a block, whose first byte has the log position `base`."""
+
+    data: Bytes
+    at: int
+    end: int
+    base: int
+
+
+class Contradiction(CorruptRecord):
+    """Lengths in a record that contradict its size; which of some records, and where in the log."""
+
+    def __init__(self, reason: str, row: int = 0, position: int = 0) -> None:
+        super().__init__(reason)
+        self.row = row
+        self.position = position
+
+
 class NumpyLoops:
     """Each method is one pass over records of a block; it keeps nothing."""
 
@@ -62,22 +80,15 @@ class NumpyLoops:
     """Whether `walk` is quicker over small parts of a block, for each of which it is called."""
 
     def walk(
-        self,
-        data: Bytes,
-        at: int,
-        filled: int,
-        base: int,
-        starts: Ints,
-        sizes: Ints,
-        hints: Hints = no_hints,
+        self, part: BlockPart, starts: Ints, sizes: Ints, hints: Hints = no_hints
     ) -> tuple[int, int]:
-        """Note the records of `data[at:filled]` that follow each other from `at` on.
+        """Note the records of a part that follow each other from its beginning on.
 
-        The block's first byte has the log position `base`. Returns how many there are, and where
-        the next would start. A body may hold what looks like
-        a record: only the chain is proof. Hints make the common case a handful of comparisons;
-        where they leave a gap or contradict the chain, it is walked record by record.
+        Returns how many there are, and where in the block the next would start. A body may hold
+        what looks like a record: only the chain is proof. Hints make the common case a handful of
+        comparisons; where they leave a gap or contradict the chain, it is walked record by record.
         """
+        data, at, filled, base = part
         heads = hints(base + at, base + filled - PREFIX_BYTES + 1) - base
         lengths = unaligned(data, ">i4")[heads].astype(np.int64)
         magics = unaligned(data, ">u4")[heads + MAGIC_AT]
@@ -102,10 +113,10 @@ class NumpyLoops:
         more, end = _walk(data, end, filled, filled, base, starts[count:], sizes[count:])
         return count + more, end
 
-    def locate(self, records: Records) -> tuple[Bytes, Ints]:
+    def locate(self, records: RecordPlaces) -> tuple[Bytes, Ints]:
         """The kinds of records' headers, and in six rows where their variable parts are.
 
-        These are the bodies, topics and properties, each with its length. Raises CorruptRecord
+        These are the bodies, topics and properties, each with its length. Raises Contradiction
         where a length does not fit: it is checked before it is used as an index.
         """
         data, starts, sizes, headers = records.data, records.starts, records.sizes, records.headers
@@ -116,11 +127,13 @@ class NumpyLoops:
 
         def require(good: Mask, part: str) -> None:
             if not good.all():
-                at = int(np.flatnonzero(~good)[0])
-                position = int(unaligned(data, ">i8")[starts[at] + POSITION_AT])
-                raise CorruptRecord(
+                row = int(np.argmin(good))
+                position = int(unaligned(data, ">i8")[starts[row] + POSITION_AT])
+                raise Contradiction(
                     f"record at log position {position}: the length of its {part}"
-                    f" does not fit the record's {int(sizes[at])} bytes"
+                    f" does not fit the record's {int(sizes[row])} bytes",
+                    row,
+                    position,
                 )
 
         halves = unaligned(data, ">i2")
@@ -130,18 +143,25 @@ class NumpyLoops:
         length_at = body_at + body
         v2 = _column(headers, kinds, FIELD_AT["magic"], ">u4") == MAGIC_V2
         np.add(length_at, v2 + 1 if v2.any() else 1, out=topic_at)
-        require((body >= 0) & (topic_at + 2 <= ends), "body")
+        require((body >= 0) & (topic_at + PROPERTIES_LENGTH_BYTES <= ends), "body")
         topic[:] = data[length_at]
         if v2.any():
             topic[v2] = halves[length_at[v2]]
-        require((topic > 0) & (topic_at + topic + 2 <= ends), "topic")
+        require((topic > 0) & (topic_at + topic + PROPERTIES_LENGTH_BYTES <= ends), "topic")
         length_at = topic_at + topic
-        np.add(length_at, 2, out=properties_at)
+        np.add(length_at, PROPERTIES_LENGTH_BYTES, out=properties_at)
         properties[:] = halves[length_at]
         require((properties >= 0) & (properties_at + properties == ends), "properties")
         return kinds, places
 
-    def gather(self, records: Records, name: str, out: Words | Ints) -> None:
+    def header_field(self, records: RecordPlaces, name: str) -> npt.NDArray[Any]:
+        """A header field of each record, as long as it stands there."""
+        long = FIELD_BYTES[name][0] == np.dtype(np.int64).itemsize
+        found: npt.NDArray[Any] = np.empty(len(records), np.int64 if long else np.int32)
+        self.gather(records, name, found)
+        return found
+
+    def gather(self, records: RecordPlaces, name: str, out: Words | Ints) -> None:
         """Read a header field of each record, as long as `out`'s."""
         out[:] = _column(records.headers, records.kinds, FIELD_AT[name], f">i{out.itemsize}")
 
@@ -153,26 +173,33 @@ class NumpyLoops:
         """
         return gathered(data, starts, lengths)
 
-    def host_texts(self, records: Records, name: str) -> pa.StringArray:
+    def host_texts(self, records: RecordPlaces, name: str) -> pa.StringArray:
         """A host of every record as text: `10.0.0.7:40312` or `[2001:db8::7]:40312`."""
-        return coded_hosts(records, name).dictionary_decode()
+        return self.coded_hosts(records, name).dictionary_decode()
 
-    def marked(self, records: Records) -> Marked:
+    def coded_hosts(self, records: RecordPlaces, name: str) -> pa.DictionaryArray:
+        """The same as a dictionary of those that there are."""
+        if not records.kinds.any():
+            return coded_words(self.header_field(records, name))
+        at = records.starts + FIELD_AT[name][records.kinds]
+        return coded_addresses(gathered(records.data, at, FIELD_BYTES[name][records.kinds]))
+
+    def marked(self, records: RecordPlaces) -> Marked:
         """Where the values of TAGS and KEYS are."""
         return find_marked(self._property_cells(records))
 
-    def properties(self, records: Records) -> Properties:
+    def properties(self, records: RecordPlaces) -> Properties:
         """All properties, taken apart."""
         return take_apart(self._property_cells(records))
 
-    def _property_cells(self, records: Records) -> pa.BinaryArray:
+    def _property_cells(self, records: RecordPlaces) -> pa.BinaryArray:
         return self.ragged(records.data, records.properties_at, records.properties_bytes)
 
     def topic_table(self, topics: Collection[bytes]) -> Any:
         """What `known_topics` and `bodies` look up these topics in."""
         return frozenset(topics)
 
-    def known_topics(self, records: Records, table: Any) -> Mask:
+    def known_topics(self, records: RecordPlaces, table: Any) -> Mask:
         """Of each record whether its topic is in a table that `topic_table` has made."""
         cells = self.ragged(records.data, records.topic_at, records.topic_bytes)
         names = cells.dictionary_encode()  # the few names that there are, each judged once
@@ -180,39 +207,33 @@ class NumpyLoops:
         mask: Mask = np.array(good, np.bool_)[names.indices.to_numpy()]
         return mask
 
-    def place_queue(self, tally: QueueTally, name: bytes, queue_id: int, number: int) -> None:
-        """Have `number_queues` find a queue that a tally has numbered."""
-
-    def number_queues(self, records: Records, tally: QueueTally) -> Words:
-        """The numbers that a tally gives the records' queues, -1 without; it counts them."""
+    def number_queues(self, records: RecordPlaces, table: QueueTable) -> Words:
+        """The numbers that a table gives the records' queues, -1 without; it counts them."""
         numbers: Words = np.full(len(records), -1, np.int32)
         names = self.ragged(records.data, records.topic_at, records.topic_bytes)
         topics = names.dictionary_encode()
-        queue_ids = records.field("queue_id", np.int64)
-        offsets = records.field("queue_offset", np.int64)
+        queue_ids = self.header_field(records, "queue_id").astype(np.int64)
+        offsets = self.header_field(records, "queue_offset")
         both = topics.indices.to_numpy().astype(np.int64) << 32 | queue_ids & 0xFFFFFFFF
         _, firsts, which = np.unique(both, return_index=True, return_inverse=True)
         for at in np.argsort(firsts).tolist():
             row = int(firsts[at])
-            number = tally.number(names[row].as_py(), int(queue_ids[row]))
+            number = table.number(names[row].as_py(), int(queue_ids[row]))
             if number >= 0:
                 rows = np.flatnonzero(which == at)
-                rows = rows[tally.wanted(number, offsets[rows])]
+                rows = rows[table.wanted(number, offsets[rows])]
                 numbers[rows] = number
-                tally.count(number, offsets[rows])
+                table.count(number, offsets[rows])
         return numbers
 
     def bodies(
         self,
-        data: Bytes,
-        at: int,
-        length: int,
-        base: int,
+        part: BlockPart,
         left_out: LeftOut,
         known: tuple[int, Any],
         into: tuple[Words, Bytes, int],
     ) -> tuple[int, int, int]:
-        """Copy the bodies of the records of `data[at:length]` from `at` on, of wanted topics.
+        """Copy the bodies of the records that follow each other in a part, of wanted topics.
 
         `into` are the offsets and the bytes of a column, and how many rows it has; `known` is the
         log position before which topics count only if they are in a table (`topic_table`).
@@ -220,7 +241,7 @@ class NumpyLoops:
         goes on behind the bytes, FULL where its body has no room, OTHER where no whole record
         stands, or what stands there is to be read by blocks; here that is everything.
         """
-        return at, into[2], OTHER
+        return part.at, into[2], OTHER
 
 
 def _walk(

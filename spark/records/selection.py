@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:  # planners only hand selections on
     import numpy.typing as npt
 
     from aerobee.spark.records.headers import Records
-    from aerobee.spark.records.layout import Ints, Mask
+    from aerobee.spark.records.layout import Mask
 
 _SUSPECT_WORDS = tuple(int.from_bytes(start, "little") for start in sorted(SUSPECTS))
 
@@ -99,6 +99,13 @@ class Selection:
         """Whether any records of a topic are wanted."""
         return (self.topics is None or topic in self.topics) and self.choice.wants(topic)
 
+    def among(self, chunks: Iterable[Records]) -> Iterator[Records]:
+        """The wanted ones of each chunk, as long as there are any in it."""
+        for records in chunks:
+            wanted = self.pick(records)
+            if len(wanted):
+                yield wanted
+
     def pick(self, records: Records) -> Records:
         """The wanted ones among the records, in the same order."""
         if self.everything or not len(records):
@@ -123,6 +130,7 @@ class Selection:
         """Leave in `wanted` the records of wanted topics."""
         import numpy as np
 
+        from aerobee.spark.records import loops
         from aerobee.spark.records.layout import unaligned
 
         rows = np.flatnonzero(wanted)
@@ -133,25 +141,14 @@ class Selection:
             for word in _SUSPECT_WORDS:
                 suspect |= words == word
             rows = rows[suspect]
-        if len(rows):
-            wanted[rows] = self._wanted_topics(records, rows)
-
-    def _wanted_topics(self, records: Records, rows: Ints) -> Mask:
-        import numpy as np
-
-        from aerobee.spark.records import loops
-
+        if not len(rows):
+            return
         at, lengths = records.topic_at[rows], records.topic_bytes[rows]
         cells = loops.chosen.ragged(records.data, at, lengths)
         names = cells.dictionary_encode()  # the few names that there are, each judged once
-        good = [self.wants_topic(name.decode(errors="replace")) for name in _py(names.dictionary)]
-        mask: Mask = np.array(good, np.bool_)[names.indices.to_numpy()]
-        return mask
-
-
-def _py(cells: Any) -> list[bytes]:
-    names: list[bytes] = cells.to_pylist()
-    return names
+        texts = (name.decode(errors="replace") for name in names.dictionary.to_pylist())
+        good = np.array([self.wants_topic(text) for text in texts], np.bool_)
+        wanted[rows] = good[names.indices.to_numpy()]
 
 
 EVERYTHING = Selection()

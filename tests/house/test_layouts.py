@@ -35,7 +35,6 @@ EXCEPTIONS: Final = {
     "storage/disk/files.py": "what the kernel gives: statx",
     "storage/disk/residency.py": "what Python gives: Py_buffer",
     "spark/records/cells.py": "Arrow's views of text, which no file of ours has",
-    "spark/at_rest/gathering.py": "where the magic number stands",
     "storage/queues/bulk_check.py": "the length before a body",
 }
 """Modules that write a layout out, and why."""

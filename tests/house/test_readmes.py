@@ -12,10 +12,7 @@ LINES_MAX: Final = 16
 QUESTIONS: Final = ("State", "May import", "Begin reading with")
 ALL: Final = re.compile(r"\b(all|every(thing)?)\b")
 """Said of those that may import whatever is below them."""
-LATE: Final = {
-    "spark/network": "at_rest",
-    "spark/reading": "options",
-}
+LATE: Final[dict[str, str]] = {}
 """What a room imports that its README does not say."""
 
 

@@ -21,15 +21,15 @@ from aerobee.remoting.words import SYSTEM_TOPICS
 from aerobee.spark.at_rest import blocks
 from aerobee.spark.at_rest.log_files import list_segments
 from aerobee.spark.planning.log_pieces import Piece
-from aerobee.spark.reading import log_reads
+from aerobee.spark.reading import bodies
 from aerobee.spark.reading.pieces import piece_batches
 from aerobee.spark.records import loops
 from aerobee.spark.records.columns import arrow_schema
 from aerobee.spark.records.damage import DROPMALFORMED, PERMISSIVE, Damage
-from aerobee.spark.records.decode import Decoder, made_of_good
-from aerobee.spark.records.headers import Records, located
+from aerobee.spark.records.decode import Decoder
+from aerobee.spark.records.headers import Records, whole_records
 from aerobee.spark.records.layout import SLACK_BYTES, Ints
-from aerobee.spark.records.numpy_loops import NumpyLoops
+from aerobee.spark.records.numpy_loops import BlockPart, NumpyLoops
 from aerobee.spark.records.selection import EVERYTHING, Selection
 from aerobee.spark.topics import TopicChoice
 
@@ -71,7 +71,7 @@ def test_chains_end_alike(
 
     def work() -> tuple[list[int], list[int], int]:
         starts, sizes = np.empty((2, len(data)), np.int64)
-        count, end = loops.chosen.walk(data, 0, length, BASE, starts, sizes)
+        count, end = loops.chosen.walk(BlockPart(data, 0, length, BASE), starts, sizes)
         return starts[:count].tolist(), sizes[:count].tolist(), end
 
     compiled, defined = both(work)
@@ -95,12 +95,14 @@ def test_damaged_records_decode_alike(
     def work() -> list[Any]:
         told = Damage(PERMISSIVE)
         decoder = Decoder(arrow_schema(ALL))
-        batches = [
-            batch
-            for records in located(data, BASE, places, ends - places, told)
-            for batch in made_of_good(decoder.decode, records, told)
-        ]
-        batches += told.rows(decoder.schema)
+        batches: list[Any] = []
+        at = 0
+        while at < len(places):
+            records, bad = whole_records(data, BASE, places[at:], (ends - places)[at:])
+            if bad is not None:
+                told.note(bad.position, str(bad))
+            batches += decoder.rows([records], told)
+            at += len(records) + 1
         return [
             [column.to_pylist() for column in batch.columns] for batch in without_times(batches)
         ]
@@ -216,10 +218,10 @@ def test_bodies_alone_read_alike(
             return [body for batch in batches for body in batch["body"].to_pylist()]
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(log_reads, "READ_BYTES", 300)
-            patch.setattr(log_reads, "RECORD_BYTES_MAX", longest)
-            patch.setattr(log_reads, "BATCH_RECORDS", 4)
-            patch.setattr(log_reads, "BATCH_BYTES", 100)
+            patch.setattr(bodies, "READ_BYTES", 300)
+            patch.setattr(bodies, "RECORD_BYTES_MAX", longest)
+            patch.setattr(bodies, "BATCH_RECORDS", 4)
+            patch.setattr(bodies, "BATCH_BYTES", 100)
             compiled, defined = both(work)
         assert compiled == defined
 

@@ -15,7 +15,8 @@ from support.disks.stores import MAGIC_BLANK, Stored, StoreWriter, pack_record
 
 from aerobee.spark.at_rest import blocks
 from aerobee.spark.at_rest.blocks import Block, Stop, scan_blocks
-from aerobee.spark.at_rest.log_files import Segment, SegmentFile, list_segments
+from aerobee.spark.at_rest.log_files import LogSegment, list_segments
+from aerobee.spark.at_rest.open_segment import OpenSegment
 from aerobee.spark.at_rest.queue_hints import StartHints
 from aerobee.spark.records.layout import Ints
 
@@ -48,13 +49,13 @@ def chain(tmp_path: Path) -> Chained:
     def read(parts: list[bytes], hints: Iterable[int] = (), /) -> Block:
         path = tmp_path / "log"
         path.write_bytes(b"".join(parts))
-        segment = Segment(str(path), BASE, path.stat().st_size)
+        segment = LogSegment(str(path), BASE, path.stat().st_size)
         given = np.array(sorted(hints), np.int64) + BASE
 
         def between(low: int, high: int) -> Ints:
             return given[(given >= low) & (given < high)]
 
-        with SegmentFile(segment) as file:
+        with OpenSegment(segment) as file:
             return next(scan_blocks(file, BASE, segment.end, hints=between))
 
     return read
@@ -98,7 +99,7 @@ def test_hints_are_what_the_queues_beside_a_file_tell(tmp_path: Path) -> None:
         writer.append(Stored(topic=f"t{number % 3}", body=bytes(number)))
     root, end = writer.close(queues=True), writer.position
     (segment,) = list_segments(str(root / "commitlog"))
-    with SegmentFile(segment) as file:
+    with OpenSegment(segment) as file:
         truth = next(scan_blocks(file, 0, end)).starts.tolist()
     hints = StartHints(segment, end)
     assert hints.between(0, end).tolist() == truth

@@ -10,8 +10,9 @@ from support.disks.stores import Stored, StoreWriter
 
 from aerobee.remoting.errors import CorruptRecord
 from aerobee.remoting.message.layout import BLANK_MAGIC
-from aerobee.spark.at_rest.blocks import read_blocks
-from aerobee.spark.at_rest.log_files import Segment, SegmentFile, StorePath, list_segments
+from aerobee.spark.at_rest.blocks import read_records
+from aerobee.spark.at_rest.log_files import LogSegment, StorePath, list_segments
+from aerobee.spark.at_rest.open_segment import OpenSegment
 from aerobee.spark.errors import StoreUnreadable
 from aerobee.spark.records.damage import DROPMALFORMED, Damage
 
@@ -60,21 +61,21 @@ def test_other_names_and_empty_last_files_do_not_count(store: Path) -> None:
 def test_deleted_file_is_a_clear_error_and_an_open_one_reads_on(store: Path) -> None:
     """Retention deletes files under a reader."""
     segment = list_segments(str(store / "commitlog"))[0]
-    with SegmentFile(segment) as file:
+    with OpenSegment(segment) as file:
         Path(segment.path).unlink()
-        assert sum(len(block.starts) for block in read_blocks(file, 0, 4096)) > 5
+        assert sum(len(records) for records in read_records(file, 0, 4096)) > 5
     with pytest.raises(StoreUnreadable, match="is gone: the broker's retention deleted it"):
-        SegmentFile(segment)
+        OpenSegment(segment)
 
 
 def test_file_cut_while_being_read_is_a_clear_error(store: Path) -> None:
     """Where a mapped file would end the process with SIGBUS."""
     segment = list_segments(str(store / "commitlog"))[0]
-    with SegmentFile(segment) as file:
+    with OpenSegment(segment) as file:
         with Path(segment.path).open("r+b") as other:
             other.truncate(1000)
         with pytest.raises(StoreUnreadable, match="ends at log position 1000"):
-            list(read_blocks(file, 0, 4096))
+            list(read_records(file, 0, 4096))
 
 
 @pytest.mark.parametrize("damage", [b"\xff" * 50, bytes(50)])
@@ -85,32 +86,32 @@ def test_damage_inside_the_log_names_file_and_position(store: Path, damage: byte
         other.seek(398)  # the second record's head
         other.write(damage)
     with (
-        SegmentFile(segment) as file,
+        OpenSegment(segment) as file,
         pytest.raises(CorruptRecord, match=re.escape(f"{segment.path}: at log position")),
     ):
-        list(read_blocks(file, segment.base, segment.end))
+        list(read_records(file, segment.base, segment.end))
 
 
 @pytest.mark.parametrize("which", [0, 3])
 def test_a_record_that_looks_like_the_end_of_its_file_hides_none(store: Path, which: int) -> None:
     """The magic of the blank that closes a file is one only with the size of what is left of it."""
     segment = list_segments(str(store / "commitlog"))[1]
-    with SegmentFile(segment) as file:
+    with OpenSegment(segment) as file:
         whole = [
-            block.base + start
-            for block in read_blocks(file, segment.base, segment.end)
-            for start in block.starts.tolist()
+            records.base + start
+            for records in read_records(file, segment.base, segment.end)
+            for start in records.starts.tolist()
         ]
     with Path(segment.path).open("r+b") as other:
         other.seek(whole[which] - segment.base + 4)
         other.write(BLANK_MAGIC.to_bytes(4, "big"))
-    with SegmentFile(segment) as file:
+    with OpenSegment(segment) as file:
         with pytest.raises(CorruptRecord, match=f"at log position {whole[which]} "):
-            list(read_blocks(file, segment.base, segment.end))
+            list(read_records(file, segment.base, segment.end))
         found = [
-            block.base + start
-            for block in read_blocks(file, segment.base, segment.end, Damage(DROPMALFORMED))
-            for start in block.starts.tolist()
+            records.base + start
+            for records in read_records(file, segment.base, segment.end, Damage(DROPMALFORMED))
+            for start in records.starts.tolist()
         ]
     assert found == whole[:which] + whole[which + 1 :]
 
@@ -125,10 +126,12 @@ def test_record_larger_than_a_block_is_read_whole(
     for size in sizes:
         writer.append(Stored(body=b"x" * size))
     writer.close()
-    segment = Segment(str(tmp_path / "commitlog" / f"{0:020d}"), 0, 1 << 16)
-    with SegmentFile(segment) as file:
+    segment = LogSegment(str(tmp_path / "commitlog" / f"{0:020d}"), 0, 1 << 16)
+    with OpenSegment(segment) as file:
         found = [
-            size for block in read_blocks(file, 0, writer.position) for size in block.sizes.tolist()
+            size
+            for records in read_records(file, 0, writer.position)
+            for size in records.sizes.tolist()
         ]
     assert found == [size + 97 for size in sizes]
 
@@ -146,19 +149,19 @@ def test_damage_all_over_a_file_is_read_in_bounded_time(
         data[start + 4 : start + 8] = b"\x11" * 4
     path.write_bytes(data)
     read = 0
-    read_into = SegmentFile.read_into
+    read_into = OpenSegment.read_into
 
-    def counted(file: SegmentFile, target: memoryview, position: int) -> None:
+    def counted(file: OpenSegment, target: memoryview, position: int) -> None:
         nonlocal read
         read += len(target)
         read_into(file, target, position)
 
-    monkeypatch.setattr(SegmentFile, "read_into", counted)
-    with SegmentFile(Segment(str(path), 0, 1 << 20)) as file:
+    monkeypatch.setattr(OpenSegment, "read_into", counted)
+    with OpenSegment(LogSegment(str(path), 0, 1 << 20)) as file:
         found = [
-            block.base + start
-            for block in read_blocks(file, 0, writer.position, Damage(DROPMALFORMED))
-            for start in block.starts.tolist()
+            records.base + start
+            for records in read_records(file, 0, writer.position, Damage(DROPMALFORMED))
+            for start in records.starts.tolist()
         ]
     assert found == starts[::2]
     assert read < 40 << 20
@@ -175,7 +178,7 @@ def test_wild_length_is_refused_not_allocated(tmp_path: Path) -> None:
     data[0:4] = (0x7FFFFFFF).to_bytes(4, "big")
     path.write_bytes(data)
     with (
-        SegmentFile(Segment(str(path), 0, 1 << 16)) as file,
+        OpenSegment(LogSegment(str(path), 0, 1 << 16)) as file,
         pytest.raises(CorruptRecord, match="at log position 0"),
     ):
-        list(read_blocks(file, 0, writer.position))
+        list(read_records(file, 0, writer.position))

@@ -18,7 +18,7 @@ from aerobee.cli.export import export as command
 from aerobee.spark import export, exported_files
 from aerobee.spark.errors import ExportRefused, OptionError
 from aerobee.spark.exports.exporter import plan_to
-from aerobee.spark.exports.moments import milliseconds
+from aerobee.spark.exports.options import milliseconds
 
 pytestmark = pytest.mark.usefixtures("inline")
 

@@ -12,7 +12,7 @@ from support.disks.stores import Stored, StoreWriter, properties, read_log, tag_
 from support.lake.plans import planned_shares
 
 from aerobee.remoting.errors import CorruptRecord
-from aerobee.spark.at_rest.log_files import SegmentFile
+from aerobee.spark.at_rest.open_segment import OpenSegment
 from aerobee.spark.errors import DataLost, OptionError
 from aerobee.spark.options.query import parse_options
 from aerobee.spark.planning.log_pieces import Piece
@@ -110,7 +110,7 @@ def test_all_topics_of_users_are_read(store: Path, names: list[str], partitions:
 def test_counting_opens_no_file_of_the_log(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Once planned, the ConsumeQueues tell everything."""
     shares = plan(store, ALONE, subscribe="orders")
-    monkeypatch.setattr(SegmentFile, "__init__", lambda *_: pytest.fail("the log was opened"))
+    monkeypatch.setattr(OpenSegment, "__init__", lambda *_: pytest.fail("the log was opened"))
     found = read(shares, ALONE, parse_options({"path": "s"}))
     assert found == truth(store, ALONE, topic="orders")
 

@@ -13,7 +13,7 @@ from support.disks.stores import Stored, StoreWriter, read_log
 
 from aerobee.spark.at_rest import log_end
 from aerobee.spark.at_rest.log_end import find_end
-from aerobee.spark.at_rest.log_files import Segment, list_segments
+from aerobee.spark.at_rest.log_files import LogSegment, list_segments
 from aerobee.spark.at_rest.queue_ranges import StoreState, queue_bounds
 from aerobee.spark.at_rest.stores import find_stores
 from aerobee.spark.errors import OptionError, StoreUnreadable
@@ -188,7 +188,7 @@ def test_much_that_is_new_is_searched_from_behind(
     monkeypatch.setattr(log_end, "GROWTH_BYTES", 1000)
     searched_from = []
 
-    def search(segments: list[Segment], queues_dir: str | None) -> int:
+    def search(segments: list[LogSegment], queues_dir: str | None) -> int:
         searched_from.append(segments[0].base)
         return find_end(segments, queues_dir)
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from support.disks.stores import Stored, StoreWriter
 from support.lake.plans import plan_log
 
-from aerobee.spark.at_rest.log_files import Segment
+from aerobee.spark.at_rest.log_files import LogSegment
 from aerobee.spark.planning.log_pieces import PIECE_BYTES_MAX, PIECE_BYTES_MIN, cut, piece_bytes
 from aerobee.spark.records.selection import EVERYTHING, Selection
 
@@ -22,7 +22,7 @@ from aerobee.spark.records.selection import EVERYTHING, Selection
 )
 def test_pieces_cover_the_log_up_to_its_end(count: int, end: int, target: int, every: int) -> None:
     """Whatever the queues know about record starts."""
-    segments = [Segment(str(at), at * 1000, 1000) for at in range(count)]
+    segments = [LogSegment(str(at), at * 1000, 1000) for at in range(count)]
     pieces = cut(segments, end, target, lambda low: -(-low // every) * every)
     covered = min(end, count * 1000)
     assert [piece.start for piece in pieces] == [0, *(piece.end for piece in pieces)][:-1]
@@ -34,7 +34,7 @@ def test_pieces_cover_the_log_up_to_its_end(count: int, end: int, target: int, e
 
 def test_without_knowledge_of_record_starts_files_stay_whole() -> None:
     """A piece must start at a record."""
-    segments = [Segment("a", 0, 1000), Segment("b", 1000, 1000)]
+    segments = [LogSegment("a", 0, 1000), LogSegment("b", 1000, 1000)]
     pieces = cut(segments, 1500, 10, lambda low: None)
     assert [(piece.start, piece.end) for piece in pieces] == [(0, 1000), (1000, 1500)]
 

@@ -11,18 +11,20 @@ import pytest
 from support.disks.stores import Stored, StoreWriter
 
 from aerobee.remoting.errors import CorruptRecord
-from aerobee.spark.at_rest.log_files import SegmentFile, list_segments
+from aerobee.spark.at_rest.log_files import list_segments
+from aerobee.spark.at_rest.open_segment import OpenSegment
 from aerobee.spark.errors import DataLost
 from aerobee.spark.options.query import USERS_MESSAGES
 from aerobee.spark.planning.log_pieces import Piece
-from aerobee.spark.reading import log_reads
-from aerobee.spark.reading.log_reads import NO_TOPICS, bodies_suffice, body_batches
+from aerobee.spark.reading import bodies
+from aerobee.spark.reading.bodies import bodies_suffice, body_batches
+from aerobee.spark.reading.known_topics import ALL_COUNT
 from aerobee.spark.reading.pieces import piece_batches
 from aerobee.spark.records import loops
 from aerobee.spark.records.columns import arrow_schema
 from aerobee.spark.records.damage import Damage
 from aerobee.spark.records.decode import Decoder
-from aerobee.spark.records.numpy_loops import MORE, OTHER, NumpyLoops
+from aerobee.spark.records.numpy_loops import MORE, OTHER, BlockPart, NumpyLoops
 from aerobee.spark.records.selection import EVERYTHING, Limits, Selection
 from aerobee.spark.topics import TopicChoice
 
@@ -48,8 +50,8 @@ def read(piece: Piece, selection: Selection = USERS_MESSAGES) -> list[pa.RecordB
 
 def in_one_pass(piece: Piece, taken: list[bytes]) -> int:
     """How far one pass comes."""
-    with SegmentFile(piece.segment) as file:
-        reading = body_batches(file, piece, SCHEMA, USERS_MESSAGES.choice)
+    with OpenSegment(piece.segment) as file:
+        reading = body_batches(file, piece, SCHEMA, USERS_MESSAGES.choice, ALL_COUNT)
         while True:
             try:
                 taken += next(reading)["body"].to_pylist()
@@ -92,7 +94,7 @@ def test_one_pass_takes_all_whole_records(tmp_path: Path) -> None:
     assert in_one_pass(piece, taken) == piece.end
     assert taken == [message.body for message in messages]
     batches = read(piece)
-    assert max(len(batch) for batch in batches) <= log_reads.BATCH_RECORDS
+    assert max(len(batch) for batch in batches) <= bodies.BATCH_RECORDS
     assert [body for batch in batches for body in batch["body"].to_pylist()] == taken
 
 
@@ -138,6 +140,6 @@ def test_file_that_became_shorter_is_told(tmp_path: Path) -> None:
 def test_no_length_leads_out_of_the_data(length: int) -> None:
     """Whatever a caller says is there: zeros are no record, and nothing beyond them is read."""
     data, out, offsets = np.zeros(500, np.uint8), np.empty(9, np.uint8), np.zeros(3, np.int32)
-    known = NO_TOPICS.before, NO_TOPICS.table
-    found = loops.chosen.bodies(data, 0, length, 0, (), known, (offsets, out, 0))
+    known = ALL_COUNT.before, ALL_COUNT.table
+    found = loops.chosen.bodies(BlockPart(data, 0, length, 0), (), known, (offsets, out, 0))
     assert found == (0, 0, MORE if length < 36 else OTHER)

@@ -11,7 +11,7 @@ from support.lake.spark_rows import rows
 
 from aerobee.spark.at_rest.log_files import list_segments
 from aerobee.spark.planning.log_pieces import Piece
-from aerobee.spark.reading.log_reads import KnownTopics
+from aerobee.spark.reading.known_topics import ALL_COUNT, KnownTopics
 
 LENGTHS = (1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 24, 40, 126, 127, 128, 200)
 
@@ -43,7 +43,7 @@ def test_store_that_is_taken_away_leaves_nothing_out(tmp_path: Path) -> None:
     store = writer.close()
     (segment,) = list_segments(str(store / "commitlog"))
     queues_dir = str(store / "consumequeue")
-    assert KnownTopics.of_piece(Piece(segment, 0, 99, 99, queues_dir)) is not None
-    assert KnownTopics.of_piece(Piece(segment, 0, 99, 99, str(store / "nothing"))) is None
-    assert KnownTopics.of_piece(Piece(segment, 0, 99, 99)) is None
-    assert KnownTopics.of_piece(Piece(segment, 0, 99, 0, queues_dir)) is None
+    assert KnownTopics.of_piece(Piece(segment, 0, 99, 99, queues_dir)) is not ALL_COUNT
+    assert KnownTopics.of_piece(Piece(segment, 0, 99, 99, str(store / "nothing"))) is ALL_COUNT
+    assert KnownTopics.of_piece(Piece(segment, 0, 99, 99)) is ALL_COUNT
+    assert KnownTopics.of_piece(Piece(segment, 0, 99, 0, queues_dir)) is ALL_COUNT

@@ -15,6 +15,7 @@ from support.disks.stores import Stored, pack_record, properties, tag_hash
 from aerobee.remoting.errors import CorruptRecord
 from aerobee.spark.records import unpacking
 from aerobee.spark.records.columns import arrow_schema
+from aerobee.spark.records.damage import STRICT
 from aerobee.spark.records.decode import Decoder
 from aerobee.spark.records.headers import Records
 from aerobee.spark.records.layout import SLACK_BYTES
@@ -150,13 +151,13 @@ def test_checksums_are_compared_on_request() -> None:
     """One flipped bit is told with its record's position."""
     records = records_of(Stored(), Stored(body=b"x" * 300))
     schema = arrow_schema(["topic"])
-    assert Decoder(schema, verify_crc=True).checked(records) is records
+    assert Decoder(schema, verify_crc=True).checked(records, STRICT) is records
     data = records.data.copy()
     data[int(records.body_at[1]) + 7] ^= 1
     damaged = Records(data, records.base, records.starts, records.sizes)
-    assert Decoder(schema).checked(damaged) is damaged
+    assert Decoder(schema).checked(damaged, STRICT) is damaged
     with pytest.raises(CorruptRecord, match=f"log position {records.position(1)}: its body has"):
-        Decoder(schema, verify_crc=True).checked(damaged)
+        Decoder(schema, verify_crc=True).checked(damaged, STRICT)
 
 
 def test_hash_of_tags_is_java_s() -> None:

@@ -9,8 +9,8 @@ import pytest
 from support.disks.stores import Stored, pack_record
 
 from aerobee.remoting.errors import CorruptRecord
+from aerobee.spark.records import loops
 from aerobee.spark.records.headers import Records
-from aerobee.spark.records.hosts import coded_hosts
 from aerobee.spark.records.layout import SLACK_BYTES
 
 BODY_LENGTH_AT = 84
@@ -47,7 +47,7 @@ def test_some_of_the_records_are_taken(rows: slice | list[int]) -> None:
         for each, host in enumerate(["10.0.0.1", "2001:db8::1", "10.0.0.2", "::2", "10.0.0.3"])
     ]
     records = records_of(*(pack_record(each, 0, 0) for each in messages))
-    coded_hosts(records, "born_host")
+    loops.chosen.coded_hosts(records, "born_host")
     taken = records.only(rows if isinstance(rows, slice) else np.array(rows, np.int64))
     wanted = messages[rows] if isinstance(rows, slice) else [messages[row] for row in rows]
     topics = [
@@ -58,7 +58,8 @@ def test_some_of_the_records_are_taken(rows: slice | list[int]) -> None:
     assert taken.body_bytes.tolist() == [len(each.body) for each in wanted]
     if wanted:
         ports = [
-            int(text.rpartition(":")[2]) for text in coded_hosts(taken, "born_host").to_pylist()
+            int(text.rpartition(":")[2])
+            for text in loops.chosen.coded_hosts(taken, "born_host").to_pylist()
         ]
         assert ports == [each.born_host[1] for each in wanted]
 
