@@ -9,7 +9,6 @@ import logging
 import time
 from contextlib import suppress
 
-from aerobee.storage.cold.fetching import Fetched
 from aerobee.storage.disk.files import Files, memory_bytes, raise_open_files_limit, wait_readable
 from aerobee.storage.disk.lock import StoreLock
 from aerobee.storage.disk.worker import Job
@@ -25,6 +24,7 @@ from aerobee.storage.proofs.doubt import Doubt
 from aerobee.storage.proofs.progress import Progress, read_progress
 from aerobee.storage.queues.consume_queue import ConsumeQueue
 from aerobee.storage.reads import search
+from aerobee.storage.reads.cold.fetching import Fetched
 from aerobee.storage.reads.reading import Gather, Reader, TagHashes
 from aerobee.storage.reads.results import Accept, ReadResult
 from aerobee.storage.recovery.doubted_bytes import write_doubted_anew
@@ -36,13 +36,13 @@ from aerobee.storage.recovery.unreadable import (
     sort_out_notes,
 )
 from aerobee.storage.recovery.writing_start import WritingStart
-from aerobee.storage.retention import Retention
 from aerobee.storage.settings import StoreSettings
-from aerobee.storage.statistics import StoreStatistics, taken
-from aerobee.storage.sync.backends import DirectBackend, SyncBackend, best_backend
-from aerobee.storage.sync.checkpoints import Checkpoints
-from aerobee.storage.sync.flush import Flusher
-from aerobee.storage.sync.queue_rounds import QueueRound
+from aerobee.storage.upkeep.backends import DirectBackend, SyncBackend, best_backend
+from aerobee.storage.upkeep.checkpoints import Checkpoints
+from aerobee.storage.upkeep.flush import Flusher
+from aerobee.storage.upkeep.queue_rounds import QueueRound
+from aerobee.storage.upkeep.retention import Retention
+from aerobee.storage.upkeep.statistics import StoreStatistics, taken
 
 log = logging.getLogger(__name__)
 

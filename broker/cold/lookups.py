@@ -7,9 +7,9 @@ from functools import partial
 from aerobee.broker.cold.reads import ColdReads
 from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.errors import CorruptRecord, RequestError
-from aerobee.storage.cold.file_lookup import FileLookup
 from aerobee.storage.queues.consume_queue import ConsumeQueue
 from aerobee.storage.queues.snapshot import QueueSnapshot
+from aerobee.storage.reads.cold.file_lookup import FileLookup
 from aerobee.storage.reads.search import Boundary, offset_by_time, record_bytes_at, stamp_of
 from aerobee.storage.store import MessageStore
 

@@ -25,8 +25,8 @@ from aerobee.remoting.command import Codec
 from aerobee.remoting.headers.envelopes import DECODE_ENVELOPE, DECODE_PULL
 from aerobee.remoting.headers.pull import PullMessageRequest
 from aerobee.remoting.net.connection import Connection
-from aerobee.storage.cold.warm_log import WarmLog
 from aerobee.storage.layout import ENTRY_BYTES
+from aerobee.storage.reads.cold.warm_log import WarmLog
 from aerobee.storage.reads.reading import READ_BYTES_LEAST, READ_BYTES_MAX
 
 if TYPE_CHECKING:

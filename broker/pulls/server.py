@@ -27,8 +27,8 @@ from aerobee.remoting.codes import PullSysFlag, ResponseCode
 from aerobee.remoting.command import Codec
 from aerobee.remoting.errors import RequestError
 from aerobee.remoting.headers.pull import PullMessageRequest
-from aerobee.storage.cold.fetching import Fetched, fetch
-from aerobee.storage.cold.request import ColdRead
+from aerobee.storage.reads.cold.fetching import Fetched, fetch
+from aerobee.storage.reads.cold.request import ColdRead
 from aerobee.storage.reads.results import ReadResult, ReadStatus
 
 if TYPE_CHECKING:

@@ -3,9 +3,9 @@
 from typing import Final, TypeAlias
 
 from aerobee.remoting.message.layout import BLANK_SIZE
-from aerobee.storage.cold.fetching import Fetched, NotFetchedError
-from aerobee.storage.cold.warm_log import WarmLog
 from aerobee.storage.queues.consume_queue import ConsumeQueue
+from aerobee.storage.reads.cold.fetching import Fetched, NotFetchedError
+from aerobee.storage.reads.cold.warm_log import WarmLog
 from aerobee.storage.reads.results import Accept, ReadResult, ReadStatus
 
 Log: TypeAlias = WarmLog | Fetched

@@ -8,14 +8,14 @@ from operator import add
 from typing import Final, Protocol, TypeAlias
 
 from aerobee.remoting.message.layout import BLANK_SIZE, ENTRY_FIELDS
-from aerobee.storage.cold.fetching import Fetched, NotFetchedError
-from aerobee.storage.cold.request import ColdRead, ColdRequest
-from aerobee.storage.cold.warm_log import WarmLog
 from aerobee.storage.disk.residency import Copied, Resident, copied_bytes, everything_is
 from aerobee.storage.layout import ENTRY_BYTES
 from aerobee.storage.log.commit_log import CommitLog
 from aerobee.storage.log.heads import are_records
 from aerobee.storage.queues.consume_queue import ConsumeQueue
+from aerobee.storage.reads.cold.fetching import Fetched, NotFetchedError
+from aerobee.storage.reads.cold.request import ColdRead, ColdRequest
+from aerobee.storage.reads.cold.warm_log import WarmLog
 from aerobee.storage.reads.gathered import Gathered, Log
 from aerobee.storage.reads.misreads import Misreads
 from aerobee.storage.reads.results import Accept, ReadResult, ReadStatus

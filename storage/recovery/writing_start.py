@@ -14,7 +14,7 @@ from aerobee.storage.proofs.boot_note import BootNote
 from aerobee.storage.proofs.progress import Progress
 from aerobee.storage.recovery.quarantine import Quarantine
 from aerobee.storage.recovery.recovery import FLUSHED, SYNCED, WRITTEN, Recovered
-from aerobee.storage.sync.checkpoints import Checkpoints
+from aerobee.storage.upkeep.checkpoints import Checkpoints
 
 log = logging.getLogger(__name__)
 

@@ -14,9 +14,9 @@ from support.examples import examples
 
 from aerobee.broker.compiled.choice import is_compiled
 from aerobee.remoting.message.tags import java_string_hash
-from aerobee.storage.cold.fetching import fetch
-from aerobee.storage.cold.request import ColdRead
 from aerobee.storage.disk.residency import PAGE_BYTES, Buffer, everything_is, resident_bytes
+from aerobee.storage.reads.cold.fetching import fetch
+from aerobee.storage.reads.cold.request import ColdRead
 from aerobee.storage.reads.reading import Gather
 from aerobee.storage.reads.results import Accept, ReadStatus
 from aerobee.storage.store import MessageStore

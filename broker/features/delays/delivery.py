@@ -27,11 +27,11 @@ from aerobee.remoting.message.layout import BLANK_SIZE
 from aerobee.remoting.message.properties import PROPERTIES_BYTES_MAX, Property, parse_properties
 from aerobee.remoting.message.record import Record, decode_record, host_bytes
 from aerobee.remoting.words import HALF_TOPIC, SCHEDULE_TOPIC
-from aerobee.storage.cold.fetching import Fetched, fetch
-from aerobee.storage.cold.request import ColdRequest
 from aerobee.storage.delays.progress import DELIVERED_BYTES_MAX, DelayProgress
 from aerobee.storage.errors import LogBusy, MessageTooLarge, StoreError
 from aerobee.storage.queues.consume_queue import ConsumeQueue
+from aerobee.storage.reads.cold.fetching import Fetched, fetch
+from aerobee.storage.reads.cold.request import ColdRequest
 
 log = logging.getLogger(__name__)
 

@@ -22,7 +22,7 @@ from aerobee.remoting.errors import RequestError
 from aerobee.remoting.words import CONSUME_ACTIVELY, DLQ_PREFIX, RETRY_PREFIX, SYSTEM_PREFIX
 from aerobee.storage.queues.consume_queue import ConsumeQueue
 from aerobee.storage.queues.snapshot import QueueSnapshot
-from aerobee.storage.statistics import StoreStatistics
+from aerobee.storage.upkeep.statistics import StoreStatistics
 
 CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
 ROWS_PER_TURN: Final = 100

@@ -19,7 +19,7 @@ from aerobee.remoting.bodies import TopicConfig
 from aerobee.remoting.codes import Perm
 from aerobee.remoting.command import language_name
 from aerobee.storage.queues.consume_queue import ConsumeQueue
-from aerobee.storage.statistics import StoreStatistics
+from aerobee.storage.upkeep.statistics import StoreStatistics
 
 
 def missing(ctx: Context) -> list[str]:

@@ -12,10 +12,10 @@ from aerobee.storage.proofs.syncs import Syncs, Unheard
 from aerobee.storage.queues.consume_queue import ConsumeQueue
 from aerobee.storage.recovery.next_record import NextRecord
 from aerobee.storage.store import MessageStore
-from aerobee.storage.sync import backends
-from aerobee.storage.sync.backends import AioBackend
-from aerobee.storage.sync.checkpoints import Checkpoints
-from aerobee.storage.sync.flush import Flusher
+from aerobee.storage.upkeep import backends
+from aerobee.storage.upkeep.backends import AioBackend
+from aerobee.storage.upkeep.checkpoints import Checkpoints
+from aerobee.storage.upkeep.flush import Flusher
 from simulation.disk.oracles import Kind
 from simulation.disk.plan import Plan, Trouble
 

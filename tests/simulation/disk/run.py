@@ -15,7 +15,7 @@ from unittest.mock import patch
 from aerobee.storage.layout import BOOT_NOTE, COMMIT_LOG
 from aerobee.storage.recovery.recovery import FLUSHED, SYNCED, WRITTEN
 from aerobee.storage.settings import StoreSettings
-from aerobee.storage.sync import backends
+from aerobee.storage.upkeep import backends
 from simulation.disk.book import Book
 from simulation.disk.clock import Clock
 from simulation.disk.environment import virtual

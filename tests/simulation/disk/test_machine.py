@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from aerobee.storage.sync.backends import AioBackend, best_backend
+from aerobee.storage.upkeep.backends import AioBackend, best_backend
 from simulation.disk.clock import Clock
 from simulation.disk.door import Door
 from simulation.disk.folders import scratch
@@ -178,7 +178,7 @@ def test_the_store_takes_the_production_backend(machine: Machine) -> None:
     SimulatedKernel(door)
     fd = door.open(machine.root / "lock", create=True)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("aerobee.storage.sync.backends.wait_readable", machine.clock.wait_readable)
+        patch.setattr("aerobee.storage.upkeep.backends.wait_readable", machine.clock.wait_readable)
         backend = best_backend(door, fd)
     assert isinstance(backend, AioBackend)
     backend.close()

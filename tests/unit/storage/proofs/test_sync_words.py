@@ -16,7 +16,7 @@ from aerobee.storage.layout import BOOT_NOTE, DOUBT
 from aerobee.storage.proofs.boot_note import BootNote
 from aerobee.storage.proofs.syncs import SYNCS_AT, Syncs, Unheard
 from aerobee.storage.settings import ASYNC_FLUSH, SYNC_FLUSH
-from aerobee.storage.sync.flush import LOG_ROUND, Flusher
+from aerobee.storage.upkeep.flush import LOG_ROUND, Flusher
 
 
 def test_words_are_kept_from_one_page_to_the_next(tmp_path: Path) -> None:

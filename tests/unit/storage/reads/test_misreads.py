@@ -11,11 +11,11 @@ from support.disks.logs import opened, send, settle, small
 from aerobee.broker.compiled.choice import is_compiled
 from aerobee.remoting.message.record import iter_records
 from aerobee.remoting.message.tags import java_string_hash
-from aerobee.storage.cold.fetching import fetch
-from aerobee.storage.cold.request import ColdRead
 from aerobee.storage.disk.files import Files
 from aerobee.storage.disk.residency import everything_is
 from aerobee.storage.log.heads import LONG_BYTES
+from aerobee.storage.reads.cold.fetching import fetch
+from aerobee.storage.reads.cold.request import ColdRead
 from aerobee.storage.reads.misreads import Misreads
 from aerobee.storage.reads.reading import Gather
 from aerobee.storage.reads.results import ReadResult, ReadStatus

@@ -3,9 +3,9 @@
 from typing import TYPE_CHECKING, Final
 
 from aerobee.remoting.message.layout import BLANK_SIZE
-from aerobee.storage.cold.fetching import NotFetchedError
 from aerobee.storage.disk.residency import Copied, Resident
 from aerobee.storage.log.heads import HEAD_BYTES, LONG_BYTES, is_record
+from aerobee.storage.reads.cold.fetching import NotFetchedError
 
 if TYPE_CHECKING:
     from aerobee.storage.log.commit_log import CommitLog

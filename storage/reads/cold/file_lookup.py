@@ -2,12 +2,12 @@
 
 from pathlib import Path
 
-from aerobee.storage.cold.fetching import read_whole
 from aerobee.storage.disk.files import Files
 from aerobee.storage.layout import ENTRY_BYTES, file_name
 from aerobee.storage.log.snapshot import LogSnapshot
 from aerobee.storage.queues.files import ENTRY
 from aerobee.storage.queues.snapshot import QueueSnapshot
+from aerobee.storage.reads.cold.fetching import read_whole
 
 
 class FileLookup:

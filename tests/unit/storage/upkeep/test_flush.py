@@ -15,7 +15,7 @@ from aerobee.storage.proofs.checkpoint import read_checkpoint
 from aerobee.storage.proofs.progress import ProgressTable, read_progress
 from aerobee.storage.queues.consume_queue import ConsumeQueue
 from aerobee.storage.settings import SYNC_FLUSH
-from aerobee.storage.sync.queue_rounds import FILES_PER_SUBMIT
+from aerobee.storage.upkeep.queue_rounds import FILES_PER_SUBMIT
 
 
 def test_many_requests_share_one_sync(tmp_path: Path) -> None:

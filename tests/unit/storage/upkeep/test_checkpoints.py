@@ -18,7 +18,7 @@ from aerobee.storage.proofs.progress import (
 )
 from aerobee.storage.queues.access import QueueAccess
 from aerobee.storage.queues.consume_queue import ConsumeQueue
-from aerobee.storage.sync.checkpoints import Checkpoints
+from aerobee.storage.upkeep.checkpoints import Checkpoints
 
 TOPICS = st.sampled_from(["orders", "bills", "%RETRY%grüße", "x" * 300])
 KEYS = st.tuples(TOPICS, st.integers(0, 3))

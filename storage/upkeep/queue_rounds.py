@@ -17,7 +17,7 @@ from typing import Final
 from aerobee.remoting.message.layout import BLANK_SIZE
 from aerobee.storage.disk.files import Files
 from aerobee.storage.queues.consume_queue import ConsumeQueue
-from aerobee.storage.sync.backends import SyncBackend
+from aerobee.storage.upkeep.backends import SyncBackend
 
 log = logging.getLogger(__name__)
 

@@ -8,11 +8,11 @@ import pytest
 from support.disks.logs import append, opened, send, settle, small
 
 from aerobee.broker.compiled.choice import is_compiled
-from aerobee.storage.cold import fetching
-from aerobee.storage.cold.fetching import Fetched, fetch
-from aerobee.storage.cold.file_lookup import FileLookup
-from aerobee.storage.cold.request import ColdRead
 from aerobee.storage.disk.residency import Copied, copied_bytes, everything_is
+from aerobee.storage.reads.cold import fetching
+from aerobee.storage.reads.cold.fetching import Fetched, fetch
+from aerobee.storage.reads.cold.file_lookup import FileLookup
+from aerobee.storage.reads.cold.request import ColdRead
 from aerobee.storage.reads.reading import Gather
 from aerobee.storage.reads.results import ReadResult
 from aerobee.storage.store import MessageStore

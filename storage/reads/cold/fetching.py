@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Final
 
 from aerobee.remoting.message.layout import BLANK_SIZE
-from aerobee.storage.cold.request import ColdRequest
 from aerobee.storage.disk.files import Files
 from aerobee.storage.layout import ENTRY_BYTES, file_name
 from aerobee.storage.log.heads import HEAD_BYTES, LONG_BYTES, is_record
 from aerobee.storage.log.snapshot import LogSnapshot
 from aerobee.storage.queues.files import ENTRY
+from aerobee.storage.reads.cold.request import ColdRequest
 
 GAP_BYTES_MAX: Final = 16 * 1024  # between two records that are read as one piece
 PIECE_BYTES_MAX: Final = 1 << 20  # of records that are read as one piece; one record may be longer

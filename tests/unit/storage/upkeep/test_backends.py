@@ -14,7 +14,7 @@ from aerobee.storage.disk.aio import Kernel, LinuxKernel
 from aerobee.storage.disk.files import Files
 from aerobee.storage.disk.signals import Signal
 from aerobee.storage.disk.worker import Bell, Completion, Worker
-from aerobee.storage.sync.backends import (
+from aerobee.storage.upkeep.backends import (
     AioBackend,
     DirectBackend,
     SyncBackend,

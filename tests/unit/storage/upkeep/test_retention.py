@@ -131,7 +131,7 @@ def test_many_queues_are_shortened_in_many_turns(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each may wait for the disk; meanwhile readers of what is gone are told, and go on."""
-    monkeypatch.setattr("aerobee.storage.retention.TRIM_S", 0.0)
+    monkeypatch.setattr("aerobee.storage.upkeep.retention.TRIM_S", 0.0)
     store = opened(small(tmp_path, retention_hours=72, delete_hours=(hour(),)))
     for number in range(60):
         send(store, queue_id=number % 10, body=bytes(1000))

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from aerobee.storage.log.commit_log import CommitLog
     from aerobee.storage.parts import StoreParts
-    from aerobee.storage.retention import Retention
-    from aerobee.storage.sync.flush import Flusher
+    from aerobee.storage.upkeep.flush import Flusher
+    from aerobee.storage.upkeep.retention import Retention
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,8 +20,8 @@ from aerobee.storage.log.segment import Segment
 from aerobee.storage.parts import StoreParts
 from aerobee.storage.proofs.syncs import Syncs
 from aerobee.storage.queues.consume_queue import ConsumeQueue
-from aerobee.storage.sync.backends import SyncBackend
-from aerobee.storage.sync.queue_rounds import QUEUE_FILE, QueueRound, QueueRounds
+from aerobee.storage.upkeep.backends import SyncBackend
+from aerobee.storage.upkeep.queue_rounds import QUEUE_FILE, QueueRound, QueueRounds
 
 log = logging.getLogger(__name__)
 

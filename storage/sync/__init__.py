@@ -1,1 +1,0 @@
-"""When and how log and queues come to the disk, and what a failure costs."""

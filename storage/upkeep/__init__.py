@@ -1,0 +1,1 @@
+"""When and how log and queues come to the disk, what a failure costs, and what may go."""
