@@ -14,7 +14,9 @@ is acknowledged only after 3.
 
 import logging
 import os
+import stat
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -68,12 +70,20 @@ def load_kept_file(path: Path, decode: Callable[[bytes], T]) -> T | None:
 def replace_file(path: Path, data: bytes) -> None:
     """Replace a file by `data`, keeping the previous one as `.bak`; durable on return.
 
+    Who may read and write it stays as it was: settings hold passwords.
+
     Raises OSError; the file then holds what it held before, itself or as its backup, or `data`, if
     only the last step failed, the sync of the folder: the next start may read either.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     fresh = path.with_name(path.name + ".tmp")
+    rights = _rights(path)
+    fresh.unlink(missing_ok=True)  # one that a crash has left may be open to others
+    fresh.touch(0o666 if rights is None else 0o600, exist_ok=False)
     with fresh.open("wb") as file:
+        if rights is not None:
+            with suppress(OSError):  # a file system without rights
+                os.fchmod(file.fileno(), rights)
         file.write(data)
         file.flush()
         os.fsync(file.fileno())
@@ -85,6 +95,14 @@ def replace_file(path: Path, data: bytes) -> None:
         os.fsync(folder)
     finally:
         os.close(folder)
+
+
+def _rights(path: Path) -> int | None:
+    """Return the rights of a file, None where there is none."""
+    try:
+        return stat.S_IMODE(path.stat().st_mode)
+    except FileNotFoundError:
+        return None
 
 
 def _backup(path: Path) -> Path:

@@ -89,3 +89,20 @@ def test_a_crash_while_it_is_written_leaves_the_old_table(
         with pytest.raises(Killed):
             replace_file(file, b"2")
     assert load_kept_file(file, as_number) == 1
+
+
+@pytest.mark.parametrize("rights", [0o600, 0o664])
+def test_who_may_read_a_file_stays_as_it_was(tmp_path: Path, rights: int) -> None:
+    """A settings file with a password does not become everybody's, nor one of a group its owner's.
+
+    Nor does a file that a crash has left beside it lend its own rights.
+    """
+    file, left = tmp_path / "broker.conf", tmp_path / "broker.conf.tmp"
+    file.write_bytes(b"1")
+    file.chmod(rights)
+    left.write_bytes(b"0")
+    left.chmod(0o666)
+    replace_file(file, b"2")
+    assert file.read_bytes() == b"2"
+    found = [path.stat().st_mode & 0o777 for path in (file, tmp_path / "broker.conf.bak")]
+    assert found == [rights, rights]
