@@ -25,6 +25,7 @@ from aerobee.remoting.complaints import Complaints
 from aerobee.remoting.config.java_properties import format_java_properties, parse_java_properties
 from aerobee.remoting.config.kept_files import replace_file
 from aerobee.remoting.config.settings import (
+    FILE_BYTES_MAX,
     HIDDEN,
     SettingsError,
     Trait,
@@ -99,7 +100,7 @@ class SettingsChanges:
             if stranger:
                 self._check_guarded(wanted, stranger)
                 stays |= {key for name, key in known if name in _GUARDED}
-            given = {each: value for each, value in known.items() if each[1] not in stays}
+            given = {each: value.strip() for each, value in known.items() if each[1] not in stays}
             later = {key: value for (name, key), value in given.items() if name in _AT_START}
             now = {key: value for (_, key), value in given.items() if key not in later}
             changed = self._checked(settings, now)
@@ -199,8 +200,13 @@ class SettingsChanges:
 
     async def _write(self, file: Path, changes: Mapping[str, str]) -> None:
         try:
-            old = await asyncio.to_thread(_read, file)
-            await asyncio.to_thread(replace_file, file, _merged(old, changes).encode())
+            new = _merged(await asyncio.to_thread(_read, file), changes).encode()
+            if len(new) > FILE_BYTES_MAX:
+                raise RequestError(
+                    ResponseCode.INVALID_PARAMETER,
+                    f"{file} would have {len(new)} bytes, a start reads up to {FILE_BYTES_MAX}",
+                )
+            await asyncio.to_thread(replace_file, file, new)
         except OSError as error:
             raise RequestError(
                 ResponseCode.SYSTEM_ERROR, f"cannot write {file}: {error.strerror}"

@@ -288,7 +288,12 @@ class BrokerSettings(DelayKeys, Sql92Keys, CallingSettings):
     @field_validator("store_path_root_dir", "store_path_commit_log")
     @classmethod
     def _home(cls, value: Path | None) -> Path | None:
-        return value.expanduser().absolute() if value is not None else None
+        try:
+            return value.expanduser().absolute() if value is not None else None
+        except RuntimeError:
+            raise ValueError(
+                "allowed: a path whose ~ is the home of a user of this machine"
+            ) from None
 
     @property
     def nameservers(self) -> tuple[str, ...]:

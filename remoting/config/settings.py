@@ -45,6 +45,7 @@ from pydantic import (
     ConfigDict,
     PrivateAttr,
     ValidationError,
+    field_validator,
 )
 from pydantic.alias_generators import to_camel
 from pydantic.fields import FieldInfo
@@ -58,6 +59,8 @@ SECRETS: Final = ("password", "secret", "credential", "token", "accesskey")
 """A key that holds one of these words has a value that is nobody's business."""
 HIDDEN: Final = "******"
 FILE_BYTES_MAX: Final = 1 << 20  # a settings file is typed by hand; anything larger is a mistake
+NUMBER_MAX: Final = 1 << 53  # a thousand times that, for milliseconds, fits into 64 bits
+SHOWN_CHARS_MAX: Final = 200  # of a value that is refused
 
 
 class SettingsError(AerobeeError):
@@ -127,6 +130,16 @@ class ServerSettings(BaseModel):
     """Keys of RocketMQ without a field here that are refused rather than passed over."""
 
     _origins: _Origins = PrivateAttr(default_factory=_Origins)
+
+    @field_validator("*")
+    @classmethod
+    def _usable(cls, value: Any) -> Any:
+        """Refuse what no call of the system and no compiled code takes: it would end what runs."""
+        if isinstance(value, int) and value > NUMBER_MAX:
+            raise ValueError(f"allowed: a whole number up to {NUMBER_MAX}")
+        if isinstance(value, str | Path) and "\0" in str(value):
+            raise ValueError("allowed: text without the character 0")
+        return value
 
     @classmethod
     def load(
@@ -266,6 +279,8 @@ class ServerSettings(BaseModel):
             key = cls.keys()[name]
             swallowed = "=" in value and is_secret(value)  # the line after a \\ at the end of one
             shown = HIDDEN if is_secret(key) or swallowed else value.strip()
+            if len(shown) > SHOWN_CHARS_MAX:
+                shown = f"{shown[:SHOWN_CHARS_MAX]}..."
             yield f"{key} cannot be {shown!r} ({origin}): {allowed}"
 
 

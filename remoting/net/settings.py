@@ -37,7 +37,9 @@ class NetSettings(ServerSettings):
     frame_timeout_ms: AtStart[_Milliseconds] = _ms(_LIMITS.frame_timeout_s)
     frames_per_turn_max: AtStart[int] = Field(default=_LIMITS.frames_per_turn_max, ge=1)
     partial_bytes_max: AtStart[int] = Field(default=_LIMITS.partial_bytes_max, ge=KIB)
-    write_pause_bytes: AtStart[int] = Field(default=_LIMITS.write_pause_bytes, ge=KIB)
+    write_pause_bytes: AtStart[int] = Field(
+        default=_LIMITS.write_pause_bytes, ge=KIB, le=1024 * MIB
+    )  # uvloop takes 31 bits
     write_resume_bytes: AtStart[int] = Field(default=_LIMITS.write_resume_bytes, ge=0)
     write_bytes_max: AtStart[int] = Field(default=_LIMITS.write_bytes_max, ge=256 * KIB)
     write_timeout_ms: AtStart[_Milliseconds] = _ms(_LIMITS.write_timeout_s)

@@ -1,5 +1,6 @@
 """Settings that change while the broker runs."""
 
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from aerobee.broker.settings.keys import BrokerSettings
 from aerobee.broker.settings.live import Live
 from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.config.java_properties import parse_java_properties
-from aerobee.remoting.config.settings import HIDDEN
+from aerobee.remoting.config.settings import FILE_BYTES_MAX, HIDDEN
 from aerobee.remoting.errors import RequestError
 
 CONF = """# kept by hand
@@ -256,3 +257,26 @@ async def test_a_line_is_what_java_calls_one(tmp_path: Path, text: str) -> None:
     await world.changes.update({"traceOn": "false"})
     after, warnings = BrokerSettings.load(file, {}, {})
     assert (after.broker_name, after.trace_on, warnings) == ("b", False, [])
+
+
+@pytest.mark.parametrize("value", ["6" + " " * FILE_BYTES_MAX, "0" * FILE_BYTES_MAX + "6"])
+async def test_a_long_way_to_write_a_value_does_not_end_the_next_start(
+    tmp_path: Path, value: str
+) -> None:
+    """A start reads files up to a size, so nobody from afar makes this one larger."""
+    file = tmp_path / "broker.conf"
+    file.write_text("brokerName=b\n")
+    changes = World(file).changes
+    with suppress(RequestError):
+        await changes.update({"brokerPermission": value}, "192.0.2.7:5")
+    assert file.stat().st_size < FILE_BYTES_MAX
+    BrokerSettings.load(file, {}, {})
+
+
+async def test_a_file_with_a_password_stays_its_owners(tmp_path: Path) -> None:
+    """A change of anything else does not show it to others."""
+    file = tmp_path / "broker.conf"
+    file.write_text("tls.server.keyPassword=secret\n")
+    file.chmod(0o600)
+    await World(file).changes.update({"traceOn": "false"})
+    assert file.stat().st_mode & 0o777 == 0o600

@@ -178,3 +178,10 @@ def test_an_address_nobody_has_is_an_error_of_the_setting() -> None:
     assert record_host("127.0.0.1", 10911) == ("127.0.0.1", 10911)
     with pytest.raises(SettingsError, match="brokerIP1 cannot be 'not a host'"):
         record_host("not a host", 10911)
+
+
+@pytest.mark.parametrize("key", ["storePathRootDir", "storePathCommitLog"])
+def test_the_home_of_nobody_is_no_path(key: str) -> None:
+    """A misspelt user is named as what it is."""
+    with pytest.raises(SettingsError, match=rf"{key} cannot be '~nobody-here/x' .*home of a user"):
+        BrokerSettings.load(None, {key: "~nobody-here/x"}, {})

@@ -6,7 +6,12 @@ from typing import Literal
 import pytest
 from pydantic import Field, ValidationError, model_validator
 
-from aerobee.remoting.config.settings import FILE_BYTES_MAX, ServerSettings, SettingsError
+from aerobee.remoting.config.settings import (
+    FILE_BYTES_MAX,
+    NUMBER_MAX,
+    ServerSettings,
+    SettingsError,
+)
 from aerobee.remoting.config.settings_keys import ROCKETMQ_KEYS
 
 
@@ -145,6 +150,34 @@ def test_values_that_do_not_go_together_are_named_by_their_validator() -> None:
     """A rule over two settings speaks in its own words."""
     with pytest.raises(SettingsError, match=r"^listenPort and httpPort must differ$"):
         load(options={"httpPort": "10911"})
+
+
+def test_a_number_beyond_every_system_call_is_refused() -> None:
+    """Compiled code and timers take 64 bits: it would be found out when somebody is served."""
+
+    class Counts(ServerSettings):
+        """One number without a limit of its own."""
+
+        topics_max: int = Field(default=5, ge=1)
+
+    assert Counts.load(None, {"topicsMax": str(NUMBER_MAX)}, {})[0].topics_max == NUMBER_MAX
+    with pytest.raises(SettingsError, match=rf"allowed: a whole number up to {NUMBER_MAX}$"):
+        Counts.load(None, {"topicsMax": str(NUMBER_MAX + 1)}, {})
+
+
+def test_a_text_that_no_system_call_takes_is_refused() -> None:
+    """A path or host with the character 0 ends a start without a word of where it came from."""
+    with pytest.raises(
+        SettingsError, match=r"brokerIP1 cannot be 'a\\x00b' \(option\): allowed: t"
+    ):
+        Example.load(None, {"brokerIP1": "a\0b"}, {})
+
+
+def test_a_long_value_is_shown_in_part() -> None:
+    """Whoever sends one gets an answer that fits into a header."""
+    with pytest.raises(SettingsError) as refused:
+        Example.load(None, {"listenPort": "x" * 10_000}, {})
+    assert "'xxxx" in str(refused.value) and len(str(refused.value)) < 400
 
 
 def test_every_bad_value_is_named_at_once(tmp_path: Path) -> None:

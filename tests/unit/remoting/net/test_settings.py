@@ -3,6 +3,7 @@
 from dataclasses import asdict
 
 import pytest
+from pydantic import ValidationError
 
 from aerobee.remoting.config.settings import SettingsError
 from aerobee.remoting.net.limits import NetLimits
@@ -91,3 +92,10 @@ def test_resuming_must_come_after_pausing() -> None:
         NetSettings.load(
             options={"writePauseBytes": "1000000", "writeResumeBytes": "2000000"}, environ={}
         )
+
+
+def test_a_pause_of_writing_is_one_that_every_loop_can_keep() -> None:
+    """uvloop takes 31 bits, and would refuse each connection."""
+    NetSettings(write_pause_bytes=1 << 30)
+    with pytest.raises(ValidationError):
+        NetSettings(write_pause_bytes=1 << 31)
