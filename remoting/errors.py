@@ -11,6 +11,9 @@ AerobeeError
 """
 
 from collections.abc import Mapping
+from typing import Final
+
+REMARK_CHARS_MAX: Final = 32_767  # a header has at most 16 MiB, and escapes take six times that
 
 
 class AerobeeError(Exception):
@@ -24,10 +27,13 @@ class ProtocolError(AerobeeError):
 class RequestError(AerobeeError):
     """A well-formed request that is refused: reply with `code` and text, keep the connection.
 
-    `ext` are header fields that the refusal carries, for instance why a pull is forbidden.
+    A text that quotes what a peer sent is cut where it would fit into no header. `ext` are header
+    fields that the refusal carries, for instance why a pull is forbidden.
     """
 
     def __init__(self, code: int, remark: str, ext: Mapping[str, str] | None = None) -> None:
+        if len(remark) > REMARK_CHARS_MAX:
+            remark = f"{remark[:REMARK_CHARS_MAX]}..."
         super().__init__(remark)
         self.code = code
         self.remark = remark

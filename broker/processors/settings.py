@@ -5,7 +5,7 @@ from aerobee.broker.start.context import Context
 from aerobee.remoting.bodies import encode_body
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.config.java_properties import parse_java_properties
-from aerobee.remoting.errors import RequestError
+from aerobee.remoting.errors import REMARK_CHARS_MAX, RequestError
 from aerobee.remoting.headers.admin import BrokerConfigReply
 from aerobee.remoting.net.routes import NoHeader, Outcome, Reply, Request, Routes
 
@@ -26,7 +26,7 @@ async def update_broker_config(ctx: Context, request: Request[NoHeader]) -> Outc
     if ctx.settings.broker_permission != permission:
         ctx.tables.topics.next_version()
         await ctx.cluster.registration.announce_all()
-    return Reply(remark=remark)
+    return Reply(remark=remark[:REMARK_CHARS_MAX])  # it names what nobody knows
 
 
 @routes.on(RequestCode.GET_BROKER_CONFIG)

@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 
 from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.command import Command
-from aerobee.remoting.errors import RequestError
+from aerobee.remoting.errors import REMARK_CHARS_MAX, RequestError
 from aerobee.remoting.headers.typed import Header, decode_header, encode_header
 from aerobee.remoting.net.connection import Connection
 from aerobee.remoting.net.tasks import OnFailure
@@ -151,7 +151,8 @@ def failure(command: Command, error: Exception, tell: OnFailure = log_failure) -
     if isinstance(error, RequestError):
         return Reply(code=error.code, remark=error.remark, ext=error.ext)
     tell(f"request {command.code}", error)
-    return Reply(code=ResponseCode.SYSTEM_ERROR, remark=f"{type(error).__name__}: {error}")
+    remark = f"{type(error).__name__}: {error}"[:REMARK_CHARS_MAX]
+    return Reply(code=ResponseCode.SYSTEM_ERROR, remark=remark)
 
 
 def answer(connection: Connection, command: Command, outcome: Outcome) -> None:

@@ -280,6 +280,24 @@ async def test_settings_are_shown_and_changed(live: LiveBroker) -> None:
     assert lost.remark and lost.remark.startswith("listenPort cannot change without a restart")
 
 
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        (b"topicsMax=" + b"\1" * 3_000_000, ResponseCode.INVALID_PARAMETER),
+        (b"enableDLegerCommitLog=" + b"\1" * 3_000_000, ResponseCode.INVALID_PARAMETER),
+        (b"\1" * 3_000_000 + b"=1", ResponseCode.SUCCESS),
+        (b"maxTransferBytesOnMessageInMemory=" + b"9" * 30, ResponseCode.INVALID_PARAMETER),
+    ],
+)
+async def test_settings_that_are_too_much_are_answered(
+    live: LiveBroker, body: bytes, code: ResponseCode
+) -> None:
+    """What is quoted fits into a header, and a number into what has to work with it."""
+    reply = await live.ask(RequestCode.UPDATE_BROKER_CONFIG, body=body)
+    assert reply.code == code
+    assert (await live.ask(RequestCode.UPDATE_BROKER_CONFIG, body=b"traceOn=false")).code == 0
+
+
 async def test_a_host_s_name_is_a_broker_s_name(tmp_path: Path) -> None:
     """As RocketMQ's default has it, dots and all: it names a topic, too, over restarts."""
     name = "host1.example.com"
