@@ -22,7 +22,7 @@ _EXAMPLE = '{"orders": {"broker-a:0": 23, "broker-a:1": -2}}'
 _ASSIGN_EXAMPLE = '{"orders": ["broker-a:0", "broker-a:1"]}'
 
 
-class QueueKey(NamedTuple):
+class BrokerQueue(NamedTuple):
     """One queue; `broker` is a broker's name, or the label of a store at rest."""
 
     broker: str
@@ -33,8 +33,8 @@ class QueueKey(NamedTuple):
         return f"{self.topic} {self.broker}:{self.queue_id}"
 
 
-Offsets = dict[QueueKey, int]
-Marks = dict[QueueKey, str]  # which message stands before each offset: `lost.marks`
+Offsets = dict[BrokerQueue, int]
+Marks = dict[BrokerQueue, str]  # which message stands before each offset: `lost.marks`
 OffsetsTree = dict[str, Any]
 MARKS = "@last"  # in place of a topic, whose names have no @
 
@@ -43,7 +43,7 @@ MARKS = "@last"  # in place of a topic, whose names have no @
 class QueueRange:
     """The messages of one queue from offset `start` on, up to but without `end`."""
 
-    key: QueueKey
+    key: BrokerQueue
     start: int
     end: int
 
@@ -51,12 +51,12 @@ class QueueRange:
         return f"{self.key} [{self.start}, {self.end})"
 
 
-def format_offsets(offsets: Mapping[QueueKey, int]) -> str:
+def format_offsets(offsets: Mapping[BrokerQueue, int]) -> str:
     """The offsets as JSON; equal offsets are equal texts."""
     return json.dumps(offsets_tree(offsets))
 
 
-def offsets_tree(offsets: Mapping[QueueKey, int], marks: Marks | None = None) -> OffsetsTree:
+def offsets_tree(offsets: Mapping[BrokerQueue, int], marks: Marks | None = None) -> OffsetsTree:
     """What `format_offsets` writes, before it is text: equal offsets are in the same order.
 
     With marks they stand behind the topics, in a tree of the same kind.
@@ -71,7 +71,7 @@ def offsets_tree(offsets: Mapping[QueueKey, int], marks: Marks | None = None) ->
     return topics
 
 
-def _place(key: QueueKey) -> tuple[str, str, int]:
+def _place(key: BrokerQueue) -> tuple[str, str, int]:
     return key.topic, key.broker, key.queue_id
 
 
@@ -97,7 +97,7 @@ def marks_of_tree(tree: Mapping[str, Any]) -> Marks:
     return {key: str(text) for key, text in _leaves(tree.get(MARKS, {}))}
 
 
-def _leaves(tree: Any) -> Iterator[tuple[QueueKey, Any]]:
+def _leaves(tree: Any) -> Iterator[tuple[BrokerQueue, Any]]:
     if not isinstance(tree, Mapping):
         raise _damaged(f"{tree!r} in place of its topics")
     for topic, queues in tree.items():
@@ -107,7 +107,7 @@ def _leaves(tree: Any) -> Iterator[tuple[QueueKey, Any]]:
             queue = _QUEUE.fullmatch(name)
             if queue is None or queue[1] is None or int(queue[2]) > QUEUE_ID_MAX:
                 raise _damaged(f"{name!r} of {topic!r}, which is no queue (broker:number)")
-            yield QueueKey(queue[1], topic, int(queue[2])), value
+            yield BrokerQueue(queue[1], topic, int(queue[2])), value
 
 
 def _damaged(what: str) -> ValueError:
@@ -145,7 +145,7 @@ def parse_offsets(
 
 def parse_assign(
     text: str, brokers: Collection[str] = (), where: str = "option assign"
-) -> frozenset[QueueKey]:
+) -> frozenset[BrokerQueue]:
     """The queues in a JSON text such as `{"orders": ["broker-a:0"]}`; else as `parse_offsets`."""
     keys = set()
     for topic, queues in _topics(text, where, _ASSIGN_EXAMPLE):
@@ -178,7 +178,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _key(topic: str, name: Any, brokers: Collection[str], where: str, example: str) -> QueueKey:
+def _key(topic: str, name: Any, brokers: Collection[str], where: str, example: str) -> BrokerQueue:
     found = _QUEUE.fullmatch(str(name))
     if found is None or int(found[2]) > QUEUE_ID_MAX:
         reason = f"{name!r} of {topic!r} is no queue (broker:number, or the number alone)"
@@ -193,7 +193,7 @@ def _key(topic: str, name: Any, brokers: Collection[str], where: str, example: s
     elif brokers and broker not in brokers:
         reason = f"there is no broker {broker!r} (there are: {', '.join(sorted(brokers))})"
         raise _refusal(where, reason, example)
-    return QueueKey(broker, topic, int(found[2]))
+    return BrokerQueue(broker, topic, int(found[2]))
 
 
 def _refusal(where: str, reason: str, example: str) -> OptionError:

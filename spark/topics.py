@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from aerobee.remoting.words import RETRY_PREFIX, SYSTEM_PREFIX, SYSTEM_TOPICS
-from aerobee.spark.offsets import QueueKey
+from aerobee.spark.offsets import BrokerQueue
 
 LIGHT_QUEUE_PREFIX: Final = "%LMQ%"  # entries that point at other topics' records
 # how the names of all topics begin that may be left out: four bytes tell nearly all others apart
@@ -30,7 +30,7 @@ class TopicChoice:
 
     names: frozenset[str] | None = None
     pattern: str | None = None
-    queues: frozenset[QueueKey] | None = None
+    queues: frozenset[BrokerQueue] | None = None
     system: bool = True
     retry: bool = True
 
@@ -61,7 +61,7 @@ class TopicChoice:
             return False
         return self.system or not is_system_topic(topic)
 
-    def wants_queue(self, key: QueueKey) -> bool:
+    def wants_queue(self, key: BrokerQueue) -> bool:
         """Whether a queue's messages are taken."""
         if self.queues is not None:
             return key in self.queues

@@ -20,7 +20,7 @@ from aerobee.remoting.message.record import BLANK
 from aerobee.spark.at_rest.open_segment import OpenSegment
 from aerobee.spark.at_rest.queue_hints import StartHints
 from aerobee.spark.records import loops
-from aerobee.spark.records.damage import STRICT, Damage
+from aerobee.spark.records.damage import STRICT, DamagePolicy
 from aerobee.spark.records.headers import Records, whole_records
 from aerobee.spark.records.layout import SLACK_BYTES, Bytes, Ints, unaligned
 from aerobee.spark.records.numpy_loops import BlockPart, Contradiction, Hints, no_hints
@@ -63,7 +63,7 @@ class Block:
 
 
 def read_records(
-    file: OpenSegment, start: int, end: int, damage: Damage = STRICT
+    file: OpenSegment, start: int, end: int, damage: DamagePolicy = STRICT
 ) -> Iterator[Records]:
     """The records in the log positions [start, end), both record boundaries, in chunks.
 

@@ -6,10 +6,10 @@ import numpy as np
 
 from aerobee.spark.at_rest.blocks import scan_blocks
 from aerobee.spark.at_rest.open_segment import OpenSegment
-from aerobee.spark.at_rest.queue_entries import QueueEntries
+from aerobee.spark.at_rest.queue_entries import ConsumeQueueFiles
 from aerobee.spark.at_rest.queue_hints import farthest_end
 from aerobee.spark.at_rest.queue_ranges import StoreState, each_queue, queue_dir
-from aerobee.spark.offsets import QueueKey
+from aerobee.spark.offsets import BrokerQueue
 
 TAIL_BYTES = 1 << 20  # of the log, in which a record is looked for that has its entry
 
@@ -51,14 +51,14 @@ def _by_last_records(state: StoreState) -> int | None:
     while row >= 0:
         at, length = int(records.topic_at[row]), int(records.topic_bytes[row])
         topic = block.data[at : at + length].tobytes().decode(errors="replace").replace("\0", "?")
-        key = QueueKey(state.store.label, topic, int(queue_ids[row]))
+        key = BrokerQueue(state.store.label, topic, int(queue_ids[row]))
         start = block.base + int(records.starts[row])
-        with QueueEntries(queue_dir(state.store, key)) as entries:
+        with ConsumeQueueFiles(queue_dir(state.store, key)) as entries:
             if entries.position(int(offsets[row])) == start:
                 return start + int(records.sizes[row])
         row, step = row - step, step * 2
     return None
 
 
-def _end_in(_: QueueKey, entries: QueueEntries, state: StoreState) -> int:
+def _end_in(_: BrokerQueue, entries: ConsumeQueueFiles, state: StoreState) -> int:
     return entries.end_before(state.end)

@@ -20,7 +20,7 @@ from aerobee.spark.at_rest.blocks import BLOCK_BYTES
 from aerobee.spark.at_rest.log_files import LogSegment
 from aerobee.spark.at_rest.open_segment import OpenLog
 from aerobee.spark.errors import DataLost
-from aerobee.spark.records.damage import Damage
+from aerobee.spark.records.damage import DamagePolicy
 from aerobee.spark.records.headers import Records, whole_records
 from aerobee.spark.records.layout import SLACK_BYTES, Bytes, Ints, unaligned
 
@@ -30,7 +30,7 @@ _SIZE = RECORD_FIELDS.pick("total_size")
 
 
 def gathered(
-    segments: Sequence[LogSegment], entries: Iterable[tuple[Ints, Ints]], damage: Damage
+    segments: Sequence[LogSegment], entries: Iterable[tuple[Ints, Ints]], damage: DamagePolicy
 ) -> Iterator[Records]:
     """The records at ascending log positions, with the sizes that entries tell, some at a time.
 
@@ -46,7 +46,7 @@ def gathered(
 class _Gathering:
     """What is kept between chunks: the log with its open file, and a buffer."""
 
-    def __init__(self, log: OpenLog, damage: Damage) -> None:
+    def __init__(self, log: OpenLog, damage: DamagePolicy) -> None:
         self._log = log
         self._damage = damage
         self._buffer = np.zeros(0, np.uint8)

@@ -31,7 +31,7 @@ _FIRST_STEP = 64  # entries; most queues are short, or wanted from their beginni
 _PAGE_ENTRIES = 204  # of a file that are read together: most queues have no more
 
 
-class QueueEntries:
+class ConsumeQueueFiles:
     """The entries of one queue; a file that the broker deletes meanwhile reads as no entries.
 
     `first` is the number of the first entry that a file has room for, `end` the number behind

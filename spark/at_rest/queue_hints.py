@@ -12,7 +12,7 @@ import numpy as np
 
 from aerobee.spark.at_rest import disk
 from aerobee.spark.at_rest.log_files import LogSegment
-from aerobee.spark.at_rest.queue_entries import NOWHERE, QueueEntries
+from aerobee.spark.at_rest.queue_entries import NOWHERE, ConsumeQueueFiles
 from aerobee.spark.records.layout import Ints
 from aerobee.storage.layout import CONSUME_QUEUE
 
@@ -43,7 +43,7 @@ class StartHints:
 def _starts(queues_dir: str, low: int, high: int) -> Ints:
     found = [np.empty(0, np.int64)]
     for queue_dir in _queue_dirs(queues_dir):
-        with QueueEntries(queue_dir) as queue:
+        with ConsumeQueueFiles(queue_dir) as queue:
             found.append(queue.between(low, high))
     positions = np.sort(np.concatenate(found), kind="stable")
     return positions[np.diff(positions, prepend=-1) > 0]
@@ -53,7 +53,7 @@ def last_starts(queues_dir: str | None, high: int) -> list[int]:
     """The last entry before position `high` of each queue, farthest in the log first."""
     found = set()
     for queue_dir in _queue_dirs(queues_dir):
-        with QueueEntries(queue_dir) as queue:
+        with ConsumeQueueFiles(queue_dir) as queue:
             at = queue.first_from(high) - 1
             if at >= queue.first and 0 <= (position := queue.position(at)) < high:
                 found.add(position)
@@ -70,7 +70,7 @@ def farthest_end(queues_dir: str | None, high: int) -> int | None:
         return None
     end = 0
     for queue_dir in folders:
-        with QueueEntries(queue_dir) as queue:
+        with ConsumeQueueFiles(queue_dir) as queue:
             end = max(end, queue.end_before(high))
     return end
 
@@ -79,7 +79,7 @@ def next_start(queues_dir: str | None, low: int) -> int | None:
     """The first position from `low` on where a record starts, None where no queue tells."""
     nearest = NOWHERE
     for queue_dir in _queue_dirs(queues_dir):
-        with QueueEntries(queue_dir) as queue:
+        with ConsumeQueueFiles(queue_dir) as queue:
             at = queue.first_from(low)
             if at < queue.end:
                 nearest = min(nearest, queue.position(at))

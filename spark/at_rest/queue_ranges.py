@@ -15,10 +15,10 @@ from typing import TypeVar
 from aerobee.spark.at_rest import disk
 from aerobee.spark.at_rest.log_end import find_end
 from aerobee.spark.at_rest.log_files import LogSegment, list_segments
-from aerobee.spark.at_rest.queue_entries import QueueEntries
+from aerobee.spark.at_rest.queue_entries import ConsumeQueueFiles
 from aerobee.spark.at_rest.stores import Store
 from aerobee.spark.errors import DataLost
-from aerobee.spark.offsets import QUEUE_ID_MAX, QueueKey, QueueRange
+from aerobee.spark.offsets import QUEUE_ID_MAX, BrokerQueue, QueueRange
 from aerobee.spark.topics import ALL_TOPICS, LIGHT_QUEUE_PREFIX, TopicChoice
 
 log = logging.getLogger(__name__)
@@ -53,22 +53,24 @@ class StoreState:
         return self.segments[0].base if self.segments else 0
 
 
-def queue_bounds(state: StoreState, choice: TopicChoice = ALL_TOPICS) -> dict[QueueKey, QueueRange]:
+def queue_bounds(
+    state: StoreState, choice: TopicChoice = ALL_TOPICS
+) -> dict[BrokerQueue, QueueRange]:
     """Each wanted queue's messages: from its earliest offset up to its latest, the next to come."""
     return {each.key: each for each in each_queue(state, _bounds, choice)}
 
 
 def each_queue(
     state: StoreState,
-    look: Callable[[QueueKey, QueueEntries, StoreState], Found],
+    look: Callable[[BrokerQueue, ConsumeQueueFiles, StoreState], Found],
     choice: TopicChoice = ALL_TOPICS,
 ) -> Iterator[Found]:
     """What a look at each wanted queue's entries finds; several at once where there are many."""
 
-    def at_some(queues: Sequence[tuple[QueueKey, str]]) -> list[Found]:
+    def at_some(queues: Sequence[tuple[BrokerQueue, str]]) -> list[Found]:
         found = []
         for key, queue_dir in queues:
-            with QueueEntries(queue_dir) as entries:
+            with ConsumeQueueFiles(queue_dir) as entries:
                 found.append(look(key, entries, state))
         return found
 
@@ -83,11 +85,11 @@ def each_queue(
             yield from found
 
 
-def _bounds(key: QueueKey, entries: QueueEntries, state: StoreState) -> QueueRange:
+def _bounds(key: BrokerQueue, entries: ConsumeQueueFiles, state: StoreState) -> QueueRange:
     return QueueRange(key, *entries.bounds(state.start, state.end))
 
 
-def queue_dirs(store: Store, choice: TopicChoice = ALL_TOPICS) -> Iterator[tuple[QueueKey, str]]:
+def queue_dirs(store: Store, choice: TopicChoice = ALL_TOPICS) -> Iterator[tuple[BrokerQueue, str]]:
     """The wanted queues and their folders."""
     for topic in topic_folders(store):
         if not choice.wants(topic):
@@ -96,7 +98,7 @@ def queue_dirs(store: Store, choice: TopicChoice = ALL_TOPICS) -> Iterator[tuple
         for name in _folders(topic_dir):
             if (number := queue_number(name)) is None:
                 continue
-            key = QueueKey(store.label, topic, number)
+            key = BrokerQueue(store.label, topic, number)
             if choice.wants_queue(key):
                 yield key, f"{topic_dir}/{name}"
 
@@ -125,7 +127,7 @@ def queue_number(folder: str) -> int | None:
     return number if number <= QUEUE_ID_MAX and str(number) == folder else None
 
 
-def queue_dir(store: Store, key: QueueKey) -> str:
+def queue_dir(store: Store, key: BrokerQueue) -> str:
     """The folder of one queue's files."""
     return f"{store.queues_dir}/{key.topic}/{key.queue_id}"
 

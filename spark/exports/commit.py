@@ -10,7 +10,7 @@ from aerobee.spark.exports.plan import ExportPlan
 from aerobee.spark.lake.lake import Lake
 from aerobee.spark.lake.manifest import Manifest
 from aerobee.spark.lost.stamps import ELSEWHERE, UNKNOWN
-from aerobee.spark.offsets import Offsets, QueueKey
+from aerobee.spark.offsets import BrokerQueue, Offsets
 
 
 class Rival(AerobeeError):
@@ -81,7 +81,7 @@ def _following(last: Manifest | None, manifest: Manifest, plan: ExportPlan) -> M
     )
 
 
-def _elsewhere(positions: Offsets) -> set[QueueKey]:
+def _elsewhere(positions: Offsets) -> set[BrokerQueue]:
     return {key for key, position in positions.items() if position == ELSEWHERE}
 
 

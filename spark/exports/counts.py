@@ -12,7 +12,7 @@ from aerobee.spark.errors import ExportFailed
 from aerobee.spark.exports.damage import DAMAGE_HINT
 from aerobee.spark.exports.task import TaskResult
 from aerobee.spark.lake.manifest import Gap
-from aerobee.spark.offsets import QueueKey, QueueRange
+from aerobee.spark.offsets import BrokerQueue, QueueRange
 from aerobee.spark.records.tally import Found
 
 log = logging.getLogger(__name__)
@@ -32,7 +32,7 @@ def count_gaps(
     What tasks have left out as damaged comes as they have named it. Raises ExportFailed where more
     was found than planned: records that are not their queue's.
     """
-    found: dict[QueueKey, Found] = {}
+    found: dict[BrokerQueue, Found] = {}
     damaged: list[Gap] = []
     for result in results:
         damaged += result.gaps
@@ -41,7 +41,7 @@ def count_gaps(
                 found[key].add(seen)
             elif key.broker not in unnumbered:
                 found[key] = replace(seen)
-    left_out = Counter[QueueKey]()
+    left_out = Counter[BrokerQueue]()
     for gap in damaged:
         left_out[gap.missing.key] += gap.missing.end - gap.missing.start
     lost = []

@@ -9,13 +9,13 @@ import numpy as np
 
 from aerobee.remoting.message.layout import BLANK_SIZE
 from aerobee.spark.at_rest.open_segment import OpenSegment
-from aerobee.spark.at_rest.queue_entries import QueueEntries
+from aerobee.spark.at_rest.queue_entries import ConsumeQueueFiles
 from aerobee.spark.at_rest.queue_ranges import queue_dir
 from aerobee.spark.lake.manifest import Gap
 from aerobee.spark.offsets import QueueRange
 from aerobee.spark.planning.log_pieces import Piece
 from aerobee.spark.planning.queue_pieces import EntryPiece
-from aerobee.spark.records.damage import DROPMALFORMED, Damage
+from aerobee.spark.records.damage import DROPMALFORMED, DamagePolicy
 from aerobee.spark.records.headers import Records
 from aerobee.spark.records.layout import Ints, Mask
 
@@ -25,7 +25,7 @@ BLANK = "the broker's log was damaged there, and its recovery has stepped over i
 DAMAGE_HINT = "--no-fail-on-data-loss (fail_on_data_loss=False) leaves it out, and notes it"
 
 
-class LeftOut(Damage):
+class LeftOut(DamagePolicy):
     """The damage that a task has met, all of it passed over."""
 
     def __init__(self) -> None:
@@ -95,7 +95,7 @@ def _runs(within: QueueRange, rows: Mask) -> Iterator[QueueRange]:
 
 def _places(piece: EntryPiece, wanted: QueueRange) -> tuple[Ints, Mask]:
     """Where the entries of a range lead to, and which of them are blank."""
-    with QueueEntries(queue_dir(piece.store, wanted.key)) as entries:
+    with ConsumeQueueFiles(queue_dir(piece.store, wanted.key)) as entries:
         found = entries.read(wanted.start, wanted.end)
     return found["position"].astype(np.int64), found["size"] == BLANK_SIZE
 

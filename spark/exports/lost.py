@@ -11,17 +11,17 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from aerobee.spark.at_rest.queue_entries import QueueEntries
+from aerobee.spark.at_rest.queue_entries import ConsumeQueueFiles
 from aerobee.spark.at_rest.queue_ranges import LOST_NAMED_MAX, StoreState, queue_dir
 from aerobee.spark.at_rest.stores import Paths, Store, would_find
 from aerobee.spark.errors import DataLost, StoreUnreadable
 from aerobee.spark.lake.manifest import Gap, Manifest
 from aerobee.spark.lost.reasons import ANOTHER, DELETED, UNCOUNTED
 from aerobee.spark.lost.stamps import ELSEWHERE, UNKNOWN, LogStamps
-from aerobee.spark.offsets import Offsets, QueueKey, QueueRange
+from aerobee.spark.offsets import BrokerQueue, Offsets, QueueRange
 from aerobee.spark.planning.log_pieces import PIECE_BYTES_MAX, log_pieces
 from aerobee.spark.reading.pieces import piece_records
-from aerobee.spark.records.damage import DROPMALFORMED, Damage
+from aerobee.spark.records.damage import DROPMALFORMED, DamagePolicy
 from aerobee.spark.records.selection import Limits, Selection
 from aerobee.spark.records.tally import QueueTally
 from aerobee.spark.topics import TopicChoice
@@ -98,7 +98,7 @@ def _kinds(gaps: Sequence[Gap]) -> list[str]:
 
 
 def deleted_gaps(
-    state: StoreState, base: Manifest, keys: Collection[QueueKey], same_to: int
+    state: StoreState, base: Manifest, keys: Collection[BrokerQueue], same_to: int
 ) -> list[Gap]:
     """What `base` has not of queues without a folder; none of those that were exported to the end.
 
@@ -118,7 +118,7 @@ def deleted_gaps(
     return gaps
 
 
-def _exported_to(base: Manifest, key: QueueKey, same_to: int) -> int:
+def _exported_to(base: Manifest, key: BrokerQueue, same_to: int) -> int:
     """A log position before which the lake has all of a queue, -1 where none is known."""
     known = [min(base.covered.get(key.broker, -1), same_to + 1)]
     position = base.positions.get(key, -1)
@@ -131,7 +131,9 @@ def _exported_to(base: Manifest, key: QueueKey, same_to: int) -> int:
     return max(known) if same_to >= 0 else -1
 
 
-def _rows_behind(state: StoreState, exported: Mapping[QueueKey, int]) -> dict[QueueKey, int] | None:
+def _rows_behind(
+    state: StoreState, exported: Mapping[BrokerQueue, int]
+) -> dict[BrokerQueue, int] | None:
     """How many messages of each queue the log has behind a position; None if it is too long."""
     if not exported:
         return {}
@@ -143,7 +145,7 @@ def _rows_behind(state: StoreState, exported: Mapping[QueueKey, int]) -> dict[Qu
     tally = QueueTally(next(iter(exported)).broker)
     try:
         for piece in log_pieces(state, state.segments, selection, PIECE_BYTES_MAX):
-            for records in piece_records(piece, selection, Damage(DROPMALFORMED)):
+            for records in piece_records(piece, selection, DamagePolicy(DROPMALFORMED)):
                 tally.topic_numbers(records)
     except DataLost as error:  # retention is at work
         log.warning("%s", error)
@@ -153,13 +155,13 @@ def _rows_behind(state: StoreState, exported: Mapping[QueueKey, int]) -> dict[Qu
 
 def remade(
     store: Store, ranges: Iterable[QueueRange], positions: Offsets, stamps: Offsets
-) -> list[QueueKey]:
+) -> list[BrokerQueue]:
     """The queues of which the last message is another one now than when it was planned.
 
     `positions` and `stamps` are of that time. One that is gone with its folder, or was taken by
     retention, is none of them: what was read of it was its own. Raises StoreUnreadable.
     """
-    found: list[QueueKey] = []
+    found: list[BrokerQueue] = []
     with LogStamps(StoreState.look(store)) as log:
         for planned in ranges:
             position = positions.get(planned.key, UNKNOWN)
@@ -178,7 +180,7 @@ def _differ(stamp: int, other: int) -> bool:
 
 def _position(store: Store, planned: QueueRange) -> int | None:
     """Where the last message of a range stands, NOWHERE where its queue ends before."""
-    with QueueEntries(queue_dir(store, planned.key)) as entries:
+    with ConsumeQueueFiles(queue_dir(store, planned.key)) as entries:
         if entries.end == entries.first:
             return None
         there = entries.position(planned.end - 1)

@@ -14,7 +14,7 @@ from aerobee.spark.exports.lost import stores_away, tell_gaps
 from aerobee.spark.exports.queues import QueuesFound, QueuesLook
 from aerobee.spark.exports.reads import is_worthwhile
 from aerobee.spark.lake.manifest import Gap, Manifest
-from aerobee.spark.offsets import Offsets, QueueKey, QueueRange
+from aerobee.spark.offsets import BrokerQueue, Offsets, QueueRange
 from aerobee.spark.planning.log_pieces import Piece, log_pieces, piece_bytes, within_time
 from aerobee.spark.planning.queue_pieces import (
     QUEUES_PER_WINDOW,
@@ -73,7 +73,7 @@ class ExportPlan:
     stamps: Offsets = field(default_factory=dict)
     gaps: tuple[Gap, ...] = ()
     covered: dict[str, int] = field(default_factory=dict)
-    deleted: set[QueueKey] = field(default_factory=set)
+    deleted: set[BrokerQueue] = field(default_factory=set)
     away: tuple[str, ...] = ()
 
     @property
@@ -102,7 +102,7 @@ class ExportPlan:
         return all(each.numbered and not each.undispatched_bytes for each in self.stores)
 
     @property
-    def moved(self) -> set[QueueKey]:
+    def moved(self) -> set[BrokerQueue]:
         """The queues of which the run exports, or gives up, messages."""
         return {each.key for each in self.ranges} | {gap.missing.key for gap in self.gaps}
 

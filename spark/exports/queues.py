@@ -5,14 +5,14 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass, field
 
-from aerobee.spark.at_rest.queue_entries import NOWHERE, QueueEntries
+from aerobee.spark.at_rest.queue_entries import NOWHERE, ConsumeQueueFiles
 from aerobee.spark.at_rest.queue_ranges import StoreState, queue_dirs
 from aerobee.spark.at_rest.times import position_of
 from aerobee.spark.exports.lost import deleted_gaps
 from aerobee.spark.lake.manifest import Gap, Manifest
 from aerobee.spark.lost.reasons import OLDER, RETENTION, REWRITTEN
 from aerobee.spark.lost.stamps import ELSEWHERE, UNKNOWN, LogStamps
-from aerobee.spark.offsets import Offsets, QueueKey, QueueRange
+from aerobee.spark.offsets import BrokerQueue, Offsets, QueueRange
 from aerobee.spark.records.selection import Selection
 
 log = logging.getLogger(__name__)
@@ -34,7 +34,7 @@ class QueuesFound:
     offsets: Offsets = field(default_factory=dict)
     positions: Offsets = field(default_factory=dict)
     stamps: Offsets = field(default_factory=dict)
-    deleted: frozenset[QueueKey] = frozenset()
+    deleted: frozenset[BrokerQueue] = frozenset()
     complete: bool = False
 
 
@@ -57,7 +57,7 @@ class QueuesLook:
         found = self._found
         try:
             for key, folder in queue_dirs(self._state.store, self._choice):
-                with QueueEntries(folder) as entries:
+                with ConsumeQueueFiles(folder) as entries:
                     if entries.end == entries.first and self._known(key):
                         continue  # an empty folder is no queue any more
                     wanted = self._range(key, entries)
@@ -102,17 +102,17 @@ class QueuesLook:
             if position > self._same_up_to(base):
                 found.positions[key] = ELSEWHERE
 
-    def _known(self, key: QueueKey) -> bool:
+    def _known(self, key: BrokerQueue) -> bool:
         return self._base is not None and key in self._base.offsets
 
-    def _note(self, key: QueueKey, entries: QueueEntries, end: int) -> int:
+    def _note(self, key: BrokerQueue, entries: ConsumeQueueFiles, end: int) -> int:
         """Note where the message before an offset stands, and of when it is; return the former."""
         position = entries.position(end - 1)
         self._found.positions[key] = position if 0 <= position < NOWHERE else UNKNOWN
         self._found.stamps[key] = self._log.at(position)
         return entries.last_position(end - 1)
 
-    def _range(self, key: QueueKey, entries: QueueEntries) -> QueueRange:
+    def _range(self, key: BrokerQueue, entries: ConsumeQueueFiles) -> QueueRange:
         """What there is to export of a queue; what is gone goes into the gaps."""
         earliest = entries.first_from(self._state.start)
         latest = max(earliest, entries.first_from(self._state.end))
@@ -138,7 +138,9 @@ class QueuesLook:
             return QueueRange(key, skipped.end, max(skipped.end, end))
         return QueueRange(key, known, max(known, end))
 
-    def _rewritten(self, key: QueueKey, base: Manifest, entries: QueueEntries, known: int) -> bool:
+    def _rewritten(
+        self, key: BrokerQueue, base: Manifest, entries: ConsumeQueueFiles, known: int
+    ) -> bool:
         """Whether the last message exported is not the one that the queue has there."""
         position, there = base.positions.get(key, UNKNOWN), entries.position(known - 1)
         stamp = base.stamps.get(key, UNKNOWN)
@@ -164,7 +166,12 @@ class QueuesLook:
         return self._same_to
 
     def _left_out(
-        self, key: QueueKey, base: Manifest, entries: QueueEntries, earliest: int, latest: int
+        self,
+        key: BrokerQueue,
+        base: Manifest,
+        entries: ConsumeQueueFiles,
+        earliest: int,
+        latest: int,
     ) -> QueueRange:
         """Of a queue with other messages than before, those to pass over: new ones follow.
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from aerobee.remoting.errors import CorruptRecord
-from aerobee.spark.at_rest.queue_entries import NOWHERE, QueueEntries
+from aerobee.spark.at_rest.queue_entries import NOWHERE, ConsumeQueueFiles
 from aerobee.spark.at_rest.queue_ranges import queue_dir
 from aerobee.spark.at_rest.stores import Store
 from aerobee.spark.errors import DataLost
@@ -21,7 +21,7 @@ from aerobee.spark.exports.batches import Batch, partitioned, unpacked_batch
 from aerobee.spark.exports.damage import LeftOut
 from aerobee.spark.lake.formats import EXPORTED
 from aerobee.spark.lake.manifest import Gap
-from aerobee.spark.offsets import QueueKey, QueueRange
+from aerobee.spark.offsets import BrokerQueue, QueueRange
 from aerobee.spark.planning.log_pieces import Piece
 from aerobee.spark.planning.queue_pieces import (
     QUEUES_PER_WINDOW,
@@ -58,14 +58,14 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
-class Met:
+class QueuesMet:
     """What there was of each queue, and the damaged messages that were left out."""
 
-    found: dict[QueueKey, Found] = field(default_factory=dict)
+    found: dict[BrokerQueue, Found] = field(default_factory=dict)
     gaps: list[Gap] = field(default_factory=list)
 
 
-def readings(source: Source) -> Iterator[Reading]:
+def readings(source: Source) -> Iterator[PieceReading]:
     """The ways to read it, the quickest first; each is for where none before can be relied on."""
     if isinstance(source.piece, EntryPiece) and source.selection.everything:
         stretch = find_stretch(source.piece)
@@ -75,7 +75,7 @@ def readings(source: Source) -> Iterator[Reading]:
     yield ByEntries(source, doubted=True)
 
 
-class Reading:
+class PieceReading:
     """One way to read a source: all of `batches`, and then what `met` says of them.
 
     `ordered` says whether rows come in the log's order.
@@ -101,7 +101,7 @@ class Reading:
                 else:
                     yield batch
 
-    def met(self) -> Met | None:
+    def met(self) -> QueuesMet | None:
         """What that was; None where it cannot be relied on."""
         raise NotImplementedError
 
@@ -110,7 +110,7 @@ class Reading:
         raise NotImplementedError
 
 
-class AlongLog(Reading):
+class AlongLog(PieceReading):
     """All records of the stretches of the log that hold the piece's messages, and others."""
 
     def __init__(self, source: Source, stretch: Stretch) -> None:
@@ -126,12 +126,12 @@ class AlongLog(Reading):
             log.info("%s; going by the queues' entries", error)
             self._failed = True
 
-    def met(self) -> Met | None:
+    def met(self) -> QueuesMet | None:
         """What that was, if it is all that the queues promise."""
         if self._failed:
             return None
         if self._tally.complete:
-            return Met(self._tally.found())
+            return QueuesMet(self._tally.found())
         log_dir = self.source.store.log_dir
         log.info("%s: the log is not as its queues say; going by these", log_dir)
         return None
@@ -141,7 +141,7 @@ class AlongLog(Reading):
             yield from piece_records(piece, EVERYTHING)
 
 
-class ByEntries(Reading):
+class ByEntries(PieceReading):
     """What the entries of the queues point at, or all of the log where it has none.
 
     With `doubted`, each record's offset is compared with its entry's.
@@ -157,17 +157,19 @@ class ByEntries(Reading):
         self._ranges = ranges or ()
         self._doubted = doubted
 
-    def met(self) -> Met | None:
+    def met(self) -> QueuesMet | None:
         """What that was, unless something was left out and offsets are not as they should be."""
         found = self._tally.found()
         if self._left_out is None:
-            return Met(found)
+            return QueuesMet(found)
         if self._ranges and not self._doubted and not all(each.ordered for each in found.values()):
             return None
         planned = sum(each.end - each.start for each in self._ranges)
         complete = sum(each.rows for each in found.values()) >= planned
         source = self.source
-        return Met(found, self._left_out.gaps(source.piece, source.store.label, complete=complete))
+        return QueuesMet(
+            found, self._left_out.gaps(source.piece, source.store.label, complete=complete)
+        )
 
     def _records(self) -> Iterator[Records]:
         source, left_out = self.source, self._left_out
@@ -200,7 +202,7 @@ def find_stretch(piece: EntryPiece) -> Stretch | None:
     ranges = []
     low, high = NOWHERE, 0
     for each in piece.ranges:
-        with QueueEntries(queue_dir(piece.store, each.key)) as entries:
+        with ConsumeQueueFiles(queue_dir(piece.store, each.key)) as entries:
             first, end = entries.bounds(piece.log_start, piece.log_end)
             first, end = max(first, each.start), min(end, each.end)
             if first >= end:

@@ -9,12 +9,12 @@ from pathlib import Path
 from aerobee.remoting.errors import AerobeeError, CorruptRecord
 from aerobee.spark.errors import ExportFailed
 from aerobee.spark.exports.damage import DAMAGE_HINT
-from aerobee.spark.exports.reads import Reading, Source, readings
+from aerobee.spark.exports.reads import PieceReading, Source, readings
 from aerobee.spark.lake.disk import DISK, Disk
 from aerobee.spark.lake.files import PartitionedFiles
 from aerobee.spark.lake.formats import Format
 from aerobee.spark.lake.manifest import ExportedFile, Gap
-from aerobee.spark.offsets import QueueKey
+from aerobee.spark.offsets import BrokerQueue
 from aerobee.spark.reading.worker_heap import settle_heap
 from aerobee.spark.records.tally import Found
 
@@ -29,7 +29,7 @@ class Target:
     file_bytes: int
     disk: Disk = DISK
 
-    def files(self, folder: Path, number: int, reading: Reading) -> PartitionedFiles:
+    def files(self, folder: Path, number: int, reading: PieceReading) -> PartitionedFiles:
         """The files of the task of that number, in a folder of its own."""
         return PartitionedFiles(
             folder,
@@ -58,7 +58,7 @@ class TaskResult:
     """
 
     files: list[ExportedFile]
-    found: dict[QueueKey, Found]
+    found: dict[BrokerQueue, Found]
     error: AerobeeError | None = None
     gaps: list[Gap] = field(default_factory=list)
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 
 from aerobee.spark.feeds.open import open_feed
-from aerobee.spark.offsets import QueueKey, QueueRange
+from aerobee.spark.offsets import BrokerQueue, QueueRange
 from aerobee.spark.options.query import Options
 from aerobee.spark.planning.asked import Asked
 from aerobee.spark.planning.asked_names import check_offsets
@@ -29,7 +29,7 @@ def plan_read(
         return feed.partitions(asked, _ranges(asked, bounds))
 
 
-def _ranges(asked: Asked, bounds: Mapping[QueueKey, QueueRange]) -> list[QueueRange]:
+def _ranges(asked: Asked, bounds: Mapping[BrokerQueue, QueueRange]) -> list[QueueRange]:
     """The ranges of wanted queues that the offsets name, of messages that there are."""
     selection, fail = asked.selection, asked.options.fail_on_data_loss
     for option, offsets in (("startingOffsets", asked.starting), ("endingOffsets", asked.ending)):

@@ -15,7 +15,7 @@ from aerobee.spark.lost.network_marks import NetworkMarks
 from aerobee.spark.lost.network_planned import PlannedEnds
 from aerobee.spark.network.brokers import Network
 from aerobee.spark.network.reads import NetworkPartition, NetworkPiece
-from aerobee.spark.offsets import Marks, Offsets, QueueKey, QueueRange
+from aerobee.spark.offsets import BrokerQueue, Marks, Offsets, QueueRange
 from aerobee.spark.options.address import NetworkAddress
 from aerobee.spark.options.query import Options
 from aerobee.spark.options.values import PARTITIONS_MAX
@@ -45,16 +45,18 @@ class ClusterFeed:
         self._patience_s = address.patience_ms / 1000
         self._brokers: list[str] | None = None  # before they were asked for
         self._choice: TopicChoice | None = None
-        self._bounds: dict[QueueKey, QueueRange] = {}
+        self._bounds: dict[BrokerQueue, QueueRange] = {}
         self._asked_s = self._looked_s = float("-inf")
         self._silent_s: float | None = None  # since when somebody does not answer
         self._idle = False
-        self._known_absent: frozenset[QueueKey] = frozenset()  # of which was asked since
-        self._deleted: frozenset[QueueKey] = frozenset()
+        self._known_absent: frozenset[BrokerQueue] = frozenset()  # of which was asked since
+        self._deleted: frozenset[BrokerQueue] = frozenset()
         self._marked = NetworkMarks(self._network.messages_at)
-        self._peeked: dict[QueueKey, tuple[int, Ints]] = {}  # sizes from an offset on, of this look
+        self._peeked: dict[
+            BrokerQueue, tuple[int, Ints]
+        ] = {}  # sizes from an offset on, of this look
         self._mute: set[str] = set()  # brokers that told no sizes since this look
-        self._usual: dict[QueueKey, int] = {}  # the mean of the sizes that were seen last
+        self._usual: dict[BrokerQueue, int] = {}  # the mean of the sizes that were seen last
 
     def brokers(self) -> Collection[str]:
         """The brokers' names, in a stream as of its last look."""
@@ -62,11 +64,11 @@ class ClusterFeed:
             self._brokers = self._network.brokers()
         return self._brokers
 
-    def bounds(self, asked: Asked) -> dict[QueueKey, QueueRange]:
+    def bounds(self, asked: Asked) -> dict[BrokerQueue, QueueRange]:
         """The messages of each wanted queue. Raises OptionError, ClusterUnreachable."""
         return self._network.bounds(asked.selection.choice)
 
-    def look(self) -> dict[QueueKey, QueueRange]:
+    def look(self) -> dict[BrokerQueue, QueueRange]:
         """Each wanted queue's messages at this moment. Raises ClusterUnreachable."""
         if self._idle:
             time.sleep(max(0.0, self._looked_s + IDLE_PAUSE_S - time.monotonic()))
@@ -92,7 +94,7 @@ class ClusterFeed:
         """Refuse topics and queues that there are not. Raises OptionError."""
         self._network.bounds(self._options.choice(self.brokers()))
 
-    def missing(self, keys: Collection[QueueKey]) -> Missing:
+    def missing(self, keys: Collection[BrokerQueue]) -> Missing:
         """A queue without a route is away, unless its broker is there and knows no such topic."""
         wanted = (key for key in keys if self._choice is None or self._choice.wants_queue(key))
         absent = frozenset(key for key in wanted if key not in self._bounds)
@@ -109,11 +111,11 @@ class ClusterFeed:
         """The marks of offsets; `known` are kept of queues that are away."""
         return self._marked.marks(self._bounds, offsets, known)
 
-    def offsets_at(self, keys: Iterable[QueueKey], timestamp_ms: int) -> Offsets:
+    def offsets_at(self, keys: Iterable[BrokerQueue], timestamp_ms: int) -> Offsets:
         """The first offset of each queue with a store timestamp of `timestamp_ms` or later."""
         return self._network.offsets_at(keys, timestamp_ms)
 
-    def sizes(self, key: QueueKey, start: int, count: int) -> Ints:
+    def sizes(self, key: BrokerQueue, start: int, count: int) -> Ints:
         """About the sizes of a queue's records: of the next ones exactly, of others their mean.
 
         Brokers do not tell sizes: for each queue and look, one pull brings the next records. One
@@ -151,14 +153,14 @@ class ClusterFeed:
         """Close the connections."""
         self._network.close()
 
-    def _ask_deleted(self, absent: frozenset[QueueKey]) -> frozenset[QueueKey]:
+    def _ask_deleted(self, absent: frozenset[BrokerQueue]) -> frozenset[BrokerQueue]:
         try:
             return self._network.deleted(absent)
         except ClusterUnreachable as error:
             log.warning("%s", error)
             return frozenset()
 
-    def _peek(self, key: QueueKey, start: int) -> Ints:
+    def _peek(self, key: BrokerQueue, start: int) -> Ints:
         if key.broker in self._mute:
             return np.empty(0, np.int64)
         try:
@@ -172,7 +174,7 @@ class ClusterFeed:
             self._usual[key] = max(1, int(sizes.mean()))
         return sizes
 
-    def _ask(self) -> dict[QueueKey, QueueRange]:
+    def _ask(self) -> dict[BrokerQueue, QueueRange]:
         if time.monotonic() - self._asked_s < ROUTES_S:
             ends = self._network.latest(self._bounds)
             if all(ends[key] >= each.end for key, each in self._bounds.items()):

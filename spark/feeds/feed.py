@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from aerobee.spark.offsets import Marks, Offsets, QueueKey, QueueRange
+from aerobee.spark.offsets import BrokerQueue, Marks, Offsets, QueueRange
 from aerobee.spark.planning.asked import Asked
 from aerobee.spark.reading.partitions import TaskPartition
 from aerobee.spark.records.layout import Ints
@@ -23,9 +23,9 @@ class Missing:
     Those lost from sight may have lost messages. Those away come back: their broker restarts.
     """
 
-    deleted: frozenset[QueueKey] = frozenset()
-    lost: frozenset[QueueKey] = frozenset()
-    away: frozenset[QueueKey] = frozenset()
+    deleted: frozenset[BrokerQueue] = frozenset()
+    lost: frozenset[BrokerQueue] = frozenset()
+    away: frozenset[BrokerQueue] = frozenset()
 
 
 class Feed(Protocol):
@@ -37,14 +37,14 @@ class Feed(Protocol):
         """The names of the brokers, or labels of the stores, that are read."""
         ...
 
-    def bounds(self, asked: Asked) -> Mapping[QueueKey, QueueRange]:
+    def bounds(self, asked: Asked) -> Mapping[BrokerQueue, QueueRange]:
         """The messages that a batch finds of each queue that it has to look at.
 
         Raises OptionError for topics and queues that are named and that there are not.
         """
         ...
 
-    def look(self) -> Mapping[QueueKey, QueueRange]:
+    def look(self) -> Mapping[BrokerQueue, QueueRange]:
         """Each wanted queue's messages at this moment; a stream looks again and again."""
         ...
 
@@ -54,7 +54,7 @@ class Feed(Protocol):
 
     # --- what has become of them ---
 
-    def missing(self, keys: Collection[QueueKey]) -> Missing:
+    def missing(self, keys: Collection[BrokerQueue]) -> Missing:
         """What has become of queues that the last look has not found."""
         ...
 
@@ -74,11 +74,11 @@ class Feed(Protocol):
 
     # --- where in them something lies ---
 
-    def offsets_at(self, keys: Iterable[QueueKey], timestamp_ms: int) -> Offsets:
+    def offsets_at(self, keys: Iterable[BrokerQueue], timestamp_ms: int) -> Offsets:
         """The first offset of each queue with a store timestamp of `timestamp_ms` or later."""
         ...
 
-    def sizes(self, key: QueueKey, start: int, count: int) -> Ints:
+    def sizes(self, key: BrokerQueue, start: int, count: int) -> Ints:
         """The sizes of a queue's records from an offset on, as many as there are up to `count`."""
         ...
 

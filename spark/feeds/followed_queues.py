@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 from aerobee.remoting.message.layout import BLANK_SIZE, ENTRY_FIELDS
 from aerobee.spark.at_rest import disk
-from aerobee.spark.at_rest.queue_entries import ENTRY_BYTES, NOWHERE, QueueEntries
+from aerobee.spark.at_rest.queue_entries import ENTRY_BYTES, NOWHERE, ConsumeQueueFiles
 from aerobee.spark.at_rest.queue_ranges import StoreState, is_topic, queue_number
 from aerobee.spark.feeds.followed_log import Folder
-from aerobee.spark.offsets import QueueKey, QueueRange
+from aerobee.spark.offsets import BrokerQueue, QueueRange
 from aerobee.spark.topics import TopicChoice
 
 LAG_NS = 2_000_000_000  # by when a broker usually has dispatched what its log has
@@ -43,13 +43,13 @@ class QueueWatch:
         self._choice = choice
         self._topics: Folder | None = None
         self._folders: dict[str, Folder] = {}
-        self._queues: dict[QueueKey, _Queue] = {}
-        self._bounds: dict[QueueKey, QueueRange] = {}
+        self._queues: dict[BrokerQueue, _Queue] = {}
+        self._bounds: dict[BrokerQueue, QueueRange] = {}
         self._log = (-1, -1)  # the log's start and end at the last look
         self._grown_ns = self._read_ns = 0
-        self.replaced: dict[QueueKey, int] = {}
+        self.replaced: dict[BrokerQueue, int] = {}
 
-    def look(self, state: StoreState) -> dict[QueueKey, QueueRange]:
+    def look(self, state: StoreState) -> dict[BrokerQueue, QueueRange]:
         """Each wanted queue's messages within the log; those without a file are left out.
 
         `replaced` are afterwards those whose last entry has gone, or leads elsewhere, and the log
@@ -83,7 +83,7 @@ class QueueWatch:
         self._bounds = found
         return found
 
-    def last_position(self, key: QueueKey, offset: int) -> int | None:
+    def last_position(self, key: BrokerQueue, offset: int) -> int | None:
         """Where the message before an offset stands, if that is the queue's end; else None."""
         queue = self._queues.get(key)
         return queue.last if queue is not None and queue.end == offset else None
@@ -113,7 +113,7 @@ class QueueWatch:
                 queue.end, queue.last = at + 1, position
         return False  # at the end of the file, or of what was read
 
-    def _queue_dirs(self, state: StoreState) -> list[tuple[QueueKey, str]]:
+    def _queue_dirs(self, state: StoreState) -> list[tuple[BrokerQueue, str]]:
         """The wanted queues and their folders."""
         store = state.store
         if self._topics is None or self._topics.path != store.queues_dir:
@@ -131,15 +131,15 @@ class QueueWatch:
             folder.changed()
             for name in folder.names:
                 if (number := queue_number(name)) is not None:
-                    key = QueueKey(store.label, topic, number)
+                    key = BrokerQueue(store.label, topic, number)
                     if self._choice.wants_queue(key):
                         found.append((key, f"{folder.path}/{name}"))
         return found
 
-    def _searched(self, key: QueueKey, queue_dir: str, state: StoreState) -> _Queue | None:
+    def _searched(self, key: BrokerQueue, queue_dir: str, state: StoreState) -> _Queue | None:
         """One queue as its files tell it; None where it has none."""
         known = self._queues.get(key)
-        with QueueEntries(queue_dir) as entries:
+        with ConsumeQueueFiles(queue_dir) as entries:
             if entries.end == entries.first:
                 return None
             if known is not None and known.last >= 0:

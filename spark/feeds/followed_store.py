@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from aerobee.spark.at_rest import disk
-from aerobee.spark.at_rest.queue_entries import QueueEntries
+from aerobee.spark.at_rest.queue_entries import ConsumeQueueFiles
 from aerobee.spark.at_rest.queue_ranges import StoreState, queue_dir
 from aerobee.spark.at_rest.stores import Store, has_queues
 from aerobee.spark.errors import DataLost
 from aerobee.spark.feeds.followed_log import LogTail
 from aerobee.spark.feeds.followed_queues import QueueWatch
-from aerobee.spark.offsets import QueueKey, QueueRange
+from aerobee.spark.offsets import BrokerQueue, QueueRange
 from aerobee.spark.topics import TopicChoice
 
 
@@ -28,15 +28,15 @@ class FollowedStore:
         self.state = StoreState(store, [], 0)
         self.anew = True
         self._looked = False
-        self.replaced: dict[QueueKey, int] = {}
-        self.bounds: dict[QueueKey, QueueRange] = {}
+        self.replaced: dict[BrokerQueue, int] = {}
+        self.bounds: dict[BrokerQueue, QueueRange] = {}
 
     @property
     def empty(self) -> bool:
         """Whether the log has no message."""
         return self.state.end <= self.state.start
 
-    def look(self) -> dict[QueueKey, QueueRange]:
+    def look(self) -> dict[BrokerQueue, QueueRange]:
         """Each wanted queue's messages at this moment. Raises StoreUnreadable."""
         self.anew, self._looked = not self._looked, True
         try:
@@ -49,22 +49,22 @@ class FollowedStore:
                 self.bounds = self._look_anew()
         return self.bounds
 
-    def last_position(self, key: QueueKey, offset: int) -> int | None:
+    def last_position(self, key: BrokerQueue, offset: int) -> int | None:
         """Where the message before an offset stands, if that is the queue's end; else None."""
         return self._queues.last_position(key, offset)
 
-    def has_deleted(self, key: QueueKey) -> bool:
+    def has_deleted(self, key: BrokerQueue) -> bool:
         """Whether a broker has deleted a queue; where what holds the queues is away, none was."""
         if self.empty or not _has_topics(self.store):
             return False
-        with QueueEntries(queue_dir(self.store, key)) as entries:
+        with ConsumeQueueFiles(queue_dir(self.store, key)) as entries:
             return entries.end == entries.first
 
-    def _look(self) -> dict[QueueKey, QueueRange]:
+    def _look(self) -> dict[BrokerQueue, QueueRange]:
         self.state = self._tail.look()
         return self._queues.look(self.state) if has_queues(self.store) else {}
 
-    def _look_anew(self) -> dict[QueueKey, QueueRange]:
+    def _look_anew(self) -> dict[BrokerQueue, QueueRange]:
         self.anew = True
         self._tail = LogTail(self.store)
         self._queues = QueueWatch(self._choice)

@@ -9,7 +9,7 @@ import numpy as np
 
 from aerobee.remoting.message.layout import BLANK_SIZE
 from aerobee.spark.at_rest.open_segment import OpenLog
-from aerobee.spark.at_rest.queue_entries import NOWHERE, QueueEntries
+from aerobee.spark.at_rest.queue_entries import NOWHERE, ConsumeQueueFiles
 from aerobee.spark.at_rest.queue_ranges import StoreState, queue_dir
 from aerobee.spark.at_rest.stores import Store, find_stores, has_queues, is_pattern
 from aerobee.spark.at_rest.times import store_time
@@ -18,11 +18,11 @@ from aerobee.spark.feeds.feed import Missing
 from aerobee.spark.feeds.followed_store import FollowedStore
 from aerobee.spark.lost.marks import MarkedQueues
 from aerobee.spark.lost.planned import Witness
-from aerobee.spark.offsets import Marks, Offsets, QueueKey, QueueRange
+from aerobee.spark.offsets import BrokerQueue, Marks, Offsets, QueueRange
 from aerobee.spark.options.query import Options
 from aerobee.spark.planning.asked import Asked
 from aerobee.spark.planning.asked_names import check_assigned, check_topics, configured_queues
-from aerobee.spark.planning.shares import Share, StoreFound, batch_shares, micro_batch_shares
+from aerobee.spark.planning.shares import StoreFound, StoreShare, batch_shares, micro_batch_shares
 from aerobee.spark.reading.partitions import LogPartition
 from aerobee.spark.records.layout import Ints
 
@@ -38,7 +38,7 @@ class StoreFeed:
         self._stores: list[Store] | None = None  # before they were looked at
         self._found: list[StoreFound] = []  # of a batch
         self._followed: dict[str, FollowedStore] = {}  # of a stream, as all that follows
-        self._bounds: dict[QueueKey, QueueRange] = {}
+        self._bounds: dict[BrokerQueue, QueueRange] = {}
         self._marked = MarkedQueues()
         self._witnesses: dict[str, Witness] = {}  # of what the last micro-batch reads
 
@@ -46,7 +46,7 @@ class StoreFeed:
         """The labels of the stores, in a stream of those of the last look."""
         return [store.label for store in self._known_stores()]
 
-    def bounds(self, asked: Asked) -> dict[QueueKey, QueueRange]:
+    def bounds(self, asked: Asked) -> dict[BrokerQueue, QueueRange]:
         """The messages of each wanted queue, of the stores that are better read by their queues.
 
         Raises OptionError, StoreUnreadable.
@@ -54,7 +54,7 @@ class StoreFeed:
         choice, fail = asked.selection.choice, asked.options.fail_on_data_loss
         self._found = [StoreFound.look(store, asked) for store in self._known_stores()]
         check_topics(choice, [found.state for found in self._found], fail=fail)
-        bounds: dict[QueueKey, QueueRange] = {}
+        bounds: dict[BrokerQueue, QueueRange] = {}
         for found in self._found:
             if not found.queues_lead:
                 _check_unled(found.state.store, asked)
@@ -64,7 +64,7 @@ class StoreFeed:
             bounds |= _unsent(found.state.store, asked) | there
         return bounds
 
-    def look(self) -> dict[QueueKey, QueueRange]:
+    def look(self) -> dict[BrokerQueue, QueueRange]:
         """Each wanted queue's messages at this moment. Raises StoreUnreadable.
 
         A store whose log is empty has none: what was read of it may lie on a disk that is away.
@@ -103,7 +103,7 @@ class StoreFeed:
         # topics may come while the query runs
         check_topics(choice, [followed.state for followed in self._followed.values()], fail=False)
 
-    def missing(self, keys: Collection[QueueKey]) -> Missing:
+    def missing(self, keys: Collection[BrokerQueue]) -> Missing:
         """Queues whose folder is gone from a store that is there are deleted, others are lost.
 
         What the query does not ask for any more is neither.
@@ -127,7 +127,7 @@ class StoreFeed:
         kept = {key: text for key, text in known.items() if key in offsets and key not in there}
         return kept | self._marked.marks(self._states(), there, self._last_position)
 
-    def offsets_at(self, keys: Iterable[QueueKey], timestamp_ms: int) -> Offsets:
+    def offsets_at(self, keys: Iterable[BrokerQueue], timestamp_ms: int) -> Offsets:
         """The first offset of each queue with a store timestamp of `timestamp_ms` or later."""
         asked, found = set(keys), Offsets()
         for label, followed in self._followed.items():
@@ -137,11 +137,11 @@ class StoreFeed:
                     found[key] = _first_at(followed.store, opened, there, timestamp_ms)
         return found
 
-    def sizes(self, key: QueueKey, start: int, count: int) -> Ints:
+    def sizes(self, key: BrokerQueue, start: int, count: int) -> Ints:
         """The sizes of a queue's records from an offset on, as many as there are up to `count`."""
         if key.broker not in self._followed:
             return _NO_SIZES
-        with QueueEntries(queue_dir(self._followed[key.broker].store, key)) as entries:
+        with ConsumeQueueFiles(queue_dir(self._followed[key.broker].store, key)) as entries:
             sizes: Ints = entries.read(start, start + count)["size"].astype(np.int64)
             return np.where(sizes == BLANK_SIZE, 0, np.maximum(sizes, 0))
 
@@ -159,7 +159,7 @@ class StoreFeed:
         """Forget the stores; no file is open between two calls."""
         self._stores, self._followed = [], {}
 
-    def _shares(self, asked: Asked, ranges: Sequence[QueueRange]) -> Iterator[Share]:
+    def _shares(self, asked: Asked, ranges: Sequence[QueueRange]) -> Iterator[StoreShare]:
         own: dict[str, list[QueueRange]] = {}
         for each in ranges:
             own.setdefault(each.key.broker, []).append(each)
@@ -185,10 +185,10 @@ class StoreFeed:
                 return []  # they may come later
             raise
 
-    def _has_deleted(self, key: QueueKey) -> bool:
+    def _has_deleted(self, key: BrokerQueue) -> bool:
         return key.broker in self._followed and self._followed[key.broker].has_deleted(key)
 
-    def _last_position(self, key: QueueKey, offset: int) -> int | None:
+    def _last_position(self, key: BrokerQueue, offset: int) -> int | None:
         return self._followed[key.broker].last_position(key, offset)
 
     def _states(self) -> dict[str, StoreState]:
@@ -205,7 +205,7 @@ def _check_unled(store: Store, asked: Asked) -> None:
         )
 
 
-def _unsent(store: Store, asked: Asked) -> dict[QueueKey, QueueRange]:
+def _unsent(store: Store, asked: Asked) -> dict[BrokerQueue, QueueRange]:
     """The queues whose offsets are named and that a broker was told of, as if none has messages."""
     named = {
         key for each in (asked.starting, asked.ending) if isinstance(each, dict) for key in each
@@ -221,7 +221,7 @@ def _unsent(store: Store, asked: Asked) -> dict[QueueKey, QueueRange]:
 
 def _first_at(store: Store, opened: OpenLog, there: QueueRange, timestamp_ms: int) -> int:
     """The first offset of a queue's messages, whose store timestamps ascend, from a time on."""
-    with QueueEntries(queue_dir(store, there.key)) as entries:
+    with ConsumeQueueFiles(queue_dir(store, there.key)) as entries:
 
         def at(offset: int) -> int:
             position = entries.position(offset)

@@ -15,7 +15,7 @@ from typing import Any
 
 from aerobee.spark.errors import ExportFailed, ExportRefused
 from aerobee.spark.lake.folders import NAME_BYTES_MAX, fitting
-from aerobee.spark.offsets import Offsets, QueueKey, QueueRange, format_offsets, parse_offsets
+from aerobee.spark.offsets import BrokerQueue, Offsets, QueueRange, format_offsets, parse_offsets
 from aerobee.spark.records.columns import PROPERTIES
 
 LAYOUT = 1  # of the manifest's own JSON
@@ -54,7 +54,7 @@ class Gap:
     @classmethod
     def of_log(cls, broker: str, start: int, end: int, reason: str) -> Gap:
         """What stood in a stretch of a broker's log, whatever it was."""
-        return cls(QueueRange(QueueKey(broker, "", NO_QUEUE), start, end), reason)
+        return cls(QueueRange(BrokerQueue(broker, "", NO_QUEUE), start, end), reason)
 
     @property
     def lost(self) -> bool:
@@ -95,7 +95,7 @@ class Manifest:
     properties: str = PROPERTIES[0]
     replaces: bool = False
     covered: dict[str, int] = field(default_factory=dict)
-    deleted: frozenset[QueueKey] = frozenset()
+    deleted: frozenset[BrokerQueue] = frozenset()
 
     def encode(self) -> bytes:
         """The manifest as JSON. Raises ExportFailed for one that could not be read back."""
@@ -227,9 +227,9 @@ def _offsets(values: Mapping[str, Any]) -> Offsets:
     return parse_offsets(json.dumps(values), where="offsets")
 
 
-def _key(values: Sequence[Any]) -> QueueKey:
+def _key(values: Sequence[Any]) -> BrokerQueue:
     broker, topic, queue_id = values
-    return QueueKey(str(broker), str(topic), int(queue_id))
+    return BrokerQueue(str(broker), str(topic), int(queue_id))
 
 
 def _gap_values(gap: Gap) -> dict[str, Any]:
@@ -238,6 +238,6 @@ def _gap_values(gap: Gap) -> dict[str, Any]:
 
 
 def _gap(values: Mapping[str, Any]) -> Gap:
-    key = QueueKey(str(values["broker"]), str(values["topic"]), int(values["queue_id"]))
+    key = BrokerQueue(str(values["broker"]), str(values["topic"]), int(values["queue_id"]))
     missing = QueueRange(key, int(values["start"]), int(values["end"]))
     return Gap(missing, str(values["reason"]))

@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
-from aerobee.spark.at_rest.queue_entries import NOWHERE, QueueEntries
+from aerobee.spark.at_rest.queue_entries import NOWHERE, ConsumeQueueFiles
 from aerobee.spark.at_rest.queue_ranges import StoreState, queue_dir
 from aerobee.spark.at_rest.times import position_of
 from aerobee.spark.lost.stamps import UNKNOWN, LogStamps
-from aerobee.spark.offsets import Marks, Offsets, QueueKey
+from aerobee.spark.offsets import BrokerQueue, Marks, Offsets
 
 States = Mapping[str, StoreState]
-LastPosition = Callable[[QueueKey, int], int | None]
-Asked = tuple[QueueKey, int, "Mark | None"]
+LastPosition = Callable[[BrokerQueue, int], int | None]
+Asked = tuple[BrokerQueue, int, "Mark | None"]
 
 
 class Mark(NamedTuple):
@@ -44,10 +44,10 @@ class MarkedQueues:
     """The marks of one query's queues; each is held against the store once, then followed."""
 
     def __init__(self) -> None:
-        self._trusted: dict[QueueKey, tuple[int, str]] = {}
-        self._replaced: dict[QueueKey, int] = {}
+        self._trusted: dict[BrokerQueue, tuple[int, str]] = {}
+        self._replaced: dict[BrokerQueue, int] = {}
 
-    def note_replaced(self, replaced: Mapping[QueueKey, int]) -> None:
+    def note_replaced(self, replaced: Mapping[BrokerQueue, int]) -> None:
         """Queues whose last known entry, which led to a log position, is not there any more."""
         for key, position in replaced.items():
             self._replaced.setdefault(key, position)
@@ -68,7 +68,7 @@ class MarkedQueues:
         for state, asked in _by_store(states, doubted):
             with LogStamps(state) as stamps:
                 for key, offset, mark in asked:
-                    with QueueEntries(queue_dir(state.store, key)) as entries:
+                    with ConsumeQueueFiles(queue_dir(state.store, key)) as entries:
                         restart = self._restart(state, stamps, entries, key, offset, mark)
                     if restart is not None:
                         found[key] = restart
@@ -80,8 +80,8 @@ class MarkedQueues:
         self,
         state: StoreState,
         stamps: LogStamps,
-        entries: QueueEntries,
-        key: QueueKey,
+        entries: ConsumeQueueFiles,
+        key: BrokerQueue,
         offset: int,
         mark: Mark | None,
     ) -> int | None:
@@ -116,7 +116,7 @@ class MarkedQueues:
                 for key, offset, _ in queues:
                     position = last(key, offset)
                     if position is None:
-                        with QueueEntries(queue_dir(state.store, key)) as entries:
+                        with ConsumeQueueFiles(queue_dir(state.store, key)) as entries:
                             position = entries.position(offset - 1) if offset else -1
                     there = 0 <= position < NOWHERE
                     text = str(Mark(position, stamps.at(position))) if there else ""

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 
 from aerobee.spark.lost.marks import Mark
-from aerobee.spark.offsets import Marks, Offsets, QueueKey, QueueRange
+from aerobee.spark.offsets import BrokerQueue, Marks, Offsets, QueueRange
 
-Bounds = Mapping[QueueKey, QueueRange]
-Ask = Callable[[Offsets], Mapping[QueueKey, tuple[int, int]]]
+Bounds = Mapping[BrokerQueue, QueueRange]
+Ask = Callable[[Offsets], Mapping[BrokerQueue, tuple[int, int]]]
 """Returns log position and store timestamp of the message at each offset, where a broker tells."""
 
 
@@ -22,8 +22,10 @@ class NetworkMarks:
 
     def __init__(self, ask: Ask) -> None:
         self._ask = ask
-        self._verified: dict[QueueKey, tuple[int, str]] = {}
-        self._given: dict[QueueKey, tuple[int, str]] = {}  # with the offsets of the last question
+        self._verified: dict[BrokerQueue, tuple[int, str]] = {}
+        self._given: dict[
+            BrokerQueue, tuple[int, str]
+        ] = {}  # with the offsets of the last question
 
     def changed(self, bounds: Bounds, offsets: Offsets, marks: Marks) -> Offsets:
         """Those of the queues that are not the marks' any more, and where to go on in each."""
@@ -66,7 +68,7 @@ class NetworkMarks:
                 found[key] = text  # as it was: it could not be asked for
         return found
 
-    def doubt(self, keys: Iterable[QueueKey]) -> None:
+    def doubt(self, keys: Iterable[BrokerQueue]) -> None:
         """Look at these again, with news or without: tasks may find another queue in the place."""
         for key in keys:
             self._verified.pop(key, None)
@@ -75,12 +77,12 @@ class NetworkMarks:
         """Look at so many again, those first that were not looked at for the longest time."""
         self.doubt(list(islice(self._verified, count)))
 
-    def _doubted(self, key: QueueKey, there: QueueRange) -> bool:
+    def _doubted(self, key: BrokerQueue, there: QueueRange) -> bool:
         """Whether a queue has a mark, and news since it was seen to be the mark's."""
         offset, text = self._given[key]
         return bool(text) and (there.end != offset or self._verified.get(key) != (offset, text))
 
-    def _look(self, asked: Offsets, bounds: Bounds) -> dict[QueueKey, Mark]:
+    def _look(self, asked: Offsets, bounds: Bounds) -> dict[BrokerQueue, Mark]:
         """The messages at offsets, of queues that have one there."""
         wanted = {key: at for key, at in asked.items() if bounds[key].start <= at < bounds[key].end}
         found = self._ask(wanted) if wanted else {}

@@ -14,11 +14,11 @@ import numpy as np
 
 from aerobee.spark.lost.marks import Mark
 from aerobee.spark.lost.planned import tell_another
-from aerobee.spark.offsets import Marks, QueueKey, QueueRange
+from aerobee.spark.offsets import BrokerQueue, Marks, QueueRange
 from aerobee.spark.records.headers import Records
 from aerobee.spark.records.layout import Ints
 
-Look = Callable[[QueueKey, int], tuple[int, int] | None]
+Look = Callable[[BrokerQueue, int], tuple[int, int] | None]
 """Log position and store timestamp of the message at an offset, None where none is."""
 
 _NO_END = -1, Mark((1 << 63) - 1, (1 << 63) - 1)
@@ -28,7 +28,7 @@ _NO_END = -1, Mark((1 << 63) - 1, (1 << 63) - 1)
 class PlannedEnds:
     """The last planned message of each queue: its offset, and the mark that it had."""
 
-    last: Mapping[QueueKey, tuple[int, Mark]] = field(default_factory=dict)
+    last: Mapping[BrokerQueue, tuple[int, Mark]] = field(default_factory=dict)
 
     @classmethod
     def of_marks(cls, ranges: Sequence[QueueRange], marks: Marks) -> PlannedEnds:
@@ -52,9 +52,9 @@ class EndsWatch:
         self._last = planned.last
         self._look = look
         self._fail = fail
-        self._others: set[QueueKey] = set()
+        self._others: set[BrokerQueue] = set()
 
-    def own(self, keys: Sequence[QueueKey], bounds: Ints, records: Records) -> Records:
+    def own(self, keys: Sequence[BrokerQueue], bounds: Ints, records: Records) -> Records:
         """The records without those that are not of the queues which were planned.
 
         Those of `keys[n]` are `records[bounds[n]:bounds[n + 1]]`. Raises DataLost, or warns.

@@ -15,14 +15,14 @@ from typing import Final
 
 from aerobee.spark.at_rest.log_files import LogSegment
 from aerobee.spark.at_rest.open_segment import OpenSegment
-from aerobee.spark.at_rest.queue_entries import QueueEntries
+from aerobee.spark.at_rest.queue_entries import ConsumeQueueFiles
 from aerobee.spark.at_rest.queue_ranges import queue_dir
 from aerobee.spark.at_rest.stores import Store
 from aerobee.spark.at_rest.times import store_time
 from aerobee.spark.errors import DataLost, StoreUnreadable
 from aerobee.spark.lost.marks import Mark
 from aerobee.spark.lost.stamps import UNKNOWN
-from aerobee.spark.offsets import Marks, QueueKey, QueueRange
+from aerobee.spark.offsets import BrokerQueue, Marks, QueueRange
 
 log = logging.getLogger(__name__)
 
@@ -70,7 +70,7 @@ def _stamp(segment: LogSegment, position: int) -> int | None:
 class Planned:
     """The last planned message of each queue of a store: its offset and log position."""
 
-    last: Mapping[QueueKey, tuple[int, int]]
+    last: Mapping[BrokerQueue, tuple[int, int]]
     witness: Witness | None
 
     @classmethod
@@ -78,7 +78,7 @@ class Planned:
         cls, ranges: Sequence[QueueRange], marks: Marks, segments: Sequence[LogSegment]
     ) -> Planned:
         """From marks at the ends of the ranges; a queue without one is not looked after."""
-        last: dict[QueueKey, tuple[int, int]] = {}
+        last: dict[BrokerQueue, tuple[int, int]] = {}
         farthest = Mark(UNKNOWN, UNKNOWN)
         for each in ranges:
             mark = Mark.of_text(marks.get(each.key, ""))
@@ -95,7 +95,7 @@ class Planned:
         keys = {each.key for each in ranges}
         return replace(self, last={key: at for key, at in self.last.items() if key in keys})
 
-    def lost(self, store: Store, key: QueueKey, *, fail: bool) -> int | None:
+    def lost(self, store: Store, key: BrokerQueue, *, fail: bool) -> int | None:
         """Whether a queue is another one by now; raises DataLost then, or warns.
 
         Then what stands behind the returned position of the log is not what was planned: a log only
@@ -105,7 +105,7 @@ class Planned:
         if key not in self.last:
             return None
         offset, position = self.last[key]
-        with QueueEntries(queue_dir(store, key)) as entries:
+        with ConsumeQueueFiles(queue_dir(store, key)) as entries:
             there = entries.position(offset) if entries.end > entries.first else -1
         if there < 0 or there == position:
             return None

@@ -13,7 +13,7 @@ from aerobee.spark.at_rest.open_segment import OpenLog
 from aerobee.spark.at_rest.queue_ranges import StoreState
 from aerobee.spark.at_rest.times import store_time
 from aerobee.spark.errors import StoreUnreadable
-from aerobee.spark.offsets import QueueKey
+from aerobee.spark.offsets import BrokerQueue
 
 UNKNOWN = -1
 ELSEWHERE = 1 << 62  # the position of what is not in this log, but stood in another one
@@ -44,7 +44,7 @@ class LogStamps:
         return UNKNOWN if found is None or found < 0 else found
 
     def verified(
-        self, positions: Iterable[tuple[QueueKey, int]], stamps: Mapping[QueueKey, int]
+        self, positions: Iterable[tuple[BrokerQueue, int]], stamps: Mapping[BrokerQueue, int]
     ) -> int:
         """The farthest of the positions where the log has a record of that time; -1 for none.
 

@@ -25,7 +25,7 @@ from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.errors import CorruptRecord, ProtocolError, RequestError, Unavailable
 from aerobee.spark.errors import ClusterUnreachable, OptionError
 from aerobee.spark.network.cluster import BUSY_CODES, ConnectedCluster
-from aerobee.spark.offsets import Offsets, QueueKey, QueueRange
+from aerobee.spark.offsets import BrokerQueue, Offsets, QueueRange
 from aerobee.spark.options.values import near
 from aerobee.spark.records.headers import Records
 from aerobee.spark.records.layout import Ints
@@ -65,7 +65,7 @@ class Network(ConnectedCluster):
 
     def bounds(
         self, choice: TopicChoice = ALL_TOPICS, *, missing_fails: bool = True
-    ) -> dict[QueueKey, QueueRange]:
+    ) -> dict[BrokerQueue, QueueRange]:
         """Each wanted queue's messages, from its earliest up to its latest offset.
 
         Queues that may not be read are left out. Raises OptionError for topics and queues that
@@ -73,7 +73,7 @@ class Network(ConnectedCluster):
         """
         return self.run(self._bounds(choice, missing_fails))
 
-    def offsets_at(self, keys: Iterable[QueueKey], timestamp_ms: int) -> Offsets:
+    def offsets_at(self, keys: Iterable[BrokerQueue], timestamp_ms: int) -> Offsets:
         """The first offset of each queue with a store timestamp of `timestamp_ms` or later.
 
         It is never too high, too low by the messages of one millisecond at most, and the latest
@@ -84,11 +84,11 @@ class Network(ConnectedCluster):
             self._ask_all(keys, lambda q: self.queue_offsets.at_time(q, timestamp_ms - 1))
         )
 
-    def earliest(self, keys: Iterable[QueueKey]) -> Offsets:
+    def earliest(self, keys: Iterable[BrokerQueue]) -> Offsets:
         """The earliest offset of each queue."""
         return self.run(self._ask_all(keys, self.queue_offsets.oldest))
 
-    def latest(self, keys: Iterable[QueueKey]) -> Offsets:
+    def latest(self, keys: Iterable[BrokerQueue]) -> Offsets:
         """The latest offset of each queue: that of the next message to come."""
         return self.run(self._ask_all(keys, self.queue_offsets.newest))
 
@@ -96,7 +96,7 @@ class Network(ConnectedCluster):
         """About how long a record of the ranges is, by a few of the largest ones; at least 1."""
         return self.run(self._sample(ranges))
 
-    def record_sizes(self, key: QueueKey, start: int) -> Ints:
+    def record_sizes(self, key: BrokerQueue, start: int) -> Ints:
         """The sizes of a queue's next records from an offset on, as many as one pull brings."""
 
         async def ask() -> Ints:
@@ -107,7 +107,7 @@ class Network(ConnectedCluster):
 
         return self.run(self._patient(ask, f"queue {key}"))
 
-    def messages_at(self, offsets: Offsets) -> dict[QueueKey, tuple[int, int]]:
+    def messages_at(self, offsets: Offsets) -> dict[BrokerQueue, tuple[int, int]]:
         """Log position and store timestamp (ms) of the message at an offset of each queue.
 
         Left out where no broker tells: it is away, or has no message there. One that does not
@@ -118,7 +118,7 @@ class Network(ConnectedCluster):
         found = self.run(_each(ask, list(offsets.items()), MESSAGES_AT_ONCE))
         return {key: each for key, each in zip(offsets, found, strict=True) if each is not None}
 
-    def deleted(self, keys: Iterable[QueueKey]) -> frozenset[QueueKey]:
+    def deleted(self, keys: Iterable[BrokerQueue]) -> frozenset[BrokerQueue]:
         """Those of the queues whose topic was deleted: their broker is there, and knows none such.
 
         Of a broker that has not registered, or does not answer, nothing is known.
@@ -139,7 +139,9 @@ class Network(ConnectedCluster):
 
     # --- within ---
 
-    async def _bounds(self, choice: TopicChoice, missing_fails: bool) -> dict[QueueKey, QueueRange]:
+    async def _bounds(
+        self, choice: TopicChoice, missing_fails: bool
+    ) -> dict[BrokerQueue, QueueRange]:
         topics = await self._topics(choice)
         routes = await _each(self._route, topics)
         unreadable = [
@@ -150,7 +152,7 @@ class Network(ConnectedCluster):
         if missing_fails and choice.named and unreadable:
             await self._refuse_topic(unreadable[0], choice)
         keys = [
-            QueueKey(queue.broker_name, queue.topic, queue.queue_id)
+            BrokerQueue(queue.broker_name, queue.topic, queue.queue_id)
             for route in routes
             if route is not None
             for queue in route.read_queues
@@ -200,11 +202,11 @@ class Network(ConnectedCluster):
         raise OptionError(f"option {option}: {self.address} knows no topic {named}")
 
     async def _ask_all(
-        self, keys: Iterable[QueueKey], ask: Callable[[MessageQueue], Awaitable[int]]
+        self, keys: Iterable[BrokerQueue], ask: Callable[[MessageQueue], Awaitable[int]]
     ) -> Offsets:
         ordered = list(keys)
 
-        async def one(key: QueueKey) -> int:
+        async def one(key: BrokerQueue) -> int:
             # a queue without messages has -1 as its earliest offset (ConsumeQueueStore.java)
             queue = MessageQueue(key.topic, key.broker, key.queue_id)
             return max(0, await self._patient(lambda: ask(queue), f"queue {key}"))
@@ -225,13 +227,13 @@ class Network(ConnectedCluster):
                 size += len(reply.body)
         return max(1, size // count) if count else 1
 
-    async def _peek(self, key: QueueKey, offset: int) -> RawPull:
+    async def _peek(self, key: BrokerQueue, offset: int) -> RawPull:
         queue = MessageQueue(key.topic, key.broker, key.queue_id)
         pull = partial(self.puller.pull, queue, offset, SAMPLE_MESSAGES)
         return await self._patient(pull, f"queue {key}")
 
     async def _message_at(
-        self, silent: set[str], asked: tuple[QueueKey, int]
+        self, silent: set[str], asked: tuple[BrokerQueue, int]
     ) -> tuple[int, int] | None:
         key, offset = asked
         if key.broker in silent:
@@ -249,14 +251,14 @@ class Network(ConnectedCluster):
                 silent.add(key.broker)
             return None
 
-    async def _deleted(self, keys: Iterable[QueueKey]) -> frozenset[QueueKey]:
+    async def _deleted(self, keys: Iterable[BrokerQueue]) -> frozenset[BrokerQueue]:
         registered = await self._patient(self.learn_brokers, "its brokers")
         some = {(key.broker, key.topic): key for key in keys if key.broker in registered}
         unknown = await _each(self._topic_unknown, list(some.values()), MESSAGES_AT_ONCE)
         topics = {topic for topic, gone in zip(some, unknown, strict=True) if gone}
         return frozenset(key for key in keys if (key.broker, key.topic) in topics)
 
-    async def _topic_unknown(self, key: QueueKey) -> bool:
+    async def _topic_unknown(self, key: BrokerQueue) -> bool:
         try:
             await self.puller.pull(MessageQueue(key.topic, key.broker, key.queue_id), 0, 1)
         except BrokerRefused as error:

@@ -23,7 +23,7 @@ from aerobee.remoting.errors import CorruptRecord, ProtocolError, RequestError, 
 from aerobee.spark.at_rest.queue_ranges import LOST_REASON, report_lost
 from aerobee.spark.network.brokers import place_of
 from aerobee.spark.network.cluster import BUSY_CODES, ConnectedCluster, Patience
-from aerobee.spark.offsets import QueueKey, QueueRange
+from aerobee.spark.offsets import BrokerQueue, QueueRange
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +46,7 @@ SHORTER_PATIENCE_S: Final = 10.0  # for a queue to get back the messages that it
 class Pulled(NamedTuple):
     """A reply's records: those of a queue from `offset` on, up to but without `end`."""
 
-    key: QueueKey
+    key: BrokerQueue
     offset: int
     end: int
     body: bytes | memoryview
@@ -55,7 +55,7 @@ class Pulled(NamedTuple):
 class _Span(NamedTuple):
     """Offsets that one task of the event loop reads, of a range that ends at `last`."""
 
-    key: QueueKey
+    key: BrokerQueue
     start: int
     end: int
     last: int
@@ -64,7 +64,7 @@ class _Span(NamedTuple):
 _Read = tuple[list[Pulled], _Span | None]
 
 
-class Pulls:
+class RangePulls:
     """Reads queue ranges of a cluster, within its event loop.
 
     `fail_on_data_loss` decides whether messages that are gone raise DataLost or are left out with
@@ -87,7 +87,7 @@ class Pulls:
         self._replicas: dict[str, int] = {}  # by broker: where it advised to pull from next
         self._record_bytes = 0  # the usual size; 0 before the first reply
         self._ahead: deque[asyncio.Task[_Read]] = deque()
-        self._gone: dict[QueueKey, QueueRange] = {}  # what was told last as lost
+        self._gone: dict[BrokerQueue, QueueRange] = {}  # what was told last as lost
 
     async def replies(self) -> AsyncGenerator[list[Pulled], None]:
         """The replies in the order of the ranges and of their offsets, some at a time.
@@ -173,7 +173,7 @@ class Pulls:
                 f" {reply.min_offset} to {reply.max_offset}"
             )
 
-    async def message_at(self, key: QueueKey, offset: int) -> tuple[int, int] | None:
+    async def message_at(self, key: BrokerQueue, offset: int) -> tuple[int, int] | None:
         """Log position and store timestamp of a queue's message, None where there is none now."""
         what = f"the message of queue {key} at offset {offset} cannot be looked at"
         patience = self._cluster.patience(what)
@@ -186,7 +186,7 @@ class Pulls:
             raise patience.failure(str(error)) from error
 
     async def _ask(
-        self, key: QueueKey, start: int, count: int, patience: Patience
+        self, key: BrokerQueue, start: int, count: int, patience: Patience
     ) -> RawPull | None:
         """The reply to one pull, waited for; None where the broker has no such queue."""
         queue = MessageQueue(key.topic, key.broker, key.queue_id)
@@ -219,12 +219,12 @@ class Pulls:
         self._gone[wanted.key] = lost
         return Pulled(wanted.key, wanted.start, min(there, wanted.end), b"")
 
-    async def _is_master(self, key: QueueKey, address: str) -> bool:
+    async def _is_master(self, key: BrokerQueue, address: str) -> bool:
         """Whether the queue's master has this address still: another broker may have it by now."""
         await self._look_again(key)
         return self._cluster.routes.address(key.broker) in (address, None)
 
-    async def _look_again(self, key: QueueKey) -> None:
+    async def _look_again(self, key: BrokerQueue) -> None:
         """Ask whether the broker has another address now."""
         try:
             route = await self._cluster.routes.refresh(key.topic)

@@ -19,8 +19,8 @@ from aerobee.remoting.errors import CorruptRecord
 from aerobee.spark.at_rest.queue_ranges import report_lost
 from aerobee.spark.lost.network_planned import EndsWatch, PlannedEnds
 from aerobee.spark.network.cluster import ConnectedCluster
-from aerobee.spark.network.pulls import Pulled, Pulls
-from aerobee.spark.offsets import QueueKey, QueueRange
+from aerobee.spark.network.pulls import Pulled, RangePulls
+from aerobee.spark.offsets import BrokerQueue, QueueRange
 from aerobee.spark.options.address import NetworkAddress
 from aerobee.spark.options.query import Options
 from aerobee.spark.reading.partitions import TaskPartition
@@ -106,13 +106,13 @@ def network_records(
     """The same before they are decoded."""
     buffer = ReplyBuffer()
     with ConnectedCluster(piece.address) as cluster:
-        pulls = Pulls(cluster, piece.ranges, fail_on_data_loss=fail_on_data_loss)
+        pulls = RangePulls(cluster, piece.ranges, fail_on_data_loss=fail_on_data_loss)
         blocks = _blocks(pulls.replies())
 
         async def more() -> list[Pulled] | None:
             return await anext(blocks, None)
 
-        def look(key: QueueKey, offset: int) -> tuple[int, int] | None:
+        def look(key: BrokerQueue, offset: int) -> tuple[int, int] | None:
             return cluster.run(pulls.message_at(key, offset))
 
         watch = EndsWatch(piece.planned, look, fail=fail_on_data_loss)

@@ -15,7 +15,7 @@ from aerobee.spark.at_rest.dispatched import dispatched_end
 from aerobee.spark.at_rest.queue_ranges import StoreState, topic_folders
 from aerobee.spark.at_rest.stores import Store, has_queues
 from aerobee.spark.errors import OptionError
-from aerobee.spark.offsets import Offsets, QueueKey, QueueRange
+from aerobee.spark.offsets import BrokerQueue, Offsets, QueueRange
 from aerobee.spark.options.values import near
 from aerobee.spark.topics import TopicChoice
 from aerobee.storage.layout import TOPICS
@@ -50,7 +50,7 @@ def check_topics(choice: TopicChoice, states: Sequence[StoreState], *, fail: boo
 
 
 def check_assigned(
-    choice: TopicChoice, store: Store, bounds: Mapping[QueueKey, QueueRange]
+    choice: TopicChoice, store: Store, bounds: Mapping[BrokerQueue, QueueRange]
 ) -> None:
     """Refuse queues that there are not."""
     missing = sorted(
@@ -64,7 +64,7 @@ def check_offsets(
     option: str,
     asked: Offsets | int,
     choice: TopicChoice,
-    bounds: Mapping[QueueKey, QueueRange],
+    bounds: Mapping[BrokerQueue, QueueRange],
     *,
     fail: bool,
 ) -> None:

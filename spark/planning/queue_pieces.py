@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from aerobee.remoting.message.layout import BLANK_SIZE
 from aerobee.spark.at_rest.log_files import LogSegment
-from aerobee.spark.at_rest.queue_entries import NOWHERE, QueueEntries
+from aerobee.spark.at_rest.queue_entries import NOWHERE, ConsumeQueueFiles
 from aerobee.spark.at_rest.queue_ranges import queue_dir
 from aerobee.spark.at_rest.stores import Store
 from aerobee.spark.lost.planned import NOTHING_PLANNED, Planned
@@ -73,7 +73,7 @@ def estimated_bytes(store: Store, ranges: Sequence[QueueRange]) -> int:
     largest = sorted(ranges, key=lambda each: each.start - each.end)[:SAMPLES]
     read = total = 0
     for each in largest:
-        with QueueEntries(queue_dir(store, each.key)) as entries:
+        with ConsumeQueueFiles(queue_dir(store, each.key)) as entries:
             sizes = entries.read(each.start, min(each.end, each.start + SAMPLES))["size"]
             sizes = sizes[sizes != BLANK_SIZE]
             read += len(sizes)
@@ -85,7 +85,7 @@ def log_span(store: Store, ranges: Sequence[QueueRange]) -> tuple[int, int]:
     """Log positions that the ranges' records start at: the first, and one behind the last."""
     low, high = NOWHERE, 0
     for each in ranges:
-        with QueueEntries(queue_dir(store, each.key)) as entries:
+        with ConsumeQueueFiles(queue_dir(store, each.key)) as entries:
             low = min(low, entries.position(each.start))
             last = entries.last_position(each.end - 1)
             high = max(high, last + 1 if last < NOWHERE else 0)
@@ -96,7 +96,7 @@ def _cuts(store: Store, ranges: Sequence[QueueRange], parts: int) -> list[int]:
     """Log positions that part the largest queue evenly, and the others about so."""
     largest = max(ranges, key=lambda each: each.end - each.start)
     count = largest.end - largest.start
-    with QueueEntries(queue_dir(store, largest.key)) as entries:
+    with ConsumeQueueFiles(queue_dir(store, largest.key)) as entries:
         found = {
             entries.position(largest.start + count * part // parts) for part in range(1, parts)
         }
@@ -110,7 +110,7 @@ def _even_cuts(store: Store, ranges: Sequence[QueueRange], parts: int) -> list[i
     wanted = [low + (high - low) * part // parts for part in range(1, parts)]
     found = dict.fromkeys(wanted, NOWHERE)
     for each in largest:
-        with QueueEntries(queue_dir(store, each.key)) as entries:
+        with ConsumeQueueFiles(queue_dir(store, each.key)) as entries:
             for position in wanted:
                 near = entries.position(entries.first_from(position))
                 if near >= position:

@@ -10,18 +10,18 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from aerobee.spark.at_rest.queue_ranges import report_lost
-from aerobee.spark.offsets import EARLIEST, LATEST, Offsets, QueueKey, QueueRange
+from aerobee.spark.offsets import EARLIEST, LATEST, BrokerQueue, Offsets, QueueRange
 from aerobee.spark.options.query import Options
 from aerobee.spark.planning.log_pieces import piece_bytes
 from aerobee.spark.records.selection import Selection
 
-Bounds = Mapping[QueueKey, QueueRange]
+Bounds = Mapping[BrokerQueue, QueueRange]
 
 
 def resolve_ranges(
     bounds: Bounds,
-    starting: Mapping[QueueKey, int] | int = EARLIEST,
-    ending: Mapping[QueueKey, int] | int = LATEST,
+    starting: Mapping[BrokerQueue, int] | int = EARLIEST,
+    ending: Mapping[BrokerQueue, int] | int = LATEST,
     *,
     fail_on_data_loss: bool = True,
 ) -> list[QueueRange]:
@@ -58,7 +58,7 @@ def resolve_ranges(
 def within_limits(
     ranges: Sequence[QueueRange],
     selection: Selection,
-    offsets_at: Callable[[Iterable[QueueKey], int], Offsets],
+    offsets_at: Callable[[Iterable[BrokerQueue], int], Offsets],
 ) -> list[QueueRange]:
     """The ranges without offsets and times that are surely not wanted; none of them empty.
 
@@ -113,7 +113,7 @@ def shared_out(ranges: Sequence[QueueRange], parts: int) -> Iterator[list[QueueR
         yield group
 
 
-def _offset(asked: Mapping[QueueKey, int] | int, there: QueueRange, usual: int) -> int:
+def _offset(asked: Mapping[BrokerQueue, int] | int, there: QueueRange, usual: int) -> int:
     offset = asked.get(there.key, usual) if isinstance(asked, Mapping) else asked
     if offset == EARLIEST:
         return there.start

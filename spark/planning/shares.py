@@ -16,7 +16,7 @@ from aerobee.spark.at_rest.log_files import LogSegment
 from aerobee.spark.at_rest.queue_ranges import StoreState, queue_bounds
 from aerobee.spark.at_rest.stores import Store, has_queues
 from aerobee.spark.lost.planned import NOTHING_PLANNED, Planned
-from aerobee.spark.offsets import Marks, QueueKey, QueueRange
+from aerobee.spark.offsets import BrokerQueue, Marks, QueueRange
 from aerobee.spark.planning.asked import Asked
 from aerobee.spark.planning.log_pieces import Piece, log_pieces, piece_bytes, within_time
 from aerobee.spark.planning.queue_pieces import (
@@ -34,7 +34,7 @@ ENTRIES_PER_TASK = 10_000_000  # where the ConsumeQueues alone are read: 200 MB 
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class StoreShare:
     """What one task reads of one store."""
 
     piece: Piece | EntryPiece
@@ -68,7 +68,7 @@ class StoreFound:
         dispatched = dispatched_end(state) if queues and not asked.by_offset else None
         return cls(state, queues and asked.queues_lead, dispatched)
 
-    def bounds(self, choice: TopicChoice) -> dict[QueueKey, QueueRange]:
+    def bounds(self, choice: TopicChoice) -> dict[BrokerQueue, QueueRange]:
         """Each wanted queue's messages, as far as they are read by the queues."""
         state = self.state
         if self.dispatched is not None:  # which a damaged entry may put anywhere
@@ -78,7 +78,7 @@ class StoreFound:
 
 def batch_shares(
     found: StoreFound, ranges: Sequence[QueueRange], asked: Asked, total_bytes: int
-) -> list[Share]:
+) -> list[StoreShare]:
     """What the tasks of a batch read of one store.
 
     `ranges` are those of its queues, if these lead; `total_bytes` is the length of all logs that
@@ -103,7 +103,7 @@ def batch_shares(
 
 def micro_batch_shares(
     state: StoreState, ranges: Sequence[QueueRange], asked: Asked, marks: Marks
-) -> list[Share]:
+) -> list[StoreShare]:
     """What the tasks read that take these ranges of a store's queues and nothing else.
 
     The ranges lie within the store's confirmed end, and are not none; `marks` tell of the last
@@ -149,5 +149,5 @@ def _log_bytes(state: StoreState, segments: Sequence[LogSegment]) -> int:
     return sum(min(each.end, state.end) - each.base for each in segments)
 
 
-def _shares(state: StoreState, pieces: Sequence[Piece | EntryPiece]) -> list[Share]:
-    return [Share(piece, state.store.label) for piece in pieces]
+def _shares(state: StoreState, pieces: Sequence[Piece | EntryPiece]) -> list[StoreShare]:
+    return [StoreShare(piece, state.store.label) for piece in pieces]

@@ -11,13 +11,13 @@ from aerobee.spark.at_rest.open_segment import OpenSegment
 from aerobee.spark.planning.log_pieces import Piece
 from aerobee.spark.reading.bodies import bodies_suffice, body_batches
 from aerobee.spark.reading.known_topics import KnownTopics
-from aerobee.spark.records.damage import Damage
+from aerobee.spark.records.damage import DamagePolicy
 from aerobee.spark.records.decode import Decoder
 from aerobee.spark.records.headers import Records
 from aerobee.spark.records.selection import Selection
 
 
-def log_records(piece: Piece, selection: Selection, damage: Damage) -> Iterator[Records]:
+def log_records(piece: Piece, selection: Selection, damage: DamagePolicy) -> Iterator[Records]:
     """The wanted records of a piece, each chunk valid until the next is asked for."""
     with damage.bearing_loss(), OpenSegment(piece.segment) as file:
         known = KnownTopics.of_piece(piece)
@@ -26,7 +26,7 @@ def log_records(piece: Piece, selection: Selection, damage: Damage) -> Iterator[
 
 
 def log_chunks(
-    piece: Piece, selection: Selection, decoder: Decoder, damage: Damage
+    piece: Piece, selection: Selection, decoder: Decoder, damage: DamagePolicy
 ) -> Iterator[Records | pa.RecordBatch]:
     """The same for a decoder: as batches what is quickly made into them."""
     with damage.bearing_loss(), OpenSegment(piece.segment) as file:

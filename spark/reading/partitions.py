@@ -16,7 +16,7 @@ from aerobee.spark.records.selection import Selection
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from aerobee.spark.planning.shares import Share
+    from aerobee.spark.planning.shares import StoreShare
 
 
 class TaskPartition(InputPartition, ABC):
@@ -33,7 +33,7 @@ class TaskPartition(InputPartition, ABC):
 class LogPartition(TaskPartition):
     """What one task reads of a store."""
 
-    share: Share
+    share: StoreShare
 
     def read(
         self, options: Options, schema: StructType, selection: Selection
@@ -43,14 +43,14 @@ class LogPartition(TaskPartition):
 
 
 def read_share(
-    share: Share, options: Options, schema: StructType, selection: Selection
+    share: StoreShare, options: Options, schema: StructType, selection: Selection
 ) -> Iterator[pa.RecordBatch]:
     """The wanted records of a share as batches of the schema's columns."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
     from aerobee.spark.reading.pieces import piece_batches
     from aerobee.spark.reading.worker_heap import settle_heap
-    from aerobee.spark.records.damage import Damage
+    from aerobee.spark.records.damage import DamagePolicy
     from aerobee.spark.records.decode import Decoder
 
     decoder = Decoder(
@@ -59,7 +59,7 @@ def read_share(
         verify_crc=options.verify_crc,
         broker=share.broker,
     )
-    damage = Damage(options.mode, fail_on_data_loss=options.fail_on_data_loss)
+    damage = DamagePolicy(options.mode, fail_on_data_loss=options.fail_on_data_loss)
     for batch in piece_batches(share.piece, selection, decoder, damage):
         if share.planned.log_lost(share.piece.log_dir, fail=options.fail_on_data_loss):
             break

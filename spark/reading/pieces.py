@@ -11,14 +11,14 @@ from aerobee.spark.planning.log_pieces import Piece
 from aerobee.spark.planning.queue_pieces import EntryPiece
 from aerobee.spark.reading.log_reads import log_chunks, log_records
 from aerobee.spark.reading.queue_reads import entry_chunks, entry_records
-from aerobee.spark.records.damage import STRICT, Damage
+from aerobee.spark.records.damage import STRICT, DamagePolicy
 from aerobee.spark.records.decode import Decoder
 from aerobee.spark.records.headers import Records
 from aerobee.spark.records.selection import Selection
 
 
 def piece_records(
-    piece: Piece | EntryPiece, selection: Selection, damage: Damage = STRICT
+    piece: Piece | EntryPiece, selection: Selection, damage: DamagePolicy = STRICT
 ) -> Iterator[Records]:
     """The wanted records of one piece in chunks, each valid until the next is asked for.
 
@@ -32,7 +32,7 @@ def piece_records(
 
 
 def piece_batches(
-    piece: Piece | EntryPiece, selection: Selection, decoder: Decoder, damage: Damage = STRICT
+    piece: Piece | EntryPiece, selection: Selection, decoder: Decoder, damage: DamagePolicy = STRICT
 ) -> Iterator[pa.RecordBatch]:
     """The wanted records of one piece as RecordBatches; those of `damage` among them."""
     check_reachable(piece.log_dir)

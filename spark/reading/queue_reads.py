@@ -16,11 +16,11 @@ from aerobee.remoting.message.layout import BLANK_SIZE
 from aerobee.remoting.words import SCHEDULE_TOPIC
 from aerobee.spark.at_rest.gathering import gathered
 from aerobee.spark.at_rest.log_files import list_segments
-from aerobee.spark.at_rest.queue_entries import QueueEntries
+from aerobee.spark.at_rest.queue_entries import ConsumeQueueFiles
 from aerobee.spark.at_rest.queue_ranges import queue_dir, report_lost
-from aerobee.spark.offsets import QueueKey, QueueRange
+from aerobee.spark.offsets import BrokerQueue, QueueRange
 from aerobee.spark.planning.queue_pieces import QUEUES_PER_WINDOW, EntryPiece
-from aerobee.spark.records.damage import STRICT, Damage
+from aerobee.spark.records.damage import STRICT, DamagePolicy
 from aerobee.spark.records.decode import Decoder, repeated
 from aerobee.spark.records.headers import Records
 from aerobee.spark.records.layout import Ints, Mask
@@ -32,7 +32,7 @@ HASH_MIN = -(1 << 31)  # below it no hash, but where the consumequeue_ext has mo
 
 
 def entry_chunks(
-    piece: EntryPiece, selection: Selection, decoder: Decoder, damage: Damage
+    piece: EntryPiece, selection: Selection, decoder: Decoder, damage: DamagePolicy
 ) -> Iterator[Records | pa.RecordBatch]:
     """The wanted messages of a piece, as batches of what the ConsumeQueues tell, or as records."""
     names = decoder.schema.names
@@ -49,7 +49,7 @@ def entry_chunks(
 
 
 def entry_records(
-    piece: EntryPiece, selection: Selection, damage: Damage = STRICT
+    piece: EntryPiece, selection: Selection, damage: DamagePolicy = STRICT
 ) -> Iterator[Records]:
     """The wanted records of a piece, each chunk valid until the next is asked for.
 
@@ -61,7 +61,7 @@ def entry_records(
 
 
 def _in_order(
-    piece: EntryPiece, selection: Selection, damage: Damage
+    piece: EntryPiece, selection: Selection, damage: DamagePolicy
 ) -> Iterator[tuple[Ints, Ints]]:
     """The entries' positions and sizes, some at a time, so that the log is read forwards.
 
@@ -112,7 +112,7 @@ def _in_order(
 class QueueSlice:
     """Some entries of one queue; `offsets` are their numbers."""
 
-    key: QueueKey
+    key: BrokerQueue
     offsets: Ints
     positions: Ints
     sizes: Ints
@@ -148,14 +148,14 @@ def _queue_slices(
     piece: EntryPiece,
     wanted: QueueRange,
     selection: Selection,
-    damage: Damage,
+    damage: DamagePolicy,
     count: int = SLICE_ENTRIES,
 ) -> Iterator[QueueSlice]:
     """The wanted entries of one of a piece's queues, up to `count` at a time. Raises DataLost."""
     key, fail = wanted.key, damage.fail_on_data_loss
     if not selection.wants_topic(key.topic) or not selection.queue_ids.has(key.queue_id):
         return
-    with QueueEntries(queue_dir(piece.store, key)) as entries:
+    with ConsumeQueueFiles(queue_dir(piece.store, key)) as entries:
         offsets = selection.queue_offsets.within(Limits(wanted.start, wanted.end))
         low, high = entries.bounds(piece.log_start, piece.log_end)
         start, end = max(low, offsets.low or 0), min(high, offsets.high or high)

@@ -21,7 +21,7 @@ PERMISSIVE: Final = "PERMISSIVE"
 DROPMALFORMED: Final = "DROPMALFORMED"
 
 
-class Damage:
+class DamagePolicy:
     """What a task does about damage and loss, and the damage that it has met and not yet told.
 
     Of damage `mode` decides: FAILFAST raises it as CorruptRecord. Of messages that are gone
@@ -76,4 +76,4 @@ class Damage:
         yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-STRICT: Final = Damage()
+STRICT: Final = DamagePolicy()

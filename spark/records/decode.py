@@ -12,7 +12,7 @@ from isal.isal_zlib import crc32
 from aerobee.remoting.message.tags import java_string_hash
 from aerobee.spark.records import loops
 from aerobee.spark.records.cells import one_code, text, with_nulls
-from aerobee.spark.records.damage import Damage
+from aerobee.spark.records.damage import DamagePolicy
 from aerobee.spark.records.headers import Records
 from aerobee.spark.records.layout import Ints
 from aerobee.spark.records.properties import Marked
@@ -69,7 +69,7 @@ class Decoder:
         return self._verify_crc
 
     def rows(
-        self, chunks: Iterable[Records | pa.RecordBatch], damage: Damage
+        self, chunks: Iterable[Records | pa.RecordBatch], damage: DamagePolicy
     ) -> Iterator[pa.RecordBatch]:
         """Rows of the chunks' records, one each, and of the damage that has been met by then.
 
@@ -84,7 +84,7 @@ class Decoder:
             yield from damage.rows(self.schema)
         yield from damage.rows(self.schema)
 
-    def checked(self, records: Records, damage: Damage) -> Records:
+    def checked(self, records: Records, damage: DamagePolicy) -> Records:
         """The records without those whose bodies have other checksums; all, if nobody asked."""
         if not self._verify_crc:
             return records

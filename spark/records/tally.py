@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from aerobee.spark.offsets import QueueKey, QueueRange
+from aerobee.spark.offsets import BrokerQueue, QueueRange
 from aerobee.spark.records import loops
 from aerobee.spark.records.headers import Records
 from aerobee.spark.records.layout import Words
@@ -63,16 +63,16 @@ class QueueTally:
         there = seen[ROWS] == seen[HIGH] - seen[LOW]
         return self._table.closed and bool(there.all()) and not seen[BREAKS].any()
 
-    def found(self) -> dict[QueueKey, Found]:
+    def found(self) -> dict[BrokerQueue, Found]:
         """What was met of each queue, if anything."""
-        found: dict[QueueKey, Found] = {}
+        found: dict[BrokerQueue, Found] = {}
         seen = self._table.seen
         for (name, queue_id), number in self._table.queues.items():
             rows, first, last, breaks = seen[[ROWS, FIRST, LAST, BREAKS], number].tolist()
             if not rows:
                 continue
             # names that are no UTF-8 may look alike
-            key = QueueKey(self._broker, decoded(name), queue_id)
+            key = BrokerQueue(self._broker, decoded(name), queue_id)
             # the first one met may follow none
             met = Found(rows, first, last, breaks <= 1 and rows == last - first + 1)
             found.setdefault(key, Found(0, first, last)).add(met)

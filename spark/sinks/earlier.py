@@ -11,7 +11,7 @@ from typing import Final
 from aerobee.remoting.message.properties import NAME_SEPARATOR, Property
 from aerobee.spark.network.brokers import Network
 from aerobee.spark.network.cluster import ConnectedCluster
-from aerobee.spark.network.pulls import Pulls
+from aerobee.spark.network.pulls import RangePulls
 from aerobee.spark.offsets import Offsets, QueueRange
 from aerobee.spark.records import loops
 from aerobee.spark.records.cells import payload
@@ -70,7 +70,7 @@ async def stored_ids(
     ours = re.compile(f"{Property.UNIQ_KEY}{NAME_SEPARATOR}({prefix}[0-9A-F]*)".encode())
     found: set[str] = set()
     buffer = ReplyBuffer()
-    pulls = Pulls(cluster, ranges, fail_on_data_loss=False, queues_stay=True)
+    pulls = RangePulls(cluster, ranges, fail_on_data_loss=False, queues_stay=True)
     async with aclosing(pulls.replies()) as all_replies:
         async for replies in all_replies:
             data, bounds = buffer.join([each.body for each in replies])

@@ -11,7 +11,7 @@ from aerobee.client.message import Message, MessageQueue
 from aerobee.client.selectors import by_key
 from aerobee.remoting.words import DLQ_PREFIX, RETRY_PREFIX
 from aerobee.spark.sinks.row_ids import Attempted, RowIds
-from aerobee.spark.sinks.rows import Row
+from aerobee.spark.sinks.rows import RowMessage
 
 PARCEL_BYTES: Final = 256 << 10
 PARCEL_MESSAGES: Final = 1000
@@ -42,7 +42,7 @@ class Parcel:
         return count
 
 
-class Met(NamedTuple):
+class TopicMet(NamedTuple):
     """What there is of a topic: its queues to write to, and ids of rows that are stored already."""
 
     queues: tuple[MessageQueue, ...]
@@ -55,7 +55,7 @@ class Packing:
     `meet` tells of a topic at its first row. `rows` are counted, and those `found` stored.
     """
 
-    def __init__(self, attempted: Attempted, meet: Callable[[str], Met]) -> None:
+    def __init__(self, attempted: Attempted, meet: Callable[[str], TopicMet]) -> None:
         self.rows = self.found = 0
         self._partition = attempted.partition
         self._meet = meet
@@ -71,7 +71,7 @@ class Packing:
         """The topics of the rows so far."""
         return frozenset(self._queues)
 
-    def pack(self, rows: Iterator[Row]) -> list[Parcel]:
+    def pack(self, rows: Iterator[RowMessage]) -> list[Parcel]:
         """The parcels that these rows have filled."""
         full: list[Parcel] = []
         try:

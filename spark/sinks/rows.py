@@ -35,7 +35,7 @@ RESERVED: Final = frozenset(
 )
 
 
-class Row(NamedTuple):
+class RowMessage(NamedTuple):
     """A message to send; equal sharding keys go to one queue, None to any.
 
     That of a bigint is its hash: by it Java chooses the queue.
@@ -68,7 +68,7 @@ def check_rows(schema: StructType, topic: str | None) -> None:
         )
 
 
-def rows_of(batch: pa.RecordBatch, topic: str | None) -> Iterator[Row]:
+def rows_of(batch: pa.RecordBatch, topic: str | None) -> Iterator[RowMessage]:
     """The rows of a batch. Raises InvalidMessage for one that no broker takes."""
     columns = dict(zip(batch.schema.names, batch.columns, strict=True))
     cells = [
@@ -91,7 +91,7 @@ def rows_of(batch: pa.RecordBatch, topic: str | None) -> Iterator[Row]:
             message.properties[Property.SHARDING_KEY] = str(sharding_key)
         check_name("topic", named, TOPIC_CHARACTERS_MAX)
         check_message(message, BODY_BYTES_MAX)
-        yield Row(message, _long_hash(sharding_key) if is_long else sharding_key)
+        yield RowMessage(message, _long_hash(sharding_key) if is_long else sharding_key)
 
 
 def _delay_level(value: int | None) -> int:

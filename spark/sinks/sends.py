@@ -19,7 +19,7 @@ from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.errors import NotConnected, Unavailable
 from aerobee.spark.errors import ClusterUnreachable
 from aerobee.spark.network.cluster import BUSY_CODES, ConnectedCluster, Patience
-from aerobee.spark.offsets import Offsets, QueueKey, QueueRange
+from aerobee.spark.offsets import BrokerQueue, Offsets, QueueRange
 from aerobee.spark.sinks.earlier import stored_ids
 from aerobee.spark.sinks.parcels import Parcel
 
@@ -32,7 +32,7 @@ _usual: Final = ProducerSettings()
 _packer: Final = Packer(PRODUCER_GROUP, _usual)
 
 
-class Sends:
+class RowSends:
     """The sends of one task, within the event loop of its cluster.
 
     The ids of its messages begin with `prefix`. `starts` are offsets of queues before which the
@@ -196,6 +196,6 @@ class Sends:
         return route.write_queues if route is not None else ()
 
 
-def _key(queue: MessageQueue) -> QueueKey:
+def _key(queue: MessageQueue) -> BrokerQueue:
     """The queue as Spark's side names it."""
-    return QueueKey(queue.broker_name, queue.topic, queue.queue_id)
+    return BrokerQueue(queue.broker_name, queue.topic, queue.queue_id)

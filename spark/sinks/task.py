@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from aerobee.spark.network.brokers import Network
 from aerobee.spark.sinks.earlier import earlier_tails, stored_ids
-from aerobee.spark.sinks.parcels import Met, Packing
+from aerobee.spark.sinks.parcels import Packing, TopicMet
 from aerobee.spark.sinks.plan import SinkPlan
 from aerobee.spark.sinks.row_ids import Attempted
 from aerobee.spark.sinks.rows import rows_of
-from aerobee.spark.sinks.sends import Sends
+from aerobee.spark.sinks.sends import RowSends
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -36,12 +36,12 @@ def write_rows(
     Raises InvalidMessage for a row that no broker takes, ClusterUnreachable.
     """
     with Network(plan.address) as network:
-        sends = Sends(network, attempted.prefix, plan.ends)
+        sends = RowSends(network, attempted.prefix, plan.ends)
 
-        def meet(topic: str) -> Met:
+        def meet(topic: str) -> TopicMet:
             tails = earlier_tails(network, plan, attempted, attempt, topic)
             stored = network.run(stored_ids(network, tails, attempted.prefix))
-            return Met(network.run(sends.queues(topic)), stored)
+            return TopicMet(network.run(sends.queues(topic)), stored)
 
         packing = Packing(attempted, meet)
         try:

@@ -12,24 +12,24 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from aerobee.remoting.message.layout import RECORD_BYTES_MIN
-from aerobee.spark.offsets import QueueKey
+from aerobee.spark.offsets import BrokerQueue
 from aerobee.spark.records.layout import Ints
 
 SIZES_READ = 1 << 16  # record sizes of one queue looked at together
 SAMPLE = 64  # records that tell how long a queue's are
 BYTE_ROUNDS = 4  # in which bytes that some queues left over go to others
 
-Counts = dict[QueueKey, int]
-Sizes = Callable[[QueueKey, int, int], Ints]  # of a queue's waiting messages: from, count
+Counts = dict[BrokerQueue, int]
+Sizes = Callable[[BrokerQueue, int, int], Ints]  # of a queue's waiting messages: from, count
 
 
 class Turns:
     """Whose turn it is where a limit does not suffice for all."""
 
     def __init__(self) -> None:
-        self._next: QueueKey | None = None
+        self._next: BrokerQueue | None = None
 
-    def order(self, keys: Mapping[QueueKey, int]) -> list[QueueKey]:
+    def order(self, keys: Mapping[BrokerQueue, int]) -> list[BrokerQueue]:
         """The queues, those first whose turn it is."""
         ordered = sorted(keys)
         if self._next is None:
@@ -37,13 +37,13 @@ class Turns:
         at = next((n for n, key in enumerate(ordered) if key >= self._next), 0)
         return ordered[at:] + ordered[:at]
 
-    def took(self, order: list[QueueKey], taken: Mapping[QueueKey, int]) -> None:
+    def took(self, order: list[BrokerQueue], taken: Mapping[BrokerQueue, int]) -> None:
         """Remember who got something."""
         unserved = (key for key in order if not taken.get(key))
         self._next = next(unserved, order[1] if len(order) > 1 else None)
 
 
-def share_messages(waiting: Counts, order: list[QueueKey], limit: int) -> Counts:
+def share_messages(waiting: Counts, order: list[BrokerQueue], limit: int) -> Counts:
     """How many of each queue's `waiting` messages to take: exactly `limit`, or all of them.
 
     Each queue gets one at least, as far as the limit goes in the given order of queues, and of
@@ -64,7 +64,7 @@ def share_messages(waiting: Counts, order: list[QueueKey], limit: int) -> Counts
     return taken
 
 
-def share_bytes(allowed: Counts, order: list[QueueKey], limit: int, sizes: Sizes) -> Counts:
+def share_bytes(allowed: Counts, order: list[BrokerQueue], limit: int, sizes: Sizes) -> Counts:
     """How many of each queue's `allowed` messages to take, so that their records fit a limit.
 
     The first queue in order gets its next message in any case, alone if it is longer than the
@@ -90,7 +90,7 @@ def share_bytes(allowed: Counts, order: list[QueueKey], limit: int, sizes: Sizes
 class _Taker:
     """One queue that takes messages as long as their records fit."""
 
-    def __init__(self, key: QueueKey, allowed: int, sizes: Sizes) -> None:
+    def __init__(self, key: BrokerQueue, allowed: int, sizes: Sizes) -> None:
         self.taken = 0
         self.left = allowed
         self._key = key

@@ -15,7 +15,7 @@ from types import MappingProxyType
 from aerobee.spark.at_rest.queue_ranges import report_lost
 from aerobee.spark.errors import DataLost
 from aerobee.spark.feeds.feed import Missing
-from aerobee.spark.offsets import LATEST, Offsets, QueueKey, QueueRange
+from aerobee.spark.offsets import LATEST, BrokerQueue, Offsets, QueueRange
 from aerobee.spark.planning.ranges import Bounds, resolve_ranges
 from aerobee.spark.records.layout import Ints
 from aerobee.spark.streams.limits import Counts, Sizes, Turns, share_bytes, share_messages
@@ -32,7 +32,7 @@ class TriggerLimits:
 
 
 NOTHING_MISSING = Missing()
-NO_OFFSETS: Mapping[QueueKey, int] = MappingProxyType({})
+NO_OFFSETS: Mapping[BrokerQueue, int] = MappingProxyType({})
 
 
 class Steps:
@@ -41,9 +41,9 @@ class Steps:
     def __init__(self, *, fail_on_data_loss: bool) -> None:
         self._fail = fail_on_data_loss
         self._turns = Turns()
-        self._told: frozenset[QueueKey] = frozenset()
+        self._told: frozenset[BrokerQueue] = frozenset()
 
-    def first(self, bounds: Bounds, starting: Mapping[QueueKey, int] | int) -> Offsets:
+    def first(self, bounds: Bounds, starting: Mapping[BrokerQueue, int] | int) -> Offsets:
         """Where a new query starts. Raises DataLost, or warns, where that is gone."""
         ranges = resolve_ranges(bounds, starting, LATEST, fail_on_data_loss=self._fail)
         starts = {each.key: each.start for each in ranges}
@@ -56,7 +56,7 @@ class Steps:
         missing: Missing,
         limits: TriggerLimits,
         sizes: Sizes,
-        changed: Mapping[QueueKey, int] = NO_OFFSETS,
+        changed: Mapping[BrokerQueue, int] = NO_OFFSETS,
     ) -> Offsets:
         """The offsets that the micro-batch from `start` on ends with.
 
@@ -89,7 +89,7 @@ class Steps:
                 waiting[key] = there.end - end[key]
         report_lost(lost, fail=self._fail)
 
-        def waiting_sizes(key: QueueKey, skip: int, count: int) -> Ints:
+        def waiting_sizes(key: BrokerQueue, skip: int, count: int) -> Ints:
             return sizes(key, end[key] + skip, count)
 
         for key, count in self._taken(waiting, limits, waiting_sizes).items():
@@ -102,7 +102,7 @@ class Steps:
         end: Offsets,
         bounds: Bounds,
         missing: Missing = NOTHING_MISSING,
-        changed: Collection[QueueKey] = (),
+        changed: Collection[BrokerQueue] = (),
     ) -> list[QueueRange]:
         """What the micro-batch from `start` to `end` reads. Raises DataLost, or warns.
 
@@ -133,7 +133,7 @@ class Steps:
         self._turns.took(order, taken)
         return taken
 
-    def _tell_changed(self, start: Offsets, changed: Collection[QueueKey]) -> None:
+    def _tell_changed(self, start: Offsets, changed: Collection[BrokerQueue]) -> None:
         if not changed:
             return
         first = min(changed)

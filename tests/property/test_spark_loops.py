@@ -25,7 +25,7 @@ from aerobee.spark.reading import bodies
 from aerobee.spark.reading.pieces import piece_batches
 from aerobee.spark.records import loops
 from aerobee.spark.records.columns import arrow_schema
-from aerobee.spark.records.damage import DROPMALFORMED, PERMISSIVE, Damage
+from aerobee.spark.records.damage import DROPMALFORMED, PERMISSIVE, DamagePolicy
 from aerobee.spark.records.decode import Decoder
 from aerobee.spark.records.headers import Records, whole_records
 from aerobee.spark.records.layout import SLACK_BYTES, Ints
@@ -93,7 +93,7 @@ def test_damaged_records_decode_alike(
     data = damaged(raw, damage)
 
     def work() -> list[Any]:
-        told = Damage(PERMISSIVE)
+        told = DamagePolicy(PERMISSIVE)
         decoder = Decoder(arrow_schema(ALL))
         batches: list[Any] = []
         at = 0
@@ -165,7 +165,7 @@ def test_damaged_files_read_alike(
                 Piece(segment, 0, end),
                 EVERYTHING,
                 Decoder(arrow_schema(ALL)),
-                Damage(PERMISSIVE),
+                DamagePolicy(PERMISSIVE),
             )
             rows = [batch.to_pylist() for batch in without_times(list(batches))]
             return [row for part in rows for row in part]
@@ -213,7 +213,7 @@ def test_bodies_alone_read_alike(
                 Piece(segment, 0, end),
                 selection,
                 Decoder(arrow_schema(["body"])),
-                Damage(DROPMALFORMED),
+                DamagePolicy(DROPMALFORMED),
             )
             return [body for batch in batches for body in batch["body"].to_pylist()]
 

@@ -13,7 +13,7 @@ from support.lake.exports import grown
 
 from aerobee.cli import main
 from aerobee.spark.lake.lake import Lake
-from aerobee.spark.offsets import QueueKey
+from aerobee.spark.offsets import BrokerQueue
 
 pytestmark = pytest.mark.spark
 
@@ -88,7 +88,7 @@ def test_lost_messages_have_an_exit_code_of_their_own(tmp_path: Path) -> None:
     log = Lake(lake).log
     first = log.last()
     assert first is not None
-    key = QueueKey("store", "orders", 0)
+    key = BrokerQueue("store", "orders", 0)
     staged = log.folder / "manifest-0000000002.json"
     staged.write_bytes(replace(first, version=2, offsets={key: 7}).encode())
     grown(store, 1)

@@ -8,7 +8,7 @@ import pytest
 from aerobee.cli.export_report import show_summary
 from aerobee.spark.exports.summary import ExportSummary, TopicSummary
 from aerobee.spark.lake.manifest import Gap
-from aerobee.spark.offsets import QueueKey, QueueRange
+from aerobee.spark.offsets import BrokerQueue, QueueRange
 
 
 class Terminal(io.StringIO):
@@ -48,7 +48,7 @@ def test_no_number_is_cut_where_the_terminal_is_narrow(monkeypatch: pytest.Monke
 
 def test_what_is_lost_changed_or_waiting_is_told_apart(capsys: pytest.CaptureFixture[str]) -> None:
     """On standard error, a line for each."""
-    queue = QueueKey("b", "orders", 0)
+    queue = BrokerQueue("b", "orders", 0)
     gaps = (
         Gap(QueueRange(queue, 3, 5), "damaged"),
         Gap(QueueRange(queue, 0, 0), "the store has others"),

@@ -12,12 +12,12 @@ from support.lake.plans import planned_shares
 
 from aerobee.remoting.errors import CorruptRecord
 from aerobee.spark.at_rest.queue_ranges import queue_bounds
-from aerobee.spark.offsets import QueueKey, QueueRange
+from aerobee.spark.offsets import BrokerQueue, QueueRange
 from aerobee.spark.options.query import parse_options
 from aerobee.spark.planning import shares
 from aerobee.spark.reading.pieces import piece_batches
 from aerobee.spark.records.columns import arrow_schema
-from aerobee.spark.records.damage import Damage
+from aerobee.spark.records.damage import DamagePolicy
 from aerobee.spark.records.decode import Decoder
 
 RECORDS = ["topic", "queue_offset", "commit_log_offset", "body"]
@@ -31,7 +31,9 @@ def read(store: Path, names: list[str], **options: str) -> list[dict[str, Any]]:
     found = []
     for share in planned_shares(parsed, names, parsed.selection):
         decoder = Decoder(arrow_schema(names), broker=share.broker)
-        for batch in piece_batches(share.piece, parsed.selection, decoder, Damage(parsed.mode)):
+        for batch in piece_batches(
+            share.piece, parsed.selection, decoder, DamagePolicy(parsed.mode)
+        ):
             found += batch.to_pylist()
     return sorted(found, key=lambda row: row["commit_log_offset"])
 
@@ -62,7 +64,7 @@ def test_entry_beyond_all_numbers_is_damage(tmp_path: Path) -> None:
     store = writer.close()
     options = {"assign": '{"orders": ["0"]}', "endingOffsets": '{"orders": {"0": 5}}'}
 
-    def all_five(*given: Any) -> Mapping[QueueKey, QueueRange]:
+    def all_five(*given: Any) -> Mapping[BrokerQueue, QueueRange]:
         return {key: QueueRange(key, 0, 5) for key in queue_bounds(*given)}
 
     with pytest.MonkeyPatch.context() as patch:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from aerobee.spark.errors import OptionError
 from aerobee.spark.offsets import (
-    QueueKey,
+    BrokerQueue,
     format_offsets,
     marks_of_tree,
     offsets_of_tree,
@@ -18,11 +18,11 @@ from aerobee.spark.offsets import (
     parse_offsets,
 )
 
-KEYS = st.builds(QueueKey, st.text(min_size=1), st.text(min_size=1), st.integers(0, 2**31 - 1))
+KEYS = st.builds(BrokerQueue, st.text(min_size=1), st.text(min_size=1), st.integers(0, 2**31 - 1))
 
 
 @given(st.dictionaries(KEYS, st.integers(-2, 2**63 - 1)))
-def test_offsets_survive_their_text(offsets: dict[QueueKey, int]) -> None:
+def test_offsets_survive_their_text(offsets: dict[BrokerQueue, int]) -> None:
     """Any names of brokers and topics, a colon or a line break in them too."""
     text = format_offsets(offsets)
     assert parse_offsets(text) == offsets
@@ -31,11 +31,11 @@ def test_offsets_survive_their_text(offsets: dict[QueueKey, int]) -> None:
 
 def test_one_broker_need_not_be_named() -> None:
     """Where one store is read, the number says all."""
-    key = QueueKey("broker-a", "orders", 3)
+    key = BrokerQueue("broker-a", "orders", 3)
     assert parse_offsets('{"orders": {"3": 7}}', ["broker-a"]) == {key: 7}
     assert parse_assign('{"orders": [3, "broker-a:4"]}', ["broker-a"]) == {
         key,
-        QueueKey("broker-a", "orders", 4),
+        BrokerQueue("broker-a", "orders", 4),
     }
 
 
@@ -96,6 +96,6 @@ def test_checkpoint_that_was_edited_wrongly_is_refused_in_words(
 def test_checkpoint_of_a_later_version_is_refused_in_words() -> None:
     """It may hold what decides where reading goes on: to pass it over would lose messages."""
     tree = {"t": {"b:0": 3}, "@last": {"t": {"b:0": "1@2"}}}
-    assert offsets_of_tree(tree) == {QueueKey("b", "t", 0): 3}
+    assert offsets_of_tree(tree) == {BrokerQueue("b", "t", 0): 3}
     with pytest.raises(ValueError, match=r"'@epochs' .* written by a later version of aerobee"):
         offsets_of_tree(tree | {"@epochs": {"b": 4}})

@@ -16,13 +16,13 @@ from support.lake.plans import planned_shares
 
 from aerobee.remoting.errors import AerobeeError, CorruptRecord
 from aerobee.remoting.message.layout import BLANK_SIZE
-from aerobee.spark.at_rest.queue_entries import QueueEntries
+from aerobee.spark.at_rest.queue_entries import ConsumeQueueFiles
 from aerobee.spark.errors import DataLost
 from aerobee.spark.exports.exporter import plan_to
 from aerobee.spark.options.query import parse_options
 from aerobee.spark.reading.pieces import piece_batches
 from aerobee.spark.records.columns import arrow_schema
-from aerobee.spark.records.damage import Damage
+from aerobee.spark.records.damage import DamagePolicy
 from aerobee.spark.records.decode import Decoder
 
 pytestmark = pytest.mark.usefixtures("inline")
@@ -96,7 +96,7 @@ def read(root: Path, names: str, **options: str) -> list[tuple[str, int]]:
             share.piece,
             parsed.selection,
             Decoder(arrow_schema(columns), broker=share.broker),
-            Damage(parsed.mode, fail_on_data_loss=parsed.fail_on_data_loss),
+            DamagePolicy(parsed.mode, fail_on_data_loss=parsed.fail_on_data_loss),
         ):
             found += [(row["topic"], row["queue_offset"]) for row in batch.to_pylist()]
     return sorted(found)
@@ -181,7 +181,7 @@ def test_positions_are_found_among_blank_entries(tmp_path: Path) -> None:
             (folder / f"{first * 20:020d}").write_bytes(data.ljust(per_file * 20, b"\0"))
         whole = [at for at in range(count) if at not in blank]
         for target in dice.sample(range(1, count * 100 + 200), 20):
-            with QueueEntries(str(folder)) as entries:
+            with ConsumeQueueFiles(str(folder)) as entries:
                 found = entries.first_from(target)
             better = [at for at in whole if at >= found and places[at] < target]
             missed = [at for at in whole if at < found and places[at] >= target]

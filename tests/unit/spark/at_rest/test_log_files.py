@@ -14,7 +14,7 @@ from aerobee.spark.at_rest.blocks import read_records
 from aerobee.spark.at_rest.log_files import LogSegment, StorePath, list_segments
 from aerobee.spark.at_rest.open_segment import OpenSegment
 from aerobee.spark.errors import StoreUnreadable
-from aerobee.spark.records.damage import DROPMALFORMED, Damage
+from aerobee.spark.records.damage import DROPMALFORMED, DamagePolicy
 
 
 @pytest.fixture
@@ -110,7 +110,9 @@ def test_a_record_that_looks_like_the_end_of_its_file_hides_none(store: Path, wh
             list(read_records(file, segment.base, segment.end))
         found = [
             records.base + start
-            for records in read_records(file, segment.base, segment.end, Damage(DROPMALFORMED))
+            for records in read_records(
+                file, segment.base, segment.end, DamagePolicy(DROPMALFORMED)
+            )
             for start in records.starts.tolist()
         ]
     assert found == whole[:which] + whole[which + 1 :]
@@ -160,7 +162,7 @@ def test_damage_all_over_a_file_is_read_in_bounded_time(
     with OpenSegment(LogSegment(str(path), 0, 1 << 20)) as file:
         found = [
             records.base + start
-            for records in read_records(file, 0, writer.position, Damage(DROPMALFORMED))
+            for records in read_records(file, 0, writer.position, DamagePolicy(DROPMALFORMED))
             for start in records.starts.tolist()
         ]
     assert found == starts[::2]

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.disks.stores import Stored, StoreWriter
 
-from aerobee.spark.at_rest.queue_entries import QueueEntries
+from aerobee.spark.at_rest.queue_entries import ConsumeQueueFiles
 from aerobee.spark.at_rest.queue_ranges import (
     StoreState,
     queue_bounds,
@@ -20,10 +20,10 @@ from aerobee.spark.at_rest.queue_ranges import (
 )
 from aerobee.spark.at_rest.stores import find_stores
 from aerobee.spark.feeds.followed_queues import QueueWatch
-from aerobee.spark.offsets import QueueKey, QueueRange
+from aerobee.spark.offsets import BrokerQueue, QueueRange
 from aerobee.spark.topics import ALL_TOPICS, TopicChoice
 
-A = QueueKey("s", "orders", 0)
+A = BrokerQueue("s", "orders", 0)
 
 
 def write_queue(folder: Path, entries: list[tuple[int, int, int]], per_file: int) -> None:
@@ -104,7 +104,7 @@ def test_bounds_are_what_a_search_through_all_entries_finds(
     ]
     low, high = min(low, high), max(low, high)
     expected = [at for at, position in left if low <= position < high]
-    with QueueEntries(str(folder)) as queue:
+    with ConsumeQueueFiles(str(folder)) as queue:
         start, end = queue.bounds(low, high)
         assert list(range(start, end)) == expected
         assert queue.read(start, end)["position"].tolist() == [

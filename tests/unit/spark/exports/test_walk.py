@@ -14,8 +14,8 @@ from support.lake.exports import go_on, grown, message, stored, visible
 from aerobee.spark.errors import ExportFailed
 from aerobee.spark.exports import task as export_task
 from aerobee.spark.exports.exporter import plan_to
-from aerobee.spark.exports.reads import AlongLog, Reading, Source, readings
-from aerobee.spark.offsets import QueueKey, QueueRange
+from aerobee.spark.exports.reads import AlongLog, PieceReading, Source, readings
+from aerobee.spark.offsets import BrokerQueue, QueueRange
 from aerobee.spark.planning.queue_pieces import EntryPiece
 from aerobee.spark.records.headers import Records
 from aerobee.spark.records.layout import SLACK_BYTES
@@ -29,7 +29,7 @@ def ways(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """How each task came by its messages."""
     taken: list[str] = []
 
-    def told(source: Source) -> Iterator[Reading]:
+    def told(source: Source) -> Iterator[PieceReading]:
         for reading in readings(source):
             taken.append("walk" if isinstance(reading, AlongLog) else "entries")
             yield reading
@@ -95,7 +95,7 @@ def test_offsets_of_all_kinds_are_tallied() -> None:
     offsets = [5, -1, -(2**63), 0]
     (records,) = chunks([(Stored(), offset) for offset in offsets], iter([4]))
     assert tally.topic_numbers(records).tolist() == [0] * 4
-    assert tally.found() == {QueueKey("b", "orders", 0): Found(4, -(2**63), 5)}
+    assert tally.found() == {BrokerQueue("b", "orders", 0): Found(4, -(2**63), 5)}
 
 
 def test_topics_are_told_apart_wherever_they_differ() -> None:
@@ -187,7 +187,7 @@ def test_queues_are_told_apart_whatever_their_names() -> None:
         told += [tally.topics[number] for number in tally.topic_numbers(records).tolist()]
     assert told == [each.topic for each, _ in messages]
     assert tally.found() == {
-        QueueKey("b", *queue): Found(count, 0, count - 1)
+        BrokerQueue("b", *queue): Found(count, 0, count - 1)
         for queue, count in offsets.items()
         if count
     }
@@ -212,7 +212,7 @@ def test_a_range_is_complete_when_each_offset_was_met_once_and_in_order(
     offsets: list[int], complete: bool
 ) -> None:
     """Others of the queue, and other queues, are no matter."""
-    tally = QueueTally("b", [QueueRange(QueueKey("b", "orders", 0), 3, 7)])
+    tally = QueueTally("b", [QueueRange(BrokerQueue("b", "orders", 0), 3, 7)])
     messages = [(Stored(), offset) for offset in offsets]
     messages = [(Stored(topic="others"), 4), *messages, (Stored(queue_id=1), 5)]
     for records in chunks(messages, iter([2, 1] * 9)):

@@ -17,10 +17,10 @@ from aerobee.spark.errors import DataLost, OptionError
 from aerobee.spark.options.query import parse_options
 from aerobee.spark.planning.log_pieces import Piece
 from aerobee.spark.planning.queue_pieces import EntryPiece
-from aerobee.spark.planning.shares import Share
+from aerobee.spark.planning.shares import StoreShare
 from aerobee.spark.reading.pieces import piece_batches
 from aerobee.spark.records.columns import arrow_schema
-from aerobee.spark.records.damage import Damage
+from aerobee.spark.records.damage import DamagePolicy
 from aerobee.spark.records.decode import Decoder
 from aerobee.spark.records.selection import Limits, Selection
 
@@ -69,7 +69,7 @@ def rows(
 
 
 def read(
-    shares: list[Share], names: list[str], options: Any, selection: Selection | None = None
+    shares: list[StoreShare], names: list[str], options: Any, selection: Selection | None = None
 ) -> list[dict[str, Any]]:
     """What the tasks of a plan read."""
     found = []
@@ -79,7 +79,7 @@ def read(
             share.piece,
             selection or options.selection,
             decoder,
-            Damage(options.mode, fail_on_data_loss=options.fail_on_data_loss),
+            DamagePolicy(options.mode, fail_on_data_loss=options.fail_on_data_loss),
         ):
             batch.validate(full=True)
             found += batch.to_pylist()

@@ -15,7 +15,7 @@ from aerobee.spark.feeds import cluster as cluster_feed
 from aerobee.spark.feeds.cluster import IDLE_PAUSE_S, ROUTES_S, UNKNOWN_BYTES, ClusterFeed
 from aerobee.spark.feeds.feed import Missing
 from aerobee.spark.feeds.open import open_feed
-from aerobee.spark.offsets import Offsets, QueueKey, QueueRange
+from aerobee.spark.offsets import BrokerQueue, Offsets, QueueRange
 from aerobee.spark.options.address import NetworkAddress
 from aerobee.spark.options.query import Use, parse_options
 from aerobee.spark.options.values import PARTITIONS_MAX
@@ -25,7 +25,7 @@ from aerobee.spark.records.selection import EVERYTHING
 from aerobee.spark.streams.steps import Steps, TriggerLimits
 from aerobee.spark.topics import TopicChoice
 
-A, B = QueueKey("a", "orders", 0), QueueKey("b", "orders", 0)
+A, B = BrokerQueue("a", "orders", 0), BrokerQueue("b", "orders", 0)
 
 
 class FakeCluster:
@@ -36,7 +36,7 @@ class FakeCluster:
         self.silent = self.mute = False
         self.life = 1  # of the topic
         self.clock_ms = 0
-        self.gone: set[QueueKey] = set()  # of which their broker knows no topic
+        self.gone: set[BrokerQueue] = set()  # of which their broker knows no topic
         self.asked: list[str] = []
         self.now_s = 100.0
         self.closed = False
@@ -50,7 +50,7 @@ class FakeCluster:
 
     def bounds(
         self, choice: TopicChoice, *, missing_fails: bool = True
-    ) -> dict[QueueKey, QueueRange]:
+    ) -> dict[BrokerQueue, QueueRange]:
         """All that there is."""
         self._ask("bounds")
         if (
@@ -61,16 +61,16 @@ class FakeCluster:
             raise OptionError("option subscribe: no such topic")
         return {key: QueueRange(key, 0, end) for key, end in self.ends.items()}
 
-    def latest(self, keys: Iterable[QueueKey]) -> Offsets:
+    def latest(self, keys: Iterable[BrokerQueue]) -> Offsets:
         """The ends of some queues."""
         self._ask("latest")
         return {key: self.ends[key] for key in keys}
 
-    def offsets_at(self, keys: Iterable[QueueKey], timestamp_ms: int) -> Offsets:
+    def offsets_at(self, keys: Iterable[BrokerQueue], timestamp_ms: int) -> Offsets:
         """One message a millisecond."""
         return {key: min(timestamp_ms, self.ends[key]) for key in keys}
 
-    def record_sizes(self, key: QueueKey, start: int) -> Ints:
+    def record_sizes(self, key: BrokerQueue, start: int) -> Ints:
         """Two messages, longer from one to the next."""
         self._ask("sizes")
         return np.array([100 + 10 * start, 110 + 10 * start])
@@ -79,7 +79,7 @@ class FakeCluster:
         """As long as most."""
         return 1000
 
-    def messages_at(self, offsets: Offsets) -> dict[QueueKey, tuple[int, int]]:
+    def messages_at(self, offsets: Offsets) -> dict[BrokerQueue, tuple[int, int]]:
         """A hundred bytes and a millisecond for each message, of the queue's life."""
         if offsets:
             self.asked.append(f"messages of {len(offsets)}")
@@ -91,7 +91,7 @@ class FakeCluster:
             if at < self.ends[key]
         }
 
-    def deleted(self, keys: Iterable[QueueKey]) -> frozenset[QueueKey]:
+    def deleted(self, keys: Iterable[BrokerQueue]) -> frozenset[BrokerQueue]:
         """Those of a topic that was deleted."""
         self._ask("deleted")
         return frozenset(key for key in keys if key in self.gone)
@@ -193,7 +193,7 @@ def test_queues_without_a_route_are_away(cluster: FakeCluster) -> None:
     del cluster.ends[B]
     cluster.now_s += ROUTES_S
     assert list(feed.look()) == [A]
-    other = QueueKey("a", "payments", 0)
+    other = BrokerQueue("a", "payments", 0)
     assert feed.missing({B, other}) == Missing(away=frozenset({B}))
 
 
@@ -252,7 +252,7 @@ def test_queues_without_news_are_looked_at_in_turns(cluster: FakeCluster) -> Non
     read = {key: there.end for key, there in feed.look().items()}
     marks = feed.marks(read, {})
     cluster.asked.clear()
-    found: set[QueueKey] = set()
+    found: set[BrokerQueue] = set()
     cluster.life = 2
     for _ in range(4):
         cluster.now_s += ROUTES_S

@@ -21,7 +21,7 @@ from aerobee.spark.feeds import followed_log, followed_queues
 from aerobee.spark.feeds.feed import Missing
 from aerobee.spark.feeds.followed_log import LogTail
 from aerobee.spark.feeds.stores import StoreFeed
-from aerobee.spark.offsets import QueueKey, QueueRange
+from aerobee.spark.offsets import BrokerQueue, QueueRange
 from aerobee.spark.options.query import Use, parse_options
 from aerobee.spark.planning.asked import Asked
 from aerobee.spark.planning.queue_pieces import EntryPiece
@@ -74,7 +74,7 @@ def append(store: MessageStore, topic: str, count: int, *, commit: bool = True) 
         store.poll()
 
 
-def searched(root: Path) -> tuple[int, dict[QueueKey, QueueRange]]:
+def searched(root: Path) -> tuple[int, dict[BrokerQueue, QueueRange]]:
     """The end and the queues as a batch finds them."""
     state = StoreState.look(find_stores(str(root))[0])
     return state.end, {key: each for key, each in queue_bounds(state).items() if each.end}
@@ -111,7 +111,7 @@ def test_look_at_a_log_that_did_not_grow_reads_nothing_of_it(
         searches = [
             (followed_log, "find_end"),
             (followed_log, "list_segments"),
-            (followed_queues, "QueueEntries"),
+            (followed_queues, "ConsumeQueueFiles"),
         ]
         with monkeypatch.context() as patched:
             for module, name in [*searches, (log_end, "scan_blocks")]:
@@ -119,7 +119,7 @@ def test_look_at_a_log_that_did_not_grow_reads_nothing_of_it(
             assert feed.look() == before
         append(store, "orders", 9)
         monkeypatch.setattr(followed_log, "find_end", None)
-        monkeypatch.setattr(followed_queues, "QueueEntries", None)
+        monkeypatch.setattr(followed_queues, "ConsumeQueueFiles", None)
         assert sum(each.end for each in feed.look().values()) == 1009
 
 
@@ -207,7 +207,7 @@ def test_retention_moves_the_start(tmp_path: Path) -> None:
     root = tmp_path / "s"
     written(root, 60)
     feed = feed_of(root)
-    key = QueueKey("s", "orders", 0)
+    key = BrokerQueue("s", "orders", 0)
     assert feed.look()[key] == QueueRange(key, 0, 20)
     for path in sorted((root / "commitlog").iterdir())[:2]:
         path.unlink()
@@ -224,7 +224,7 @@ def test_queue_that_is_deleted_is_told_from_one_that_is_away(tmp_path: Path) -> 
     assert len(keys) == 6
     shutil.rmtree(tmp_path / "a" / "consumequeue" / "orders" / "1")
     feed.look()
-    gone = QueueKey("a", "orders", 1)
+    gone = BrokerQueue("a", "orders", 1)
     assert feed.missing({gone}) == Missing(deleted=frozenset({gone}))
     (tmp_path / "b").rename(tmp_path.parent / f"{tmp_path.name}-elsewhere")
     left = feed.look()
@@ -273,7 +273,7 @@ def test_queues_that_there_are_not_are_refused_at_the_start(tmp_path: Path) -> N
     with pytest.raises(OptionError, match="no queue orders s:9"):
         feed.check()
     feed = feed_of(tmp_path / "s", assign='{"orders": ["1"]}')
-    assert list(feed.look()) == [QueueKey("s", "orders", 1)]
+    assert list(feed.look()) == [BrokerQueue("s", "orders", 1)]
     feed.check()
     shutil.rmtree(tmp_path / "s" / "consumequeue")
     bare = feed_of(tmp_path / "s")
@@ -306,7 +306,7 @@ def test_sizes_are_those_of_the_records(tmp_path: Path) -> None:
     written(root, 9)
     feed = feed_of(root)
     feed.look()
-    key = QueueKey("s", "orders", 1)
+    key = BrokerQueue("s", "orders", 1)
     size = next(row["record_bytes"] for row in read_log(root))
     assert feed.sizes(key, 1, 2).tolist() == [size, size]
     assert feed.sizes(key._replace(broker="gone"), 0, 5).tolist() == []

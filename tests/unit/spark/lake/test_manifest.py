@@ -13,9 +13,9 @@ import pytest
 from aerobee.spark.errors import ExportFailed, ExportRefused
 from aerobee.spark.lake.manifest import ExportedFile, Gap, Manifest
 from aerobee.spark.lake.manifest_log import ManifestLog
-from aerobee.spark.offsets import QueueKey, QueueRange
+from aerobee.spark.offsets import BrokerQueue, QueueRange
 
-KEY = QueueKey("broker-a", "%RETRY%billing", 3)
+KEY = BrokerQueue("broker-a", "%RETRY%billing", 3)
 FILE = ExportedFile("topic=a/date=2026-11-21/p", "0/1.parquet", "a", "2026-11-21", 5, 9, 1, 2)
 
 
@@ -62,8 +62,8 @@ def test_manifests_of_early_versions_have_no_stamps() -> None:
 @pytest.mark.parametrize(
     "more",
     [
-        {"offsets": {QueueKey("a", "t", 10**11): 1}},
-        {"offsets": {QueueKey("a", "t", 1): -5}},
+        {"offsets": {BrokerQueue("a", "t", 10**11): 1}},
+        {"offsets": {BrokerQueue("a", "t", 1): -5}},
         {"files": (ExportedFile("../x", "0/1", "a", "2026-11-21", 5, 9, 1, 2),)},
         {"files": (ExportedFile("x" * 300, "0/1", "a", "2026-11-21", 5, 9, 1, 2),)},
     ],
@@ -76,7 +76,7 @@ def test_manifest_that_would_not_come_back_is_not_written(more: dict[str, Any]) 
 
 def test_gaps_say_what_is_known() -> None:
     """Offsets of a queue, places of a log, or from where on a queue is another one."""
-    queue = QueueKey("b", "t", 0)
+    queue = BrokerQueue("b", "t", 0)
     for gap, text, lost in (
         (Gap(QueueRange(queue, 3, 9), "gone"), "t b:0 [3, 9): gone", True),
         (Gap(QueueRange(queue, 3, 3), "made anew"), "t b:0 from 3 on: made anew", False),

@@ -19,7 +19,7 @@ from aerobee.remoting.net.client import ConnectionPool
 from aerobee.spark.errors import ClusterUnreachable, DataLost, OptionError
 from aerobee.spark.network import brokers as network_brokers
 from aerobee.spark.network.brokers import Network
-from aerobee.spark.offsets import QueueKey, QueueRange
+from aerobee.spark.offsets import BrokerQueue, QueueRange
 from aerobee.spark.options.address import NetworkAddress
 from aerobee.spark.source import RocketMQSource
 from aerobee.spark.topics import TopicChoice
@@ -58,8 +58,8 @@ def test_bounds_of_all_queues_of_users_topics(network: Network) -> None:
     """Sorted by queue, without system and retry topics, nor those that may not be read."""
     one, two = network.brokers()
     expected = [
-        *(QueueRange(QueueKey(one, "orders", number), 0, 1 + number) for number in range(2)),
-        *(QueueRange(QueueKey(two, "orders", number), 0, 3 + number) for number in range(2)),
+        *(QueueRange(BrokerQueue(one, "orders", number), 0, 1 + number) for number in range(2)),
+        *(QueueRange(BrokerQueue(two, "orders", number), 0, 3 + number) for number in range(2)),
     ]
     bounds = network.bounds(USERS)
     assert [each for each in bounds.values() if each.key.topic == "orders"] == expected
@@ -75,7 +75,7 @@ def test_bounds_of_all_queues_of_users_topics(network: Network) -> None:
 def test_single_queues(network: Network) -> None:
     """Only the queues that were assigned."""
     _, two = network.brokers()
-    wanted = frozenset({QueueKey(two, "orders", 1)})
+    wanted = frozenset({BrokerQueue(two, "orders", 1)})
     assert list(network.bounds(TopicChoice(queues=wanted))) == sorted(wanted)
 
 
@@ -120,7 +120,9 @@ def test_few_messages_are_held_at_a_time(network: Network, monkeypatch: pytest.M
         return RawPull(PullStatus.NO_NEW_MSG, 0, 0, 0, b"", 0, 0)
 
     monkeypatch.setattr(network.puller, "pull", pull)
-    assert network.messages_at({QueueKey("broker-a", "t", each): 0 for each in range(1000)}) == {}
+    assert (
+        network.messages_at({BrokerQueue("broker-a", "t", each): 0 for each in range(1000)}) == {}
+    )
     assert 1 < max(held) <= 32
 
 
@@ -140,7 +142,7 @@ def test_silent_broker_is_asked_for_few_of_its_queues(
 
     monkeypatch.setattr(network.puller, "pull", pull)
     queues = [(broker, number) for number in range(1000) for broker in ("silent", "well")]
-    assert network.messages_at({QueueKey(broker, "t", at): 0 for broker, at in queues}) == {}
+    assert network.messages_at({BrokerQueue(broker, "t", at): 0 for broker, at in queues}) == {}
     assert asked.count("well") == 1000
     assert asked.count("silent") <= 32 * network_brokers.TRIES
 
@@ -188,7 +190,7 @@ def test_topic_made_anew_is_told_to_a_stream() -> None:
         (TopicChoice(names=frozenset({"order"})), "no topic 'order'; did you mean orders?"),
         (TopicChoice(names=frozenset({"written"})), "no queue of topic 'written' may be read"),
         (
-            TopicChoice(queues=frozenset({QueueKey("broker-a", "orders", 7)})),
+            TopicChoice(queues=frozenset({BrokerQueue("broker-a", "orders", 7)})),
             "option assign: there is no queue orders broker-a:7",
         ),
     ],

@@ -26,12 +26,12 @@ from aerobee.spark.network import pulls as network_pulls
 from aerobee.spark.network.brokers import Network
 from aerobee.spark.network.cluster import LoopThread
 from aerobee.spark.network.reads import NetworkPiece, network_records
-from aerobee.spark.offsets import QueueKey, QueueRange
+from aerobee.spark.offsets import BrokerQueue, QueueRange
 from aerobee.spark.options.address import NetworkAddress
 from aerobee.spark.records.selection import EVERYTHING
 from aerobee.spark.topics import TopicChoice
 
-KEY = QueueKey("broker-a", "orders", 0)
+KEY = BrokerQueue("broker-a", "orders", 0)
 PULL = RequestCode.PULL_MESSAGE
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from aerobee.spark.errors import OptionError
-from aerobee.spark.offsets import EARLIEST, QueueKey
+from aerobee.spark.offsets import EARLIEST, BrokerQueue
 from aerobee.spark.options.query import Options, parse_options
 from aerobee.spark.records.columns import USUAL
 from aerobee.spark.records.selection import Selection
@@ -64,7 +64,7 @@ def test_offsets_and_queues_are_read_when_brokers_are_known() -> None:
     """Words stand for all queues."""
     given = {"endingOffsets": '{"orders": {"0": 3}}', "assign": '{"orders": ["0"]}'}
     options = parse_options({"path": "/s", **given})
-    key = QueueKey("s", "orders", 0)
+    key = BrokerQueue("s", "orders", 0)
     assert options.starting_offsets(["s"]) == EARLIEST
     assert options.ending_offsets(["s"]) == {key: 3}
     assert options.choice(["s"]) == TopicChoice(queues=frozenset({key}))

@@ -14,7 +14,7 @@ from support.lake.spark_rows import rows
 
 from aerobee.spark.at_rest.stores import find_stores
 from aerobee.spark.errors import OptionError
-from aerobee.spark.offsets import QueueKey, QueueRange
+from aerobee.spark.offsets import BrokerQueue, QueueRange
 from aerobee.spark.planning.asked_names import check_offsets, configured_queues
 from aerobee.spark.topics import TopicChoice
 
@@ -95,11 +95,11 @@ def test_stream_waits_for_topics_that_may_come(
 
 def test_offsets_of_other_queues_than_those_read_are_refused() -> None:
     """Whether or not they are there; what is there is fine."""
-    key = QueueKey("s", "orders", 0)
+    key = BrokerQueue("s", "orders", 0)
     bounds = {key: QueueRange(key, 0, 5)}
     orders = TopicChoice(names=frozenset({"orders"}))
     check_offsets("startingOffsets", {key: 3}, orders, bounds, fail=True)
-    other = QueueKey("s", "payments", 0)
+    other = BrokerQueue("s", "payments", 0)
     with pytest.raises(OptionError, match="payments s:0 is not among those to read"):
         check_offsets("startingOffsets", {other: 3}, orders, bounds, fail=False)
 

@@ -7,10 +7,10 @@ import logging
 import pytest
 
 from aerobee.spark.errors import DataLost
-from aerobee.spark.offsets import EARLIEST, LATEST, QueueKey, QueueRange
+from aerobee.spark.offsets import EARLIEST, LATEST, BrokerQueue, QueueRange
 from aerobee.spark.planning.ranges import resolve_ranges
 
-A = QueueKey("s", "orders", 0)
+A = BrokerQueue("s", "orders", 0)
 THERE = {A: QueueRange(A, 10, 20)}
 
 
@@ -50,6 +50,6 @@ def test_lost_messages_fail_or_are_warned_of(
 
 def test_queue_that_is_gone_is_lost() -> None:
     """A deleted topic's checkpointed offsets do not vanish without a word."""
-    other = QueueKey("s", "deleted", 1)
+    other = BrokerQueue("s", "deleted", 1)
     with pytest.raises(DataLost, match=r"deleted s:1 \[0, 7\)"):
         resolve_ranges(THERE, {other: 7})

@@ -22,7 +22,7 @@ from aerobee.spark.reading.known_topics import ALL_COUNT
 from aerobee.spark.reading.pieces import piece_batches
 from aerobee.spark.records import loops
 from aerobee.spark.records.columns import arrow_schema
-from aerobee.spark.records.damage import Damage
+from aerobee.spark.records.damage import DamagePolicy
 from aerobee.spark.records.decode import Decoder
 from aerobee.spark.records.numpy_loops import MORE, OTHER, BlockPart, NumpyLoops
 from aerobee.spark.records.selection import EVERYTHING, Limits, Selection
@@ -131,7 +131,7 @@ def test_file_that_became_shorter_is_told(tmp_path: Path) -> None:
     os.truncate(piece.segment.path, piece.end // 2)
     with pytest.raises(DataLost, match="was cut after the query was planned"):
         read(piece)
-    lenient = Damage(fail_on_data_loss=False)
+    lenient = DamagePolicy(fail_on_data_loss=False)
     left = piece_batches(piece, EVERYTHING, Decoder(SCHEMA), lenient)
     assert 500 < sum(len(batch) for batch in left) < 1000
 

@@ -13,7 +13,7 @@ from support.interop.raw_remoting import RawClient
 
 from aerobee.spark.errors import ClusterUnreachable
 from aerobee.spark.network.brokers import Network
-from aerobee.spark.offsets import QueueKey
+from aerobee.spark.offsets import BrokerQueue
 from aerobee.spark.options.address import NetworkAddress
 from aerobee.spark.sinks import plan as sink_plan
 from aerobee.spark.sinks.options import SinkOptions
@@ -21,7 +21,7 @@ from aerobee.spark.sinks.plan import note_batch, plan_batch
 from aerobee.spark.sinks.progress import SinkRecord, keep_record, read_record
 from aerobee.testing import ClusterThread
 
-RECORD = SinkRecord("query", 7, 1000, {QueueKey("broker-a", "orders", 0): 5}, begun=False)
+RECORD = SinkRecord("query", 7, 1000, {BrokerQueue("broker-a", "orders", 0): 5}, begun=False)
 
 
 @pytest.fixture
@@ -105,7 +105,7 @@ def test_life_of_a_sink(cluster: ClusterThread, monkeypatch: pytest.MonkeyPatch)
             send(client, "orders", 0, b"late")
 
     monkeypatch.setattr(sink_plan, "sleep", straggle)
-    queue = QueueKey("broker-a", "orders", 0)
+    queue = BrokerQueue("broker-a", "orders", 0)
     options = SinkOptions(address, "orders", "s")
     first = plan_batch(options)
     assert first.lows == first.ends == {queue: 0}
@@ -155,7 +155,7 @@ def test_end_that_is_kept_nowhere_is_found_by_the_next_batch(
     with RawClient(cluster.broker_addrs[0]) as client:
         send(client, "orders", 0, b"row")
     after = plan_batch(options)
-    assert (after.lows, after.ends) == (plan.ends, {QueueKey("broker-a", "orders", 0): 1})
+    assert (after.lows, after.ends) == (plan.ends, {BrokerQueue("broker-a", "orders", 0): 1})
 
 
 def test_records_of_early_versions_are_read() -> None:

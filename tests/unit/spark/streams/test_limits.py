@@ -8,28 +8,28 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aerobee.spark.offsets import QueueKey
+from aerobee.spark.offsets import BrokerQueue
 from aerobee.spark.records.layout import Ints
 from aerobee.spark.streams.limits import Counts, Turns, share_bytes, share_messages
 
 BACKLOGS = st.dictionaries(
-    st.builds(QueueKey, st.sampled_from("ab"), st.sampled_from("xyz"), st.integers(0, 9)),
+    st.builds(BrokerQueue, st.sampled_from("ab"), st.sampled_from("xyz"), st.integers(0, 9)),
     st.integers(1, 10_000),
     min_size=1,
     max_size=30,
 )
 RECORDS = st.dictionaries(
-    st.builds(QueueKey, st.just("a"), st.just("x"), st.integers(0, 9)),
+    st.builds(BrokerQueue, st.just("a"), st.just("x"), st.integers(0, 9)),
     st.lists(st.integers(91, 3000), min_size=1, max_size=60),
     min_size=1,
     max_size=8,
 )
 
 
-def sizes_of(records: dict[QueueKey, list[int]], taken: Counts) -> Any:
+def sizes_of(records: dict[BrokerQueue, list[int]], taken: Counts) -> Any:
     """The sizes behind what has been taken of each queue."""
 
-    def sizes(key: QueueKey, skip: int, count: int) -> Ints:
+    def sizes(key: BrokerQueue, skip: int, count: int) -> Ints:
         at = taken.get(key, 0) + skip
         return np.array(records[key][at : at + count], np.int64)
 
@@ -72,7 +72,7 @@ def test_no_queue_starves_while_others_grow(
 @settings(max_examples=80, deadline=None)
 @given(records=RECORDS, limit=st.integers(1, 20_000), messages=st.integers(1, 200))
 def test_bytes_are_never_exceeded_and_everything_comes(
-    records: dict[QueueKey, list[int]], limit: int, messages: int
+    records: dict[BrokerQueue, list[int]], limit: int, messages: int
 ) -> None:
     """Trigger after trigger within both limits; only a single message may be longer than one."""
     turns, done = Turns(), dict.fromkeys(records, 0)
@@ -96,7 +96,7 @@ def test_bytes_are_never_exceeded_and_everything_comes(
 
 def test_large_message_does_not_wait_for_ever_beside_small_ones() -> None:
     """A queue whose next record never fits its own share has its turn all the same."""
-    small, large = QueueKey("a", "x", 0), QueueKey("a", "x", 1)
+    small, large = BrokerQueue("a", "x", 0), BrokerQueue("a", "x", 1)
     records = {small: [100] * 10_000, large: [900] * 3}
     turns, done = Turns(), {small: 0, large: 0}
     for _ in range(6):
@@ -114,10 +114,10 @@ def test_large_message_does_not_wait_for_ever_beside_small_ones() -> None:
 
 def test_bytes_are_shared_in_proportion() -> None:
     """Two queues alike get alike, and what is read of the sizes is bounded by the limit."""
-    keys = [QueueKey("a", "x", number) for number in range(2)]
+    keys = [BrokerQueue("a", "x", number) for number in range(2)]
     asked = 0
 
-    def sizes(_key: QueueKey, _skip: int, count: int) -> Ints:
+    def sizes(_key: BrokerQueue, _skip: int, count: int) -> Ints:
         nonlocal asked
         asked += count
         return np.full(count, 200, np.int64)
@@ -130,6 +130,6 @@ def test_bytes_are_shared_in_proportion() -> None:
 
 def test_entries_that_are_gone_are_left_to_who_reads_them() -> None:
     """Sizes that cannot be told any more do not stop a stream before it says what is lost."""
-    key = QueueKey("a", "x", 0)
+    key = BrokerQueue("a", "x", 0)
     taken = share_bytes({key: 7}, [key], 1000, lambda *_: np.empty(0, np.int64))
     assert taken == {key: 7}

@@ -11,21 +11,21 @@ from hypothesis import strategies as st
 
 from aerobee.spark.errors import DataLost
 from aerobee.spark.feeds.feed import Missing
-from aerobee.spark.offsets import EARLIEST, LATEST, Offsets, QueueKey, QueueRange
+from aerobee.spark.offsets import EARLIEST, LATEST, BrokerQueue, Offsets, QueueRange
 from aerobee.spark.records.layout import Ints
 from aerobee.spark.streams.steps import Steps, TriggerLimits
 
-A, B, C = (QueueKey("s", "orders", number) for number in range(3))
+A, B, C = (BrokerQueue("s", "orders", number) for number in range(3))
 ALL = TriggerLimits()
 NONE = Missing()
 
 
-def sizes(_key: QueueKey, _start: int, count: int) -> Ints:
+def sizes(_key: BrokerQueue, _start: int, count: int) -> Ints:
     """Records of 100 bytes."""
     return np.full(count, 100, np.int64)
 
 
-def bounds(**queues: tuple[int, int]) -> dict[QueueKey, QueueRange]:
+def bounds(**queues: tuple[int, int]) -> dict[BrokerQueue, QueueRange]:
     """What there is of queues a, b and c."""
     keys = {"a": A, "b": B, "c": C}
     return {keys[name]: QueueRange(keys[name], *each) for name, each in queues.items()}
