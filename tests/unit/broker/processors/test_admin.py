@@ -290,7 +290,7 @@ async def test_settings_are_shown_and_changed(live: LiveBroker) -> None:
     ],
 )
 async def test_settings_that_are_too_much_are_answered(
-    live: LiveBroker, body: bytes, code: ResponseCode
+    live: LiveBroker, body: bytes, code: int
 ) -> None:
     """What is quoted fits into a header, and a number into what has to work with it."""
     reply = await live.ask(RequestCode.UPDATE_BROKER_CONFIG, body=body)
