@@ -7,7 +7,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Final
 
-from aerobee.broker.cluster.parts import Calls, Cluster
+from aerobee.broker.cluster.parts import ClusterStanding, OutgoingCalls
 from aerobee.broker.cold.parts import Cold
 from aerobee.broker.features.feature import Parts
 from aerobee.broker.features.listed import DOORS, FEATURES, Features
@@ -18,7 +18,7 @@ from aerobee.broker.health.parts import Health
 from aerobee.broker.processors.families import FAMILIES
 from aerobee.broker.pulls.parts import Pulling
 from aerobee.broker.room import Room
-from aerobee.broker.sends.parts import Sends
+from aerobee.broker.sends.parts import Sending
 from aerobee.broker.sends.retries import Retries
 from aerobee.broker.settings.changes import SettingsChanges
 from aerobee.broker.settings.keys import BrokerSettings
@@ -29,7 +29,7 @@ from aerobee.broker.start.hosts import record_host
 from aerobee.broker.start.lowered_offsets import lower_offsets
 from aerobee.broker.start.slow_recovery import told_while_slow
 from aerobee.broker.tables.parts import Tables
-from aerobee.broker.writing.hooks import Hooks
+from aerobee.broker.writing.hooks import BrokerHooks
 from aerobee.broker.writing.parts import Writing
 from aerobee.remoting.clocks import wall_clock_ms
 from aerobee.remoting.message.record import host_bytes
@@ -69,7 +69,7 @@ class Broker:
         return self.live.current
 
     @property
-    def hooks(self) -> Hooks:
+    def hooks(self) -> BrokerHooks:
         """Functions of the embedding program that see messages pass."""
         return self.context.writing.hooks
 
@@ -134,7 +134,7 @@ class Broker:
         live.on_change(lambda changed: store.apply(changed.store))
         tables = Tables.load(live)
         lower_offsets(tables.offsets, store)
-        calls, store_host = Calls(live), host_bytes(*record_host(*front.host))
+        calls, store_host = OutgoingCalls(live), host_bytes(*record_host(*front.host))
         writing = Writing.over(asyncio.get_running_loop(), live, store, store_host, faults)
         front.watch(writing, faults)
         cold = Cold(live, store, writing.tick.commit_log)
@@ -147,7 +147,7 @@ class Broker:
             consumers.locks.is_ordered, health.metrics.dead_letter,
         )  # fmt: skip
         placers = [each.placer for each in features if each.placer is not None]
-        cluster = Cluster.at(front.address, live, tables.topics, calls.pool, faults.caught)
+        cluster = ClusterStanding.at(front.address, live, tables.topics, calls.pool, faults.caught)
         pulls.follow(consumers)
         self.context = context = Context(
             changes=SettingsChanges(live, self._config_file, wall_clock_ms, prepare=self._load),
@@ -158,7 +158,7 @@ class Broker:
             consumers=consumers,
             cluster=cluster,
             front=front,
-            sends=Sends(live, writing, retries, placers, health.troubles.met),
+            sends=Sending(live, writing, retries, placers, health.troubles.met),
             pulls=pulls,
             health=health,
             rooms=self.rooms,

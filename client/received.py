@@ -36,7 +36,7 @@ _UINT16: Final = struct.Struct(">H")
 _UNFIT: Final = (struct.error, IndexError, KeyError)
 
 
-class Damage(msgspec.Struct, frozen=True, gc=False):
+class MessageDamage(msgspec.Struct, frozen=True, gc=False):
     """Why a message cannot be read; `as_sent` says that its bytes are those of its sender."""
 
     reason: str
@@ -69,7 +69,7 @@ class ReceivedMessage(msgspec.Struct, eq=False, gc=False):
     bounds: tuple[int, int] | None = None  # min and max offset, shared by all of one pull
     parsed: dict[str, str] | None = None
     held_bytes: int = 0
-    damage: Damage | None = None
+    damage: MessageDamage | None = None
 
     @property
     def properties(self) -> dict[str, str]:
@@ -301,7 +301,7 @@ def _unfit(
             return None
         size = end - at
     body, nobody = data[at : at + size], bytes(8)
-    damage = Damage(f"its {size} bytes (magic {magic:#x}) do not fit its parts", False)
+    damage = MessageDamage(f"its {size} bytes (magic {magic:#x}) do not fit its parts", False)
     fields = (offset, 0, position, born_ms, 0, flag, sys_flag, size, b"", nobody, nobody)
     return size, ReceivedMessage(queue, body, *fields, bounds, None, size, damage)
 
@@ -335,12 +335,12 @@ def _decode_one(
     body = data[body_at:topic_at]
     damage = None
     if crc and (crc32(body) ^ crc) & 0x7FFF_FFFF:
-        damage = Damage(f"position {position} fails its checksum", False)
+        damage = MessageDamage(f"position {position} fails its checksum", False)
     elif sys_flag & SysFlag.COMPRESSED:
         try:
             body = decompress(body, sys_flag, bytes_max=body_bytes_max)
         except CorruptRecord as error:
-            damage = Damage(str(error), True)
+            damage = MessageDamage(str(error), True)
     return size, ReceivedMessage(
         queue,
         body,

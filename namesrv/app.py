@@ -5,13 +5,13 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from aerobee.namesrv.context import Context
+from aerobee.namesrv.context import NamesrvContext
 from aerobee.namesrv.expiry import Expiry
 from aerobee.namesrv.kv_config import KvConfig
 from aerobee.namesrv.processors import FAMILIES
 from aerobee.namesrv.route_table import RouteTable
 from aerobee.namesrv.settings import NamesrvSettings
-from aerobee.remoting.clocks import Lateness, steady_clock_ms
+from aerobee.remoting.clocks import LateLooks, steady_clock_ms
 from aerobee.remoting.net.addresses import format_address
 from aerobee.remoting.net.connection import Connection
 from aerobee.remoting.net.routes import Dispatcher
@@ -43,7 +43,7 @@ class NameServer:
         )
         self.kv = KvConfig(settings.kv_config_path, settings.kv_bytes_max)
         self._clock_ms = clock_ms
-        self._expiry = Expiry(self.table, settings.scan_interval_ms, Lateness(clock_ms))
+        self._expiry = Expiry(self.table, settings.scan_interval_ms, LateLooks(clock_ms))
         self._tasks = Tasks()
         self._server: Server | None = None
         self._stopped = False
@@ -66,7 +66,9 @@ class NameServer:
         """
         tell_start(log, "namesrv", self.settings)
         self.kv.load()
-        context = Context(self.settings, self.table, self.kv, self._clock_ms, self._clock_ms())
+        context = NamesrvContext(
+            self.settings, self.table, self.kv, self._clock_ms, self._clock_ms()
+        )
         dispatch = Dispatcher(context, FAMILIES, self._tasks.start)
         limits = self.settings.net_limits
         self._server = await Server.start(

@@ -9,7 +9,7 @@ from aerobee.namesrv.settings import NamesrvSettings
 
 
 @dataclass(frozen=True, slots=True)
-class Context:
+class NamesrvContext:
     """One nameserver's tables and settings; `clock_ms` never goes back."""
 
     settings: NamesrvSettings

@@ -3,7 +3,7 @@
 import asyncio
 
 from aerobee.namesrv.route_table import RouteTable
-from aerobee.remoting.clocks import Lateness
+from aerobee.remoting.clocks import LateLooks
 from aerobee.remoting.net.connection import Connection
 
 
@@ -13,7 +13,7 @@ class Expiry:
     Not by a look that comes late: what brokers said meanwhile is still to be read.
     """
 
-    def __init__(self, table: RouteTable, interval_ms: int, lateness: Lateness) -> None:
+    def __init__(self, table: RouteTable, interval_ms: int, lateness: LateLooks) -> None:
         self._table = table
         self._interval_ms = interval_ms
         self._lateness = lateness

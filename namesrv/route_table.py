@@ -27,7 +27,7 @@ from aerobee.namesrv.registered import (
     MasterAddress,
     queue_data,
 )
-from aerobee.namesrv.twins import Twins
+from aerobee.namesrv.twins import Takeovers
 from aerobee.remoting.bodies import DataVersion, QueueData, TopicConfigSerializeWrapper
 from aerobee.remoting.codes import Perm, ResponseCode
 from aerobee.remoting.complaints import Complaints
@@ -97,7 +97,7 @@ class RouteTable:
         self.filter_servers: dict[Place, list[str]] = {}
         self.mappings: dict[str, dict[str, Any]] = {}  # static topics: topic -> broker name -> info
         self.complaints = Complaints(clock_ms, log)
-        self._twins = Twins(self.complaints.tell)
+        self._twins = Takeovers(self.complaints.tell)
         self._clock_ms = clock_ms
         self._capacity = Capacity(brokers_max, topics_max, route_entries_max, self.complaints)
         self._delete_missing_topics = delete_missing_topics

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 
-class Twins:
+class Takeovers:
     """Who took whose place; bounded by the names that are registered. `warn` logs."""
 
     def __init__(self, warn: Callable[..., None]) -> None:

@@ -20,7 +20,7 @@ def steady_clock_ms() -> int:
     return time.monotonic_ns() // 1_000_000
 
 
-class Lateness:
+class LateLooks:
     """Tells a look for silent peers that comes late from one that may be believed.
 
     A process that was stopped or starved has not heard what its peers said meanwhile: it waits in

@@ -5,7 +5,7 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any
 
-from aerobee.broker.cluster.registration import Registration
+from aerobee.broker.cluster.registration import Registrar
 from aerobee.remoting.bodies import TopicConfig
 from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.errors import RequestError
@@ -14,7 +14,7 @@ from aerobee.remoting.errors import RequestError
 class Announcements:
     """The topics on their way to the disk and to the nameservers."""
 
-    def __init__(self, registration: Registration) -> None:
+    def __init__(self, registration: Registrar) -> None:
         self._registration = registration
         self._under_way: dict[str, asyncio.Future[None]] = {}
 

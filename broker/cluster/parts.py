@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from aerobee.broker.cluster.announcing import Announcements
-from aerobee.broker.cluster.registration import Registration
+from aerobee.broker.cluster.registration import Registrar
 from aerobee.broker.cluster.routes import TopicRoutes
 from aerobee.broker.cluster.twins import LOOK_INTERVAL_MS, Twins
 from aerobee.broker.room import Room, Sample, Work
@@ -15,7 +15,7 @@ from aerobee.remoting.clocks import steady_clock_ms
 from aerobee.remoting.net.client import ConnectionPool
 
 
-class Calls(Room):
+class OutgoingCalls(Room):
     """Connections to other servers; they outlive those of clients, who may wait for an answer."""
 
     def __init__(self, live: Live) -> None:
@@ -27,10 +27,10 @@ class Calls(Room):
 
 
 @dataclass(frozen=True)
-class Cluster(Room):
+class ClusterStanding(Room):
     """Made once by the broker; `routes` are those of other brokers' topics."""
 
-    registration: Registration
+    registration: Registrar
     announcements: Announcements
     routes: TopicRoutes
     twins: Twins
@@ -45,7 +45,7 @@ class Cluster(Room):
         failed: Callable[[str, BaseException], None],
     ) -> Self:
         """Make it for a broker that clients reach at `address`; `pool` calls the nameservers."""
-        registration = Registration(live, topics, pool, address, failed)
+        registration = Registrar(live, topics, pool, address, failed)
         routes = TopicRoutes(live, topics, pool, steady_clock_ms)
         return cls(registration, Announcements(registration), routes, Twins(live, pool, address))
 

@@ -86,7 +86,7 @@ class Nameserver:
             self.knows_us = False
 
 
-class Registration:
+class Registrar:
     """Keeps the nameservers informed; `address` is where clients reach this broker."""
 
     def __init__(

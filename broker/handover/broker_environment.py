@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from aerobee.broker.handover.environment import Environment
 from aerobee.broker.handover.lite_pull_progress import Holdings
 from aerobee.broker.handover.owned_queue import Timer
-from aerobee.broker.members.group import QueueKey
-from aerobee.remoting.bodies import MessageQueue
+from aerobee.broker.members.group import GroupQueue
+from aerobee.remoting.bodies import BrokerQueue
 from aerobee.remoting.clocks import steady_clock_ms
 from aerobee.remoting.net.connection import Connection
 
@@ -27,19 +27,19 @@ class WaitingPulls:
         self._holds = holds
         self._queues = queues
 
-    def wake(self, key: QueueKey) -> None:
+    def wake(self, key: GroupQueue) -> None:
         """Serve the pulls that wait on a queue, whatever their group."""
         queue = self._queues.find(key.topic, key.queue_id)
         if queue is not None:
             self._holds.wake([queue])
 
-    def end(self, connection: Connection, key: QueueKey) -> None:
+    def end(self, connection: Connection, key: GroupQueue) -> None:
         """Answer those of a connection and group as if their time was up."""
         queue = self._queues.find(key.topic, key.queue_id)
         if queue is not None:
             self._holds.end(queue, connection, key.group)
 
-    def offset_of(self, connection: Connection, key: QueueKey) -> int | None:
+    def offset_of(self, connection: Connection, key: GroupQueue) -> int | None:
         """Return the offset at which one of a connection and group waits, None if none does."""
         queue = self._queues.find(key.topic, key.queue_id)
         return None if queue is None else self._holds.offset_of(queue, connection, key.group)
@@ -70,40 +70,40 @@ class BrokerEnvironment(Environment):
         """Have something done later, unless that is cancelled."""
         return asyncio.get_running_loop().call_later(delay_s, call)
 
-    def committed(self, key: QueueKey) -> int | None:
+    def committed(self, key: GroupQueue) -> int | None:
         """Return the committed offset of a queue."""
         return self._offsets.committed(*key)
 
-    def fetched(self, key: QueueKey) -> int | None:
+    def fetched(self, key: GroupQueue) -> int | None:
         """Return the offset before which a group has fetched all, None where it has nothing."""
         return self._offsets.pull_offset(*key)
 
-    def commit(self, key: QueueKey, offset: int) -> None:
+    def commit(self, key: GroupQueue, offset: int) -> None:
         """Commit for a group what a member has done that does not say so itself."""
         self._offsets.commit(*key, offset)
 
-    def locked_by(self, key: QueueKey) -> str | None:
+    def locked_by(self, key: GroupQueue) -> str | None:
         """Return the client that has locked a queue for orderly consumption."""
-        queue = MessageQueue(topic=key.topic, broker_name=self._broker_name, queue_id=key.queue_id)
+        queue = BrokerQueue(topic=key.topic, broker_name=self._broker_name, queue_id=key.queue_id)
         return self._locks.holder(key.group, queue)
 
-    def wake_pulls(self, key: QueueKey) -> None:
+    def wake_pulls(self, key: GroupQueue) -> None:
         """Serve the pulls that wait on a queue: some of them may read now."""
         self._pulls.wake(key)
 
-    def end_pulls(self, connection: Connection, key: QueueKey) -> None:
+    def end_pulls(self, connection: Connection, key: GroupQueue) -> None:
         """Answer a connection's waiting pulls as if their time was up."""
         self._pulls.end(connection, key)
 
-    def holds_pull(self, connection: Connection, key: QueueKey) -> bool:
+    def holds_pull(self, connection: Connection, key: GroupQueue) -> bool:
         """Whether a pull of this connection waits on the queue."""
         return self._pulls.offset_of(connection, key) is not None
 
-    def pulls_at(self, connection: Connection, key: QueueKey) -> int | None:
+    def pulls_at(self, connection: Connection, key: GroupQueue) -> int | None:
         """Return the offset at which a pull of this connection waits, None if none does."""
         return self._pulls.offset_of(connection, key)
 
-    def tell(self, connection: Connection, key: QueueKey) -> None:
+    def tell(self, connection: Connection, key: GroupQueue) -> None:
         """Let an owner rebalance at once (40), whatever made somebody else ask for its queue."""
         self._calls.remind(connection, key.group)
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from aerobee.broker.handover.owned_queue import Timer
-from aerobee.broker.members.group import QueueKey
+from aerobee.broker.members.group import GroupQueue
 from aerobee.remoting.net.connection import Connection
 
 if TYPE_CHECKING:
@@ -41,31 +41,31 @@ class Environment(Protocol):
     def caught(self, what: str, error: Exception, client_id: str) -> None:
         """Count a fault that nobody foresaw, of one member alone."""
 
-    def committed(self, key: QueueKey) -> int | None:
+    def committed(self, key: GroupQueue) -> int | None:
         """Return the committed offset of a queue."""
 
-    def fetched(self, key: QueueKey) -> int | None:
+    def fetched(self, key: GroupQueue) -> int | None:
         """Return the offset before which a group has fetched all, None where it has nothing."""
 
-    def locked_by(self, key: QueueKey) -> str | None:
+    def locked_by(self, key: GroupQueue) -> str | None:
         """Return the client that has locked a queue for orderly consumption."""
 
-    def tell(self, connection: Connection, key: QueueKey) -> None:
+    def tell(self, connection: Connection, key: GroupQueue) -> None:
         """Let an owner know that somebody else asks for its queue."""
 
-    def wake_pulls(self, key: QueueKey) -> None:
+    def wake_pulls(self, key: GroupQueue) -> None:
         """Serve the pulls that wait on a queue: some of them may read now."""
 
-    def end_pulls(self, connection: Connection, key: QueueKey) -> None:
+    def end_pulls(self, connection: Connection, key: GroupQueue) -> None:
         """Answer a connection's waiting pulls as if their time was up."""
 
-    def holds_pull(self, connection: Connection, key: QueueKey) -> bool:
+    def holds_pull(self, connection: Connection, key: GroupQueue) -> bool:
         """Whether a pull of this connection waits on the queue."""
 
-    def pulls_at(self, connection: Connection, key: QueueKey) -> int | None:
+    def pulls_at(self, connection: Connection, key: GroupQueue) -> int | None:
         """Return the offset at which a pull of this connection waits, None if none does."""
 
-    def commit(self, key: QueueKey, offset: int) -> None:
+    def commit(self, key: GroupQueue, offset: int) -> None:
         """Commit for a group what a member has done that does not say so itself."""
 
     def ask_holdings(

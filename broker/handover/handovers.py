@@ -14,7 +14,7 @@ from aerobee.broker.handover.owner_pulls import OwnerPulls
 from aerobee.broker.handover.owners import STALLED_MS, QueueOwners
 from aerobee.broker.handover.rebalance_signs import RebalanceSigns
 from aerobee.broker.handover.returning_members import ReturningMembers, holder_of
-from aerobee.broker.members.group import QueueKey
+from aerobee.broker.members.group import GroupQueue
 from aerobee.broker.members.registry import Members
 from aerobee.remoting.complaints import Complaints
 from aerobee.remoting.net.connection import Connection
@@ -79,7 +79,7 @@ class Handovers:
         parts: tuple[Sized, ...] = (self._signs, self._draining, self._pulls)
         return not any(tables) and not any(len(part) for part in parts)
 
-    def owner(self, key: QueueKey) -> Holder | None:
+    def owner(self, key: GroupQueue) -> Holder | None:
         """Return who owns a queue."""
         queue = self._queues.get(key)
         return queue.owner if queue is not None else None
@@ -87,7 +87,7 @@ class Handovers:
     # --- what members do ---
 
     def ask(
-        self, connection: Connection, key: QueueKey, answer: Callable[[Verdict], None]
+        self, connection: Connection, key: GroupQueue, answer: Callable[[Verdict], None]
     ) -> Verdict | None:
         """A connection asks for a queue's offset (14); None when `answer` will be called later."""
         holder = holder_of(self._members, connection, key)
@@ -119,7 +119,7 @@ class Handovers:
         self._pulls.asked_for(queue)
         return None
 
-    def release(self, connection: Connection, keys: Iterable[QueueKey]) -> None:
+    def release(self, connection: Connection, keys: Iterable[GroupQueue]) -> None:
         """A connection gives queues up (42)."""
         for key in keys:
             queue = self._queues.get(key)
@@ -131,7 +131,7 @@ class Handovers:
                 self._owners.link(queue, connection)
             self._environment.end_pulls(connection, key)
 
-    def takes_commit(self, connection: Connection, key: QueueKey, offset: int) -> bool:
+    def takes_commit(self, connection: Connection, key: GroupQueue, offset: int) -> bool:
         """Whether a commit counts: not a former owner's, nor one that goes back behind others'."""
         queue = self._queues.get(key)
         if queue is None:
@@ -159,7 +159,7 @@ class Handovers:
             return False
         return connection not in queue.formers
 
-    def committed(self, connection: Connection, key: QueueKey) -> None:
+    def committed(self, connection: Connection, key: GroupQueue) -> None:
         """A commit of its own (15) has come: it may be the last one before a queue is given up."""
         queue = self._queues.get(key)
         if queue is None or not queue.is_owned_by(connection):
@@ -214,7 +214,7 @@ class Handovers:
     # --- pulls ---
 
     def begin_pull(
-        self, connection: Connection, key: QueueKey, offset: int = 0, *, finished: bool = False
+        self, connection: Connection, key: GroupQueue, offset: int = 0, *, finished: bool = False
     ) -> bool:
         """A watched connection's pull has come; False if it must wait as on an empty queue.
 
@@ -246,7 +246,7 @@ class Handovers:
         self._owners.look_later(queue, STALLED_MS)
         return False
 
-    def goes_on_at(self, connection: Connection, key: QueueKey, offset: int) -> int | None:
+    def goes_on_at(self, connection: Connection, key: GroupQueue, offset: int) -> int | None:
         """Where a pull has to go on that may read now; None: where it is.
 
         An owner that has the queue again does not read what others have done since: the first pull
@@ -258,7 +258,7 @@ class Handovers:
         floor = queue.is_back()
         return floor if offset < floor else None
 
-    def may_pull(self, connection: Connection, key: QueueKey) -> bool:
+    def may_pull(self, connection: Connection, key: GroupQueue) -> bool:
         """Whether a pull that waited may read now."""
         queue = self._queues.get(key)
         if queue is None:

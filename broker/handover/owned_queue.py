@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Protocol, TypeVar
 
-from aerobee.broker.members.group import QueueKey
+from aerobee.broker.members.group import GroupQueue
 from aerobee.remoting.lives import Life, Move
 from aerobee.remoting.net.connection import Connection
 
@@ -195,7 +195,7 @@ class OwnedQueue:
         "unseen",
     )
 
-    def __init__(self, key: QueueKey) -> None:
+    def __init__(self, key: GroupQueue) -> None:
         self.key = key
         self.claim = Claim.FREE
         self.asks: list[Ask] = []  # in the order they came
@@ -342,7 +342,7 @@ _CONTESTED: Final = frozenset({Claim.CONTESTED, Claim.OVERDUE})
 
 
 def unlink(
-    table: dict[_Place, dict[QueueKey, OwnedQueue]], place: _Place, queue: OwnedQueue
+    table: dict[_Place, dict[GroupQueue, OwnedQueue]], place: _Place, queue: OwnedQueue
 ) -> None:
     """Take a queue out of those that are found at a place, and the place if it was the last."""
     queues = table.get(place)

@@ -11,7 +11,7 @@ from typing import Final
 
 from aerobee.broker.handover.environment import Environment
 from aerobee.broker.handover.owned_queue import Ask, Claim, Holder, OwnedQueue, Verdict, unlink
-from aerobee.broker.members.group import QueueKey
+from aerobee.broker.members.group import GroupQueue
 from aerobee.remoting.net.connection import Connection
 
 log = logging.getLogger(__name__)
@@ -38,10 +38,10 @@ class QueueOwners:
         self._clock_ms = environment.clock_ms
         self._later = environment.later
         self._wait_ms = wait_ms
-        self.queues: dict[QueueKey, OwnedQueue] = {}
-        self.of: dict[Connection, dict[str, dict[QueueKey, OwnedQueue]]] = {}
+        self.queues: dict[GroupQueue, OwnedQueue] = {}
+        self.of: dict[Connection, dict[str, dict[GroupQueue, OwnedQueue]]] = {}
         self.asks: dict[Connection, dict[Ask, None]] = {}
-        self.watched: dict[Connection, dict[QueueKey, OwnedQueue]] = {}
+        self.watched: dict[Connection, dict[GroupQueue, OwnedQueue]] = {}
         self.on_given: Callable[[OwnedQueue], None] = lambda queue: None
         self.given: Counter[str] = Counter()  # queues that changed hands, by reason
 

@@ -5,7 +5,7 @@ from typing import Final
 from aerobee.broker.handover.environment import Environment, HandoverLimits
 from aerobee.broker.handover.owned_queue import Holder, OwnedQueue, Timer
 from aerobee.broker.handover.owners import QueueOwners
-from aerobee.broker.members.group import QueueKey
+from aerobee.broker.members.group import GroupQueue
 from aerobee.broker.members.registry import Members
 from aerobee.remoting.net.connection import Connection
 
@@ -13,7 +13,7 @@ ADOPTION_MS: Final = 60_000  # in which pulls of a connection that is new show w
 TIMEOUT_MS_MAX: Final = 600_000  # of a member's hand-over time-out: others wait for it
 
 
-def holder_of(members: Members, connection: Connection, key: QueueKey) -> Holder | None:
+def holder_of(members: Members, connection: Connection, key: GroupQueue) -> Holder | None:
     """Return a connection as owner of a queue, None if it is one of those who never are."""
     group = members.group(key.group)
     member = group.members.get(connection) if group is not None else None
@@ -59,7 +59,7 @@ class ReturningMembers:
         if connection in self.fresh:
             self.fresh.pop(connection).cancel()
 
-    def adopt(self, connection: Connection, key: QueueKey) -> None:
+    def adopt(self, connection: Connection, key: GroupQueue) -> None:
         """Let a member own a queue that it goes on pulling, and nobody owns."""
         queues, holder = self._owners.queues, holder_of(self._members, connection, key)
         if holder is not None and self._wait_ms() and len(queues) < self._queues_max:
@@ -82,7 +82,7 @@ class ReturningMembers:
         else:
             self._owners.remember(queue, holder)
 
-    def comes_late(self, connection: Connection, key: QueueKey, offset: int) -> bool:
+    def comes_late(self, connection: Connection, key: GroupQueue, offset: int) -> bool:
         """Whether a member on a new connection is behind what others committed in its absence."""
         if connection not in self.fresh or not self._wait_ms():
             return False

@@ -56,7 +56,7 @@ class CountedQueue(Protocol):
 
 
 @dataclass(slots=True)
-class Outgoing:
+class PulledCounts:
     """What one group has pulled from one topic since the start."""
 
     messages: int = 0
@@ -81,7 +81,7 @@ class Metrics:
     def __init__(self, clock_s: Callable[[], float] = time.monotonic) -> None:
         self._clock_s = clock_s
         self.started_ms = int(time.time() * 1000)
-        self.outgoing: dict[tuple[str, str], Outgoing] = {}
+        self.outgoing: dict[tuple[str, str], PulledCounts] = {}
         self.dead_letters: Counter[tuple[str, str]] = Counter()  # by topic and group
         self.found = 0
         self.missed = 0
@@ -106,7 +106,7 @@ class Metrics:
         self.transferred += count
         outgoing = self.outgoing.get((topic, group))
         if outgoing is None:
-            outgoing = self.outgoing[topic, group] = Outgoing()
+            outgoing = self.outgoing[topic, group] = PulledCounts()
         outgoing.messages += count
         outgoing.size_bytes += size_bytes
 

@@ -11,7 +11,7 @@ from aerobee.remoting.net.connection import Connection
 from aerobee.remoting.words import BROADCASTING, CLUSTERING
 
 
-class QueueKey(NamedTuple):
+class GroupQueue(NamedTuple):
     """A queue of this broker as one group consumes it."""
 
     group: str

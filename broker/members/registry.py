@@ -25,7 +25,7 @@ from aerobee.broker.members.subscriptions import (
 from aerobee.broker.members.waiting_heartbeats import WaitingHeartbeats
 from aerobee.broker.rules.remarks import Forbidden, further_details
 from aerobee.remoting.bodies import ConsumerData, SubscriptionData, SubscriptionGroupConfig
-from aerobee.remoting.clocks import Lateness
+from aerobee.remoting.clocks import LateLooks
 from aerobee.remoting.codes import PullSysFlag, ResponseCode
 from aerobee.remoting.errors import RequestError
 from aerobee.remoting.headers.pull import PullMessageRequest
@@ -75,7 +75,7 @@ class Members:
         self.mismatches = SubscriptionMismatches(clock_ms)
         self.waiting = WaitingHeartbeats()
         self.lists = ConsumerLists()
-        self._lateness = Lateness(clock_ms)
+        self._lateness = LateLooks(clock_ms)
         self.sql_filters = SqlFilters()  # what pulls bring, not heartbeats
         self._consumers: dict[str, ConsumerGroup] = {}
         self._producers: dict[str, dict[Connection, Member]] = {}

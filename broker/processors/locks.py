@@ -1,6 +1,6 @@
 """Queues that one member has for itself: 41 and 42 (AdminBrokerProcessor.lockBatchMQ)."""
 
-from aerobee.broker.members.group import QueueKey
+from aerobee.broker.members.group import GroupQueue
 from aerobee.broker.start.context import Context
 from aerobee.remoting.bodies import LockBatchBody, LockBatchReply, decode_body, encode_body
 from aerobee.remoting.codes import RequestCode
@@ -28,7 +28,7 @@ def unlock_batch(ctx: Context, request: Request[NoHeader]) -> Outcome:
     ctx.consumers.locks.unlock(group, given.client_id, given.mq_set)
     name = ctx.settings.broker_name
     keys = [
-        QueueKey(group, queue.topic, queue.queue_id)
+        GroupQueue(group, queue.topic, queue.queue_id)
         for queue in given.mq_set
         if queue.broker_name == name
     ]

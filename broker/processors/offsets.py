@@ -4,7 +4,7 @@ from functools import partial
 from typing import Final
 
 from aerobee.broker.handover.owned_queue import Verdict
-from aerobee.broker.members.group import QueueKey
+from aerobee.broker.members.group import GroupQueue
 from aerobee.broker.start.context import Context
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.errors import RequestError
@@ -41,7 +41,7 @@ def query_consumer_offset(ctx: Context, request: Request[QueryConsumerOffsetRequ
     header = request.header
     topic = ctx.tables.topics.get(header.topic)
     if topic is not None and 0 <= header.queue_id < topic.read_queue_nums:
-        key = QueueKey(header.consumer_group, header.topic, header.queue_id)
+        key = GroupQueue(header.consumer_group, header.topic, header.queue_id)
         verdict = ctx.consumers.handovers.ask(
             request.connection, key, partial(_answer_later, ctx, request)
         )
@@ -97,7 +97,7 @@ def update_consumer_offset(ctx: Context, request: Request[UpdateConsumerOffsetRe
         )  # RocketMQ takes any number, and keeps it for ever
     if (group, topic, header.queue_id) in ctx.tables.offsets.resets:
         return Reply(remark="Offset has been previously reset")
-    key = QueueKey(group, topic, header.queue_id)
+    key = GroupQueue(group, topic, header.queue_id)
     kept = True
     if ctx.consumers.handovers.takes_commit(request.connection, key, header.commit_offset):
         remote = request.connection.remote

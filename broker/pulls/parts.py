@@ -6,12 +6,12 @@ from typing import Protocol
 
 from aerobee.broker.cold.reads import ColdReads
 from aerobee.broker.health.parts import Health
-from aerobee.broker.members.group import QueueKey
+from aerobee.broker.members.group import GroupQueue
 from aerobee.broker.members.registry import Members
 from aerobee.broker.pulls.broadcasts import BroadcastOffsets
 from aerobee.broker.pulls.held import SWEEP_INTERVAL_MS, HoldLimits, Holds
 from aerobee.broker.pulls.pull import Pull
-from aerobee.broker.pulls.server import Pulls
+from aerobee.broker.pulls.server import PullProcessor
 from aerobee.broker.room import Room, Sample, Work
 from aerobee.broker.settings.keys import BrokerSettings
 from aerobee.broker.settings.live import Live
@@ -32,18 +32,18 @@ class Owners(Protocol):
     def fresh(self) -> Sized:
         """Connections that have just come, and may be those of a member that was here."""
 
-    def takes_commit(self, connection: Connection, key: QueueKey, offset: int) -> bool:
+    def takes_commit(self, connection: Connection, key: GroupQueue, offset: int) -> bool:
         """Whether a commit counts."""
 
     def begin_pull(
-        self, connection: Connection, key: QueueKey, offset: int = 0, *, finished: bool = False
+        self, connection: Connection, key: GroupQueue, offset: int = 0, *, finished: bool = False
     ) -> bool:
         """A pull has come; False if it must wait as on an empty queue."""
 
-    def may_pull(self, connection: Connection, key: QueueKey) -> bool:
+    def may_pull(self, connection: Connection, key: GroupQueue) -> bool:
         """Whether a pull that waited may read now."""
 
-    def goes_on_at(self, connection: Connection, key: QueueKey, offset: int) -> int | None:
+    def goes_on_at(self, connection: Connection, key: GroupQueue, offset: int) -> int | None:
         """Where a pull has to go on that may read now; None: where it is."""
 
 
@@ -69,7 +69,7 @@ class Pulling(Room):
     members: Members
     owners: Owners
     broadcasts: BroadcastOffsets
-    server: Pulls
+    server: PullProcessor
 
     def __init__(
         self, live: Live, writing: Writing, tables: Tables, cold_reads: ColdReads, health: Health
@@ -98,11 +98,11 @@ class Pulling(Room):
         self._live.on_change(self._apply)
 
     def serve_again(self, pull: Pull, expired: bool) -> bool:
-        """Run a pull that has waited once more; see `Pulls`."""
+        """Run a pull that has waited once more; see `PullProcessor`."""
         return self.server.serve_again(pull, expired)
 
     def failed(self, pull: Pull, error: Exception) -> None:
-        """Answer a pull whose serving raised; see `Pulls`."""
+        """Answer a pull whose serving raised; see `PullProcessor`."""
         self.server.failed(pull, error)
 
     def background(self) -> Iterable[Work]:
@@ -119,4 +119,4 @@ class Pulling(Room):
         yield Sample("aerobee_held_pulls", self.holds.count)
 
     def _apply(self, settings: BrokerSettings) -> None:
-        self.server = Pulls(settings, self)
+        self.server = PullProcessor(settings, self)

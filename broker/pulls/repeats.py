@@ -3,8 +3,9 @@
 A consumer's next pull differs from its last one in three numbers: where it reads, what it commits,
 and the number of the request. Once a header was served here that is all that compiled code looks
 for (`compiled/repeated_pulls.pxi`): it answers all such pulls of a socket read that find messages,
-as `Pulls.serve` would. What a pull may read is asked of the same checks as ever, once for each read
-of the socket: so nothing has to be told that a topic, a group, a filter or a queue has changed.
+as `PullProcessor.serve` would. What a pull may read is asked of the same checks as ever, once for
+each read of the socket: so nothing has to be told that a topic, a group, a filter or a queue has
+changed.
 """
 
 import mmap
@@ -52,7 +53,7 @@ class Known(NamedTuple):
 
 
 class Repeats:
-    """The `World` of compiled code (`record_runs.pyi`), and the learning; one for each `Pulls`."""
+    """The `World` of compiled code (`.pyi`), and the learning; each `PullProcessor` has one."""
 
     def __init__(self, settings: BrokerSettings, parts: "Pulling", check: Check) -> None:
         store = parts.writing.store

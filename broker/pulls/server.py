@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from aerobee.broker.compiled.choice import copied, gather, resident
 from aerobee.broker.health.faults import as_refusal
-from aerobee.broker.members.group import QueueKey
+from aerobee.broker.members.group import GroupQueue
 from aerobee.broker.members.subscriptions import MessageFilter, SqlFilter
 from aerobee.broker.pulls.broadcasts import FROM_PROXY, BroadcastOffsets
 from aerobee.broker.pulls.checks import PullChecks
@@ -70,7 +70,7 @@ class NoPulls:
         return refusal(pull, as_refusal(error))
 
 
-class Pulls:
+class PullProcessor:
     """Serves pulls, first when they come and again when a message or the deadline wakes them.
 
     Made anew when a setting has changed.
@@ -110,7 +110,7 @@ class Pulls:
         group_name, topic_name, queue_id = header.consumer_group, header.topic, header.queue_id
         key = None
         if handovers.watched or handovers.fresh:
-            key = QueueKey(group_name, topic_name, queue_id)
+            key = GroupQueue(group_name, topic_name, queue_id)
         if header.sys_flag & PullSysFlag.COMMIT_OFFSET and (
             key is None or handovers.takes_commit(connection, key, header.commit_offset)
         ):
@@ -183,7 +183,7 @@ class Pulls:
     ) -> ReadResult:
         """Read for a pull that has waited, unless its queue has gone to somebody else."""
         header, handovers = pull.header, self._handovers
-        key = QueueKey(header.consumer_group, header.topic, header.queue_id)
+        key = GroupQueue(header.consumer_group, header.topic, header.queue_id)
         if handovers.may_pull(pull.connection, key):
             return self._read(pull, queue, wanted, key if handovers.watched else None, fetched)
         return nothing(queue, pull.offset)
@@ -289,7 +289,7 @@ class Pulls:
         pull: Pull,
         queue: TopicQueue,
         wanted: MessageFilter | None,
-        handed_over: QueueKey | None,
+        handed_over: GroupQueue | None,
         fetched: Fetched | None = None,
     ) -> ReadResult:
         header, offsets = pull.header, self._offsets

@@ -11,7 +11,7 @@ from typing import Any
 from aerobee.broker.sends.checks import Checked, SendChecks
 from aerobee.broker.sends.storing import Placed, Storing, busy
 from aerobee.broker.settings.live import Live
-from aerobee.broker.writing.hooks import Hooks, SendEvent
+from aerobee.broker.writing.hooks import BrokerHooks, SendEvent
 from aerobee.broker.writing.stamps import broker_properties
 from aerobee.remoting.codes import RequestCode, ResponseCode, SysFlag
 from aerobee.remoting.errors import RequestError
@@ -31,7 +31,9 @@ _unique_ids = UniqueIds()
 class CheckedSends:
     """Stores what was checked and answers it; a coroutine where something has to be waited for."""
 
-    def __init__(self, live: Live, checks: SendChecks, storing: Storing, hooks: Hooks) -> None:
+    def __init__(
+        self, live: Live, checks: SendChecks, storing: Storing, hooks: BrokerHooks
+    ) -> None:
         self._live = live
         self._checks = checks
         self._storing = storing

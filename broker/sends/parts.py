@@ -13,7 +13,7 @@ from aerobee.remoting.clocks import wall_clock_ms
 from aerobee.storage.errors import StoreError
 
 
-class Sends:
+class Sending:
     """Made once by the broker; `refused` is told what the store would not take."""
 
     def __init__(

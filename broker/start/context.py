@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 from aerobee.remoting.clocks import wall_clock_ms
 
 if TYPE_CHECKING:
-    from aerobee.broker.cluster.parts import Cluster
+    from aerobee.broker.cluster.parts import ClusterStanding
     from aerobee.broker.cold.parts import Cold
     from aerobee.broker.front.parts import Front
     from aerobee.broker.handover.parts import Consumers
     from aerobee.broker.health.parts import Health
     from aerobee.broker.pulls.parts import Pulling
     from aerobee.broker.room import Room
-    from aerobee.broker.sends.parts import Sends
+    from aerobee.broker.sends.parts import Sending
     from aerobee.broker.settings.changes import SettingsChanges
     from aerobee.broker.settings.keys import BrokerSettings
     from aerobee.broker.tables.parts import Tables
@@ -36,9 +36,9 @@ class Context:
     writing: "Writing"
     cold: "Cold"
     consumers: "Consumers"
-    cluster: "Cluster"
+    cluster: "ClusterStanding"
     front: "Front"
-    sends: "Sends"
+    sends: "Sending"
     pulls: "Pulling"
     health: "Health"
     rooms: "Sequence[Room]"

@@ -34,7 +34,7 @@ class PullEvent:
     size_bytes: int
 
 
-class Hooks:
+class BrokerHooks:
     """Hooks by moment (SendMessageHook, ConsumeMessageHook).
 
     A hook before a send may raise RequestError to refuse the message. While there is any hook on

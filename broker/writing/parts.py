@@ -9,7 +9,7 @@ from aerobee.broker.health.faults import Faults
 from aerobee.broker.room import Room, Work
 from aerobee.broker.settings.live import Live
 from aerobee.broker.writing.appender import Appender
-from aerobee.broker.writing.hooks import Hooks
+from aerobee.broker.writing.hooks import BrokerHooks
 from aerobee.broker.writing.queues import AckStyle, TopicQueues
 from aerobee.broker.writing.tick import Tick
 from aerobee.storage.store import MessageStore
@@ -36,7 +36,7 @@ class Writing(Room):
         self.tick = tick
         self.appender = appender
         self.store_host = store_host
-        self.hooks = Hooks(queues.forget_checks)
+        self.hooks = BrokerHooks(queues.forget_checks)
         self._unwatch: list[Callable[[], object]] = []
 
     @classmethod

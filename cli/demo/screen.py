@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import IO, Final, Protocol
 
-from aerobee.cli.demo.tally import Row, Snapshot
+from aerobee.cli.demo.tally import ConsumerRow, Snapshot
 
 LINES_INTERVAL_S: Final = 1.0
 
@@ -82,7 +82,7 @@ class LiveTable:
         self._live.stop()
 
 
-def owned(row: Row) -> str:
+def owned(row: ConsumerRow) -> str:
     """Say which queues a consumer has: `DemoOrders 0 1  DemoPayments 2`."""
     if not row.here:
         return "left"

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from aerobee.cli.demo.screen import Screen, Stopwatch
-from aerobee.cli.demo.tally import Row, Snapshot, Tally
+from aerobee.cli.demo.tally import ConsumerRow, Snapshot, Tally
 from aerobee.client import (
     ClientSettings,
     ConsumeFrom,
@@ -183,7 +183,7 @@ class Story:
             queues: dict[str, tuple[int, ...]] = {}
             for queue in consumer.queues() if name not in self._left else ():
                 queues[queue.topic] = (*queues.get(queue.topic, ()), queue.queue_id)
-            rows.append(Row(name, queues, tally.took[name], name not in self._left))
+            rows.append(ConsumerRow(name, queues, tally.took[name], name not in self._left))
         return Snapshot(
             self._watch.elapsed_s, tally.total, tally.sent, tally.consumed, self._event, tuple(rows)
         )

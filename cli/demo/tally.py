@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 
-class Row(NamedTuple):
+class ConsumerRow(NamedTuple):
     """One consumer as the live table shows it."""
 
     consumer: str
@@ -23,7 +23,7 @@ class Snapshot(NamedTuple):
     sent: int
     consumed: int
     event: str  # what happened last, in words
-    rows: tuple[Row, ...]
+    rows: tuple[ConsumerRow, ...]
 
 
 @dataclass(frozen=True, slots=True)

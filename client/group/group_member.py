@@ -11,8 +11,8 @@ from aerobee.client.cluster.address_server import parse_namesrv
 from aerobee.client.cluster.brokers import Brokers
 from aerobee.client.errors import BrokerRefused
 from aerobee.client.group.local_offsets import LocalOffsets
-from aerobee.client.group.locks import QueueLocks
-from aerobee.client.group.member import Member
+from aerobee.client.group.locks import GroupLocks
+from aerobee.client.group.member import Membership
 from aerobee.client.group.offsets import GroupOffsets, OffsetStore, StartingPoint
 from aerobee.client.group.ownership import Ownership, QueuesChanged, QueueWork
 from aerobee.client.group.shares import ShareFinder
@@ -135,8 +135,8 @@ class GroupMember(Lifetime):
         group = self.group if self._subscriptions else None
         instance = self._instance = borrow_instance(self._namesrv, self._client, group)
         self._follow_ups = Tasks()
-        self._locks = QueueLocks(instance, self.group, required=self.takes_locks)
-        self._member = Member(
+        self._locks = GroupLocks(instance, self.group, required=self.takes_locks)
+        self._member = Membership(
             instance, self.group, self._subscriptions, self._start, self._broadcasts
         )
         return instance

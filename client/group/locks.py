@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-class QueueLocks:
+class GroupLocks:
     """Asks the brokers for locks of one group, and gives them back (RebalanceImpl.lockAll, unlock).
 
     A broker gives a lock to one client of a group at a time, and takes it back when it was not
@@ -88,7 +88,7 @@ class QueueLocks:
             LockBatchBody(
                 consumer_group=self._group,
                 client_id=self._instance.client_id,
-                mq_set=[bodies.MessageQueue(*queue) for queue in queues],
+                mq_set=[bodies.BrokerQueue(*queue) for queue in queues],
             )
         )
 
@@ -116,7 +116,7 @@ class LockKeeper:
 
     def __init__(
         self,
-        locks: QueueLocks,
+        locks: GroupLocks,
         settings: PushSettings,
         regained: Callable[[MessageQueue], Awaitable[None]],
         clock: Callable[[], float] | None = None,

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class Membership:
     """A consumer's place in its group, from its start to its end.
 
     `subscriptions` change while it lives; `start` says where it begins a queue on which the group

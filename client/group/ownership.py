@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, Protocol
 
 from aerobee.client.errors import BrokerRefused, RouteMissing
-from aerobee.client.group.locks import QueueLocks
-from aerobee.client.group.member import Member
-from aerobee.client.group.shares import Share, ShareFinder
+from aerobee.client.group.locks import GroupLocks
+from aerobee.client.group.member import Membership
+from aerobee.client.group.shares import ShareFinder, TopicShare
 from aerobee.client.message import MessageQueue
 from aerobee.client.pulls.process_queue import ProcessQueue
 from aerobee.remoting.codes import ResponseCode
@@ -58,10 +58,10 @@ class Ownership:
 
     def __init__(
         self,
-        member: Member,
+        member: Membership,
         shares: ShareFinder,
         work: QueueWork,
-        locks: QueueLocks,
+        locks: GroupLocks,
         idle_max_ms: int,
     ) -> None:
         self.on_changed: list[QueuesChanged] = []
@@ -75,7 +75,7 @@ class Ownership:
         self._idle_max_s = idle_max_ms / 1000
         self._queues: dict[MessageQueue, ProcessQueue] = {}
         self._ending: dict[MessageQueue, ProcessQueue] = {}
-        self._shares: dict[str, Share] = {}
+        self._shares: dict[str, TopicShare] = {}
         self._changed: set[str] = set()  # topics whose queues changed since they were announced
         self._taking: set[MessageQueue] = set()
         self._locked_out: set[MessageQueue] = set()  # to be taken when others give up their locks
@@ -211,7 +211,7 @@ class Ownership:
             self._log(topic, share)
         return True
 
-    def _log(self, topic: str, share: Share) -> None:
+    def _log(self, topic: str, share: TopicShare) -> None:
         """Tell of a new result in the words by which RocketMQ's users find theirs."""
         members = (
             f", cidAllSize={len(share.client_ids)}" if share.client_ids else ""

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from aerobee.client.cluster.routes import TopicRoute
 from aerobee.client.errors import BrokerRefused, ClientError, RouteMissing
-from aerobee.client.group.member import Member
+from aerobee.client.group.member import Membership
 from aerobee.client.group.strategies import Strategy
 from aerobee.client.message import MessageQueue
 from aerobee.remoting.allocation import sorted_members
@@ -13,7 +13,7 @@ from aerobee.remoting.bodies.assignment import QueryAssignmentBody, QueryAssignm
 from aerobee.remoting.codes import RequestCode, ResponseCode
 
 
-class Share(NamedTuple):
+class TopicShare(NamedTuple):
     """One topic's queues, the group's members (empty where they are not asked for), and ours."""
 
     queues: list[MessageQueue]
@@ -28,14 +28,14 @@ class ShareFinder:
     again the member where the broker does not know how. A `broadcasting` member owns everything.
     """
 
-    def __init__(self, member: Member, strategy: Strategy, *, by_broker: bool = False) -> None:
+    def __init__(self, member: Membership, strategy: Strategy, *, by_broker: bool = False) -> None:
         self.strategy = strategy
         self._member = member
         self._instance = member.instance
         self._group = member.group
         self._by_broker = by_broker and not member.broadcasting
 
-    async def find(self, topic: str) -> Share:
+    async def find(self, topic: str) -> TopicShare:
         """Return this member's share of one topic.
 
         Raises RouteMissing, BrokerRefused, Unavailable, ClientError where there is nothing to
@@ -47,10 +47,10 @@ class ShareFinder:
             raise RouteMissing(topic, str(self._instance.routes.nameservers))
         queues = list(route.read_queues)
         if self._member.broadcasting:
-            return Share(queues, [], set(queues))
+            return TopicShare(queues, [], set(queues))
         if self._by_broker:
             try:
-                return Share(queues, [], await self._assigned(topic, route))
+                return TopicShare(queues, [], await self._assigned(topic, route))
             except BrokerRefused as error:
                 if error.code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
                     raise
@@ -59,7 +59,7 @@ class ShareFinder:
         if not queues or not client_ids:
             raise ClientError(f"{len(queues)} readable queues for {len(client_ids)} members")
         mine = self.strategy.allocate(self._group, self._instance.client_id, queues, client_ids)
-        return Share(queues, client_ids, {queue for queue in mine if queue.topic == topic})
+        return TopicShare(queues, client_ids, {queue for queue in mine if queue.topic == topic})
 
     async def _assigned(self, topic: str, route: TopicRoute) -> set[MessageQueue]:
         """Ask a broker (RebalanceImpl.getRebalanceResultFromBroker)."""

@@ -14,7 +14,7 @@ from aerobee.client.instance.client_instance import ClientInstance
 from aerobee.client.instance.instances import borrow_instance, return_instance
 from aerobee.client.instance.lifetime import Lifetime
 from aerobee.client.message import GROUP_CHARACTERS_MAX, MessageQueue, check_name
-from aerobee.client.plain.registration import Registration
+from aerobee.client.plain.registration import GroupPresence
 from aerobee.client.pulls.puller import Puller, PullResult, PullTerms
 from aerobee.client.settings import ClientSettings, PullConsumerSettings, PullSettings
 from aerobee.client.subscriptions import ALL, Subscription, parse_subscription
@@ -65,7 +65,7 @@ class PullConsumer(Lifetime):
         self._client = client or ClientSettings()
         self._hooks = Hooks.of(hooks)
         self._topics = tuple(topics)
-        self._registration: Registration | None = None
+        self._registration: GroupPresence | None = None
         self._replicas: dict[MessageQueue, int] = {}  # where brokers advised to pull from next
 
     # --- life ---
@@ -83,7 +83,7 @@ class PullConsumer(Lifetime):
         # as pulls do: others may own the queues, and looking at them takes nothing
         self._group_offsets = GroupOffsets(instance.as_stranger, self.group, timeout_ms)
         if group is not None:
-            registration = self._registration = Registration(instance, group, self._topics)
+            registration = self._registration = GroupPresence(instance, group, self._topics)
             async with self._or_close() as go_on:
                 await instance.identify()
                 go_on()

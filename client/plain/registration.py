@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 VERSION: Final = 0  # of every subscription: brokers tell by it who shares no queues
 
 
-class Registration:
+class GroupPresence:
     """The group's entry in heartbeats for the topics that a pull consumer names.
 
     It is what DefaultMQPullConsumerImpl.java says of its registerTopics: consumed actively, all

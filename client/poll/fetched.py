@@ -19,7 +19,7 @@ class _Handed(NamedTuple):
     taker: asyncio.Task[object] | None
 
 
-class Fetched:
+class FetchedMessages:
     """What a lite pull consumer holds between its pulls and its user.
 
     Batches are handed out in the order in which they came; those of dropped queues are left out.

@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from aerobee.client.errors import InvalidUse
-from aerobee.client.group.member import Member
+from aerobee.client.group.member import Membership
 from aerobee.client.group.offsets import OffsetStore
 from aerobee.client.group.ownership import Ownership
 from aerobee.client.hooks import Hooks
 from aerobee.client.message import MessageQueue
-from aerobee.client.poll.fetched import Fetched
+from aerobee.client.poll.fetched import FetchedMessages
 from aerobee.client.pulls.loop import PullLoop
 from aerobee.client.pulls.process_queue import ProcessQueue, QueueStatistics
 from aerobee.client.pulls.puller import Puller, PullTerms
@@ -30,7 +30,7 @@ class LiteQueues:
 
     def __init__(
         self,
-        member: Member,
+        member: Membership,
         settings: LitePullSettings,
         offsets: OffsetStore,
         hooks: Hooks,
@@ -38,7 +38,7 @@ class LiteQueues:
     ) -> None:
         self.ownership: Ownership | None = None
         self.offsets = offsets
-        self.fetched = Fetched()
+        self.fetched = FetchedMessages()
         self.paused: set[MessageQueue] = set()
         self._member = member
         self._settings = settings

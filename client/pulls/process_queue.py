@@ -11,8 +11,8 @@ from aerobee.client.received import ReceivedMessage
 from aerobee.remoting.lives import Life, Move
 
 
-class State(enum.Enum):
-    """The states of a process queue; each value says what may still become of its messages."""
+class Stage(enum.Enum):
+    """The stages of a process queue; each value says what may still become of its messages."""
 
     OWNED = "it is pulled, handlers begin, and what they end counts"
     DROPPED = "no handler begins any more; those that run may end, and count"
@@ -21,13 +21,13 @@ class State(enum.Enum):
 
 LIFE: Final = Life(
     "process queue",
-    Move(State.OWNED, "drop", State.DROPPED, "it falls to another member, or this one leaves"),
+    Move(Stage.OWNED, "drop", Stage.DROPPED, "it falls to another member, or this one leaves"),
     Move(
-        State.OWNED, "release", State.RELEASED, "it was sought, or consumed while its lock was lost"
+        Stage.OWNED, "release", Stage.RELEASED, "it was sought, or consumed while its lock was lost"
     ),
-    Move(State.DROPPED, "release", State.RELEASED, "its handlers have ended, or their time has"),
-    Move(State.RELEASED, "drop", State.RELEASED, "who lost its lock gives it up"),
-    Move(State.RELEASED, "release", State.RELEASED, "its end comes after the loss of its lock"),
+    Move(Stage.DROPPED, "release", Stage.RELEASED, "its handlers have ended, or their time has"),
+    Move(Stage.RELEASED, "drop", Stage.RELEASED, "who lost its lock gives it up"),
+    Move(Stage.RELEASED, "release", Stage.RELEASED, "its end comes after the loss of its lock"),
 )
 
 
@@ -84,7 +84,7 @@ class ProcessQueue:
         self.released = False  # as `_state` says
         self.last_pull = time.monotonic()
         self.last_handled = self.last_pull
-        self._state = State.OWNED
+        self._state = Stage.OWNED
         self._offsets: deque[int] = deque()  # not done, and those done behind an older one
         self._done: set[int] = set()  # of `_offsets`
         self._room: asyncio.Future[None] | None = None
@@ -121,8 +121,8 @@ class ProcessQueue:
 
     def _move(self, name: str) -> None:
         self._state = held = LIFE.after(self._state, name)
-        self.dropped = held is not State.OWNED
-        self.released = held is State.RELEASED
+        self.dropped = held is not Stage.OWNED
+        self.released = held is Stage.RELEASED
         self._announce_room()
 
     # --- what is fetched, and how far it is done ---

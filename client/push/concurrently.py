@@ -10,7 +10,7 @@ from aerobee.client.message import MessageQueue
 from aerobee.client.pulls.process_queue import ProcessQueue
 from aerobee.client.pulls.statistics import TopicCounters
 from aerobee.client.push.failures import Failures
-from aerobee.client.push.handling import Handling, HandlingTerms, Running, Settled, Work
+from aerobee.client.push.handling import ConsumeRequest, Handling, HandlingTerms, Running, Settled
 from aerobee.client.push.workers import TURN_S
 from aerobee.client.received import ReceivedMessage
 
@@ -20,7 +20,7 @@ EXPIRED_MAX: Final = 16  # given back of each queue in a round
 EXPIRED_DELAY_LEVEL: Final = 3
 
 
-class HandlerPool(Handling[Work]):
+class HandlerPool(Handling[ConsumeRequest]):
     """Calls handlers, up to `concurrency` at a time (ConsumeMessageConcurrentlyService.java).
 
     What fails is given back; what nobody takes is handled again here after `redeliver_delay_ms`,
@@ -41,7 +41,7 @@ class HandlerPool(Handling[Work]):
         messages: list[ReceivedMessage],
     ) -> None:
         """Let `messages` be handled; they belong to `process`, which learns when each is done."""
-        self._add(Work(process, handler, counters, messages))
+        self._add(ConsumeRequest(process, handler, counters, messages))
 
     def _waiting(self) -> int:
         return sum(len(work.messages) - work.at for work in self._ready)
@@ -73,7 +73,7 @@ class HandlerPool(Handling[Work]):
                 turn_ends = running.since_s + TURN_S
 
     async def _settle(
-        self, work: Work, messages: list[ReceivedMessage], answer: object
+        self, work: ConsumeRequest, messages: list[ReceivedMessage], answer: object
     ) -> int | None:
         """Count what succeeded as done, and give back the others; the queue never rests."""
         process, later = work.process, failure(answer)
@@ -93,16 +93,16 @@ class HandlerPool(Handling[Work]):
             message.reconsume_times += 1
         return self._again(work, again)
 
-    def _again(self, work: Work, messages: list[ReceivedMessage]) -> int | None:
+    def _again(self, work: ConsumeRequest, messages: list[ReceivedMessage]) -> int | None:
         process = work.process
         rest = [message for message in messages if process.holds(message)]
         if rest and not process.dropped:
-            redelivery = Work(process, work.handler, work.counters, rest)
+            redelivery = ConsumeRequest(process, work.handler, work.counters, rest)
             self._add_later(redelivery, self._redeliver_delay_s)
         return None
 
 
-class Expiry:
+class MessageExpiry:
     """Looks at the oldest messages of the owned queues (ProcessQueue.cleanExpiredMsg).
 
     One that has been in its handler's hands for more than the consume time-out goes back to the

@@ -8,8 +8,8 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
-from aerobee.client.group.locks import LockKeeper, QueueLocks
-from aerobee.client.group.member import Member
+from aerobee.client.group.locks import GroupLocks, LockKeeper
+from aerobee.client.group.member import Membership
 from aerobee.client.group.offsets import GroupOffsets, OffsetStore
 from aerobee.client.group.ownership import Ownership
 from aerobee.client.handlers import Handler, Later
@@ -19,7 +19,7 @@ from aerobee.client.pulls.loop import PullLoop
 from aerobee.client.pulls.process_queue import ProcessQueue
 from aerobee.client.pulls.puller import Puller, PullTerms
 from aerobee.client.pulls.statistics import SAMPLE_INTERVAL_MS, ConsumeStatistics
-from aerobee.client.push.concurrently import Expiry, HandlerPool
+from aerobee.client.push.concurrently import HandlerPool, MessageExpiry
 from aerobee.client.push.failures import DropFailed, Failures, SendBack, Unreadable
 from aerobee.client.push.handling import HandlerStatistics, HandlingTerms
 from aerobee.client.push.orderly import OrderlyPool
@@ -41,11 +41,11 @@ class Consumption:
 
     def __init__(
         self,
-        member: Member,
+        member: Membership,
         terms: HandlingTerms,
         handlers: Mapping[str, Handler],
         offsets: OffsetStore,
-        locks: QueueLocks,
+        locks: GroupLocks,
     ) -> None:
         settings = terms.settings
         self.suspended = False
@@ -90,7 +90,7 @@ class Consumption:
         pool = HandlerPool(self._terms, failures, settled)
         if not self._member.broadcasting:
             timeout_ms = self._settings.consume_timeout_ms
-            expiry = Expiry(pool.running, failures, timeout_ms)
+            expiry = MessageExpiry(pool.running, failures, timeout_ms)
             self._tasks.every(
                 timeout_ms, lambda: expiry.sweep(self.ownership.queues), "expired messages"
             )

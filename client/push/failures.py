@@ -6,7 +6,7 @@ import random
 from typing import Final, Protocol
 
 from aerobee.client.errors import NOT_NOW, BrokerRefused, Unavailable
-from aerobee.client.group.member import Member
+from aerobee.client.group.member import Membership
 from aerobee.client.message import Message, MessageQueue
 from aerobee.client.pulls.process_queue import ProcessQueue
 from aerobee.client.received import ReceivedMessage
@@ -98,7 +98,7 @@ class SendBack:
     up, the whole message is sent to the retry topic, to any broker that has it.
     """
 
-    def __init__(self, member: Member, settings: PushSettings, *, ordered: bool) -> None:
+    def __init__(self, member: Membership, settings: PushSettings, *, ordered: bool) -> None:
         self.times_max = _times_max(
             settings, ORDERLY_TIMES_MAX if ordered else CONCURRENT_TIMES_MAX
         )

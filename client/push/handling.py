@@ -39,7 +39,7 @@ class HandlerStatistics(NamedTuple):
     workers: int
 
 
-class Work:
+class ConsumeRequest:
     """Messages of one pull that wait for their handler."""
 
     __slots__ = ("at", "counters", "handler", "messages", "process")
@@ -151,7 +151,7 @@ class Handling(Workers[W]):
     async def _serve(self, running: Running) -> None:
         """Take what is ready, as `_work` says, and keep in `running` what is done."""
 
-    async def _handle(self, work: Work, given: Given, running: Running) -> int | None:
+    async def _handle(self, work: ConsumeRequest, given: Given, running: Running) -> int | None:
         """Call the handler and see to what it answers; return for how many ms the queue rests.
 
         An error that it raises is logged and means later; where it is this worker that is to end
@@ -207,7 +207,7 @@ class Handling(Workers[W]):
                 process.finished()
         return rest_ms
 
-    async def _see_to(self, work: Work, running: Running, answer: object) -> int | None:
+    async def _see_to(self, work: ConsumeRequest, running: Running, answer: object) -> int | None:
         """Settle what a handler answered, once and for all: what is expiring is gone first."""
         running.settling = True
         try:
@@ -221,7 +221,7 @@ class Handling(Workers[W]):
         """Let go of what is kept of a queue that is lost."""
 
     @abstractmethod
-    def _again(self, work: Work, messages: list[ReceivedMessage]) -> int | None:
+    def _again(self, work: ConsumeRequest, messages: list[ReceivedMessage]) -> int | None:
         """Let those of the messages that are not done be handled again here.
 
         Returns for how many ms the queue rests.
@@ -229,7 +229,7 @@ class Handling(Workers[W]):
 
     @abstractmethod
     async def _settle(
-        self, work: Work, messages: list[ReceivedMessage], answer: object
+        self, work: ConsumeRequest, messages: list[ReceivedMessage], answer: object
     ) -> int | None:
         """Do with messages as their handler answered; return for how many ms the queue rests."""
 
@@ -237,14 +237,14 @@ class Handling(Workers[W]):
     def _waiting(self) -> int:
         """How many messages no handler has begun."""
 
-    def _succeed(self, work: Work, messages: list[ReceivedMessage]) -> None:
+    def _succeed(self, work: ConsumeRequest, messages: list[ReceivedMessage]) -> None:
         """Count messages as handled, so that the queue's offset may pass them."""
         self._succeeded += len(messages)
         work.counters.succeeded += len(messages)
         for message in messages:
             work.process.done(message)
 
-    def _fail(self, work: Work, messages: list[ReceivedMessage]) -> None:
+    def _fail(self, work: ConsumeRequest, messages: list[ReceivedMessage]) -> None:
         self._failed += len(messages)
         work.counters.failed += len(messages)
 

@@ -10,7 +10,7 @@ from aerobee.client.message import MessageQueue
 from aerobee.client.pulls.process_queue import ProcessQueue
 from aerobee.client.pulls.statistics import TopicCounters
 from aerobee.client.push.failures import Failures
-from aerobee.client.push.handling import Handling, HandlingTerms, Running, Settled, Work
+from aerobee.client.push.handling import ConsumeRequest, Handling, HandlingTerms, Running, Settled
 from aerobee.client.push.workers import TURN_S
 from aerobee.client.received import ReceivedMessage
 
@@ -30,7 +30,7 @@ class Lane:
 
     def __init__(self, queue: MessageQueue) -> None:
         self.queue = queue
-        self.works: deque[Work] = deque()
+        self.works: deque[ConsumeRequest] = deque()
 
 
 class OrderlyPool(Handling[Lane]):
@@ -62,7 +62,7 @@ class OrderlyPool(Handling[Lane]):
         messages: list[ReceivedMessage],
     ) -> None:
         """Let `messages` be handled after those of their queue that came before."""
-        work, queue = Work(process, handler, counters, messages), messages[0].queue
+        work, queue = ConsumeRequest(process, handler, counters, messages), messages[0].queue
         if (lane := self._lanes.get(queue)) is not None:
             lane.works.append(work)
             return
@@ -125,7 +125,7 @@ class OrderlyPool(Handling[Lane]):
         return None
 
     async def _settle(
-        self, work: Work, messages: list[ReceivedMessage], answer: object
+        self, work: ConsumeRequest, messages: list[ReceivedMessage], answer: object
     ) -> int | None:
         """Put what failed back to where it was."""
         later = failure(answer)
@@ -141,12 +141,12 @@ class OrderlyPool(Handling[Lane]):
             return None
         return self._suspend_ms if later.suspend_ms is None else later.suspend_ms
 
-    def _again(self, work: Work, messages: list[ReceivedMessage]) -> int | None:
+    def _again(self, work: ConsumeRequest, messages: list[ReceivedMessage]) -> int | None:
         stay = [message for message in messages if work.process.holds(message)]
         self._put_back(work, stay)
         return self._suspend_ms if stay else None
 
-    def _put_back(self, work: Work, messages: list[ReceivedMessage]) -> None:
+    def _put_back(self, work: ConsumeRequest, messages: list[ReceivedMessage]) -> None:
         """Let messages that were taken last be the next ones again."""
         work.at -= len(messages)
         work.messages[work.at : work.at + len(messages)] = messages

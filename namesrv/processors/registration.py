@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from aerobee.namesrv.context import Context
+from aerobee.namesrv.context import NamesrvContext
 from aerobee.namesrv.kv_config import ORDER_TOPIC_CONFIG
 from aerobee.namesrv.route_table import Registration
 from aerobee.remoting.bodies import DataVersion, TopicRouteData, decode_body, encode_body
@@ -25,11 +25,11 @@ from aerobee.remoting.registration_body import decode_register_body
 ZONE_NAME: Final = "__ZONE_NAME"  # MixAll.ZONE_NAME, beside the header's own fields
 NAME_CHARS_MAX: Final = 255
 
-routes: Routes[Context] = Routes("registration")
+routes: Routes[NamesrvContext] = Routes("registration")
 
 
 @routes.on(RequestCode.REGISTER_BROKER, RegisterBrokerRequest)
-def register_broker(ctx: Context, request: Request[RegisterBrokerRequest]) -> Reply:
+def register_broker(ctx: NamesrvContext, request: Request[RegisterBrokerRequest]) -> Reply:
     """Take in a broker and its topics; answer a slave with its master, all with the order table."""
     header, command, connection = request.header, request.command, request.connection
     _check_name("brokerName", header.broker_name)
@@ -62,7 +62,7 @@ def register_broker(ctx: Context, request: Request[RegisterBrokerRequest]) -> Re
 
 
 @routes.on(RequestCode.QUERY_DATA_VERSION, QueryDataVersionRequest)
-def query_data_version(ctx: Context, request: Request[QueryDataVersionRequest]) -> Reply:
+def query_data_version(ctx: NamesrvContext, request: Request[QueryDataVersionRequest]) -> Reply:
     """Tell a broker whether its topics changed since it registered, and count it as heard.
 
     It stays as long as the connection on which it was heard last: one that came back and has
@@ -77,7 +77,7 @@ def query_data_version(ctx: Context, request: Request[QueryDataVersionRequest]) 
 
 
 @routes.on(RequestCode.BROKER_HEARTBEAT, BrokerHeartbeatRequest)
-def broker_heartbeat(ctx: Context, request: Request[BrokerHeartbeatRequest]) -> Reply:
+def broker_heartbeat(ctx: NamesrvContext, request: Request[BrokerHeartbeatRequest]) -> Reply:
     """Count a broker as heard."""
     header = request.header
     _heard(ctx, header.cluster_name, header.broker_addr, request.connection)
@@ -85,7 +85,7 @@ def broker_heartbeat(ctx: Context, request: Request[BrokerHeartbeatRequest]) -> 
 
 
 @routes.on(RequestCode.UNREGISTER_BROKER, UnregisterBrokerRequest)
-def unregister_broker(ctx: Context, request: Request[UnregisterBrokerRequest]) -> Reply:
+def unregister_broker(ctx: NamesrvContext, request: Request[UnregisterBrokerRequest]) -> Reply:
     """Forget a broker that says that it goes."""
     header = request.header
     ctx.table.unregister(header.cluster_name, header.broker_name, header.broker_addr)
@@ -93,7 +93,7 @@ def unregister_broker(ctx: Context, request: Request[UnregisterBrokerRequest]) -
 
 
 @routes.on(RequestCode.REGISTER_TOPIC_IN_NAMESRV, RegisterTopicRequest)
-def register_topic(ctx: Context, request: Request[RegisterTopicRequest]) -> Reply:
+def register_topic(ctx: NamesrvContext, request: Request[RegisterTopicRequest]) -> Reply:
     """Set the queues of one topic; silently nothing when one of its brokers is not known."""
     if request.command.body:
         route = decode_body(TopicRouteData, request.command.body)
@@ -102,12 +102,12 @@ def register_topic(ctx: Context, request: Request[RegisterTopicRequest]) -> Repl
     return Reply()
 
 
-def _heard(ctx: Context, cluster: str, address: str, connection: Connection) -> None:
+def _heard(ctx: NamesrvContext, cluster: str, address: str, connection: Connection) -> None:
     if ctx.table.touch(cluster, address, connection):
         _follow(ctx, connection)
 
 
-def _follow(ctx: Context, connection: Connection) -> None:
+def _follow(ctx: NamesrvContext, connection: Connection) -> None:
     """Have the table told when the connection ends."""
     if ctx.table.channel_closed not in connection.on_closed:
         connection.on_closed.append(ctx.table.channel_closed)
@@ -122,7 +122,7 @@ def _check_name(key: str, name: str) -> None:
         )
 
 
-def _check_reachable(ctx: Context, name: str, address: str) -> None:
+def _check_reachable(ctx: NamesrvContext, name: str, address: str) -> None:
     """Refuse an address that no client could connect to: it would stand in every route."""
     try:
         check_address(address)

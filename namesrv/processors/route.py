@@ -4,7 +4,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from aerobee.namesrv.context import Context
+from aerobee.namesrv.context import NamesrvContext
 from aerobee.namesrv.kv_config import ORDER_TOPIC_CONFIG
 from aerobee.namesrv.processors.registration import ZONE_NAME
 from aerobee.namesrv.route_views import cluster_info, in_zone, member_group, topic_route
@@ -20,11 +20,11 @@ V4_9_4: Final = 401  # MQVersion: from here on clients read standard JSON
 ZONE_MODE: Final = "__ZONE_MODE"  # MixAll.ZONE_MODE
 FAQ: Final = "https://rocketmq.apache.org/docs/bestPractice/06FAQ"  # FAQUrl.APPLY_TOPIC_URL
 
-routes: Routes[Context] = Routes("route")
+routes: Routes[NamesrvContext] = Routes("route")
 
 
 @routes.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, RouteInfoRequest)
-def get_route(ctx: Context, request: Request[RouteInfoRequest]) -> Reply:
+def get_route(ctx: NamesrvContext, request: Request[RouteInfoRequest]) -> Reply:
     """Tell which brokers have how many queues of a topic."""
     topic, command = request.header.topic, request.command
     if not ctx.ready:
@@ -46,14 +46,14 @@ def get_route(ctx: Context, request: Request[RouteInfoRequest]) -> Reply:
 
 
 @routes.on(RequestCode.GET_BROKER_CLUSTER_INFO)
-def get_cluster_info(ctx: Context, request: Request[NoHeader]) -> Reply:
+def get_cluster_info(ctx: NamesrvContext, request: Request[NoHeader]) -> Reply:
     """List all brokers and clusters."""
     strict = reads_standard_json(request.command)
     return Reply(body=encode_body(cluster_info(ctx.table), strict=strict))
 
 
 @routes.on(RequestCode.GET_BROKER_MEMBER_GROUP, BrokerMemberGroupRequest)
-def get_member_group(ctx: Context, request: Request[BrokerMemberGroupRequest]) -> Reply:
+def get_member_group(ctx: NamesrvContext, request: Request[BrokerMemberGroupRequest]) -> Reply:
     """List the addresses of one broker name."""
     group = member_group(ctx.table, request.header.cluster_name, request.header.broker_name)
     return Reply(body=encode_body(BrokerMemberGroupReply(broker_member_group=group)))

@@ -1,6 +1,6 @@
 """JSON bodies of requests and replies, by family; everything public is imported from here."""
 
-from aerobee.remoting.bodies._codec import Body, MessageQueue, decode_body, encode_body, plain
+from aerobee.remoting.bodies._codec import Body, BrokerQueue, decode_body, encode_body, plain
 from aerobee.remoting.bodies.assignment import (
     QueryAssignmentBody,
     QueryAssignmentReply,
@@ -75,6 +75,7 @@ __all__ = [
     "BrokerData",
     "BrokerMemberGroup",
     "BrokerMemberGroupReply",
+    "BrokerQueue",
     "CheckClientConfig",
     "ClientConnection",
     "ClusterInfo",
@@ -101,7 +102,6 @@ __all__ = [
     "KVTable",
     "LockBatchBody",
     "LockBatchReply",
-    "MessageQueue",
     "OffsetWrapper",
     "ProcessQueueInfo",
     "ProducerConnection",

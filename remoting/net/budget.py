@@ -104,7 +104,7 @@ class Budget:
             if now_s - connection.reading.frame_since_s < self.limits.frame_timeout_s:
                 break  # the others began later
             if connection.reading.unread_from:
-                continue  # its rest cannot arrive; `Reading.resume` lets its time start anew
+                continue  # its rest cannot arrive; `ReadingSide.resume` lets its time start anew
             connection.abort("frame timeout")
             self.release_partial(connection)
         for connection in list(self.unsent):

@@ -21,7 +21,7 @@ from aerobee.remoting.net.budget import Budget
 from aerobee.remoting.net.calls import Calls
 from aerobee.remoting.net.disconnect_reasons import why_lost
 from aerobee.remoting.net.limits import NetLimits
-from aerobee.remoting.net.reading import ALL_SERVED, STOP_UNSENT, Reading, Rest, Served
+from aerobee.remoting.net.reading import ALL_SERVED, STOP_UNSENT, ReadingSide, Rest, Served
 
 log = logging.getLogger(__name__)
 
@@ -86,7 +86,7 @@ class Connection(asyncio.Protocol):
     """Whether a peer that does not take what was sent to it is read from all the same."""
 
     transport: asyncio.Transport
-    reading: Reading
+    reading: ReadingSide
 
     def __init__(self, handler: Handler, limits: NetLimits | None = None) -> None:
         self.handler = handler
@@ -122,7 +122,7 @@ class Connection(asyncio.Protocol):
             high=self.limits.write_pause_bytes, low=self.limits.write_resume_bytes
         )
         self._calls = Calls(self._loop, self.remote)
-        self.reading = Reading(self)
+        self.reading = ReadingSide(self)
 
     def data_received(self, data: bytes) -> None:
         """Have served what arrived, behind what was kept; keep what is left of it."""

@@ -29,7 +29,7 @@ Served: TypeAlias = tuple[bytes, Rest]
 ALL_SERVED: Final[Served] = (b"", Rest.BEGUN)
 
 
-class Reading:
+class ReadingSide:
     """The reading side of an open connection, which alone writes this.
 
     It keeps the beginning of a `frame`, or a `backlog` of frames, never both. `unread_from` says

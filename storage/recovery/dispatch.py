@@ -32,7 +32,7 @@ class Hole(NamedTuple):
     end: int
 
 
-class Dispatcher:
+class RecordDispatcher:
     """Takes records in the log's order; `finish` after the last one."""
 
     def __init__(

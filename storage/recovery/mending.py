@@ -14,7 +14,7 @@ from aerobee.storage.log.scan import HEAD, Scanned
 from aerobee.storage.log.segments import Segments
 from aerobee.storage.parts import StoreParts
 from aerobee.storage.queues.consume_queue import ConsumeQueue
-from aerobee.storage.recovery.dispatch import Dispatcher
+from aerobee.storage.recovery.dispatch import RecordDispatcher
 from aerobee.storage.recovery.next_record import NextRecord
 from aerobee.storage.recovery.walk import LogWalk
 
@@ -64,7 +64,7 @@ class Mender:
         self,
         parts: StoreParts,
         search: NextRecord,
-        dispatcher: Dispatcher,
+        dispatcher: RecordDispatcher,
     ) -> None:
         self._segments = parts.segments
         self._queues = parts.queues

@@ -34,7 +34,7 @@ from aerobee.storage.proofs.syncs import Unheard
 from aerobee.storage.queues.consume_queue import ConsumeQueue
 from aerobee.storage.queues.mending_note import MendingNote
 from aerobee.storage.recovery.bad_sectors import pass_bad_sectors
-from aerobee.storage.recovery.dispatch import Dispatcher
+from aerobee.storage.recovery.dispatch import RecordDispatcher
 from aerobee.storage.recovery.known_damage import take_known_damage
 from aerobee.storage.recovery.mending import Mender
 from aerobee.storage.recovery.next_record import NextRecord
@@ -89,7 +89,7 @@ class Recovery:
         self._floor = 0  # the log does not end before
         self._torn_at: int | None = None  # where a commit may have been cut short
         self._mending_done = False
-        self._dispatcher = Dispatcher(parts, self._mend_once, self._search.is_named)
+        self._dispatcher = RecordDispatcher(parts, self._mend_once, self._search.is_named)
         self._note = MendingNote(parts.files, parts.settings.root)
         self._mender = Mender(parts, self._search, self._dispatcher)
         self.result = Recovered()

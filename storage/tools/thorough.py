@@ -10,7 +10,7 @@ from aerobee.storage.log.scan import Scanned, tags_code
 from aerobee.storage.parts import StoreParts
 from aerobee.storage.queues.consume_queue import ConsumeQueue
 from aerobee.storage.recovery.dangling import has_message
-from aerobee.storage.recovery.dispatch import Dispatcher
+from aerobee.storage.recovery.dispatch import RecordDispatcher
 from aerobee.storage.recovery.next_record import sound_record
 from aerobee.storage.tools.topic_lives import TopicLives
 
@@ -66,7 +66,7 @@ class _Refused(NamedTuple):
     positions: list[int]
 
 
-class ThoroughDispatcher(Dispatcher):
+class ThoroughDispatcher(RecordDispatcher):
     """Takes every record of the log, mends tags too, and knows which entries have no record."""
 
     def __init__(self, parts: StoreParts, is_named: Callable[[int], bool]) -> None:

@@ -17,7 +17,7 @@ from aerobee.broker.handover.handovers import Handovers
 from aerobee.broker.handover.held_questions import HELD_MS
 from aerobee.broker.handover.lite_pull_progress import Holdings
 from aerobee.broker.handover.owned_queue import Verdict
-from aerobee.broker.members.group import Client, QueueKey
+from aerobee.broker.members.group import Client, GroupQueue
 from aerobee.broker.members.registry import Members
 from aerobee.remoting.bodies import ConsumerData, SubscriptionData
 from aerobee.remoting.net.connection import Connection
@@ -27,7 +27,7 @@ DRAIN_MS = 500
 TIMEOUT_MS = 7000
 CLIENTS = 4  # the latter half are ours
 NUMBERS = st.integers(min_value=0, max_value=CLIENTS - 1)
-QUEUES = st.sampled_from([QueueKey("g", "t", 0), QueueKey("g", "t", 1)])
+QUEUES = st.sampled_from([GroupQueue("g", "t", 0), GroupQueue("g", "t", 1)])
 PATIENCE_MS = 30_000  # in which a member that pulls alone must come to read
 
 
@@ -36,7 +36,7 @@ class Asked:
     """One request for an offset, as its sender sees it."""
 
     connection: FakeConnection
-    key: QueueKey
+    key: GroupQueue
     came_ms: int
     verdict: Verdict | None = None
 
@@ -47,33 +47,33 @@ class FakeSurroundings(QuietEnvironment):
     def __init__(self, time: VirtualTime, told: Callable[[], None]) -> None:
         super().__init__(time)
         self._told = told
-        self.offsets: dict[QueueKey, int] = {}
-        self.locks: dict[QueueKey, str] = {}
-        self.pulls: dict[tuple[Connection, QueueKey], bool] = {}
-        self.read: set[tuple[Connection, QueueKey]] = set()
+        self.offsets: dict[GroupQueue, int] = {}
+        self.locks: dict[GroupQueue, str] = {}
+        self.pulls: dict[tuple[Connection, GroupQueue], bool] = {}
+        self.read: set[tuple[Connection, GroupQueue]] = set()
         self.handovers: Handovers
 
     def notify(self, group: str, members: list[Connection]) -> None:
         """Members hear that their group has changed."""
         self._told()
 
-    def committed(self, key: QueueKey) -> int | None:
+    def committed(self, key: GroupQueue) -> int | None:
         """Return the committed offset."""
         return self.offsets.get(key)
 
-    def fetched(self, key: QueueKey) -> int | None:
+    def fetched(self, key: GroupQueue) -> int | None:
         """Members have finished what they fetched."""
         return self.offsets.get(key)
 
-    def locked_by(self, key: QueueKey) -> str | None:
+    def locked_by(self, key: GroupQueue) -> str | None:
         """Return who has locked the queue."""
         return self.locks.get(key)
 
-    def tell(self, connection: Connection, key: QueueKey) -> None:
+    def tell(self, connection: Connection, key: GroupQueue) -> None:
         """Owners of queues are alive."""
         assert not connection.closed
 
-    def wake_pulls(self, key: QueueKey) -> None:
+    def wake_pulls(self, key: GroupQueue) -> None:
         """Let those read that may."""
         for connection, other in list(self.pulls):
             if other == key and self.handovers.may_pull(connection, key):
@@ -81,24 +81,24 @@ class FakeSurroundings(QuietEnvironment):
                     self.goes_on_where_others_stopped(connection, key)
                 self.read.add((connection, key))
 
-    def goes_on_where_others_stopped(self, connection: Connection, key: QueueKey) -> None:
+    def goes_on_where_others_stopped(self, connection: Connection, key: GroupQueue) -> None:
         """Who reads again after others did is sent to what is committed, once."""
         assert self.handovers.goes_on_at(connection, key, 0) == self.offsets.get(key)
         assert self.handovers.goes_on_at(connection, key, 0) is None
 
-    def end_pulls(self, connection: Connection, key: QueueKey) -> None:
+    def end_pulls(self, connection: Connection, key: GroupQueue) -> None:
         """Answer the waiting pull with nothing."""
         self.pulls.pop((connection, key), None)
 
-    def holds_pull(self, connection: Connection, key: QueueKey) -> bool:
+    def holds_pull(self, connection: Connection, key: GroupQueue) -> bool:
         """Whether a pull waits."""
         return (connection, key) in self.pulls
 
-    def pulls_at(self, connection: Connection, key: QueueKey) -> int | None:
+    def pulls_at(self, connection: Connection, key: GroupQueue) -> int | None:
         """Lite pull is not tried here."""
         raise AssertionError("a push consumer's pulls say how far it is")
 
-    def commit(self, key: QueueKey, offset: int) -> None:
+    def commit(self, key: GroupQueue, offset: int) -> None:
         """Likewise."""
         raise AssertionError("a push consumer commits for itself")
 
@@ -130,7 +130,7 @@ class HandoverMachine(RuleBasedStateMachine):
         self.connections = [self.connect(number) for number in range(CLIENTS)]
         self.versions = [1] * CLIENTS
         self.asked: list[Asked] = []
-        self.given: dict[QueueKey, set[Connection]] = {}
+        self.given: dict[GroupQueue, set[Connection]] = {}
 
     def told(self) -> None:
         """Members hear that their group has changed."""
@@ -170,8 +170,8 @@ class HandoverMachine(RuleBasedStateMachine):
         """Everybody joins, and two of them own a queue each."""
         for client in range(CLIENTS):
             self.beat(client, newer=False)
-        self.ask(number, QueueKey("g", "t", 0))
-        self.ask(other, QueueKey("g", "t", 1))
+        self.ask(number, GroupQueue("g", "t", 0))
+        self.ask(other, GroupQueue("g", "t", 1))
 
     @rule(number=NUMBERS, newer=st.booleans())
     def beat(self, number: int, newer: bool) -> None:
@@ -211,7 +211,7 @@ class HandoverMachine(RuleBasedStateMachine):
         self.connections[number] = self.connect(number)
 
     @rule(number=NUMBERS, key=QUEUES)
-    def ask(self, number: int, key: QueueKey) -> None:
+    def ask(self, number: int, key: GroupQueue) -> None:
         """Ask for the offset, one at a time for each queue."""
         connection = self.connections[number]
         assume(not any(a.connection is connection and a.key == key for a in self.asked))
@@ -233,7 +233,7 @@ class HandoverMachine(RuleBasedStateMachine):
         self.handovers.ask_members(connection, "g", answered)
 
     @rule(number=NUMBERS, key=QUEUES)
-    def commit(self, number: int, key: QueueKey) -> None:
+    def commit(self, number: int, key: GroupQueue) -> None:
         """Of those who got the queue, the owner's commit counts and nobody else's."""
         connection = self.connections[number]
         owner = self.handovers.owner(key)
@@ -246,18 +246,18 @@ class HandoverMachine(RuleBasedStateMachine):
             self.handovers.committed(connection, key)
 
     @rule(number=NUMBERS, key=QUEUES)
-    def unlock(self, number: int, key: QueueKey) -> None:
+    def unlock(self, number: int, key: GroupQueue) -> None:
         """Give a queue up, or a claim to it."""
         connection = self.connections[number]
         self.handovers.release(connection, [key])
         self.given.get(key, set()).discard(connection)
 
     @rule(number=NUMBERS, key=QUEUES, finished=st.booleans())
-    def pull(self, number: int, key: QueueKey, finished: bool) -> None:
+    def pull(self, number: int, key: GroupQueue, finished: bool) -> None:
         """Pull; the pull waits where it may not read."""
         self.reads(number, key, finished)
 
-    def reads(self, number: int, key: QueueKey, finished: bool = False) -> bool:
+    def reads(self, number: int, key: GroupQueue, finished: bool = False) -> bool:
         """Pull unless a pull waits already; return whether it may read."""
         connection = self.connections[number]
         if (connection, key) in self.environment.pulls:
@@ -272,13 +272,13 @@ class HandoverMachine(RuleBasedStateMachine):
         self.environment.pulls[connection, key] = former
         return False
 
-    def owns(self, connection: FakeConnection, key: QueueKey) -> bool:
+    def owns(self, connection: FakeConnection, key: GroupQueue) -> bool:
         """Whether this connection owns the queue."""
         owner = self.handovers.owner(key)
         return owner is not None and owner.connection is connection
 
     @rule(number=NUMBERS, other=NUMBERS, key=QUEUES, waits=st.booleans())
-    def lose_and_return(self, number: int, other: int, key: QueueKey, waits: bool) -> None:
+    def lose_and_return(self, number: int, other: int, key: GroupQueue, waits: bool) -> None:
         """Somebody else has a queue for a while that its owner goes on pulling, and does some."""
         assume(number != other and self.is_member(other))
         assume(self.owns(self.connections[number], key))
@@ -302,7 +302,7 @@ class HandoverMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.given)
     @rule(number=NUMBERS, key=QUEUES)
-    def is_not_starved(self, number: int, key: QueueKey) -> None:
+    def is_not_starved(self, number: int, key: GroupQueue) -> None:
         """A member that pulls reads, once nobody else pulls or asks."""
         assume(self.is_member(number) and self.connections[number] in self.given.get(key, ()))
         connection = self.connections[number]
@@ -331,7 +331,7 @@ class HandoverMachine(RuleBasedStateMachine):
     @invariant()
     def nobody_owns_from_the_grave(self) -> None:
         """Owners are connected."""
-        for key in (QueueKey("g", "t", 0), QueueKey("g", "t", 1)):
+        for key in (GroupQueue("g", "t", 0), GroupQueue("g", "t", 1)):
             owner = self.handovers.owner(key)
             assert owner is None or not owner.connection.closed
 

@@ -8,7 +8,7 @@ from aerobee.broker.handover.handler_times.sampling import LOOK_MS
 from aerobee.broker.handover.handovers import Handovers
 from aerobee.broker.handover.lite_pull_progress import Holdings
 from aerobee.broker.handover.owned_queue import Verdict
-from aerobee.broker.members.group import Client, QueueKey
+from aerobee.broker.members.group import Client, GroupQueue
 from aerobee.broker.members.registry import Members
 from aerobee.remoting.bodies import (
     ConsumerData,
@@ -22,8 +22,8 @@ from support.stand_ins.virtual_time import VirtualTime
 
 LIMIT_MS = 6_000
 TOLD_WITHIN_MS = 200
-KEY = QueueKey("g", "t", 0)
-OTHER = QueueKey("g", "t", 1)
+KEY = GroupQueue("g", "t", 0)
+OTHER = GroupQueue("g", "t", 1)
 
 
 class Working(QuietEnvironment):
@@ -32,31 +32,31 @@ class Working(QuietEnvironment):
     def __init__(self, world: "World") -> None:
         super().__init__(world.time)
         self._world = world
-        self.fetched_before: dict[QueueKey, int] = {}
-        self.done_before: dict[QueueKey, int] = {}
+        self.fetched_before: dict[GroupQueue, int] = {}
+        self.done_before: dict[GroupQueue, int] = {}
         self.threads: int | None = 20  # None: it does not answer
         self.asked = 0
         self.heard: set[Connection] = set()  # who was asked
         self.pull_takes_ms = 1
-        self.under_way: set[tuple[Connection, QueueKey]] = set()
+        self.under_way: set[tuple[Connection, GroupQueue]] = set()
 
     def notify(self, group: str, members: list[Connection]) -> None:
         """Note when."""
         self._world.told_ms.append(self.time.now_ms)
 
-    def committed(self, key: QueueKey) -> int | None:
+    def committed(self, key: GroupQueue) -> int | None:
         """Return how far it is."""
         return self.done_before.get(key)
 
-    def fetched(self, key: QueueKey) -> int | None:
+    def fetched(self, key: GroupQueue) -> int | None:
         """Return how far it has read."""
         return self.fetched_before.get(key)
 
-    def holds_pull(self, connection: Connection, key: QueueKey) -> bool:
+    def holds_pull(self, connection: Connection, key: GroupQueue) -> bool:
         """A pull waits unless one is on its way."""
         return (connection, key) not in self.under_way
 
-    def end_pulls(self, connection: Connection, key: QueueKey) -> None:
+    def end_pulls(self, connection: Connection, key: GroupQueue) -> None:
         """Its next pull comes a millisecond later, or as long as it takes."""
 
         def comes() -> None:
@@ -112,14 +112,14 @@ class World:
         self.members.register_consumer(client, data, notified=True)
         return connection
 
-    def take(self, key: QueueKey) -> None:
+    def take(self, key: GroupQueue) -> None:
         """The first member begins with a queue, of which it has consumed one message."""
         assert self.handovers.ask(self.first, key, lambda verdict: None) is Verdict.OFFSET
         self.environment.fetched_before[key] = self.environment.done_before[key] = 1
         self.pull(self.first, key)
         self.time.advance(3 * LOOK_MS)
 
-    def pull(self, connection: Connection, key: QueueKey) -> bool:
+    def pull(self, connection: Connection, key: GroupQueue) -> bool:
         """Pull at what was fetched, and commit what is done."""
         fetched, done = self.environment.fetched_before[key], self.environment.done_before[key]
         return self.handovers.begin_pull(connection, key, fetched, finished=done >= fetched)

@@ -44,7 +44,7 @@ REFUSED_WAIT_MS: Final = 1000  # until a log that refuses is tried again
 QUEUE_ID_MAX: Final = 32_767
 
 
-class Timer(Protocol):
+class ScheduledCall(Protocol):
     """What `call_later` of a loop returns."""
 
     def cancel(self) -> object:
@@ -56,7 +56,7 @@ class Clock:
     """The wall clock that records carry, and the `call_later` of an event loop."""
 
     now_ms: Callable[[], int]
-    call_later: Callable[[float, Callable[[], None]], Timer]
+    call_later: Callable[[float, Callable[[], None]], ScheduledCall]
 
 
 class DelayService:
@@ -84,7 +84,7 @@ class DelayService:
         self.levels_ms = levels_ms
         self.progress = DelayProgress(writing.store)
         self._first = 0  # the level that the last slice began with
-        self._timer: Timer | None = None
+        self._timer: ScheduledCall | None = None
         self._wake_ms = 0  # when the timer fires, by the wall clock
         self._on_refused = on_refused
         self._refused = False  # whether the last slice met a log that refuses: told once

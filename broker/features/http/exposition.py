@@ -32,7 +32,7 @@ Labels = dict[str, str]
 
 
 @dataclass(slots=True)
-class Snapshot:
+class MetricValues:
     """Values by metric name, with their labels."""
 
     common: Labels
@@ -48,7 +48,7 @@ class Snapshot:
 class _Rows(Collector):
     """Hands a snapshot to the writer of prometheus_client."""
 
-    def __init__(self, snapshot: Snapshot) -> None:
+    def __init__(self, snapshot: MetricValues) -> None:
         self._snapshot = snapshot
 
     def collect(self) -> Iterable[Metric]:
@@ -65,7 +65,7 @@ class _Rows(Collector):
 
 async def text(ctx: Context) -> bytes:
     """Return every metric of the broker; other connections are served meanwhile."""
-    snapshot = Snapshot(
+    snapshot = MetricValues(
         {
             "node_type": "broker",
             "cluster": ctx.settings.broker_cluster_name,
@@ -90,13 +90,13 @@ async def _times(ctx: Context) -> dict[tuple[str, str], int | None]:
         return {}
 
 
-def _write(snapshot: Snapshot) -> bytes:
+def _write(snapshot: MetricValues) -> bytes:
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Rows(snapshot))
     return generate_latest(registry)
 
 
-def _broker(ctx: Context, snapshot: Snapshot) -> None:
+def _broker(ctx: Context, snapshot: MetricValues) -> None:
     """Add what there is once, and what rooms measure; nothing may change meanwhile."""
     statistics: StoreStatistics = ctx.store.statistics()
     add = snapshot.add
@@ -123,7 +123,7 @@ def _broker(ctx: Context, snapshot: Snapshot) -> None:
 
 
 def _many(
-    ctx: Context, snapshot: Snapshot, times: dict[tuple[str, str], int | None]
+    ctx: Context, snapshot: MetricValues, times: dict[tuple[str, str], int | None]
 ) -> Iterator[None]:
     """Add what there is for every topic, group or connection; yields after each."""
     system = system_topic_names(ctx.settings)
@@ -164,7 +164,7 @@ def _many(
         yield
 
 
-def _connections(ctx: Context, snapshot: Snapshot) -> Iterator[None]:
+def _connections(ctx: Context, snapshot: MetricValues) -> Iterator[None]:
     consumers: Counter[tuple[str, int, int, str]] = Counter()
     for group in ctx.consumers.members.groups():
         for member in group.members.values():

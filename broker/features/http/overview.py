@@ -12,7 +12,7 @@ from aerobee.broker.features.http.degraded import (
     passed_over,
     recovery_shown,
 )
-from aerobee.broker.members.group import QueueKey
+from aerobee.broker.members.group import GroupQueue
 from aerobee.broker.members.subscription_mismatches import Differences, differences
 from aerobee.broker.start.context import Context
 from aerobee.remoting.bodies import TopicConfig
@@ -149,7 +149,7 @@ def group_topic(ctx: Context, group: str, topic: str) -> dict[str, Any]:
     for queue_id, committed in sorted(ctx.tables.offsets.of_group(group, topic).items()):
         queue = ctx.store.find_queue(topic, queue_id)
         max_offset = 0 if queue is None else queue.max_offset
-        owner = ctx.consumers.handovers.owner(QueueKey(group, topic, queue_id))
+        owner = ctx.consumers.handovers.owner(GroupQueue(group, topic, queue_id))
         queues.append(
             {
                 "queueId": queue_id,

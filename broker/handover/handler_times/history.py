@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from aerobee.broker.members.group import QueueKey
+from aerobee.broker.members.group import GroupQueue
 
 KEPT_MS: Final = 10_000  # what is older says no more of handlers that a hand-over might wait for
 MARGIN_MS: Final = 100  # answers that are sent within it may reach the pool in another order
@@ -78,7 +78,7 @@ class History:
     less, `moved_ms` when anything was finished.
     """
 
-    tracks: dict[QueueKey, Track] = field(default_factory=dict)
+    tracks: dict[GroupQueue, Track] = field(default_factory=dict)
     begun: deque[tuple[int, int]] = field(default_factory=deque)
     asked_ms: int | None = None
     lost_ms: int | None = None
@@ -89,7 +89,7 @@ class History:
         """How many messages are fetched and not finished, at most."""
         return sum(track.seen.fetched - track.seen.done for track in self.tracks.values())
 
-    def look(self, queues: Mapping[QueueKey, Seen], now_ms: int) -> None:
+    def look(self, queues: Mapping[GroupQueue, Seen], now_ms: int) -> None:
         """Note how far a member is in its queues."""
         for key in self.tracks.keys() - queues.keys():
             del self.tracks[key]
@@ -120,7 +120,7 @@ class History:
         if self.lost_ms is None or asked_ms - self.lost_ms >= LOST_MS:
             self._note_begun(now_ms, asked_ms - MARGIN_MS)
 
-    def at_work_ms(self, key: QueueKey, now_ms: int) -> int | None:
+    def at_work_ms(self, key: GroupQueue, now_ms: int) -> int | None:
         """Return for how long at least the oldest unfinished message of a queue is at work.
 
         None where that is not known, or nothing is unfinished.

@@ -8,7 +8,7 @@ from aerobee.broker.handover.handler_times.history import History, Seen
 from aerobee.broker.handover.lite_pull_progress import Holdings
 from aerobee.broker.handover.owned_queue import Holder, OwnedQueue, Timer
 from aerobee.broker.handover.owners import QueueOwners
-from aerobee.broker.members.group import QueueKey
+from aerobee.broker.members.group import GroupQueue
 from aerobee.broker.members.registry import Members
 from aerobee.broker.members.subscriptions import ALL, is_tag_type
 from aerobee.remoting.command import Language
@@ -127,7 +127,7 @@ class HandlerTimes:
 
         self._environment.ask_holdings(connection, group, answered)
 
-    def longest_ms(self, owner: Holder, key: QueueKey) -> int | None:
+    def longest_ms(self, owner: Holder, key: GroupQueue) -> int | None:
         """Return for how long at least the oldest unfinished message of a queue had been at work
         when its owner sent its latest pull; None where that is not known."""
         history = self._histories.get(key.group, {}).get(owner.connection)
@@ -154,7 +154,7 @@ class HandlerTimes:
             return None  # in order: its messages wait for each other, not for a thread
         return Seen(fetched, done, self._wants_all(key))
 
-    def _wants_all(self, key: QueueKey) -> bool:
+    def _wants_all(self, key: GroupQueue) -> bool:
         wanted = self._members.subscription(key.group, key.topic)
         return (
             wanted is not None

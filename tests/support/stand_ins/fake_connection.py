@@ -2,7 +2,7 @@
 
 from aerobee.remoting.command import Command
 from aerobee.remoting.net.connection import Connection
-from aerobee.remoting.net.reading import Reading
+from aerobee.remoting.net.reading import ReadingSide
 
 
 class FakeConnection(Connection):
@@ -12,7 +12,7 @@ class FakeConnection(Connection):
         super().__init__(lambda connection, command: None)
         self.remote = remote
         self.closed = False
-        self.reading = Reading(self)
+        self.reading = ReadingSide(self)
         self.sent: list[Command] = []
 
     def oneway(self, command: Command) -> None:

@@ -6,7 +6,7 @@ from aerobee.broker.handover.environment import Environment
 from aerobee.broker.handover.lite_pull_progress import Holdings
 from aerobee.broker.handover.owned_queue import Timer
 from aerobee.broker.health.faults import Faults
-from aerobee.broker.members.group import QueueKey
+from aerobee.broker.members.group import GroupQueue
 from aerobee.remoting.net.connection import Connection
 from support.stand_ins.virtual_time import VirtualTime
 
@@ -33,36 +33,36 @@ class QuietEnvironment(Environment):
         """Count it."""
         self.faults.caught(what, error, client_id=client_id)
 
-    def committed(self, key: QueueKey) -> int | None:
+    def committed(self, key: GroupQueue) -> int | None:
         """Nothing is."""
         return None
 
-    def fetched(self, key: QueueKey) -> int | None:
+    def fetched(self, key: GroupQueue) -> int | None:
         """Nothing is."""
         return None
 
-    def locked_by(self, key: QueueKey) -> str | None:
+    def locked_by(self, key: GroupQueue) -> str | None:
         """Nobody does."""
         return None
 
-    def tell(self, connection: Connection, key: QueueKey) -> None:
+    def tell(self, connection: Connection, key: GroupQueue) -> None:
         """Owners are told elsewhere."""
 
-    def wake_pulls(self, key: QueueKey) -> None:
+    def wake_pulls(self, key: GroupQueue) -> None:
         """There are none."""
 
-    def end_pulls(self, connection: Connection, key: QueueKey) -> None:
+    def end_pulls(self, connection: Connection, key: GroupQueue) -> None:
         """There are none."""
 
-    def holds_pull(self, connection: Connection, key: QueueKey) -> bool:
+    def holds_pull(self, connection: Connection, key: GroupQueue) -> bool:
         """There are none."""
         return False
 
-    def pulls_at(self, connection: Connection, key: QueueKey) -> int | None:
+    def pulls_at(self, connection: Connection, key: GroupQueue) -> int | None:
         """There are none."""
         return None
 
-    def commit(self, key: QueueKey, offset: int) -> None:
+    def commit(self, key: GroupQueue, offset: int) -> None:
         """Nobody is asked, so nothing is known."""
 
     def ask_holdings(

@@ -24,7 +24,7 @@ from aerobee.client.cluster import routes
 from aerobee.client.cluster.connections import Connections
 from aerobee.client.cluster.routes import parse_route
 from aerobee.client.group.locks import LockKeeper
-from aerobee.client.poll.fetched import Fetched
+from aerobee.client.poll.fetched import FetchedMessages
 from aerobee.client.pulls.puller import Puller
 from aerobee.remoting.bodies import BrokerData, QueueData, TopicRouteData
 from aerobee.remoting.errors import NotConnected
@@ -174,7 +174,7 @@ async def test_pulling_goes_on_after_any_error(
     """Of a given queue, too, which nobody takes anew; nothing that was fetched is stranded."""
     cluster.create("t", 1)
     left = [3]
-    owner: type = Puller if what == "pull" else Fetched
+    owner: type = Puller if what == "pull" else FetchedMessages
     name = "pull" if what == "pull" else "add"
     sound = getattr(owner, name)
 

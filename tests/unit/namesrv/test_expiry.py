@@ -12,7 +12,7 @@ from aerobee.namesrv.expiry import Expiry
 from aerobee.namesrv.route_table import Registration, RouteTable
 from aerobee.namesrv.settings import NamesrvSettings
 from aerobee.remoting.bodies import encode_body
-from aerobee.remoting.clocks import Lateness
+from aerobee.remoting.clocks import LateLooks
 from aerobee.remoting.codes import RequestCode
 
 
@@ -47,7 +47,7 @@ async def test_a_process_that_was_stopped_hears_its_brokers_first() -> None:
     """What they said while it slept waits in sockets; only who stays silent goes."""
     now_ms = 1000
     table = RouteTable(lambda: now_ms)
-    lateness = Lateness(lambda: now_ms)
+    lateness = LateLooks(lambda: now_ms)
     expiry = Expiry(table, 10, lateness)
     for name, address in (("a", "h:1"), ("b", "h:2")):
         table.register(Registration(cluster="c", name=name, broker_id=0, address=address))

@@ -14,7 +14,7 @@ from support.stand_ins.fake_connection import FakeConnection
 from support.waiting import until
 
 from aerobee.broker.cluster import registration as module
-from aerobee.broker.cluster.registration import Registration
+from aerobee.broker.cluster.registration import Registrar
 from aerobee.broker.rules.system_topics import system_topics
 from aerobee.broker.settings.keys import BrokerSettings
 from aerobee.broker.settings.live import Live
@@ -92,7 +92,7 @@ class World:
             system_topics(self.settings), lambda: int(time.time() * 1000), folder
         )
         self.nameservers = Nameservers()
-        self.registration = Registration(
+        self.registration = Registrar(
             Live(self.settings), self.topics, self.nameservers, "10.1.1.1:10911"
         )
 
@@ -104,7 +104,7 @@ class World:
 
 
 @asynccontextmanager
-async def running(world: World) -> AsyncIterator[Registration]:
+async def running(world: World) -> AsyncIterator[Registrar]:
     """Run the periodic registration for as long as the block takes."""
     await world.registration.start()
     task = asyncio.create_task(world.registration.run())

@@ -13,13 +13,13 @@ from aerobee.broker.handover.environment import HandoverLimits
 from aerobee.broker.handover.handovers import Handovers
 from aerobee.broker.handover.held_questions import HELD_MS, HeldQuestions
 from aerobee.broker.handover.owned_queue import Verdict
-from aerobee.broker.members.group import Client, QueueKey
+from aerobee.broker.members.group import Client, GroupQueue
 from aerobee.broker.members.registry import Members
 from aerobee.remoting.bodies import ConsumerData, SubscriptionData
 from aerobee.remoting.net.connection import Connection
 
 LIMIT_MS = 6_000
-KEY = QueueKey("g", "t", 0)
+KEY = GroupQueue("g", "t", 0)
 
 
 class Told(QuietEnvironment):
@@ -120,7 +120,7 @@ def test_what_raises_at_the_end_of_a_drain_leaves_no_queue_at_rest(
     """A notice or a pull that cannot be sent: the queues are read again all the same."""
     world = World()
     first = world.join()
-    keys = [QueueKey("g", "t", queue_id) for queue_id in range(3)]
+    keys = [GroupQueue("g", "t", queue_id) for queue_id in range(3)]
     for key in keys:
         assert world.handovers.ask(first, key, lambda verdict: None) is Verdict.OFFSET
         assert world.handovers.begin_pull(first, key, 0)

@@ -12,8 +12,8 @@ from support.servers.live_broker import LiveBroker, live_broker
 from support.waiting import until
 
 from aerobee.remoting.bodies import (
+    BrokerQueue,
     ConsumerRunningInfo,
-    MessageQueue,
     ProcessQueueInfo,
     encode_body,
 )
@@ -190,7 +190,7 @@ class LiteMember(RawMember):
         info = ConsumerRunningInfo(
             properties={"autoCommit": self.auto_commit, "pullBatchSize": str(BATCH)},
             mq_table={
-                MessageQueue(topic="T", broker_name="broker-a", queue_id=queue_id): (
+                BrokerQueue(topic="T", broker_name="broker-a", queue_id=queue_id): (
                     ProcessQueueInfo(cached_msg_count=held, last_consume_timestamp=at_ms)
                 )
                 for queue_id, (held, at_ms) in self.holds.items()

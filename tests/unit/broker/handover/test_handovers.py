@@ -9,7 +9,7 @@ from support.members import RawMember, offset_of
 from support.servers.live_broker import LiveBroker, live_broker
 from support.waiting import until
 
-from aerobee.broker.members.group import QueueKey
+from aerobee.broker.members.group import GroupQueue
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.errors import ConnectionLost
 from aerobee.remoting.net.connection import Connection
@@ -358,9 +358,9 @@ async def test_members_that_do_not_finish_hear_of_a_change_all_the_same(live: Li
         await until(lambda: [told.code for told in old.told] == [40])
 
 
-def owned_by(live: LiveBroker) -> tuple[Connection, QueueKey]:
+def owned_by(live: LiveBroker) -> tuple[Connection, GroupQueue]:
     """Return who owns queue 0."""
-    key = QueueKey("G", "T", 0)
+    key = GroupQueue("G", "T", 0)
     owner = live.broker.context.consumers.handovers.owner(key)
     assert owner is not None
     return owner.connection, key

@@ -8,11 +8,11 @@ from support.stand_ins.quiet_environment import QuietEnvironment
 from aerobee.broker.handover.lite_pull_progress import Holdings, LitePullProgress
 from aerobee.broker.handover.owned_queue import Holder, OwnedQueue
 from aerobee.broker.handover.owners import QueueOwners
-from aerobee.broker.members.group import QueueKey
+from aerobee.broker.members.group import GroupQueue
 from aerobee.broker.members.registry import Members
 from aerobee.remoting.net.connection import Connection
 
-KEY = QueueKey("g", "t", 0)
+KEY = GroupQueue("g", "t", 0)
 NOTHING_HELD = Holdings(auto_commit=True, batch_max=10, queues={("t", 0): (0, 1), ("u", 0): (0, 2)})
 
 
@@ -22,18 +22,18 @@ class Asked(QuietEnvironment):
     def __init__(self) -> None:
         super().__init__()
         self.waits_at = 100
-        self.stored: dict[QueueKey, int] = {}
+        self.stored: dict[GroupQueue, int] = {}
         self.answer: Callable[[Holdings | None], None] = lambda holdings: None
 
-    def committed(self, key: QueueKey) -> int | None:
+    def committed(self, key: GroupQueue) -> int | None:
         """Return what was committed here."""
         return self.stored.get(key)
 
-    def pulls_at(self, connection: Connection, key: QueueKey) -> int | None:
+    def pulls_at(self, connection: Connection, key: GroupQueue) -> int | None:
         """There is one pull."""
         return self.waits_at
 
-    def commit(self, key: QueueKey, offset: int) -> None:
+    def commit(self, key: GroupQueue, offset: int) -> None:
         """Note it."""
         self.stored[key] = offset
 

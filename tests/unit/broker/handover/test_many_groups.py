@@ -9,7 +9,7 @@ from support.stand_ins.virtual_time import VirtualTime
 from aerobee.broker.handover.environment import HandoverLimits
 from aerobee.broker.handover.handovers import Handovers
 from aerobee.broker.handover.owned_queue import Verdict
-from aerobee.broker.members.group import Client, QueueKey
+from aerobee.broker.members.group import Client, GroupQueue
 from aerobee.broker.members.registry import Members
 from aerobee.remoting.bodies import ConsumerData, SubscriptionData
 
@@ -31,7 +31,7 @@ def test_a_client_in_many_groups_goes_in_no_time() -> None:
         data = ConsumerData(group_name=f"g{at}", subscription_data_set=subscriptions)
         members.register_consumer(client, data, notified=True)
         for queue_id in range(QUEUES):
-            key = QueueKey(f"g{at}", "t", queue_id)
+            key = GroupQueue(f"g{at}", "t", queue_id)
             assert handovers.ask(connection, key, lambda verdict: None) is Verdict.OFFSET
     began_s = time.process_time()
     members.closed(connection)

@@ -15,9 +15,9 @@ from aerobee.broker.health.faults import Faults
 from aerobee.broker.members.group import Client
 from aerobee.broker.members.notices import ChangeNotices
 from aerobee.remoting.bodies import (
+    BrokerQueue,
     ConsumerData,
     ConsumerRunningInfo,
-    MessageQueue,
     ProcessQueueInfo,
     encode_body,
 )
@@ -70,7 +70,7 @@ async def said(live: LiveBroker, *bodies: bytes) -> Holdings | None:
 def info(queues: int, count: int = 3) -> bytes:
     """Return an answer that names so many queues."""
     table = {
-        MessageQueue(topic="t", broker_name="broker-a", queue_id=number): ProcessQueueInfo(
+        BrokerQueue(topic="t", broker_name="broker-a", queue_id=number): ProcessQueueInfo(
             cached_msg_count=count
         )
         for number in range(queues)

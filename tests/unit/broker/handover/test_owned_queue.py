@@ -18,7 +18,7 @@ from aerobee.broker.handover.owned_queue import (
     OwnedQueue,
     Signs,
 )
-from aerobee.broker.members.group import QueueKey
+from aerobee.broker.members.group import GroupQueue
 
 ROOM = Path(owned_queue.__file__).parent
 AFTER = {(move.before, move.name): move.after for move in LIFE.moves}
@@ -36,7 +36,7 @@ class World:
 
     def __init__(self) -> None:
         self.time = VirtualTime()
-        self.queue = OwnedQueue(QueueKey("g", "t", 0))
+        self.queue = OwnedQueue(GroupQueue("g", "t", 0))
         queue = self.queue
         self.moves: dict[str, Callable[[], None]] = {
             "give": lambda: queue.give(Holder(FakeConnection(), "c1", None)),

@@ -13,7 +13,7 @@ from support.waiting import until
 
 from aerobee.broker.handover.owned_queue import Holder, OwnedQueue, Verdict
 from aerobee.broker.handover.owners import QueueOwners
-from aerobee.broker.members.group import QueueKey
+from aerobee.broker.members.group import GroupQueue
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.complaints import TOLD_MAX
 
@@ -22,7 +22,7 @@ def test_an_answer_that_raises_strands_nobody() -> None:
     """The queue changes hands, the next one hears of it, and the fault is counted."""
     environment = QuietEnvironment()
     owners = QueueOwners(environment, lambda: 1000)
-    queue = OwnedQueue(QueueKey("G", "T", 0))
+    queue = OwnedQueue(GroupQueue("G", "T", 0))
     queue.give(Holder(FakeConnection(), "c1", None))
     asker = Holder(FakeConnection(), "c2", None)
     heard: list[Verdict] = []

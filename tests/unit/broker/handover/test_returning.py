@@ -9,11 +9,11 @@ from support.members import RawMember, offset_of
 from support.servers.live_broker import LiveBroker, live_broker
 from support.waiting import until
 
-from aerobee.broker.members.group import QueueKey
+from aerobee.broker.members.group import GroupQueue
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.command import Command
 
-KEY = QueueKey("G", "T", 0)
+KEY = GroupQueue("G", "T", 0)
 MESSAGES = 4
 
 

@@ -9,10 +9,10 @@ from support.members import RawMember, offset_of
 from support.servers.live_broker import LiveBroker, live_broker
 from support.waiting import until
 
-from aerobee.broker.members.group import QueueKey
+from aerobee.broker.members.group import GroupQueue
 from aerobee.remoting.codes import RequestCode, ResponseCode
 
-KEY = QueueKey("G", "T", 0)
+KEY = GroupQueue("G", "T", 0)
 WAIT_MS = 60_000  # longer than any test lasts
 MESSAGES = 3
 

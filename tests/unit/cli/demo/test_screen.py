@@ -3,14 +3,14 @@
 import io
 
 from aerobee.cli.demo.screen import Lines, line, owned
-from aerobee.cli.demo.tally import Row, Snapshot, Tally, Totals
+from aerobee.cli.demo.tally import ConsumerRow, Snapshot, Tally, Totals
 
 
 def snapshot(elapsed_s: float, event: str = "two consumers share the queues") -> Snapshot:
     """Make the state of a run with two consumers, one of them gone."""
     rows = (
-        Row("consumer-1", {"Orders": (0, 1), "Payments": (3,)}, 40, True),
-        Row("consumer-2", {}, 2, False),
+        ConsumerRow("consumer-1", {"Orders": (0, 1), "Payments": (3,)}, 40, True),
+        ConsumerRow("consumer-2", {}, 2, False),
     )
     return Snapshot(elapsed_s, 100, 50, 42, event, rows)
 
@@ -30,7 +30,7 @@ def test_ownership_reads_as_words() -> None:
     first, second = snapshot(0).rows
     assert owned(first) == "Orders 0 1  Payments 3"
     assert owned(second) == "left"
-    assert owned(Row("c", {"Orders": ()}, 0, True)) == "-"
+    assert owned(ConsumerRow("c", {"Orders": ()}, 0, True)) == "-"
 
 
 def test_a_pipe_gets_a_line_a_second_and_one_per_event() -> None:

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Iterable
 
 from support.waiting import until
 
-from aerobee.client.group.locks import LockKeeper, QueueLocks
+from aerobee.client.group.locks import GroupLocks, LockKeeper
 from aerobee.client.message import MessageQueue
 from aerobee.client.settings import PushSettings
 from aerobee.remoting.errors import Unavailable
@@ -13,7 +13,7 @@ from aerobee.remoting.errors import Unavailable
 ONE, TWO = MessageQueue("t", "broker-a", 0), MessageQueue("t", "broker-b", 0)
 
 
-class Brokers(QueueLocks):
+class Brokers(GroupLocks):
     """Grants what it is told to grant, and knows who asked when."""
 
     def __init__(self) -> None:

@@ -33,9 +33,9 @@ from aerobee.remoting.message.record import encode_record
 A0 = MessageQueue("t", "broker-a", 0)
 
 
-def wire(queue: MessageQueue) -> bodies.MessageQueue:
+def wire(queue: MessageQueue) -> bodies.BrokerQueue:
     """Return a queue as bodies have it."""
-    return bodies.MessageQueue(*queue)
+    return bodies.BrokerQueue(*queue)
 
 
 async def ask(

@@ -8,15 +8,15 @@ import pytest
 from support.lives import drawing, table_of_moves, table_of_states, written_outside
 
 from aerobee.client.pulls import process_queue
-from aerobee.client.pulls.process_queue import LIFE, ProcessQueue, State
+from aerobee.client.pulls.process_queue import LIFE, ProcessQueue, Stage
 
 CLIENT = Path(process_queue.__file__).resolve().parents[1]
-WAYS = {State.OWNED: [], State.DROPPED: ["drop"], State.RELEASED: ["drop", "release"]}
+WAYS = {Stage.OWNED: [], Stage.DROPPED: ["drop"], Stage.RELEASED: ["drop", "release"]}
 NAMES = ("drop", "release")
 AFTER = {(move.before, move.name): move.after for move in LIFE.moves}
 
 
-def in_state(state: State) -> ProcessQueue:
+def in_state(state: Stage) -> ProcessQueue:
     """Bring a queue there."""
     process = ProcessQueue(0)
     for name in WAYS[state]:
@@ -24,17 +24,17 @@ def in_state(state: State) -> ProcessQueue:
     return process
 
 
-def seen(process: ProcessQueue) -> State:
+def seen(process: ProcessQueue) -> Stage:
     """The state as those see it who ask for each message."""
     return {
-        (False, False): State.OWNED,
-        (True, False): State.DROPPED,
-        (True, True): State.RELEASED,
+        (False, False): Stage.OWNED,
+        (True, False): Stage.DROPPED,
+        (True, True): Stage.RELEASED,
     }[process.dropped, process.released]
 
 
-@pytest.mark.parametrize(("state", "name"), [*product(State, NAMES)])
-def test_each_move_is_the_one_of_the_table(state: State, name: str) -> None:
+@pytest.mark.parametrize(("state", "name"), [*product(Stage, NAMES)])
+def test_each_move_is_the_one_of_the_table(state: Stage, name: str) -> None:
     """What the table does not know is refused, and changes nothing."""
     process = in_state(state)
     assert seen(process) is state
@@ -60,8 +60,8 @@ async def test_who_waits_for_room_hears_of_the_loss(name: str) -> None:
 def test_the_drawing_is_the_table() -> None:
     """The room's README draws these states and these moves, each with when it happens."""
     readme = (CLIENT / "pulls/README.md").read_text()
-    assert drawing(LIFE, State.OWNED) in readme
-    assert table_of_states(State, "what may still become of its messages") in readme
+    assert drawing(LIFE, Stage.OWNED) in readme
+    assert table_of_states(Stage, "what may still become of its messages") in readme
     assert table_of_moves(LIFE) in readme
 
 

@@ -21,7 +21,7 @@ from aerobee.client.hooks import Hooks
 from aerobee.client.message import MessageQueue
 from aerobee.client.pulls.process_queue import ProcessQueue
 from aerobee.client.pulls.statistics import TopicCounters
-from aerobee.client.push.concurrently import EXPIRED_MAX, Expiry, HandlerPool
+from aerobee.client.push.concurrently import EXPIRED_MAX, HandlerPool, MessageExpiry
 from aerobee.client.push.failures import DropFailed
 from aerobee.client.push.handling import HandlingTerms, Running
 from aerobee.remoting.codes import RequestCode
@@ -130,7 +130,7 @@ async def test_a_round_gives_back_so_many_and_stops_at_a_failure() -> None:
         given.append(messages[0].queue_offset)
         return []
 
-    expiry = Expiry([Running(running.task), running], Takes(give_back), 500)
+    expiry = MessageExpiry([Running(running.task), running], Takes(give_back), 500)
     await expiry.sweep({QUEUE: process})
     assert given == list(range(EXPIRED_MAX))
     await expiry.sweep({QUEUE: process})
@@ -144,9 +144,9 @@ async def test_what_is_recent_or_lost_stays() -> None:
         raise AssertionError("nothing is to be given back")
 
     process, running = a_batch(1)
-    await Expiry([running], Takes(give_back), 5000).sweep({QUEUE: process})
+    await MessageExpiry([running], Takes(give_back), 5000).sweep({QUEUE: process})
     process.drop()
-    await Expiry([running], Takes(give_back), 500).sweep({QUEUE: process})
+    await MessageExpiry([running], Takes(give_back), 500).sweep({QUEUE: process})
     assert process.committable == 0
 
 
@@ -189,7 +189,7 @@ class Stuck:
         self.process.put([message], 1)
         self.pool.submit(self.process, Handler(self._handle), TopicCounters(), [message])
         await until(lambda: self.pool.statistics().running == 1)
-        await Expiry(self.pool.running, self.brokers, 0).sweep({QUEUE: self.process})
+        await MessageExpiry(self.pool.running, self.brokers, 0).sweep({QUEUE: self.process})
 
 
 async def test_what_fails_while_it_is_given_back_goes_once() -> None:
@@ -243,5 +243,5 @@ async def test_an_answer_that_is_seen_to_does_not_expire() -> None:
     async def give_back(messages: list[ReceivedMessage], level: int) -> list[ReceivedMessage]:
         raise AssertionError("nothing is to be given back")
 
-    await Expiry([running], Takes(give_back), 500).sweep({QUEUE: process})
+    await MessageExpiry([running], Takes(give_back), 500).sweep({QUEUE: process})
     assert process.committable == 0

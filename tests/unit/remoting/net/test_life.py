@@ -11,7 +11,7 @@ from support.wire import Wire
 from aerobee.remoting.errors import ConnectionLost
 from aerobee.remoting.net import connection as module
 from aerobee.remoting.net.connection import LIFE, Connection, State
-from aerobee.remoting.net.reading import Reading
+from aerobee.remoting.net.reading import ReadingSide
 
 NET = Path(module.__file__).resolve().parent
 ROOT = NET.parents[1]
@@ -103,7 +103,7 @@ def test_the_drawing_is_the_table() -> None:
 def test_only_the_connection_writes_its_fields() -> None:
     """No module assigns from outside what a connection, or its reading side, keeps of itself."""
     given = {"budget", "handler", "limits", "msgpack", "on_closed", "transport"}  # by its owner
-    fields = {*Connection.__slots__, *Reading.__slots__} - given
+    fields = {*Connection.__slots__, *ReadingSide.__slots__} - given
     for folder in ("remoting", "broker", "client", "namesrv"):
         written = written_outside(ROOT / folder, fields)
         assert not written, "call a method of the connection instead"

@@ -10,10 +10,10 @@ from aerobee.broker.handover.held_questions import HELD_MS
 from aerobee.broker.handover.lite_pull_progress import Holdings
 from aerobee.broker.handover.owned_queue import OwnedQueue, Verdict
 from aerobee.broker.handover.owners import QueueOwners
-from aerobee.broker.members.group import QueueKey
+from aerobee.broker.members.group import GroupQueue
 from aerobee.remoting.bodies import (
+    BrokerQueue,
     ConsumerRunningInfo,
-    MessageQueue,
     ProcessQueueInfo,
 )
 from aerobee.remoting.net.connection import Connection
@@ -58,10 +58,10 @@ def test_nobody_is_asked_where_nobody_is_waited_for() -> None:
 def test_looking_at_many_queues_takes_turns() -> None:
     """However many queues there are, one look costs no more than a bound; all have their turn."""
     world = World()
-    looks: list[QueueKey] = []
+    looks: list[GroupQueue] = []
     real = world.environment.fetched
 
-    def fetched(key: QueueKey) -> int | None:
+    def fetched(key: GroupQueue) -> int | None:
         looks.append(key)
         return real(key)
 
@@ -71,12 +71,12 @@ def test_looking_at_many_queues_takes_turns() -> None:
     world.time.advance(2 * LIMIT_MS)
     for number, member in enumerate(members):
         for queue in range(queues):
-            key = QueueKey("g", "t", 2 + number * queues + queue)
+            key = GroupQueue("g", "t", 2 + number * queues + queue)
             assert world.handovers.ask(member, key, lambda verdict: None) is Verdict.OFFSET
             world.environment.fetched_before[key] = world.environment.done_before[key] = 1
             world.pull(member, key)
     looks.clear()
-    seen: set[QueueKey] = set()
+    seen: set[GroupQueue] = set()
     for _ in range(16):
         world.time.advance(LOOK_MS)
         assert len(looks) <= LOOKS_MAX + queues
@@ -93,7 +93,7 @@ def test_few_members_are_asked_at_a_time_and_all_have_their_turn(changing: bool)
     members = [world.join() for _ in range(8 * ASKS_MAX)]
     world.time.advance((QUICK_TIMES + 1) * LIMIT_MS)
     for number, member in enumerate(members):
-        key = QueueKey("g", "t", 2 + number)
+        key = GroupQueue("g", "t", 2 + number)
         assert world.handovers.ask(member, key, lambda verdict: None) is Verdict.OFFSET
         world.environment.fetched_before[key] = world.environment.done_before[key] = 1
         world.pull(member, key)
@@ -131,7 +131,7 @@ def test_late_answers_to_all_members_cost_no_square(monkeypatch: pytest.MonkeyPa
     members = [world.join() for _ in range(50)]
     world.time.advance((QUICK_TIMES + 1) * LIMIT_MS)
     for number, member in enumerate(members):
-        key = QueueKey("g", "t", 2 + number)
+        key = GroupQueue("g", "t", 2 + number)
         assert world.handovers.ask(member, key, lambda verdict: None) is Verdict.OFFSET
         world.environment.fetched_before[key] = world.environment.done_before[key] = 1
         world.pull(member, key)
@@ -168,8 +168,8 @@ def test_a_group_that_has_gone_is_not_looked_at() -> None:
 
 def test_an_answer_that_makes_no_sense_says_nothing() -> None:
     """A member says what it likes of itself: fewer messages than none, threads without number."""
-    place = MessageQueue(topic="t", broker_name="b", queue_id=0)
-    other = MessageQueue(topic="t", broker_name="elsewhere", queue_id=0)
+    place = BrokerQueue(topic="t", broker_name="b", queue_id=0)
+    other = BrokerQueue(topic="t", broker_name="elsewhere", queue_id=0)
     table = {
         place: ProcessQueueInfo(cached_msg_count=-1_000),
         other: ProcessQueueInfo(cached_msg_count=30),
