@@ -72,7 +72,7 @@ class NameServer:
         dispatch = Dispatcher(context, FAMILIES, self._tasks.start)
         limits = self.settings.net_limits
         self._server = await Server.start(
-            lambda: Connection(dispatch, limits),
+            lambda budget: Connection(dispatch, limits, budget),
             self.settings.bind_address,
             self.settings.listen_port,
             tls=self.settings.tls,

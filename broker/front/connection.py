@@ -25,6 +25,7 @@ from aerobee.remoting.headers.envelopes import (
 from aerobee.remoting.headers.pull import PullMessageRequest
 from aerobee.remoting.headers.typed import decode_header
 from aerobee.remoting.message.layout import FRAME_FIELDS
+from aerobee.remoting.net.budget import Budget
 from aerobee.remoting.net.connection import Connection
 from aerobee.remoting.net.reading import ALL_SERVED, Rest, Served
 from aerobee.storage.errors import LogBusy, StoreError
@@ -53,8 +54,8 @@ class BrokerConnection(Connection):
 
     __slots__ = ("overdue", "reply_bytes", "stamp", "traffic", "unread")
 
-    def __init__(self, traffic: "Traffic") -> None:
-        super().__init__(traffic.dispatcher, traffic.limits)
+    def __init__(self, traffic: "Traffic", budget: Budget | None = None) -> None:
+        super().__init__(traffic.dispatcher, traffic.limits, budget)
         self.traffic = traffic
         self.reply_bytes = 0  # of the pulls of this turn
         self.unread: Unread | None = None  # while reads are full

@@ -16,6 +16,7 @@ from aerobee.broker.sends.fast import FastSends
 from aerobee.broker.settings.keys import BrokerSettings
 from aerobee.broker.settings.live import Live
 from aerobee.broker.writing.parts import Writing
+from aerobee.remoting.net.budget import Budget
 from aerobee.remoting.net.connection import Connection, Handler
 
 Heard = Callable[[Connection], None]
@@ -54,8 +55,8 @@ class Front(Room):
         settings = self.live.current
         port = await self.ports.open(
             settings,
-            lambda: self._connection(self.traffic),
-            lambda: self._connection(self.fast_traffic),
+            lambda budget: self._connection(self.traffic, budget),
+            lambda budget: self._connection(self.fast_traffic, budget),
         )
         self.host = (settings.broker_ip1, port)
 
@@ -109,8 +110,8 @@ class Front(Room):
         with suppress(TimeoutError):
             await asyncio.wait_for(answered.wait(), timeout_ms / 1000)
 
-    def _connection(self, traffic: Traffic) -> Connection:
-        made = BrokerConnection(traffic)
+    def _connection(self, traffic: Traffic, budget: Budget) -> Connection:
+        made = BrokerConnection(traffic, budget)
         made.on_closed.extend(self._hear_of_ends)
         return made
 

@@ -1,17 +1,13 @@
 """Both ports of a broker: its own, and RocketMQ's "vip channel" two below."""
 
-from collections.abc import Callable
 from typing import Final
 
 from aerobee.broker.settings.keys import BrokerSettings
 from aerobee.remoting.net.certificates.sides import ServerTls
-from aerobee.remoting.net.connection import Connection
-from aerobee.remoting.net.server import Server
+from aerobee.remoting.net.server import ConnectionFactory, Server
 
 FAST_PORT_STEP: Final = 2  # everything but pulls, on listenPort - 2
 ATTEMPTS: Final = 20
-
-MakeConnection = Callable[[], Connection]
 
 
 class Ports:
@@ -22,7 +18,7 @@ class Ports:
         self._servers: list[Server] = []
 
     async def open(
-        self, settings: BrokerSettings, main: MakeConnection, fast: MakeConnection
+        self, settings: BrokerSettings, main: ConnectionFactory, fast: ConnectionFactory
     ) -> int:
         """Bind both; return the first, which is a free one where `listenPort` is 0.
 
@@ -51,7 +47,7 @@ class Ports:
             await server.close()
 
     async def _bind(
-        self, settings: BrokerSettings, connection: MakeConnection, port: int
+        self, settings: BrokerSettings, connection: ConnectionFactory, port: int
     ) -> Server:
         return await Server.start(
             connection, settings.bind_address, port, tls=self.tls, limits=settings.net_limits

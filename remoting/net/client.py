@@ -171,8 +171,7 @@ class ConnectionPool:
             raise
 
     def _new_connection(self) -> Connection:
-        connection = self._kind(self._handle, self.limits)
-        connection.budget = self.budget
+        connection = self._kind(self._handle, self.limits, self.budget)
         connection.expect_first_bytes()
         return connection
 

@@ -53,8 +53,8 @@ class Connection(asyncio.Protocol):
     It knows sockets: it reads, keeps what is no frame yet, writes, and ends. What frames mean is
     known to `serve` alone, which a subclass may replace; `dispatch` is there for commands that it
     does not know. `LIFE` has the moves of its life; `closed` is True as soon as nothing can be sent
-    any more. `msgpack` is set by the owner once both sides agreed on that header encoding; requests
-    of ours then use it.
+    any more. `budget` is that of all connections of its owner. `msgpack` is set once both sides
+    agreed on that header encoding; requests of ours then use it.
     """
 
     __slots__ = (
@@ -88,10 +88,12 @@ class Connection(asyncio.Protocol):
     transport: asyncio.Transport
     reading: ReadingSide
 
-    def __init__(self, handler: Handler, limits: NetLimits | None = None) -> None:
+    def __init__(
+        self, handler: Handler, limits: NetLimits | None = None, budget: Budget | None = None
+    ) -> None:
         self.handler = handler
         self.limits = limits or NetLimits()
-        self.budget = Budget(self.limits)  # the owner of many connections puts its own here
+        self.budget = budget or Budget(self.limits)
         self.remote = ""  # "ip:port"
         self.remote_host = ("", 0)
         self.host_bytes = b""  # 8 bytes for IPv4, 20 for IPv6, as in a message record

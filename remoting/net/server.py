@@ -27,7 +27,8 @@ BACKLOG: Final = 1024  # serverSocketBacklog
 COMPLAINTS_MAX: Final = 10  # lines between two sweeps
 _NO_DESCRIPTORS: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
-ConnectionFactory = Callable[[], Connection]
+ConnectionFactory = Callable[[Budget], Connection]
+"""Makes a connection of the port, whose connections share a budget."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,8 +253,7 @@ class Server:
             log.info("handshake failed port=%d remote=%s error=%s", self.port, peer, reason)
 
     def _make(self) -> Connection:
-        connection = self._factory()
-        connection.budget = self.budget
+        connection = self._factory(self.budget)
         connection.on_closed.append(self._forget)
         return connection
 

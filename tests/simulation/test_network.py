@@ -46,7 +46,9 @@ class Bench:
 
     async def serve(self) -> None:
         """Listen; remember and answer every request."""
-        self.server = await Server.start(lambda: Connection(self.answer), "0.0.0.0", 9000)
+        self.server = await Server.start(
+            lambda budget: Connection(self.answer, budget=budget), "0.0.0.0", 9000
+        )
 
     def answer(self, connection: Connection, command: Command) -> None:
         """Answer a request with its own body."""

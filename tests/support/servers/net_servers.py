@@ -32,7 +32,7 @@ class Servers:
         """Start one on a free port."""
         limits = limits or NetLimits()
         server = await Server.start(
-            lambda: Connection(handler, limits), host, 0, limits=limits, tls=tls
+            lambda budget: Connection(handler, limits, budget), host, 0, limits=limits, tls=tls
         )
         self.started.append(server)
         return server

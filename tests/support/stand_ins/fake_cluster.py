@@ -29,6 +29,7 @@ from aerobee.remoting.message.properties import find_property
 from aerobee.remoting.message.record import Record, encode_record
 from aerobee.remoting.message.tags import java_string_hash
 from aerobee.remoting.msgpack_header import EXT_MSGPACK
+from aerobee.remoting.net.budget import Budget
 from aerobee.remoting.net.connection import Connection
 from aerobee.remoting.net.limits import NetLimits
 from aerobee.remoting.net.routes import Dispatcher, Outcome, Reply, Request, Routes
@@ -138,8 +139,8 @@ class FakeBroker:
         except TimeoutError:
             pass
 
-    def _connection(self) -> Connection:
-        connection = Connection(self._serve, NetLimits())
+    def _connection(self, budget: Budget) -> Connection:
+        connection = Connection(self._serve, NetLimits(), budget)
         connection.on_closed.append(self._closed)
         self.connections.add(connection)
         return connection
