@@ -6,7 +6,6 @@ from pathlib import Path
 
 from aerobee.broker.app import Broker
 from aerobee.broker.settings.keys import BrokerSettings
-from aerobee.remoting.errors import AerobeeError
 from aerobee.remoting.net import process
 
 
@@ -38,15 +37,8 @@ def main() -> int:
     parser.add_argument("-n", "--namesrv-addr", help="nameservers, host:port;host:port")
     given = parser.parse_args()
     options = {"namesrvAddr": given.namesrv_addr} if given.namesrv_addr else {}
-    try:
-        settings, warnings = BrokerSettings.load(given.config_file, options)
-        for warning in warnings:
-            print(f"warning: {warning}", file=sys.stderr)
-        return run(settings, given.config_file)
-    except (AerobeeError, OSError) as error:
-        for line in str(error).splitlines():
-            print(f"error: {line}", file=sys.stderr)
-        return 1
+    file = given.config_file
+    return process.load_and_run(BrokerSettings, file, options, lambda loaded: run(loaded, file))
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ from typing import Final
 
 from aerobee.namesrv.app import NameServer
 from aerobee.namesrv.settings import NamesrvSettings
-from aerobee.remoting.errors import AerobeeError
 from aerobee.remoting.net import process
 from aerobee.remoting.net.addresses import format_address
 from aerobee.remoting.net.server import raise_open_files_limit
@@ -37,15 +36,7 @@ def main() -> int:
     parser.add_argument("-p", "--listen-port", help="port to serve on, 0 takes a free one")
     given = parser.parse_args()
     options = {"listenPort": given.listen_port} if given.listen_port else {}
-    try:
-        settings, warnings = NamesrvSettings.load(given.config_file, options)
-        for warning in warnings:
-            print(f"warning: {warning}", file=sys.stderr)
-        return run(settings)
-    except (AerobeeError, OSError) as error:
-        for line in str(error).splitlines():
-            print(f"error: {line}", file=sys.stderr)
-        return 1
+    return process.load_and_run(NamesrvSettings, given.config_file, options, run)
 
 
 if __name__ == "__main__":

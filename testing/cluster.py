@@ -5,7 +5,6 @@ import shutil
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from aerobee.broker.app import Broker
@@ -122,12 +121,7 @@ class EmbeddedCluster:
         await self.start()
         return self
 
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.stop()
 
     def _namesrv_settings(self, index: int) -> NamesrvSettings:

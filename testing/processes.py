@@ -11,7 +11,6 @@ import time
 import weakref
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Final, Self
 
 from aerobee.client.cluster.directory import Cluster
@@ -161,12 +160,7 @@ class ClusterProcesses:
         self.start()
         return self
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     def _keys_of(self, index: int) -> dict[str, str]:

@@ -4,7 +4,6 @@ import asyncio
 import threading
 from collections.abc import Coroutine
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
 from aerobee.testing.cluster import EmbeddedCluster
@@ -99,12 +98,7 @@ class ClusterThread:
         self.start()
         return self
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     def _end(self) -> None:

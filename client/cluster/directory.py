@@ -1,7 +1,6 @@
 """The brokers of a cluster as its nameservers know them, and making topics on them."""
 
 from collections.abc import Sequence
-from types import TracebackType
 from typing import NamedTuple, Self, TypeVar
 
 from aerobee.client.cluster.address_server import parse_namesrv
@@ -66,12 +65,7 @@ class Cluster:
         """Nothing is needed before the first call."""
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         """Close."""
         await self.close()
 

@@ -5,13 +5,18 @@ import faulthandler
 import logging
 import os
 import signal
-from collections.abc import Callable, Coroutine
+import sys
+from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any, Final, Protocol, TypeVar
 
+from aerobee.remoting.config.settings import ServerSettings
+from aerobee.remoting.errors import AerobeeError
 from aerobee.remoting.net.stop_while_starting import StopWhileStarting
 
 T = TypeVar("T")
+S = TypeVar("S", bound=ServerSettings)
 
 log = logging.getLogger(__name__)
 
@@ -70,6 +75,24 @@ async def _cancelled_by_signals(main: Coroutine[Any, Any, T]) -> T:
         if ended_by:
             raise SystemExit(128 + ended_by[0]) from None
         raise
+
+
+def load_and_run(
+    kind: type[S], config_file: Path | None, options: Mapping[str, str], run: Callable[[S], int]
+) -> int:
+    """Load the settings, `run` what they are of, and return the exit code.
+
+    Warnings, and the errors of both, are told on standard error.
+    """
+    try:
+        settings, warnings = kind.load(config_file, options)
+        for warning in warnings:
+            print(f"warning: {warning}", file=sys.stderr)
+        return run(settings)
+    except (AerobeeError, OSError) as error:
+        for line in str(error).splitlines():
+            print(f"error: {line}", file=sys.stderr)
+        return 1
 
 
 async def serve(service: Service, announcement: Callable[[], str]) -> None:
