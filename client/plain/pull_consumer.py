@@ -14,7 +14,7 @@ from aerobee.client.instance.client_instance import ClientInstance
 from aerobee.client.instance.instances import borrow_instance, return_instance
 from aerobee.client.instance.lifetime import Lifetime
 from aerobee.client.message import GROUP_CHARACTERS_MAX, MessageQueue, check_name
-from aerobee.client.plain.registration import GroupPresence
+from aerobee.client.plain.group_presence import GroupPresence
 from aerobee.client.pulls.puller import Puller, PullResult, PullTerms
 from aerobee.client.settings import ClientSettings, PullConsumerSettings, PullSettings
 from aerobee.client.subscriptions import ALL, Subscription, parse_subscription
@@ -65,7 +65,7 @@ class PullConsumer(Lifetime):
         self._client = client or ClientSettings()
         self._hooks = Hooks.of(hooks)
         self._topics = tuple(topics)
-        self._registration: GroupPresence | None = None
+        self._presence: GroupPresence | None = None
         self._replicas: dict[MessageQueue, int] = {}  # where brokers advised to pull from next
 
     # --- life ---
@@ -83,26 +83,26 @@ class PullConsumer(Lifetime):
         # as pulls do: others may own the queues, and looking at them takes nothing
         self._group_offsets = GroupOffsets(instance.as_stranger, self.group, timeout_ms)
         if group is not None:
-            registration = self._registration = GroupPresence(instance, group, self._topics)
+            presence = self._presence = GroupPresence(instance, group, self._topics)
             async with self._or_close() as go_on:
                 await instance.identify()
                 go_on()
-                await registration.join()
+                await presence.join()
 
     async def close(self) -> None:
         """Stop; pulls with a callback that still wait are given up, and call nobody."""
         await self._close_once(self._leave)
 
     async def _leave(self, instance: ClientInstance) -> None:
-        registration, self._registration = self._registration, None
+        presence, self._presence = self._presence, None
         async with contextlib.AsyncExitStack() as last:  # each of them, whatever the others raise
-            group = self.group if registration is not None else None
+            group = self.group if presence is not None else None
             last.push_async_callback(return_instance, instance, group)
-            if registration is not None:
-                last.callback(registration.vanish)
+            if presence is not None:
+                last.callback(presence.vanish)
             await self._tasks.close()
-            if registration is not None:
-                await registration.leave()
+            if presence is not None:
+                await presence.leave()
 
     # --- pulls ---
 
