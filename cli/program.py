@@ -7,7 +7,7 @@ from typing import IO, Any, Final, NamedTuple
 
 import click
 
-from aerobee.remoting.errors import AerobeeError
+from aerobee.remoting.errors import AerobeeError, system_error
 
 EXIT_FAILURE: Final = 1
 EXIT_USAGE: Final = 2  # what click and shells use for a wrong call; wrong settings are one
@@ -80,13 +80,7 @@ class Program(click.Group):
         except BrokenPipeError:
             raise  # the reader of our output left: click ends quietly
         except OSError as error:
-            raise Failure(_os_error(error)) from None
-
-
-def _os_error(error: OSError) -> str:
-    """Put an error of the system into words without its number."""
-    text = error.strerror or str(error)
-    return f"{error.filename}: {text}" if error.filename else text
+            raise Failure(system_error(error)) from None
 
 
 def examples(*lines: str) -> str:

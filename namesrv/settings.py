@@ -1,12 +1,11 @@
 """Everything that can be set about a nameserver, under RocketMQ's keys (NamesrvConfig.java)."""
 
-from pathlib import Path
 from typing import Final, Literal
 
 from pydantic import Field
 
 from aerobee.remoting.config.promises import Promise
-from aerobee.remoting.config.settings import GivenPath
+from aerobee.remoting.config.settings import GivenPath, below_home
 from aerobee.remoting.net.settings import NetSettings
 
 _PROMISES: Final = {
@@ -25,9 +24,7 @@ class NamesrvSettings(NetSettings):
     promises = _PROMISES
 
     listen_port: int = Field(default=9876, ge=0, le=65535)  # 0 takes a free one
-    kv_config_path: GivenPath = Field(
-        default_factory=lambda: Path("~/namesrv/kvConfig.json").expanduser()
-    )
+    kv_config_path: GivenPath = Field(default_factory=lambda: below_home("~/namesrv/kvConfig.json"))
     kv_bytes_max: int = Field(default=8 << 20, ge=1 << 10, le=15 << 20)  # must fit one reply
     brokers_max: int = Field(default=10_000, ge=1)
     topics_max: int = Field(default=1_000_000, ge=1)

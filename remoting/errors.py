@@ -10,6 +10,7 @@ AerobeeError
     └── CallTimedOut     no reply in time: it may have been carried out
 """
 
+import os
 from collections.abc import Mapping
 from typing import Final
 
@@ -58,3 +59,13 @@ class ConnectionLost(Unavailable):
 
 class CallTimedOut(Unavailable):
     """No reply came in time; the request may have been carried out, or still be."""
+
+
+def system_error(error: OSError) -> str:
+    """Say what the system refuses, of which file, and what to do where only a right is missing."""
+    text = error.strerror or str(error)
+    if not error.filename:
+        return text
+    if isinstance(error, PermissionError) and hasattr(os, "geteuid"):
+        text += f" for user {os.geteuid()}: give it the right to, or run this as the owner"
+    return f"{error.filename}: {text}"

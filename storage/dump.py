@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from aerobee.remoting.errors import CorruptRecord
+from aerobee.remoting.errors import CorruptRecord, system_error
 from aerobee.remoting.message.layout import BLANK_MAGIC, BLANK_SIZE
 from aerobee.remoting.message.properties import parse_properties
 from aerobee.remoting.message.record import BLANK, Record, decode_record
@@ -250,7 +250,7 @@ def main(arguments: list[str] | None = None) -> int:
             print(f"{path}: {error}", file=sys.stderr)
             worst = max(worst, 1)
         except (OSError, NotAStoreFile) as error:
-            print(error, file=sys.stderr)
+            print(system_error(error) if isinstance(error, OSError) else error, file=sys.stderr)
             worst = 2
     return worst
 

@@ -14,6 +14,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from aerobee.remoting.errors import system_error
 from aerobee.storage.errors import StoreError
 from aerobee.storage.layout import log_files
 from aerobee.storage.settings import StoreSettings
@@ -99,17 +100,18 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--queue-file-bytes", type=int, help="20 x entries, where files were cut")
     parser.add_argument("--write", action="store_true", help="do it, instead of saying what")
     options = parser.parse_args(arguments)
-    if not log_files(options.store, options.commit_log) and not options.store.is_dir():
-        print(f"{options.store} is no store: there is no such directory", file=sys.stderr)
-        return 2
     try:
+        if not log_files(options.store, options.commit_log) and not options.store.is_dir():
+            print(f"{options.store} is no store: there is no such directory", file=sys.stderr)
+            return 2
         settings = store_settings(
             options.store, options.commit_log, options.log_file_bytes, options.queue_file_bytes
         )
         run = _act if options.write else _look
         return run(settings, sure=options.log_file_bytes is not None)
     except (StoreError, OSError) as error:
-        print(error, file=sys.stderr)
+        text = system_error(error) if isinstance(error, OSError) else error
+        print(text, file=sys.stderr)
         return 2
 
 

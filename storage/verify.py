@@ -18,6 +18,7 @@ from typing import Final
 
 import numpy as np
 
+from aerobee.remoting.errors import system_error
 from aerobee.remoting.message.layout import BLANK_SIZE, RECORD_BYTES_MIN
 from aerobee.remoting.message.tags import java_string_hash
 from aerobee.remoting.words import SCHEDULE_TOPIC
@@ -368,17 +369,18 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--log-file-bytes", type=int, help="mappedFileSizeCommitLog, if need be")
     parser.add_argument("--queue-file-bytes", type=int, help="20 x entries, where files were cut")
     options = parser.parse_args(arguments)
-    if not log_files(options.store, options.commit_log) and not options.store.is_dir():
-        print(f"{options.store} is no store: there is no such directory", file=sys.stderr)
-        return 2
     try:
+        if not log_files(options.store, options.commit_log) and not options.store.is_dir():
+            print(f"{options.store} is no store: there is no such directory", file=sys.stderr)
+            return 2
         settings = store_settings(
             options.store, options.commit_log, options.log_file_bytes, options.queue_file_bytes
         )
         with log_bar(settings, "checking the log") as show:
             report = verify(settings, show, sure=options.log_file_bytes is not None)
     except (StoreError, OSError) as error:
-        print(error, file=sys.stderr)
+        text = system_error(error) if isinstance(error, OSError) else error
+        print(text, file=sys.stderr)
         return 2
     for line in lines(report):
         print(line)

@@ -17,7 +17,7 @@ from aerobee.broker.features.sql92.keys import Sql92Keys
 from aerobee.broker.settings.admin_networks import parse_networks
 from aerobee.broker.settings.promises import PROMISES
 from aerobee.broker.settings.values import Milliseconds
-from aerobee.remoting.config.settings import AtStart, GivenPath, Guarded
+from aerobee.remoting.config.settings import AtStart, GivenPath, Guarded, below_home
 from aerobee.remoting.message.layout import ENTRY_FIELDS
 from aerobee.remoting.net.settings import CallingSettings
 from aerobee.remoting.words import TRACE_TOPIC
@@ -176,7 +176,7 @@ class BrokerSettings(DelayKeys, Sql92Keys, CallingSettings):
 
     # Store
     store_path_root_dir: AtStart[Guarded[GivenPath]] = Field(
-        default_factory=lambda: Path.home() / "store"
+        default_factory=lambda: below_home("~/store")
     )
     store_path_commit_log: AtStart[
         Guarded[Annotated[Path | None, BeforeValidator(_path_or_none)]]

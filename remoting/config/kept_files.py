@@ -22,7 +22,7 @@ from typing import TypeVar
 
 import msgspec
 
-from aerobee.remoting.errors import AerobeeError
+from aerobee.remoting.errors import AerobeeError, system_error
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +37,8 @@ def load_kept_file(path: Path, decode: Callable[[bytes], T]) -> T | None:
     """Read a table from its file or, where that is missing, empty or damaged, from its backup.
 
     Returns None when neither holds anything. Raises KeptFileDamaged when there is something but
-    nothing of it can be decoded: to start with an empty table would forget it for good.
+    nothing of it can be decoded: to start with an empty table would forget it for good. So it does
+    for want of a right to read one: that is no damage, and the other would be an older table.
     `decode` says that by ValueError, a msgspec error or one of ours.
     """
     damaged: list[str] = []
@@ -46,6 +47,8 @@ def load_kept_file(path: Path, decode: Callable[[bytes], T]) -> T | None:
             data = candidate.read_bytes()
         except FileNotFoundError:
             continue
+        except PermissionError as error:
+            raise KeptFileDamaged(f"cannot read {system_error(error)}") from error
         except OSError as error:
             damaged.append(f"{candidate}: {error.strerror}")
             continue

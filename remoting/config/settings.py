@@ -75,10 +75,23 @@ class SettingsError(AerobeeError):
 
 
 def _named(value: Any) -> Any:
-    """Refuse an empty path, which would be the folder that the process happens to run in."""
+    """Refuse an empty path, which would be the folder that the process happens to run in.
+
+    And a default below a home that is not known.
+    """
     if isinstance(value, str) and not value.strip():
         raise ValueError("allowed: a path, or no such line for the default")
+    if isinstance(value, Path) and below_home(str(value)) == value and value.parts[:1] == ("~",):
+        raise ValueError(f"{value} is in the home of a user who has none: set HOME, or give a path")
     return value
+
+
+def below_home(path: str) -> Path:
+    """Return a path with the user's home in place of its `~`, as it is where no home is known."""
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        return Path(path)
 
 
 class Trait(Enum):
@@ -268,8 +281,9 @@ class ServerSettings(BaseModel):
         for problem in error.errors():
             where = str(problem["loc"][0]) if problem["loc"] else ""
             name = names.get(where, where)
-            if name not in given:  # two values that do not go together: the validator's own words
-                yield str(problem["msg"]).removeprefix("Value error, ")
+            if name not in given:  # two values that do not go together, or a default: its own words
+                of = f"{cls.keys()[name]}: " if name in cls.model_fields else ""
+                yield of + str(problem["msg"]).removeprefix("Value error, ")
                 continue
             value, origin, _ = given[name]
             if problem["type"] == "value_error":

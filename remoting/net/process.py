@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol, TypeVar
 
 from aerobee.remoting.config.settings import ServerSettings
-from aerobee.remoting.errors import AerobeeError
+from aerobee.remoting.errors import AerobeeError, system_error
 from aerobee.remoting.net.stop_while_starting import StopWhileStarting
 
 T = TypeVar("T")
@@ -90,7 +90,8 @@ def load_and_run(
             print(f"warning: {warning}", file=sys.stderr)
         return run(settings)
     except (AerobeeError, OSError) as error:
-        for line in str(error).splitlines():
+        text = system_error(error) if isinstance(error, OSError) else str(error)
+        for line in text.splitlines():
             print(f"error: {line}", file=sys.stderr)
         return 1
 

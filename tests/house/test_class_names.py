@@ -7,11 +7,7 @@ from typing import Final
 from support.runs.source_tree import name, nodes, package_files
 
 TWICE: Final = {
-    "Damage": "what of the log is no record, and what a task of Spark does about it",
     "Entries": "of one queue, and of one stretch of the log as columns",
-    "Met": "what a task met on its way: of queues that it reads, of topics that it writes to",
-    "QueueEntries": "a store's own, and what Spark reads of a store that somebody else writes",
-    "Segment": "a file of the log: a store's own, and one that somebody else writes",
 }
 """Names of two classes all the same, and what each of them is."""
 

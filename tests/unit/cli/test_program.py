@@ -1,5 +1,6 @@
 """The frame of the commands: laziness, one line per error, exit codes."""
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -44,6 +45,12 @@ def program_that(work: Callable[[], None], monkeypatch: pytest.MonkeyPatch) -> P
         (SettingsError("one\ntwo"), 2, "error: one\nerror: two\n"),
         (OSError(98, "Address already in use"), 1, "error: Address already in use\n"),
         (FileNotFoundError(2, "No such file", "/x"), 1, "error: /x: No such file\n"),
+        (
+            PermissionError(13, "Permission denied", "/x"),
+            1,
+            f"error: /x: Permission denied for user {os.geteuid()}:"
+            + " give it the right to, or run this as the owner\n",
+        ),
         (Failure("no"), 1, "error: no\n"),
     ],
 )

@@ -185,3 +185,26 @@ def test_the_home_of_nobody_is_no_path(key: str) -> None:
     """A misspelt user is named as what it is."""
     with pytest.raises(SettingsError, match=rf"{key} cannot be '~nobody-here/x' .*home of a user"):
         BrokerSettings.load(None, {key: "~nobody-here/x"}, {})
+
+
+def no_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Be a user of whom this machine knows no home, as in containers."""
+    monkeypatch.setattr("os.path.expanduser", lambda path: path)
+
+
+def test_a_store_needs_no_home_where_it_is_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor does the line of the log that says what was chosen."""
+    no_home(monkeypatch)
+    settings, _ = BrokerSettings.load(None, {"storePathRootDir": str(tmp_path)}, {})
+    assert settings.chosen()["storePathRootDir"] == str(tmp_path)
+
+
+def test_without_a_home_the_store_s_folder_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is not made in the folder that the process happens to run in."""
+    no_home(monkeypatch)
+    with pytest.raises(
+        SettingsError, match=r"^storePathRootDir: ~/store is in the home .*HOME, or"
+    ):
+        BrokerSettings.load(None, {}, {})

@@ -1,5 +1,6 @@
 """Kept files survive a crash at any step."""
 
+import errno
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -106,3 +107,27 @@ def test_who_may_read_a_file_stays_as_it_was(tmp_path: Path, rights: int) -> Non
     assert file.read_bytes() == b"2"
     found = [path.stat().st_mode & 0o777 for path in (file, tmp_path / "broker.conf.bak")]
     assert found == [rights, rights]
+
+
+@pytest.mark.parametrize("name", ["table.json", "table.json.bak"])
+def test_a_missing_right_is_no_damage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """The other file holds an older table, and nobody is told to remove what is sound."""
+    file = tmp_path / "table.json"
+    replace_file(file, b"1")
+    replace_file(file, b"2")
+    if name == "table.json.bak":
+        file.unlink()
+    read = Path.read_bytes
+
+    def refused(path: Path) -> bytes:
+        if path.name == name:
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return read(path)
+
+    monkeypatch.setattr(Path, "read_bytes", refused)
+    with pytest.raises(KeptFileDamaged) as told:
+        load_kept_file(file, as_number)
+    assert str(told.value).startswith(f"cannot read {tmp_path / name}: Permission denied for user ")
+    assert "remove" not in str(told.value)

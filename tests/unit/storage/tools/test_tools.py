@@ -1,17 +1,19 @@
 """Dump and verify: what they print, what they find, how they exit."""
 
+import errno
 import random
 import shutil
 import struct
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from support.disks.logs import append, opened, send, small
 from support.disks.stores import Stored, StoreWriter, properties
 
-from aerobee.storage import dump, verify
+from aerobee.storage import dump, repair, verify
 from aerobee.storage.tools.guessing import store_settings
 
 
@@ -284,3 +286,22 @@ def test_both_run_as_modules(root: Path, module: str) -> None:
             check=True, capture_output=True, text=True,
         )  # fmt: skip
         assert done.stdout
+
+
+@pytest.mark.parametrize("tool", [verify, repair])
+def test_a_folder_that_may_not_be_read_is_one_clear_line(
+    root: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tool: ModuleType,
+) -> None:
+    """Another user's store says so, whose it is not, and what to do."""
+
+    def refused(path: Path) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "iterdir", refused)
+    assert tool.main([str(root)]) == 2
+    told = capsys.readouterr().err
+    assert told.startswith(f"{root / 'commitlog'}: Permission denied for user ")
+    assert told.count("\n") == 1
