@@ -40,7 +40,7 @@ class Lookup(Protocol):
         """Return position and size that a queue's entry names, None where there is no entry."""
 
 
-class Entries(Protocol):
+class SearchedQueue(Protocol):
     """The entries of one queue, of the open store or of its files."""
 
     min_offset: int
@@ -168,7 +168,7 @@ def _head(lookup: Lookup, position: int) -> bytes | None:
 
 
 def offset_by_time(
-    lookup: Lookup, queue: Entries, timestamp_ms: int, boundary: Boundary = "LOWER"
+    lookup: Lookup, queue: SearchedQueue, timestamp_ms: int, boundary: Boundary = "LOWER"
 ) -> int:
     """Return the offset that a time stands for (ConsumeQueue.binarySearchInQueueByTime).
 
@@ -195,7 +195,7 @@ def offset_by_time(
     return max(queue.min_offset, low - 1)
 
 
-def stamp_of(lookup: Lookup, queue: Entries, offset: int) -> int | None:
+def stamp_of(lookup: Lookup, queue: SearchedQueue, offset: int) -> int | None:
     """Return when the message of an offset was stored (ms), None where that, or it, is gone."""
     position, size, _ = queue.entry(offset)
     return store_time_at(lookup, position) if 0 < size < BLANK_SIZE else None
