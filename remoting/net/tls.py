@@ -155,9 +155,12 @@ def _load_chain(
 ) -> None:
     try:
         context.load_cert_chain(cert_path, key_path, lambda: key_password)
-    except (OSError, ssl.SSLError) as error:
+    except (OSError, ValueError) as error:  # ValueError: a password longer than 1,024 bytes
+        why = str(error)
+        if isinstance(error, ssl.SSLError) and error.reason is None:
+            why += f": no PEM file, or {prefix}.keyPassword is not the password of the key"
         raise TlsError(
-            f"{prefix}.certPath={cert_path!r}, {prefix}.keyPath={key_path!r}: {error}"
+            f"{prefix}.certPath={cert_path!r}, {prefix}.keyPath={key_path!r}: {why}"
         ) from error
 
 

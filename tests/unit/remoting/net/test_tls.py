@@ -1,9 +1,16 @@
 """TLS settings: refused with a clear word where they cannot work."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
-from support.servers.tls_certs import CERTS
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    PrivateFormat,
+    load_pem_private_key,
+)
+from support.servers.tls_certs import CERTS, made
 
 from aerobee.remoting.net.certificates.sides import ServerTls
 from aerobee.remoting.net.tls import (
@@ -20,6 +27,23 @@ def test_a_missing_file_is_named() -> None:
     settings = TlsSettings(cert_path="/nowhere/c.pem", key_path="/nowhere/k.pem")
     with pytest.raises(TlsError, match=r"tls\.server\.certPath='/nowhere/c\.pem'"):
         settings.context()
+
+
+@pytest.mark.parametrize("password", ["", "wrong", "x" * 2000])
+@pytest.mark.parametrize("side", ["server", "client"])
+def test_a_password_that_is_not_the_key_s_is_told(tmp_path: Path, side: str, password: str) -> None:
+    """OpenSSL has no word for it, and Python raises another error for a long one."""
+    cert, key = made("localhost")
+    encrypted = load_pem_private_key(key, None).private_bytes(
+        Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"right")
+    )
+    (tmp_path / "cert.pem").write_bytes(cert)
+    (tmp_path / "key.pem").write_bytes(encrypted)
+    kind = TlsSettings if side == "server" else TlsClientSettings
+    paths = {"cert_path": str(tmp_path / "cert.pem"), "key_path": str(tmp_path / "key.pem")}
+    with pytest.raises(TlsError, match=rf"tls\.{side}\.keyPath=.*password"):
+        kind(**paths, key_password=password).context()
+    kind(**paths, key_password="right").context()
 
 
 def test_certificates_that_would_not_be_verified_are_not_required() -> None:
