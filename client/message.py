@@ -35,8 +35,8 @@ class MessageQueue(NamedTuple):
     queue_id: int
 
     @classmethod
-    def of(cls, named: bodies.BrokerQueue | bodies.QueueOffset) -> Self:
-        """Return the queue that a body names; `bodies.BrokerQueue(*queue)` is the way back."""
+    def of(cls, named: bodies.QueueBody | bodies.QueueOffset) -> Self:
+        """Return the queue that a body names; `bodies.QueueBody(*queue)` is the way back."""
         return cls(named.topic, named.broker_name, named.queue_id)
 
 

@@ -7,7 +7,7 @@ from typing import Final
 from aerobee.broker.cluster.registration import Caller
 from aerobee.broker.settings.live import Live
 from aerobee.broker.tables.topics import TopicTable
-from aerobee.remoting.bodies import BrokerQueue, TopicRouteData, decode_body
+from aerobee.remoting.bodies import QueueBody, TopicRouteData, decode_body
 from aerobee.remoting.codes import Perm, RequestCode, ResponseCode
 from aerobee.remoting.command import Command
 from aerobee.remoting.errors import AerobeeError
@@ -39,9 +39,9 @@ class TopicRoutes:
         self._topics = topics
         self._caller = caller
         self._now_ms = now_ms
-        self._known: dict[str, tuple[int, list[BrokerQueue]]] = {}
+        self._known: dict[str, tuple[int, list[QueueBody]]] = {}
 
-    async def queues(self, topic: str) -> list[BrokerQueue] | None:
+    async def queues(self, topic: str) -> list[QueueBody] | None:
         """Return the queues of a topic, None if there is no such topic."""
         at_ms, queues = self._known.get(topic, (0, []))
         if queues and self._now_ms() - at_ms < FRESH_MS:
@@ -54,7 +54,7 @@ class TopicRoutes:
             self._known[topic] = self._now_ms(), found
         return found
 
-    async def _ask(self, topic: str) -> list[BrokerQueue] | None:
+    async def _ask(self, topic: str) -> list[QueueBody] | None:
         header = RouteInfoRequest(topic=topic, accept_standard_json_only=True)
         request = Command(RequestCode.GET_ROUTEINFO_BY_TOPIC, encode_header(header))
         for address in self._live.current.nameservers:
@@ -72,7 +72,7 @@ class TopicRoutes:
         return _of_broker(topic, self._live.current.broker_name, config.read_queue_nums)
 
 
-def _readable(topic: str, route: TopicRouteData) -> list[BrokerQueue]:
+def _readable(topic: str, route: TopicRouteData) -> list[QueueBody]:
     return [
         queue
         for data in believed(topic, route.queue_datas)
@@ -81,8 +81,8 @@ def _readable(topic: str, route: TopicRouteData) -> list[BrokerQueue]:
     ]
 
 
-def _of_broker(topic: str, broker_name: str, count: int) -> list[BrokerQueue]:
+def _of_broker(topic: str, broker_name: str, count: int) -> list[QueueBody]:
     return [
-        BrokerQueue(topic=topic, broker_name=broker_name, queue_id=queue_id)
+        QueueBody(topic=topic, broker_name=broker_name, queue_id=queue_id)
         for queue_id in range(count)
     ]

@@ -8,7 +8,7 @@ from aerobee.broker.handover.environment import Environment
 from aerobee.broker.handover.lite_pull_progress import Holdings
 from aerobee.broker.handover.owned_queue import Timer
 from aerobee.broker.members.group import GroupQueue
-from aerobee.remoting.bodies import BrokerQueue
+from aerobee.remoting.bodies import QueueBody
 from aerobee.remoting.clocks import steady_clock_ms
 from aerobee.remoting.net.connection import Connection
 
@@ -84,7 +84,7 @@ class BrokerEnvironment(Environment):
 
     def locked_by(self, key: GroupQueue) -> str | None:
         """Return the client that has locked a queue for orderly consumption."""
-        queue = BrokerQueue(topic=key.topic, broker_name=self._broker_name, queue_id=key.queue_id)
+        queue = QueueBody(topic=key.topic, broker_name=self._broker_name, queue_id=key.queue_id)
         return self._locks.holder(key.group, queue)
 
     def wake_pulls(self, key: GroupQueue) -> None:

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from aerobee.remoting.bodies import BrokerQueue
+from aerobee.remoting.bodies import QueueBody
 from aerobee.remoting.complaints import Complaints
 
 log = logging.getLogger(__name__)
@@ -36,7 +36,7 @@ class QueueLocks:
         self._clock_ms = clock_ms
         self._is_member = is_member
         self._locks_max = locks_max
-        self._locks: dict[tuple[str, BrokerQueue], tuple[str, int]] = {}  # client id, renewed at
+        self._locks: dict[tuple[str, QueueBody], tuple[str, int]] = {}  # client id, renewed at
         self._renewed: dict[str, int] = {}  # by group, when any lock of it was taken or renewed
         self._swept_ms = clock_ms()
         self._complaints = Complaints(clock_ms, log)
@@ -44,7 +44,7 @@ class QueueLocks:
     def __len__(self) -> int:
         return len(self._locks)
 
-    def lock(self, group: str, client_id: str, queues: Iterable[BrokerQueue]) -> list[BrokerQueue]:
+    def lock(self, group: str, client_id: str, queues: Iterable[QueueBody]) -> list[QueueBody]:
         """Lock queues, or renew their locks; return those that the client holds now."""
         now_ms = self._clock_ms()
         self._sweep(now_ms)
@@ -71,7 +71,7 @@ class QueueLocks:
         renewed_ms = self._renewed.get(group)
         return renewed_ms is not None and self._clock_ms() - renewed_ms <= LEASE_MS
 
-    def unlock(self, group: str, client_id: str, queues: Iterable[BrokerQueue]) -> None:
+    def unlock(self, group: str, client_id: str, queues: Iterable[QueueBody]) -> None:
         """Give up the locks that the client holds; others' stay."""
         refused = []
         for queue in queues:
@@ -89,7 +89,7 @@ class QueueLocks:
                 *refused[0],
             )
 
-    def holder(self, group: str, queue: BrokerQueue) -> str | None:
+    def holder(self, group: str, queue: QueueBody) -> str | None:
         """Return the client that holds a queue's lock."""
         known = self._locks.get((group, queue))
         if known is None:

@@ -7,10 +7,10 @@ from aerobee.broker.start.context import Context
 from aerobee.broker.tables.request_modes import PULL
 from aerobee.remoting.allocation import STRATEGIES, allocate, sorted_members, sorted_queues
 from aerobee.remoting.bodies import (
-    BrokerQueue,
     QueryAssignmentBody,
     QueryAssignmentReply,
     QueueAssignment,
+    QueueBody,
     RequestModeBody,
     decode_body,
     encode_body,
@@ -41,8 +41,8 @@ async def query_assignment(ctx: Context, request: Request[NoHeader]) -> Outcome:
 
 
 def _share(
-    ctx: Context, asked: QueryAssignmentBody, queues: list[BrokerQueue]
-) -> list[BrokerQueue] | None:
+    ctx: Context, asked: QueryAssignmentBody, queues: list[QueueBody]
+) -> list[QueueBody] | None:
     """Return what falls to one client, None where that cannot be told."""
     group = asked.consumer_group
     if asked.message_model == BROADCASTING or not ctx.settings.server_load_balancer_enable:

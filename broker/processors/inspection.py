@@ -9,7 +9,6 @@ from aerobee.broker.members.group import Member
 from aerobee.broker.rules.system_topics import system_topic_names
 from aerobee.broker.start.context import Context
 from aerobee.remoting.bodies import (
-    BrokerQueue,
     ClientConnection,
     ConsumerConnection,
     ConsumeStats,
@@ -19,6 +18,7 @@ from aerobee.remoting.bodies import (
     ProducerConnection,
     ProducerInfo,
     ProducerTableInfo,
+    QueueBody,
     SubscriptionGroupWrapper,
     TopicConfigSerializeWrapper,
     TopicList,
@@ -123,7 +123,7 @@ async def topic_stats(ctx: Context, request: Request[TopicRequest]) -> Outcome:
 async def consume_stats(ctx: Context, request: Request[ConsumeStatsRequest]) -> Outcome:
     """Return how far a group is in each queue of its topics, and what it pulls per second."""
     group, tps = request.header.consumer_group, 0.0
-    table: dict[BrokerQueue, OffsetWrapper] = {}
+    table: dict[QueueBody, OffsetWrapper] = {}
     last: list[tuple[ConsumeQueue | None, int]] = []  # what the group consumed last of each queue
     for topic in _topics_of(ctx, request.header):
         config = ctx.tables.topics.get(topic)
@@ -252,8 +252,8 @@ def _topics_of(ctx: Context, header: ConsumeStatsRequest) -> list[str]:
     return [topic for topic in topics if topic in group.subscriptions]
 
 
-def _queue(ctx: Context, topic: str, queue_id: int) -> BrokerQueue:
-    return BrokerQueue(topic=topic, broker_name=ctx.settings.broker_name, queue_id=queue_id)
+def _queue(ctx: Context, topic: str, queue_id: int) -> QueueBody:
+    return QueueBody(topic=topic, broker_name=ctx.settings.broker_name, queue_id=queue_id)
 
 
 def _connection(member: Member) -> ClientConnection:

@@ -5,10 +5,10 @@ from typing import Final
 from aerobee.broker.rules.names import check_group
 from aerobee.broker.start.context import Context
 from aerobee.remoting.bodies import (
-    BrokerQueue,
     ConsumeTimeSpanBody,
     CorrectionOffsetsBody,
     GroupForbidden,
+    QueueBody,
     QueueTimeSpan,
     SubscriptionReply,
     TopicConfig,
@@ -161,7 +161,7 @@ def _messages_to_look_at(
 def _span(ctx: Context, topic: str, queue_id: int, times: list[int]) -> QueueTimeSpan:
     """Say how far a group is by the times that were asked for."""
     oldest_ms, newest_ms, consumed_ms, next_ms = times or (-1, -1, -1, -1)
-    place = BrokerQueue(topic=topic, broker_name=ctx.settings.broker_name, queue_id=queue_id)
+    place = QueueBody(topic=topic, broker_name=ctx.settings.broker_name, queue_id=queue_id)
     return QueueTimeSpan(
         message_queue=place,
         min_time_stamp=oldest_ms,

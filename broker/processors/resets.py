@@ -10,8 +10,8 @@ import msgspec
 from aerobee.broker.members.group import Member
 from aerobee.broker.start.context import Context
 from aerobee.remoting.bodies import (
-    BrokerQueue,
     ConsumerStatusBody,
+    QueueBody,
     QueueOffset,
     ResetOffsetBody,
     ResetOffsetBodyForC,
@@ -104,7 +104,7 @@ async def _offset_at(ctx: Context, topic: str, queue_id: int, timestamp: int) ->
 def _reset_body(ctx: Context, topic: str, offsets: dict[int, int]) -> bytes:
     name = ctx.settings.broker_name
     table = {
-        BrokerQueue(topic=topic, broker_name=name, queue_id=queue_id): offset
+        QueueBody(topic=topic, broker_name=name, queue_id=queue_id): offset
         for queue_id, offset in offsets.items()
     }
     return encode_body(ResetOffsetBody(offset_table=table), strict=False)
@@ -197,7 +197,7 @@ async def _statuses(header: ConsumerStatusRequest, asked: list[Member]) -> Outco
     )
 
 
-async def _status(header: ConsumerStatusRequest, member: Member) -> dict[BrokerQueue, int] | None:
+async def _status(header: ConsumerStatusRequest, member: Member) -> dict[QueueBody, int] | None:
     """Return where one member is, None if it does not say; others are asked all the same."""
     command = Command(
         code=RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT,

@@ -88,7 +88,7 @@ class GroupLocks:
             LockBatchBody(
                 consumer_group=self._group,
                 client_id=self._instance.client_id,
-                mq_set=[bodies.BrokerQueue(*queue) for queue in queues],
+                mq_set=[bodies.QueueBody(*queue) for queue in queues],
             )
         )
 

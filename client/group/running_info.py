@@ -44,7 +44,7 @@ def describe(
         properties=dict(properties),
         subscription_set=[each.body() for each in wanted],
         mq_table={
-            bodies.BrokerQueue(*queue): describe_queue(queue, process, lock_keeper)
+            bodies.QueueBody(*queue): describe_queue(queue, process, lock_keeper)
             for queue, process in queues.items()
         },
         status_table={each.topic: statistics.status(each.topic) for each in wanted},

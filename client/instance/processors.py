@@ -78,7 +78,7 @@ def consumer_status(instance: "ClientInstance", request: Request[ConsumerStatusR
     consumer = instance.consumers.get(request.header.group)
     owned = consumer.ownership.queues if consumer is not None and consumer.ownership else {}
     table = {
-        bodies.BrokerQueue(*queue): process.committable
+        bodies.QueueBody(*queue): process.committable
         for queue, process in owned.items()
         if queue.topic == request.header.topic
     }

@@ -1,6 +1,6 @@
 """JSON bodies of requests and replies, by family; everything public is imported from here."""
 
-from aerobee.remoting.bodies._codec import Body, BrokerQueue, decode_body, encode_body, plain
+from aerobee.remoting.bodies._codec import Body, QueueBody, decode_body, encode_body, plain
 from aerobee.remoting.bodies.assignment import (
     QueryAssignmentBody,
     QueryAssignmentReply,
@@ -75,7 +75,6 @@ __all__ = [
     "BrokerData",
     "BrokerMemberGroup",
     "BrokerMemberGroupReply",
-    "BrokerQueue",
     "CheckClientConfig",
     "ClientConnection",
     "ClusterInfo",
@@ -111,6 +110,7 @@ __all__ = [
     "QueryAssignmentBody",
     "QueryAssignmentReply",
     "QueueAssignment",
+    "QueueBody",
     "QueueData",
     "QueueOffset",
     "QueueTimeSpan",

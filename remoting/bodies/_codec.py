@@ -26,7 +26,7 @@ class Body(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """
 
 
-class BrokerQueue(Body, frozen=True, order=True, gc=False):
+class QueueBody(Body, frozen=True, order=True, gc=False):
     """One queue of one broker; hashable, sorted by topic, broker and number."""
 
     topic: str

@@ -1,6 +1,6 @@
 """Bodies by which a broker shares out queues for clients that do not: 400, 401 and 402."""
 
-from aerobee.remoting.bodies._codec import Body, BrokerQueue
+from aerobee.remoting.bodies._codec import Body, QueueBody
 from aerobee.remoting.headers.typed import Int32
 from aerobee.remoting.words import CLUSTERING
 
@@ -18,7 +18,7 @@ class QueryAssignmentBody(Body, frozen=True, kw_only=True):
 class QueueAssignment(Body, frozen=True, kw_only=True):
     """One queue and how to get its messages: PULL or POP (MessageQueueAssignment.java)."""
 
-    message_queue: BrokerQueue
+    message_queue: QueueBody
     mode: str = "PULL"
     attachments: dict[str, str] | None = None
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from aerobee.remoting.bodies._codec import Body, BrokerQueue
+from aerobee.remoting.bodies._codec import Body, QueueBody
 from aerobee.remoting.headers.typed import Int32, Int64
 from aerobee.remoting.words import CLUSTERING, CONSUME_PASSIVELY, TAG
 
@@ -152,8 +152,8 @@ class ConsumerRunningInfo(Body, frozen=True, kw_only=True):
 
     properties: dict[str, str] = {}
     subscription_set: list[SubscriptionData] = []
-    mq_table: dict[BrokerQueue, ProcessQueueInfo] = {}
-    mq_pop_table: dict[BrokerQueue, dict[str, Any]] = {}
+    mq_table: dict[QueueBody, ProcessQueueInfo] = {}
+    mq_pop_table: dict[QueueBody, dict[str, Any]] = {}
     status_table: dict[str, ConsumeStatus] = {}
     user_consumer_info: dict[str, str] = {}
     jstack: str | None = None

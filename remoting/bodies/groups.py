@@ -2,7 +2,7 @@
 
 import msgspec
 
-from aerobee.remoting.bodies._codec import Body, BrokerQueue
+from aerobee.remoting.bodies._codec import Body, QueueBody
 from aerobee.remoting.bodies.topics import DataVersion
 from aerobee.remoting.headers.typed import Int32, Int64
 
@@ -90,7 +90,7 @@ class OffsetWrapper(Body, frozen=True, kw_only=True):
 class ConsumeStats(Body, frozen=True, kw_only=True):
     """The progress of a group; the reply to 208. Write it not strict."""
 
-    offset_table: dict[BrokerQueue, OffsetWrapper] = {}
+    offset_table: dict[QueueBody, OffsetWrapper] = {}
     consume_tps: float = 0.0
 
 
@@ -114,19 +114,19 @@ class LockBatchBody(Body, frozen=True, kw_only=True):
     consumer_group: str
     client_id: str
     only_this_broker: bool = False
-    mq_set: list[BrokerQueue] = []
+    mq_set: list[QueueBody] = []
 
 
 class LockBatchReply(Body, frozen=True, kw_only=True):
     """The queues that the member owns; the reply to 41."""
 
-    lock_ok_mq_set: list[BrokerQueue] = msgspec.field(name="lockOKMQSet", default_factory=list)
+    lock_ok_mq_set: list[QueueBody] = msgspec.field(name="lockOKMQSet", default_factory=list)
 
 
 class ResetOffsetBody(Body, frozen=True, kw_only=True):
     """Where to go on, by queue, the body of 220. Write it not strict."""
 
-    offset_table: dict[BrokerQueue, Int64] = {}
+    offset_table: dict[QueueBody, Int64] = {}
 
 
 class QueueOffset(Body, frozen=True, kw_only=True):
@@ -150,14 +150,14 @@ class ConsumerStatusBody(Body, frozen=True, kw_only=True):
     Write it not strict (GetConsumerStatusBody.java).
     """
 
-    message_queue_table: dict[BrokerQueue, Int64] = {}
-    consumer_table: dict[str, dict[BrokerQueue, Int64]] = {}
+    message_queue_table: dict[QueueBody, Int64] = {}
+    consumer_table: dict[str, dict[QueueBody, Int64]] = {}
 
 
 class QueueTimeSpan(Body, frozen=True, kw_only=True):
     """Times of the oldest, newest and last consumed message of a queue; `delay_time` in ms."""
 
-    message_queue: BrokerQueue
+    message_queue: QueueBody
     min_time_stamp: Int64 = 0
     max_time_stamp: Int64 = 0
     consume_time_stamp: Int64 = 0

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from aerobee.remoting.bodies._codec import Body, BrokerQueue
+from aerobee.remoting.bodies._codec import Body, QueueBody
 from aerobee.remoting.headers.typed import Int32, Int64
 
 
@@ -68,7 +68,7 @@ class TopicOffset(Body, frozen=True, kw_only=True):
 class TopicStatsTable(Body, frozen=True, kw_only=True):
     """Where the queues of a topic begin and end; the reply to 202. Write it not strict."""
 
-    offset_table: dict[BrokerQueue, TopicOffset] = {}
+    offset_table: dict[QueueBody, TopicOffset] = {}
     topic_put_tps: float = 0.0
 
 

@@ -20,8 +20,8 @@ from typing import Final
 from aerobee.admin.client import AdminClient
 from aerobee.client import Message, Producer
 from aerobee.client.received import ReceivedMessage
-from aerobee.remoting.bodies import BrokerQueue as BodyQueue
 from aerobee.remoting.bodies import ConsumerRunningInfo, ProcessQueueInfo, encode_body
+from aerobee.remoting.bodies import QueueBody as BodyQueue
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.command import Command
 from aerobee.remoting.net.connection import Connection

@@ -5,10 +5,10 @@ from typing import Any, Self
 
 from aerobee.broker.members.notices import QUIET_S
 from aerobee.remoting.bodies import (
-    BrokerQueue,
     ConsumerData,
     HeartbeatData,
     LockBatchBody,
+    QueueBody,
     SubscriptionData,
     encode_body,
 )
@@ -128,7 +128,7 @@ class RawMember:
 
     async def _ask_for(self, code: int, queue_ids: tuple[int, ...], topic: str) -> Command:
         queues = [
-            BrokerQueue(topic=topic, broker_name="broker-a", queue_id=queue_id)
+            QueueBody(topic=topic, broker_name="broker-a", queue_id=queue_id)
             for queue_id in queue_ids
         ]
         body = LockBatchBody(consumer_group=self.group, client_id=self.client_id, mq_set=queues)

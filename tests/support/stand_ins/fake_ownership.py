@@ -9,9 +9,9 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from aerobee.remoting.bodies import (
-    BrokerQueue,
     LockBatchBody,
     LockBatchReply,
+    QueueBody,
     decode_body,
     encode_body,
 )
@@ -32,7 +32,7 @@ class Owners:
     """Who holds which queue of a group, in one broker."""
 
     def __init__(self) -> None:
-        self.locks: dict[tuple[str, BrokerQueue], str] = {}
+        self.locks: dict[tuple[str, QueueBody], str] = {}
         self.owner: dict[GroupQueue, Connection] = {}
         self.released: list[GroupQueue] = []  # by 42, in order
         self._changed: dict[GroupQueue, asyncio.Event] = defaultdict(asyncio.Event)

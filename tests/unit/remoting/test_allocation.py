@@ -11,15 +11,15 @@ from aerobee.remoting.allocation import (
     sorted_members,
     sorted_queues,
 )
-from aerobee.remoting.bodies import BrokerQueue
+from aerobee.remoting.bodies import QueueBody
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "balance" / "allocate.txt"
 ROWS = [line for line in GOLDEN.read_text().splitlines() if line.startswith("AVG")]
 
 
-def queue(number: int, broker_name: str = "broker-a") -> BrokerQueue:
+def queue(number: int, broker_name: str = "broker-a") -> QueueBody:
     """Return a queue of topic t."""
-    return BrokerQueue(topic="t", broker_name=broker_name, queue_id=number)
+    return QueueBody(topic="t", broker_name=broker_name, queue_id=number)
 
 
 def test_shares_of_every_size_are_those_of_java() -> None:

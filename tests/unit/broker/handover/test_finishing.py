@@ -12,9 +12,9 @@ from support.servers.live_broker import LiveBroker, live_broker
 from support.waiting import until
 
 from aerobee.remoting.bodies import (
-    BrokerQueue,
     ConsumerRunningInfo,
     ProcessQueueInfo,
+    QueueBody,
     encode_body,
 )
 from aerobee.remoting.codes import RequestCode, ResponseCode
@@ -190,7 +190,7 @@ class LiteMember(RawMember):
         info = ConsumerRunningInfo(
             properties={"autoCommit": self.auto_commit, "pullBatchSize": str(BATCH)},
             mq_table={
-                BrokerQueue(topic="T", broker_name="broker-a", queue_id=queue_id): (
+                QueueBody(topic="T", broker_name="broker-a", queue_id=queue_id): (
                     ProcessQueueInfo(cached_msg_count=held, last_consume_timestamp=at_ms)
                 )
                 for queue_id, (held, at_ms) in self.holds.items()

@@ -15,10 +15,10 @@ from aerobee.broker.health.faults import Faults
 from aerobee.broker.members.group import Client
 from aerobee.broker.members.notices import ChangeNotices
 from aerobee.remoting.bodies import (
-    BrokerQueue,
     ConsumerData,
     ConsumerRunningInfo,
     ProcessQueueInfo,
+    QueueBody,
     encode_body,
 )
 from aerobee.remoting.codes import RequestCode
@@ -70,7 +70,7 @@ async def said(live: LiveBroker, *bodies: bytes) -> Holdings | None:
 def info(queues: int, count: int = 3) -> bytes:
     """Return an answer that names so many queues."""
     table = {
-        BrokerQueue(topic="t", broker_name="broker-a", queue_id=number): ProcessQueueInfo(
+        QueueBody(topic="t", broker_name="broker-a", queue_id=number): ProcessQueueInfo(
             cached_msg_count=count
         )
         for number in range(queues)

@@ -16,13 +16,13 @@ from aerobee.broker.settings.live import Live
 from aerobee.broker.tables.request_modes import RequestModeTable
 from aerobee.broker.tables.topics import TopicTable
 from aerobee.remoting.bodies import (
-    BrokerQueue,
     ConsumerData,
     HeartbeatData,
     LockBatchBody,
     LockBatchReply,
     QueryAssignmentBody,
     QueryAssignmentReply,
+    QueueBody,
     QueueData,
     RequestModeBody,
     SubscriptionData,
@@ -47,9 +47,9 @@ async def live(tmp_path: Path) -> AsyncIterator[LiveBroker]:
         yield broker
 
 
-def queue(queue_id: int, broker_name: str = "broker-a") -> BrokerQueue:
+def queue(queue_id: int, broker_name: str = "broker-a") -> QueueBody:
     """Return a queue of topic T."""
-    return BrokerQueue(topic="T", broker_name=broker_name, queue_id=queue_id)
+    return QueueBody(topic="T", broker_name=broker_name, queue_id=queue_id)
 
 
 async def share(live: LiveBroker, client_id: str, **fields: str) -> list[int] | None:

@@ -8,12 +8,12 @@ from support.servers.live_broker import LiveBroker, fill, live_broker
 
 from aerobee.remoting import fastjson
 from aerobee.remoting.bodies import (
-    BrokerQueue,
     ConsumerConnection,
     ConsumeStats,
     GroupList,
     ProducerConnection,
     ProducerTableInfo,
+    QueueBody,
     SubscriptionGroupWrapper,
     TopicConfigSerializeWrapper,
     TopicList,
@@ -73,7 +73,7 @@ async def test_ends_of_all_queues_of_a_topic(live: LiveBroker) -> None:
     reply = await live.ask(RequestCode.GET_TOPIC_STATS_INFO, {"topic": "t"})
     assert bytes(reply.body).startswith(b'{"offsetTable":{{')
     table = decode_body(TopicStatsTable, reply.body).offset_table
-    queue = BrokerQueue(topic="t", broker_name="broker-a", queue_id=0)
+    queue = QueueBody(topic="t", broker_name="broker-a", queue_id=0)
     assert (table[queue].min_offset, table[queue].max_offset) == (0, 2)
     assert table[queue].last_update_timestamp > 0 and len(table) == 4
     missing = await live.ask(RequestCode.GET_TOPIC_STATS_INFO, {"topic": "u"})
@@ -95,7 +95,7 @@ async def test_progress_of_a_group(
     table = decode_body(ConsumeStats, reply.body).offset_table
     assert {queue.topic for queue in table} == topics
     if topics:
-        offsets = table[BrokerQueue(topic="t", broker_name="broker-a", queue_id=0)]
+        offsets = table[QueueBody(topic="t", broker_name="broker-a", queue_id=0)]
         assert (offsets.broker_offset, offsets.consumer_offset) == (2, 1)
         assert offsets.last_timestamp > 0
 

@@ -10,8 +10,8 @@ from support.servers.live_broker import LiveBroker, live_broker
 from support.waiting import until
 
 from aerobee.remoting.bodies import (
-    BrokerQueue,
     ConsumerStatusBody,
+    QueueBody,
     ResetOffsetBody,
     ResetOffsetBodyForC,
     decode_body,
@@ -21,7 +21,7 @@ from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.command import Command, Language
 from aerobee.remoting.net.connection import Connection
 
-QUEUE = BrokerQueue(topic="T", broker_name="broker-a", queue_id=0)
+QUEUE = QueueBody(topic="T", broker_name="broker-a", queue_id=0)
 RESET = {"topic": "T", "group": "G", "timestamp": 0, "isForce": "true"}
 
 

@@ -207,7 +207,7 @@ async def test_a_retry_topic_that_is_not_there_yet_is_no_trouble(
 async def test_locks_that_others_hold_are_waited_for(cluster: FakeCluster) -> None:
     """Ordered queues are begun with their locks alone, the free ones at once."""
     cluster.create("t", 1)
-    taken = bodies.BrokerQueue("t", "broker-a", 0)
+    taken = bodies.QueueBody("t", "broker-a", 0)
     locks = cluster.brokers[0].owners.locks
     locks["g", taken] = "somebody"
     made = PushConsumer("g", namesrv=cluster.namesrv, client=CLIENT, ordered=True)
@@ -227,7 +227,7 @@ async def test_waiting_for_a_lock_asks_for_that_lock_alone(cluster: FakeCluster)
     cluster.create("t", 1)
     cluster.create("u", 4)
     broker = cluster.brokers[0]
-    taken = bodies.BrokerQueue("t", "broker-a", 0)
+    taken = bodies.QueueBody("t", "broker-a", 0)
     broker.owners.locks["g", taken] = "somebody"
     client = ClientSettings(rebalance_interval_ms=60_000, rebalance_gap_ms=20)
     made = PushConsumer("g", namesrv=cluster.namesrv, client=client, ordered=True)
@@ -246,7 +246,7 @@ async def test_waiting_for_a_lock_asks_for_that_lock_alone(cluster: FakeCluster)
 def assigned(connection: Connection, command: Command) -> Reply:
     """Give A1 to whom asks for t."""
     body = decode_body(QueryAssignmentBody, command.body)
-    queue = bodies.BrokerQueue("t", "broker-a", 1)
+    queue = bodies.QueueBody("t", "broker-a", 1)
     mine = [QueueAssignment(message_queue=queue)] if body.topic == "t" else []
     return Reply(body=encode_body(QueryAssignmentReply(message_queue_assignments=mine)))
 
@@ -290,7 +290,7 @@ async def test_queues_to_be_popped_are_not_pulled(
 ) -> None:
     """The log says what to do; an error of the broker changes nothing either."""
     cluster.create("t", 1)
-    queue = bodies.BrokerQueue("t", "broker-a", 0)
+    queue = bodies.QueueBody("t", "broker-a", 0)
     pop = QueryAssignmentReply(
         message_queue_assignments=[QueueAssignment(message_queue=queue, mode="POP")]
     )

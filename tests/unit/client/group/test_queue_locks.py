@@ -47,7 +47,7 @@ async def test_each_broker_is_asked_once(cluster: FakeCluster) -> None:
             consumer_group="g",
             client_id=first.client_id,
             mq_set=[
-                bodies.BrokerQueue(topic="t", broker_name=broker.name, queue_id=number)
+                bodies.QueueBody(topic="t", broker_name=broker.name, queue_id=number)
                 for number in range(2)
             ],
         )

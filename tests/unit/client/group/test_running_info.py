@@ -19,7 +19,7 @@ from aerobee.remoting import bodies
 from aerobee.remoting.bodies import ConsumerRunningInfo, decode_body, encode_body
 from aerobee.remoting.clocks import wall_clock_ms
 
-QUEUE = bodies.BrokerQueue("t", "broker-a", 0)
+QUEUE = bodies.QueueBody("t", "broker-a", 0)
 
 
 def message(body: bytes, topic: str = "t", properties: bytes = b"") -> ReceivedMessage:

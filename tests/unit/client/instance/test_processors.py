@@ -33,9 +33,9 @@ from aerobee.remoting.message.record import encode_record
 A0 = MessageQueue("t", "broker-a", 0)
 
 
-def wire(queue: MessageQueue) -> bodies.BrokerQueue:
+def wire(queue: MessageQueue) -> bodies.QueueBody:
     """Return a queue as bodies have it."""
-    return bodies.BrokerQueue(*queue)
+    return bodies.QueueBody(*queue)
 
 
 async def ask(

@@ -52,7 +52,7 @@ def one_queue(cluster: FakeCluster, messages: int) -> FakeBroker:
 
 def holder(broker: FakeBroker) -> str | None:
     """Return the client that has the lock of the queue."""
-    return broker.owners.locks.get(("g", bodies.BrokerQueue("t", "broker-a", 0)))
+    return broker.owners.locks.get(("g", bodies.QueueBody("t", "broker-a", 0)))
 
 
 async def test_each_queue_goes_one_by_one_all_queues_side_by_side(cluster: FakeCluster) -> None:
@@ -104,7 +104,7 @@ async def test_queues_are_locked_before_they_are_pulled_and_unlocked_after(
 async def test_a_queue_that_another_member_has_is_not_begun(cluster: FakeCluster) -> None:
     """Until its lock is free."""
     broker = one_queue(cluster, 3)
-    key = "g", bodies.BrokerQueue("t", "broker-a", 0)
+    key = "g", bodies.QueueBody("t", "broker-a", 0)
     broker.owners.locks[key] = "another"
     seen: list[int] = []
     async with ordered(cluster, lambda message: seen.append(message.queue_offset)) as member:
@@ -203,7 +203,7 @@ async def test_locks_are_renewed_and_not_trusted_without(cluster: FakeCluster) -
         lock_interval_ms=10,
         lock_retry_ms=10,
     )
-    key = "g", bodies.BrokerQueue("t", "broker-a", 0)
+    key = "g", bodies.QueueBody("t", "broker-a", 0)
     async with member:
         await until(lambda: member.queues() == [QUEUE])
         await until(lambda: len(broker.requests(LOCK)) > 5)
@@ -227,7 +227,7 @@ async def test_what_another_member_did_meanwhile_is_not_done_again(cluster: Fake
         lock_interval_ms=10,
         lock_retry_ms=10,
     )
-    key = "g", bodies.BrokerQueue("t", "broker-a", 0)
+    key = "g", bodies.QueueBody("t", "broker-a", 0)
     async with member:
         await until(lambda: seen == [0, 1])
         broker.owners.locks[key] = "another"
@@ -252,7 +252,7 @@ async def test_a_queue_whose_lock_comes_back_may_be_somebody_elses(cluster: Fake
         lock_interval_ms=10,
         lock_retry_ms=10,
     )
-    key = "g", bodies.BrokerQueue("t", "broker-a", 0)
+    key = "g", bodies.QueueBody("t", "broker-a", 0)
     async with member:
         await until(lambda: seen == [0, 1])
         owners.locks[key] = "another"

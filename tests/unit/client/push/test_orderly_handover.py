@@ -24,7 +24,7 @@ LOCK, UNLOCK = RequestCode.LOCK_BATCH_MQ, RequestCode.UNLOCK_BATCH_MQ
 COMMIT = RequestCode.UPDATE_CONSUMER_OFFSET
 CLIENT = ClientSettings(rebalance_interval_ms=50, rebalance_gap_ms=20)
 FIRST, SECOND = (MessageQueue("t", "broker-a", number) for number in range(2))
-LOCK_OF_FIRST = "g", bodies.BrokerQueue("t", "broker-a", 0)
+LOCK_OF_FIRST = "g", bodies.QueueBody("t", "broker-a", 0)
 OFFSET_OF_FIRST = "g", "t", 0
 Handle = Callable[[ReceivedMessage], Awaitable[None]]
 

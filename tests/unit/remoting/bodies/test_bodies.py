@@ -10,7 +10,6 @@ from support.golden.java import java_bodies
 from aerobee.remoting import bodies, fastjson
 from aerobee.remoting.bodies import (
     BrokerData,
-    BrokerQueue,
     ClientConnection,
     ConsumerConnection,
     ConsumerData,
@@ -18,6 +17,7 @@ from aerobee.remoting.bodies import (
     GroupList,
     HeartbeatData,
     KVTable,
+    QueueBody,
     QueueData,
     ResetOffsetBody,
     SubscriptionData,
@@ -40,7 +40,7 @@ OUR_NAMES = {
     "HeartbeatDataV2": "HeartbeatData",
     "LockBatchRequestBody": "LockBatchBody",
     "LockBatchResponseBody": "LockBatchReply",
-    "MessageQueue": "BrokerQueue",
+    "MessageQueue": "QueueBody",
     "TopicConfigAttr": "TopicConfig",
     "TopicRouteDataStrict": "TopicRouteData",
     "UnlockBatchRequestBody": "LockBatchBody",
@@ -80,7 +80,7 @@ def test_integer_keys_are_quoted_only_when_strict() -> None:
 
 def test_object_keys_are_queues() -> None:
     """Tables by queue travel as Java's readers want them."""
-    queue = BrokerQueue(topic="t", broker_name="b", queue_id=0)
+    queue = QueueBody(topic="t", broker_name="b", queue_id=0)
     reset = ResetOffsetBody(offset_table={queue: 7})
     wire = encode_body(reset, strict=False)
     assert wire == b'{"offsetTable":{{"brokerName":"b","queueId":0,"topic":"t"}:7}}'
@@ -91,7 +91,7 @@ def test_object_keys_are_queues() -> None:
 def test_queues_sort_by_topic_broker_and_number() -> None:
     """All clients must see the same order, or they would share the queues out differently."""
     names = [("b", "a", 0), ("a", "b", 1), ("a", "b", 0), ("a", "a", 10), ("a", "a", 9)]
-    queues = [BrokerQueue(topic=t, broker_name=b, queue_id=q) for t, b, q in names]
+    queues = [QueueBody(topic=t, broker_name=b, queue_id=q) for t, b, q in names]
     assert [(q.topic, q.broker_name, q.queue_id) for q in sorted(queues)] == sorted(names)
     assert len({*queues, *queues}) == 5
 

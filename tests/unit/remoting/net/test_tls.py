@@ -39,11 +39,11 @@ def test_a_password_that_is_not_the_key_s_is_told(tmp_path: Path, side: str, pas
     )
     (tmp_path / "cert.pem").write_bytes(cert)
     (tmp_path / "key.pem").write_bytes(encrypted)
+    cert_path, key_path = str(tmp_path / "cert.pem"), str(tmp_path / "key.pem")
     kind = TlsSettings if side == "server" else TlsClientSettings
-    paths = {"cert_path": str(tmp_path / "cert.pem"), "key_path": str(tmp_path / "key.pem")}
     with pytest.raises(TlsError, match=rf"tls\.{side}\.keyPath=.*password"):
-        kind(**paths, key_password=password).context()
-    kind(**paths, key_password="right").context()
+        kind(cert_path=cert_path, key_path=key_path, key_password=password).context()
+    kind(cert_path=cert_path, key_path=key_path, key_password="right").context()
 
 
 def test_certificates_that_would_not_be_verified_are_not_required() -> None:

@@ -12,9 +12,9 @@ from aerobee.broker.handover.owned_queue import OwnedQueue, Verdict
 from aerobee.broker.handover.owners import QueueOwners
 from aerobee.broker.members.group import GroupQueue
 from aerobee.remoting.bodies import (
-    BrokerQueue,
     ConsumerRunningInfo,
     ProcessQueueInfo,
+    QueueBody,
 )
 from aerobee.remoting.net.connection import Connection
 
@@ -168,8 +168,8 @@ def test_a_group_that_has_gone_is_not_looked_at() -> None:
 
 def test_an_answer_that_makes_no_sense_says_nothing() -> None:
     """A member says what it likes of itself: fewer messages than none, threads without number."""
-    place = BrokerQueue(topic="t", broker_name="b", queue_id=0)
-    other = BrokerQueue(topic="t", broker_name="elsewhere", queue_id=0)
+    place = QueueBody(topic="t", broker_name="b", queue_id=0)
+    other = QueueBody(topic="t", broker_name="elsewhere", queue_id=0)
     table = {
         place: ProcessQueueInfo(cached_msg_count=-1_000),
         other: ProcessQueueInfo(cached_msg_count=30),
