@@ -67,7 +67,7 @@ class Stalls:
 
     def _on_progress(self) -> None:
         self._asked = False
-        self.retry()
+        self._loop.call_soon(self.retry)  # the log reports while it is asked for room by an append
 
     def _on_timer(self) -> None:
         self._timer = None
