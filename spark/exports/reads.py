@@ -9,6 +9,7 @@ if it is, of each queue, each offset once and in order; else nobody relies on it
 from __future__ import annotations
 
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -75,7 +76,7 @@ def readings(source: Source) -> Iterator[PieceReading]:
     yield ByEntries(source, doubted=True)
 
 
-class PieceReading:
+class PieceReading(ABC):
     """One way to read a source: all of `batches`, and then what `met` says of them.
 
     `ordered` says whether rows come in the log's order.
@@ -101,13 +102,13 @@ class PieceReading:
                 else:
                     yield batch
 
+    @abstractmethod
     def met(self) -> QueuesMet | None:
         """What that was; None where it cannot be relied on."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _records(self) -> Iterator[Records]:
         """The records in chunks, each valid until the next is asked for."""
-        raise NotImplementedError
 
 
 class AlongLog(PieceReading):

@@ -97,7 +97,10 @@ class Allocator:
         self.window_bytes = min(most, max(room_bytes, WINDOW_BYTES_MIN))
 
     def when_progress(self, callback: Callable[[], None]) -> None:
-        """Call back once, when more space is ready or has been refused."""
+        """Call back once, when more space is ready or has been refused.
+
+        That may be within `want`, which an append calls: whoever hears of it must not append then.
+        """
         self._waiting.append(callback)
 
     def tick(self, position: int) -> None:

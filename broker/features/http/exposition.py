@@ -46,26 +46,26 @@ class MetricValues:
 
 
 class _Rows(Collector):
-    """Hands a snapshot to the writer of prometheus_client."""
+    """Hands the values to the writer of prometheus_client."""
 
-    def __init__(self, snapshot: MetricValues) -> None:
-        self._snapshot = snapshot
+    def __init__(self, values: MetricValues) -> None:
+        self._values = values
 
     def collect(self) -> Iterable[Metric]:
         """Yield one family per metric."""
-        for name, rows in self._snapshot.rows.items():
-            keys = [*self._snapshot.common, *sorted({key for labels, _ in rows for key in labels})]
+        for name, rows in self._values.rows.items():
+            keys = [*self._values.common, *sorted({key for labels, _ in rows for key in labels})]
             kind = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
-            family = kind(name, self._snapshot.names[name], labels=keys)
+            family = kind(name, self._values.names[name], labels=keys)
             for labels, value in rows:
-                full = self._snapshot.common | labels
+                full = self._values.common | labels
                 family.add_metric([full.get(key, "") for key in keys], value)
             yield family
 
 
 async def text(ctx: Context) -> bytes:
     """Return every metric of the broker; other connections are served meanwhile."""
-    snapshot = MetricValues(
+    values = MetricValues(
         {
             "node_type": "broker",
             "cluster": ctx.settings.broker_cluster_name,
@@ -73,12 +73,12 @@ async def text(ctx: Context) -> bytes:
         },
         NAMES | {name: said for room in ctx.rooms for name, said in room.metric_help.items()},
     )
-    _broker(ctx, snapshot)
+    _broker(ctx, values)
     times = await _times(ctx)
-    for count, _ in enumerate(_many(ctx, snapshot, times)):
+    for count, _ in enumerate(_many(ctx, values, times)):
         if count % ROWS_PER_TURN == 0:
             await asyncio.sleep(0)
-    return await asyncio.to_thread(_write, snapshot)
+    return await asyncio.to_thread(_write, values)
 
 
 async def _times(ctx: Context) -> dict[tuple[str, str], int | None]:
@@ -90,16 +90,16 @@ async def _times(ctx: Context) -> dict[tuple[str, str], int | None]:
         return {}
 
 
-def _write(snapshot: MetricValues) -> bytes:
+def _write(values: MetricValues) -> bytes:
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Rows(snapshot))
+    registry.register(_Rows(values))
     return generate_latest(registry)
 
 
-def _broker(ctx: Context, snapshot: MetricValues) -> None:
+def _broker(ctx: Context, values: MetricValues) -> None:
     """Add what there is once, and what rooms measure; nothing may change meanwhile."""
     statistics: StoreStatistics = ctx.store.statistics()
-    add = snapshot.add
+    add = values.add
     add("rocketmq_broker_permission", ctx.settings.broker_permission)
     add("rocketmq_topic_number", len(ctx.tables.topics))
     add("rocketmq_consumer_group_number", len(ctx.tables.groups))
@@ -123,7 +123,7 @@ def _broker(ctx: Context, snapshot: MetricValues) -> None:
 
 
 def _many(
-    ctx: Context, snapshot: MetricValues, times: dict[tuple[str, str], int | None]
+    ctx: Context, values: MetricValues, times: dict[tuple[str, str], int | None]
 ) -> Iterator[None]:
     """Add what there is for every topic, group or connection; yields after each."""
     system = system_topic_names(ctx.settings)
@@ -139,32 +139,32 @@ def _many(
         yield
     for topic, count in arrived.items():
         labels = {"topic": topic, "message_type": "normal", "is_system": is_system(topic)}
-        snapshot.add("rocketmq_messages_in_total", count, **labels)
-        snapshot.add("rocketmq_throughput_in_total", arrived_bytes[topic], **labels)
+        values.add("rocketmq_messages_in_total", count, **labels)
+        values.add("rocketmq_throughput_in_total", arrived_bytes[topic], **labels)
         yield
     for (topic, group), out in list(ctx.health.metrics.outgoing.items()):
         labels = _group_labels(topic, group, is_system(topic))
-        snapshot.add("rocketmq_messages_out_total", out.messages, **labels)
-        snapshot.add("rocketmq_throughput_out_total", out.size_bytes, **labels)
+        values.add("rocketmq_messages_out_total", out.messages, **labels)
+        values.add("rocketmq_throughput_out_total", out.size_bytes, **labels)
         yield
     for (topic, group), count in list(ctx.health.metrics.dead_letters.items()):
         labels = {"topic": topic, "consumer_group": group, "is_system": is_system(topic)}
-        snapshot.add("rocketmq_send_to_dlq_messages_total", count, **labels)
+        values.add("rocketmq_send_to_dlq_messages_total", count, **labels)
         yield
-    yield from _connections(ctx, snapshot)
+    yield from _connections(ctx, values)
     for topic, group, queues in ctx.tables.offsets.entries():
         if group not in ctx.tables.groups:
             continue
         since_ms = times.get((topic, group))
         labels = _group_labels(topic, group, is_system(topic))
-        snapshot.add("rocketmq_consumer_lag_messages", _lag(ctx, topic, queues), **labels)
+        values.add("rocketmq_consumer_lag_messages", _lag(ctx, topic, queues), **labels)
         if since_ms is not None:
             latency_ms = max(0, ctx.now_ms() - since_ms) if since_ms else 0
-            snapshot.add("rocketmq_consumer_lag_latency", latency_ms, **labels)
+            values.add("rocketmq_consumer_lag_latency", latency_ms, **labels)
         yield
 
 
-def _connections(ctx: Context, snapshot: MetricValues) -> Iterator[None]:
+def _connections(ctx: Context, values: MetricValues) -> Iterator[None]:
     consumers: Counter[tuple[str, int, int, str]] = Counter()
     for group in ctx.consumers.members.groups():
         for member in group.members.values():
@@ -173,7 +173,7 @@ def _connections(ctx: Context, snapshot: MetricValues) -> Iterator[None]:
             consumers[group.name, client.language, client.version, mode] += 1
             yield
     for (name, language, version, mode), count in consumers.items():
-        snapshot.add(
+        values.add(
             "rocketmq_consumer_connections",
             count,
             consumer_group=name,
@@ -187,7 +187,7 @@ def _connections(ctx: Context, snapshot: MetricValues) -> Iterator[None]:
         producers.update((member.client.language, member.client.version) for member in members)
         yield
     for (language, version), count in producers.items():
-        snapshot.add(
+        values.add(
             "rocketmq_producer_connections",
             count,
             language=language_name(language).lower(),

@@ -12,9 +12,8 @@ from aerobee.remoting.net.tasks import Tasks
 
 log = logging.getLogger(__name__)
 
-VIEWS: Final = (
-    "aerobee.broker.features.http.views"  # imports aiohttp, which takes a quarter of a second
-)
+# imported when it is wanted: it imports aiohttp, which takes a quarter of a second
+VIEWS: Final = "aerobee.broker.features.http.views"
 REQUEST_BYTES_MAX: Final = 1024  # nothing here takes a body
 STOP_TIMEOUT_S: Final = 1.0
 
