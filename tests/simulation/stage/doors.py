@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
-from types import SimpleNamespace
+from types import FunctionType, ModuleType, SimpleNamespace
 from typing import Any, Final
 from unittest.mock import patch
 
@@ -131,6 +131,7 @@ def _clocks(loop: VirtualLoop) -> dict[str, Callable[[], float]]:
         "monotonic": loop.time,
         "monotonic_ns": lambda: int(loop.time() * 1e9),
         "perf_counter": loop.time,
+        "perf_counter_ns": lambda: int(loop.time() * 1e9),
     }
 
 
@@ -142,10 +143,38 @@ def _pid() -> int:
 def _replace_everywhere(
     doors: contextlib.ExitStack, module: Any, name: str, replacement: object
 ) -> None:
-    """Replace a function in its module, and in each of ours that has taken it by name."""
+    """Replace a function in its module, and in each of ours that has taken it by name.
+
+    So where it is what an argument is by default: that was taken when the module was imported.
+    """
     real = getattr(module, name)
     doors.enter_context(patch.object(module, name, replacement))
     for holder in [each for key, each in sys.modules.items() if key.startswith("aerobee.")]:
         for attribute, value in list(vars(holder).items()):
             if value is real:
                 doors.enter_context(patch.object(holder, attribute, replacement))
+        for function in _functions(holder):
+            usual = function.__defaults__ or ()
+            if any(value is real for value in usual):
+                doors.callback(setattr, function, "__defaults__", usual)
+                function.__defaults__ = tuple(
+                    replacement if value is real else value for value in usual
+                )
+            named = function.__kwdefaults__ or {}
+            if any(value is real for value in named.values()):
+                doors.callback(setattr, function, "__kwdefaults__", named)
+                function.__kwdefaults__ = {
+                    key: replacement if value is real else value for key, value in named.items()
+                }
+
+
+def _functions(holder: ModuleType) -> Iterator[FunctionType]:
+    """Yield the functions that a module defines, and those of its classes."""
+    for value in list(vars(holder).values()):
+        if getattr(value, "__module__", None) != holder.__name__:
+            continue
+        members = list(vars(value).values()) if isinstance(value, type) else [value]
+        for member in members:
+            function = getattr(member, "__func__", member)
+            if isinstance(function, FunctionType):
+                yield function
