@@ -1,6 +1,6 @@
-"""Instructions per message of the read loop, counted by Valgrind: the same on a busy machine.
+"""Instructions per message of the broker's work, counted by Valgrind: the same on a busy machine.
 
-    python -m benchmarks.pieces.bench_instructions
+    python -m benchmarks.pieces.bench_instructions [--only CASE]
 
 Time on a shared machine varies by a third, this by a thousandth; compare it before and after a
 change of the hot path. It says nothing about caches and the kernel. Needs `valgrind`.
@@ -13,36 +13,78 @@ import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import Final, NamedTuple
 
 from aerobee.broker.compiled.choice import is_compiled
-from benchmarks.pieces.messages import send_frame
+from benchmarks.pieces.messages import QUEUES, TOPIC, batch_frame, pull_frame, send_frame
 from benchmarks.pieces.offline import offline_connection
 from benchmarks.targets.compiling import PROJECT, ToolMissing, tool
 
-FRAMES = 64
 COMPILED = "compiled"
-FEW, MANY = 50, 350  # reads; the difference cancels what a start costs
+STORED: Final = 64  # before the first read, in each of the queues
 
 
-async def run_reads(reads: int, *, compiled: bool) -> None:
+class Reads(NamedTuple):
+    """What a socket read brings, and how many messages that concerns."""
+
+    data: bytes
+    messages: int
+    few: int = 50  # reads; the difference between few and many cancels what a start costs
+    many: int = 350
+
+
+def sends(frames: int, body_bytes: int) -> Reads:
+    """Return reads of so many single sends."""
+    data = b"".join(send_frame(number, body_bytes) for number in range(frames))
+    return Reads(data, frames)
+
+
+def pulls(frames: int, messages: int) -> Reads:
+    """Return reads of so many pulls, each of so many messages."""
+    wanted = ("TAG", "*")
+    data = b"".join(pull_frame(number, number % 4, 0, messages, wanted) for number in range(frames))
+    return Reads(data, frames * messages, many=150)
+
+
+CASES: Final[dict[str, Callable[[], Reads]]] = {
+    "send-64x1KiB": lambda: sends(64, 1024),
+    "send-64x128B": lambda: sends(64, 128),
+    "send-1x1KiB": lambda: sends(1, 1024)._replace(many=2050),
+    "batch-4x32x1KiB": lambda: Reads(
+        b"".join(batch_frame(number, 1024, 32) for number in range(4)), 128, many=150
+    ),
+    "pull-4x32": lambda: pulls(4, 32),
+    "pull-1x1": lambda: pulls(1, 1)._replace(many=2050),
+}
+"""How many frames come in one read, and what they are."""
+
+
+async def run_reads(case: Reads, reads: int, *, compiled: bool) -> None:
     """Handle so many reads and end at once, so that stopping is not counted."""
-    data = b"".join(send_frame(number, 1024) for number in range(FRAMES))
     with tempfile.TemporaryDirectory() as folder:
         async with offline_connection(
-            Path(folder), log_bytes=64 << 20, compiled=compiled
+            Path(folder), log_bytes=128 << 20, compiled=compiled
         ) as connection:
+            for _ in range(STORED // 16):
+                connection.read(sends(64, 1024).data)
+            stored, written = connection.stored(TOPIC, QUEUES), connection.transport.written_bytes
             for _ in range(reads):
-                connection.read(data)
+                connection.read(case.data)
+            stored = connection.stored(TOPIC, QUEUES) - stored
+            written = connection.transport.written_bytes - written
+            done = reads * case.messages
+            assert stored == done or written > done * 1024, "all were stored, or all were pulled"
 
 
-def instructions(reads: int, way: str) -> int:
+def instructions(name: str, reads: int, way: str) -> int:
     """Return what Valgrind counts for a process that handles so many reads."""
     valgrind = tool("valgrind", "install valgrind to count instructions")
     command = [
         *(valgrind, "--tool=callgrind", "--callgrind-out-file=/dev/null"),
         *(sys.executable, "-m", "benchmarks.pieces.bench_instructions", "--reads", str(reads)),
-        *("--way", way),
+        *("--way", way, "--only", name),
     ]
     environment = os.environ | {"PYTHONHASHSEED": "0"}
     done = subprocess.run(
@@ -56,20 +98,25 @@ def instructions(reads: int, way: str) -> int:
 def main() -> int:
     """Print instructions per message."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", choices=CASES, action="append", help="a case; may be repeated")
     parser.add_argument("--reads", type=int, help=argparse.SUPPRESS)  # within Valgrind
     parser.add_argument("--way", help=argparse.SUPPRESS)
     options = parser.parse_args()
+    names = options.only or [*CASES]
     if options.reads:
-        asyncio.run(run_reads(options.reads, compiled=options.way == COMPILED))
+        case = CASES[names[0]]()
+        asyncio.run(run_reads(case, options.reads, compiled=options.way == COMPILED))
         return 0
-    for way in ("Python", COMPILED) if is_compiled() else ("Python",):
-        try:
-            spent = instructions(MANY, way) - instructions(FEW, way)
-        except ToolMissing as error:
-            print(f"error: {error}", file=sys.stderr)
-            return 2
-        each = spent / (FRAMES * (MANY - FEW))
-        print(f"read loop, 1 KiB, {FRAMES} per read, {way}: {each:,.0f} instructions per message")
+    for name in names:
+        case = CASES[name]()
+        for way in ("Python", COMPILED) if is_compiled() else ("Python",):
+            try:
+                spent = instructions(name, case.many, way) - instructions(name, case.few, way)
+            except ToolMissing as error:
+                print(f"error: {error}", file=sys.stderr)
+                return 2
+            each = spent / (case.messages * (case.many - case.few))
+            print(f"{name}, {way}: {each:,.0f} instructions per message", flush=True)
     return 0
 
 

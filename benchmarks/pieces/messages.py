@@ -5,6 +5,7 @@ from typing import Final
 from aerobee.remoting.codes import RequestCode
 from aerobee.remoting.command import Codec, Command, Language
 from aerobee.remoting.frame import encode_frame
+from aerobee.remoting.message.batch import BatchedMessage, encode_batch
 
 TOPIC: Final = "BenchTopic"
 QUEUES: Final = 4
@@ -43,6 +44,17 @@ def send_command(number: int, body_bytes: int, codec: int = Codec.JSON) -> Comma
 def send_frame(number: int, body_bytes: int) -> bytes:
     """Return the same as bytes."""
     return encode_frame(send_command(number, body_bytes))
+
+
+def batch_frame(number: int, body_bytes: int, messages: int) -> bytes:
+    """Return a SEND_BATCH_MESSAGE as bytes."""
+    command = send_command(number, body_bytes)
+    ext = command.ext | {"m": "true", "i": properties(number)}
+    inner = [
+        BatchedMessage(0, bytes(body_bytes), properties(each).encode()) for each in range(messages)
+    ]
+    code = RequestCode.SEND_BATCH_MESSAGE
+    return encode_frame(Command(code, ext, encode_batch(inner), number, language=Language.JAVA))
 
 
 def pull_frame(
