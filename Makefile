@@ -22,7 +22,7 @@ ifeq ($(wildcard .dev/aerobee/remoting/py.typed),)
 .PHONY: $(READY)
 endif
 
-.PHONY: help setup demo test quick lint types bench bench-peer bench-cold bench-overload bench-growth bench-handover bench-spark interop soak release-check lock clean
+.PHONY: help setup demo test quick lint types bench bench-peer bench-cold bench-overload bench-growth bench-handover bench-spark interop seeds soak release-check lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -87,6 +87,10 @@ bench-spark: $(READY) ## the Spark pipeline: CPU of JVM and workers, with the ba
 
 interop: $(READY) ## real RocketMQ clients and servers against ours, and a cluster of Spark's
 	$(BIN)/python -m pytest -n $(WORKERS) $(BY_FILE) -m interop tests/interop tests/spark $(ARGS)
+
+seeds: $(READY) ## simulated clusters and disks, more of them than in `make test`
+	SIMULATION_SEEDS=40 $(BIN)/python -m pytest -n $(WORKERS) tests/simulation/test_seeds.py
+	PYTHONPATH=tests $(BIN)/python -m simulation.disk -j $(WORKERS) 0-599
 
 soak: WORKERS = 4  # kills wait for processes and disks as long as they compute
 soak: $(READY) ## the long runs: ROUNDS kills, EXAMPLES_FACTOR times the examples, SEEDS simulated clusters, DISK_SEEDS disks

@@ -20,10 +20,11 @@ from simulation.plan import Plan, Trouble
 
 @dataclass(frozen=True, slots=True)
 class Mutation:
-    """A fault, the plans that are likely to show it, and by which word of which violation."""
+    """A fault, a seed that shows it, plans that are likely to, by which word of which violation."""
 
     name: str
     put_back: Callable[[ExitStack], None]
+    seed: int  # which found it before: the first to be tried, the likely ones after it
     likely: Callable[[Plan], bool]
     kinds: tuple[Kind, ...]
     word: str = ""
@@ -104,6 +105,7 @@ MUTATIONS = (
     Mutation(
         "delayed messages are delivered again",
         _deliveries_are_not_looked_for,
+        30,
         lambda plan: plan.delays and plan.disk and plan.gap_s >= 0.4,  # few messages are quick
         (Kind.TWICE,),
         "the delayed message",
@@ -111,18 +113,21 @@ MUTATIONS = (
     Mutation(
         "a cancelled close leaves a ghost",
         _closes_wait_for_rounds,
+        21,
         lambda plan: Trouble.CANCELS in plan.troubles and not plan.disk,  # those are quick
         (Kind.OWNERS, Kind.LOST),
     ),
     Mutation(
         "a connection whose maker gave up is not greeted",
         _who_waits_greets,
+        9,
         lambda plan: Trouble.HURRY in plan.troubles and not plan.disk,
         (Kind.OWNERS, Kind.TWICE, Kind.WENT_BACK, Kind.ORDER),
     ),
     Mutation(
         "one message stops its queue",
         _one_bad_body_fails_the_pull,
+        2,
         lambda plan: Trouble.POISON in plan.troubles,
         (Kind.LOST,),
     ),

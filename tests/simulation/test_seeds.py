@@ -1,6 +1,6 @@
 """Clusters that live through what their seeds have in store, and keep what was promised.
 
-SIMULATION_SEEDS says how many seeds are run (20), SIMULATION_SEED names a single one.
+SIMULATION_SEEDS says how many seeds are run (10), SIMULATION_SEED names a single one.
 """
 
 import os
@@ -19,7 +19,7 @@ def seeds() -> list[int]:
     """Return the seeds to run."""
     if one := os.environ.get("SIMULATION_SEED"):
         return [int(one)]
-    return [*range(int(os.environ.get("SIMULATION_SEEDS", "20"))), *FAILED_ONCE]
+    return [*range(int(os.environ.get("SIMULATION_SEEDS", "10"))), *FAILED_ONCE]
 
 
 @pytest.mark.parametrize("seed", seeds())

@@ -22,10 +22,11 @@ from simulation.disk.plan import Plan, Trouble
 
 @dataclass(frozen=True, slots=True)
 class Mutation:
-    """A fault, and which plans are likely to show it; the others are tried later."""
+    """A fault, a seed that shows it, and plans that are likely to; the others are tried later."""
 
     name: str
     put_back: Callable[[ExitStack], None]
+    seed: int  # which found it before
     likely: Callable[[Plan], bool]
     kinds: tuple[Kind, ...]  # what it may break
 
@@ -143,60 +144,70 @@ MUTATIONS = (
     Mutation(
         "the log is cut at the first damage",
         _cut_at_the_first_damage,
+        1,
         lambda plan: Trouble.FLIP in plan.troubles,
         (Kind.GONE, Kind.UNCLEAN),
     ),
     Mutation(
         "progress before commit",
         _progress_before_commit,
+        6,
         lambda plan: not plan.troubles,
         (Kind.PROOF,),
     ),
     Mutation(
         "a full queue is an error",
         _full_queue_is_an_error,
+        0,
         lambda plan: plan.slots < len(plan.queues) and not plan.troubles,
         (Kind.STUCK,),
     ),
     Mutation(
         "proofs outlive a failed sync",
         _believes_after_a_failed_sync,
+        55,
         lambda plan: Trouble.SYNC_FAILS in plan.troubles,
         (Kind.PROOF, Kind.LOST, Kind.GONE),
     ),
     Mutation(
         "a clean stop after failed syncs",
         _clean_stop_after_failed_syncs,
+        65,
         lambda plan: Trouble.SYNC_FAILS in plan.troubles and plan.closes > 0.2,
         (Kind.PROOF, Kind.LOST),
     ),
     Mutation(
         "syncs are under way in silence",
         _under_way_in_silence,
+        46,
         lambda plan: Trouble.UNHEARD in plan.troubles,
         (Kind.PROOF, Kind.LOST, Kind.GONE),
     ),
     Mutation(
         "nobody asks what was under way",
         _nobody_asks_what_was_under_way,
+        46,
         lambda plan: Trouble.UNHEARD in plan.troubles,
         (Kind.PROOF, Kind.LOST, Kind.GONE),
     ),
     Mutation(
         "queues that were under way are believed",
         _believes_queues_under_way,
+        77,
         lambda plan: Trouble.UNHEARD in plan.troubles,
         (Kind.PROOF, Kind.LOST, Kind.GONE),
     ),
     Mutation(
         "a log that was under way is believed",
         _believes_the_log_under_way,
+        46,
         lambda plan: Trouble.UNHEARD in plan.troubles,
         (Kind.PROOF, Kind.LOST, Kind.GONE),
     ),
     Mutation(
         "names of files are not synced",
         _forgotten_names,
+        12,
         lambda plan: not plan.journaled and not plan.troubles,
         (Kind.PROOF,),
     ),

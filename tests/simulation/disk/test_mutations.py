@@ -13,9 +13,13 @@ SEEDS: Final = 200
 
 
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda each: each.name.replace(" ", "-"))
-def test_a_fault_is_found_within_the_seeds_of_make_test(mutation: Mutation) -> None:
-    """Each of them fails one of the first seeds; the likely ones are tried first."""
-    order = sorted(range(SEEDS), key=lambda seed: (not mutation.likely(draw(seed)), seed))
+def test_a_fault_is_found_by_few_seeds(mutation: Mutation) -> None:
+    """The seed that found it before is tried first, then the likely ones, then all others."""
+
+    def rank(seed: int) -> tuple[bool, bool, int]:
+        return seed != mutation.seed, not mutation.likely(draw(seed)), seed
+
+    order = sorted(range(SEEDS), key=rank)
     for tried, seed in enumerate(order, 1):
         with mutation.active(), scratch() as folder:
             verdict = simulate(seed, folder)
