@@ -22,7 +22,7 @@ def bytes_read(store: Stored, columns: str) -> int:
 
 def main(words: Sequence[str]) -> None:
     """Print the number of bytes."""
-    from support.lake.plans import planned_shares
+    from support.lake.plans import planned_pieces
 
     from aerobee.spark.options.query import parse_options
     from aerobee.spark.reading.pieces import piece_batches
@@ -35,8 +35,8 @@ def main(words: Sequence[str]) -> None:
 
     def read() -> int:
         before = _rchar()
-        for share in planned_shares(options, options.columns, options.selection):
-            for _ in piece_batches(share.piece, options.selection, decoder):
+        for store_piece in planned_pieces(options, options.columns, options.selection):
+            for _ in piece_batches(store_piece.piece, options.selection, decoder):
                 pass
         return _rchar() - before
 

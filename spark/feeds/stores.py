@@ -22,7 +22,12 @@ from aerobee.spark.offsets import BrokerQueue, Marks, Offsets, QueueRange
 from aerobee.spark.options.query import Options
 from aerobee.spark.planning.asked import Asked
 from aerobee.spark.planning.asked_names import check_assigned, check_topics, configured_queues
-from aerobee.spark.planning.shares import StoreFound, StoreShare, batch_shares, micro_batch_shares
+from aerobee.spark.planning.store_pieces import (
+    StoreFound,
+    StorePiece,
+    batch_pieces,
+    micro_batch_pieces,
+)
 from aerobee.spark.reading.partitions import LogPartition
 from aerobee.spark.records.layout import Ints
 
@@ -147,30 +152,30 @@ class StoreFeed:
 
     def partitions(self, asked: Asked, ranges: Sequence[QueueRange]) -> list[LogPartition]:
         """What Spark's tasks read: of a batch perhaps the log itself, of a stream the ranges."""
-        shares = list(self._shares(asked, ranges))
+        pieces = list(self._store_pieces(asked, ranges))
         self._witnesses = {
-            share.broker: share.planned.witness
-            for share in shares
-            if share.planned.witness is not None
+            store_piece.broker: store_piece.planned.witness
+            for store_piece in pieces
+            if store_piece.planned.witness is not None
         }
-        return [LogPartition(share) for share in shares]
+        return [LogPartition(store_piece) for store_piece in pieces]
 
     def close(self) -> None:
         """Forget the stores; no file is open between two calls."""
         self._stores, self._followed = [], {}
 
-    def _shares(self, asked: Asked, ranges: Sequence[QueueRange]) -> Iterator[StoreShare]:
+    def _store_pieces(self, asked: Asked, ranges: Sequence[QueueRange]) -> Iterator[StorePiece]:
         own: dict[str, list[QueueRange]] = {}
         for each in ranges:
             own.setdefault(each.key.broker, []).append(each)
         if asked.marks is not None:
             for label, followed in self._followed.items():
                 if label in own:
-                    yield from micro_batch_shares(followed.state, own[label], asked, asked.marks)
+                    yield from micro_batch_pieces(followed.state, own[label], asked, asked.marks)
             return
         total = sum(found.state.end - found.state.start for found in self._found)
         for found in self._found:
-            yield from batch_shares(found, own.get(found.state.store.label, []), asked, total)
+            yield from batch_pieces(found, own.get(found.state.store.label, []), asked, total)
 
     def _known_stores(self) -> list[Store]:
         if self._stores is None:

@@ -16,7 +16,7 @@ from aerobee.spark.records.selection import Selection
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from aerobee.spark.planning.shares import StoreShare
+    from aerobee.spark.planning.store_pieces import StorePiece
 
 
 class TaskPartition(InputPartition, ABC):
@@ -33,19 +33,19 @@ class TaskPartition(InputPartition, ABC):
 class LogPartition(TaskPartition):
     """What one task reads of a store."""
 
-    share: StoreShare
+    store_piece: StorePiece
 
     def read(
         self, options: Options, schema: StructType, selection: Selection
     ) -> Iterator[pa.RecordBatch]:
-        """The wanted records of the share."""
-        return read_share(self.share, options, schema, selection)
+        """The wanted records of the piece."""
+        return read_store_piece(self.store_piece, options, schema, selection)
 
 
-def read_share(
-    share: StoreShare, options: Options, schema: StructType, selection: Selection
+def read_store_piece(
+    store_piece: StorePiece, options: Options, schema: StructType, selection: Selection
 ) -> Iterator[pa.RecordBatch]:
-    """The wanted records of a share as batches of the schema's columns."""
+    """The wanted records of a piece as batches of the schema's columns."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
     from aerobee.spark.reading.pieces import piece_batches
@@ -57,11 +57,11 @@ def read_share(
         to_arrow_schema(schema, timezone="UTC"),
         decompress=options.decompress,
         verify_crc=options.verify_crc,
-        broker=share.broker,
+        broker=store_piece.broker,
     )
     damage = DamagePolicy(options.mode, fail_on_data_loss=options.fail_on_data_loss)
-    for batch in piece_batches(share.piece, selection, decoder, damage):
-        if share.planned.log_lost(share.piece.log_dir, fail=options.fail_on_data_loss):
+    for batch in piece_batches(store_piece.piece, selection, decoder, damage):
+        if store_piece.planned.log_lost(store_piece.piece.log_dir, fail=options.fail_on_data_loss):
             break
         yield batch
     settle_heap()

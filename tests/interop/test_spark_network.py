@@ -13,7 +13,7 @@ from support.interop.cluster import Cluster
 from support.interop.ledger import Ledger
 from support.interop.raw_messages import create_topic, wait_for_route
 from support.interop.rocketmq_server import RocketMQ
-from support.lake.plans import planned_pulls, planned_shares
+from support.lake.plans import planned_pieces, planned_pulls
 
 from aerobee.spark.network.brokers import Network
 from aerobee.spark.network.reads import network_batches
@@ -64,8 +64,10 @@ def of_the_store(cluster: Cluster, **options: str) -> list[Row]:
     """The rows that the broker's files have."""
     parsed = parse_options({"path": f"broker-a={cluster.store}", **options})
     rows: list[Row] = []
-    for share in planned_shares(parsed, NAMES, parsed.selection):
-        for batch in piece_batches(share.piece, parsed.selection, decoder(share.broker)):
+    for store_piece in planned_pieces(parsed, NAMES, parsed.selection):
+        for batch in piece_batches(
+            store_piece.piece, parsed.selection, decoder(store_piece.broker)
+        ):
             rows += batch.to_pylist()
     return sorted(rows, key=place)
 

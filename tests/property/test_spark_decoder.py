@@ -16,7 +16,7 @@ from support.examples import examples
 
 pytest.importorskip("pyarrow")
 
-from support.lake.plans import plan_log, planned_shares
+from support.lake.plans import plan_log, planned_pieces
 
 from aerobee.spark.at_rest import blocks
 from aerobee.spark.options.query import parse_options
@@ -156,9 +156,9 @@ def test_random_stores_led_by_their_queues_read_the_same(
         for names in (ALL, alone):
             found = [
                 row
-                for share in planned_shares(options, names, options.selection)
+                for store_piece in planned_pieces(options, names, options.selection)
                 for batch in pieces.piece_batches(
-                    share.piece, Selection(), Decoder(arrow_schema(names), broker="s")
+                    store_piece.piece, Selection(), Decoder(arrow_schema(names), broker="s")
                 )
                 for row in batch.to_pylist()
             ]

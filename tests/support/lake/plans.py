@@ -13,7 +13,7 @@ from aerobee.spark.feeds.batch import plan_read
 from aerobee.spark.network.reads import NetworkPartition, NetworkPiece
 from aerobee.spark.options.query import Options
 from aerobee.spark.planning.log_pieces import Piece, log_pieces, piece_bytes, within_time
-from aerobee.spark.planning.shares import StoreShare
+from aerobee.spark.planning.store_pieces import StorePiece
 from aerobee.spark.reading.partitions import LogPartition
 from aerobee.spark.records.selection import Selection
 
@@ -44,12 +44,12 @@ def plan_log(path: str, selection: Selection, partition_bytes: int | None = None
     return LogPlan(log_pieces(state, wanted, selection, target))
 
 
-def planned_shares(
+def planned_pieces(
     options: Options, columns: Sequence[str], selection: Selection
-) -> list[StoreShare]:
+) -> list[StorePiece]:
     """What the tasks of a query read of stores."""
     found = plan_read(options, columns, selection)
-    return [each.share for each in found if isinstance(each, LogPartition)]
+    return [each.store_piece for each in found if isinstance(each, LogPartition)]
 
 
 def planned_pulls(options: Options, selection: Selection) -> list[NetworkPiece]:

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 from support.disks.stores import Stored, StoreWriter, read_log
-from support.lake.plans import planned_shares
+from support.lake.plans import planned_pieces
 
 from aerobee.remoting.errors import CorruptRecord
 from aerobee.spark.at_rest.queue_ranges import queue_bounds
 from aerobee.spark.offsets import BrokerQueue, QueueRange
 from aerobee.spark.options.query import parse_options
-from aerobee.spark.planning import shares
+from aerobee.spark.planning import store_pieces
 from aerobee.spark.reading.pieces import piece_batches
 from aerobee.spark.records.columns import arrow_schema
 from aerobee.spark.records.damage import DamagePolicy
@@ -29,10 +29,10 @@ def read(store: Path, names: list[str], **options: str) -> list[dict[str, Any]]:
     """The rows of a query."""
     parsed = parse_options({"path": str(store), **options})
     found = []
-    for share in planned_shares(parsed, names, parsed.selection):
-        decoder = Decoder(arrow_schema(names), broker=share.broker)
+    for store_piece in planned_pieces(parsed, names, parsed.selection):
+        decoder = Decoder(arrow_schema(names), broker=store_piece.broker)
         for batch in piece_batches(
-            share.piece, parsed.selection, decoder, DamagePolicy(parsed.mode)
+            store_piece.piece, parsed.selection, decoder, DamagePolicy(parsed.mode)
         ):
             found += batch.to_pylist()
     return sorted(found, key=lambda row: row["commit_log_offset"])
@@ -68,7 +68,7 @@ def test_entry_beyond_all_numbers_is_damage(tmp_path: Path) -> None:
         return {key: QueueRange(key, 0, 5) for key in queue_bounds(*given)}
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(shares, "queue_bounds", all_five)  # the search does not meet each entry
+        patch.setattr(store_pieces, "queue_bounds", all_five)  # the search does not meet each entry
         found = read(store, RECORDS, mode="DROPMALFORMED", **options)
         with pytest.raises(CorruptRecord, match=f"log position {WILD}"):
             read(store, RECORDS, **options)
@@ -87,7 +87,7 @@ def test_broker_fills_its_queues_while_a_read_is_planned(
         topic = "rare" if number % 9 == 0 else "others"
         writer.append(Stored(topic=topic, body=b"x" * 200), dispatched=number < 60)
     store = writer.close()
-    look = getattr(shares, looked_at)
+    look = getattr(store_pieces, looked_at)
 
     def grow(*given: Any) -> Any:
         found = look(*given) if moment == "after" else None
@@ -98,7 +98,7 @@ def test_broker_fills_its_queues_while_a_read_is_planned(
         writer.close()
         return look(*given) if moment == "before" else found
 
-    monkeypatch.setattr(shares, looked_at, grow)
+    monkeypatch.setattr(store_pieces, looked_at, grow)
     rows = read(store, names, subscribe="rare")
     expected = [row["commit_log_offset"] for row in read_log(store) if row["topic"] == "rare"]
     assert [row["commit_log_offset"] for row in rows] == expected

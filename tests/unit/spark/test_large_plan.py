@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from support.disks.stores import Stored, pack_record
-from support.lake.plans import planned_shares
+from support.lake.plans import planned_pieces
 
 from aerobee.spark.options.query import parse_options
 
@@ -62,9 +62,9 @@ def test_plan_of_many_files_and_queues_is_quick(
     """Along the log, by all queues, by those of one topic, by offsets."""
     parsed = parse_options({"path": str(root), **options})
     began = time.process_time()
-    shares = planned_shares(parsed, names, parsed.selection)
+    planned = planned_pieces(parsed, names, parsed.selection)
     assert time.process_time() - began < CPU_SECONDS_MAX
-    assert len(shares) == pieces
+    assert len(planned) == pieces
 
 
 def test_log_that_ends_with_unknown_messages_is_planned_quickly(root: Path) -> None:
@@ -72,6 +72,6 @@ def test_log_that_ends_with_unknown_messages_is_planned_quickly(root: Path) -> N
     (root / "consumequeue" / "orders").rename(root / "gone")
     parsed = parse_options({"path": str(root), "subscribe": "topic-7"})
     began = time.process_time()
-    shares = planned_shares(parsed, ["body"], parsed.selection)
+    pieces = planned_pieces(parsed, ["body"], parsed.selection)
     assert time.process_time() - began < CPU_SECONDS_MAX
-    assert len(shares) == 1 + 3  # by entries, and files behind the farthest entry
+    assert len(pieces) == 1 + 3  # by entries, and files behind the farthest entry

@@ -12,7 +12,7 @@ import pytest
 from support.disks.logs import opened, send, small
 from support.lake.exports import go_on, visible
 from support.lake.fake_spark import Checkpoint, reader_of, run
-from support.lake.plans import planned_shares
+from support.lake.plans import planned_pieces
 
 from aerobee.remoting.errors import AerobeeError, CorruptRecord
 from aerobee.remoting.message.layout import BLANK_SIZE
@@ -91,11 +91,11 @@ def read(root: Path, names: str, **options: str) -> list[tuple[str, int]]:
     columns = names.split()
     parsed = parse_options({"path": str(root), **options})
     found = []
-    for share in planned_shares(parsed, columns, parsed.selection):
+    for store_piece in planned_pieces(parsed, columns, parsed.selection):
         for batch in piece_batches(
-            share.piece,
+            store_piece.piece,
             parsed.selection,
-            Decoder(arrow_schema(columns), broker=share.broker),
+            Decoder(arrow_schema(columns), broker=store_piece.broker),
             DamagePolicy(parsed.mode, fail_on_data_loss=parsed.fail_on_data_loss),
         ):
             found += [(row["topic"], row["queue_offset"]) for row in batch.to_pylist()]

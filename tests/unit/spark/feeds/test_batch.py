@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from support.disks.stores import Stored, StoreWriter, properties, read_log, tag_hash
-from support.lake.plans import planned_shares
+from support.lake.plans import planned_pieces
 
 from aerobee.remoting.errors import CorruptRecord
 from aerobee.spark.at_rest.open_segment import OpenSegment
@@ -17,7 +17,7 @@ from aerobee.spark.errors import DataLost, OptionError
 from aerobee.spark.options.query import parse_options
 from aerobee.spark.planning.log_pieces import Piece
 from aerobee.spark.planning.queue_pieces import EntryPiece
-from aerobee.spark.planning.shares import StoreShare
+from aerobee.spark.planning.store_pieces import StorePiece
 from aerobee.spark.reading.pieces import piece_batches
 from aerobee.spark.records.columns import arrow_schema
 from aerobee.spark.records.damage import DamagePolicy
@@ -55,9 +55,9 @@ def store(tmp_path: Path) -> Path:
 
 
 def plan(store: Path, names: list[str], selection: Any = None, **options: str) -> Any:
-    """The shares of a query."""
+    """The pieces of a query."""
     parsed = parse_options({"path": str(store), "partitionBytes": "64k", **options})
-    return planned_shares(parsed, names, selection or parsed.selection)
+    return planned_pieces(parsed, names, selection or parsed.selection)
 
 
 def rows(
@@ -69,14 +69,14 @@ def rows(
 
 
 def read(
-    shares: list[StoreShare], names: list[str], options: Any, selection: Selection | None = None
+    pieces: list[StorePiece], names: list[str], options: Any, selection: Selection | None = None
 ) -> list[dict[str, Any]]:
     """What the tasks of a plan read."""
     found = []
-    for share in shares:
-        decoder = Decoder(arrow_schema(names), broker=share.broker)
+    for store_piece in pieces:
+        decoder = Decoder(arrow_schema(names), broker=store_piece.broker)
         for batch in piece_batches(
-            share.piece,
+            store_piece.piece,
             selection or options.selection,
             decoder,
             DamagePolicy(options.mode, fail_on_data_loss=options.fail_on_data_loss),
@@ -100,18 +100,18 @@ def truth(store: Path, names: list[str], **wanted: Any) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("partitions", ["1", "7"])
 def test_all_topics_of_users_are_read(store: Path, names: list[str], partitions: str) -> None:
     """The queues alone are counted where they tell enough; else the log is gone through."""
-    shares = plan(store, names, minPartitions=partitions)
-    kinds = {type(share.piece) for share in shares}
+    pieces = plan(store, names, minPartitions=partitions)
+    kinds = {type(store_piece.piece) for store_piece in pieces}
     assert kinds == ({EntryPiece} if names is ALONE else {Piece})
-    assert len(shares) >= int(partitions)
+    assert len(pieces) >= int(partitions)
     assert rows(store, names, minPartitions=partitions) == truth(store, names)
 
 
 def test_counting_opens_no_file_of_the_log(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Once planned, the ConsumeQueues tell everything."""
-    shares = plan(store, ALONE, subscribe="orders")
+    pieces = plan(store, ALONE, subscribe="orders")
     monkeypatch.setattr(OpenSegment, "__init__", lambda *_: pytest.fail("the log was opened"))
-    found = read(shares, ALONE, parse_options({"path": "s"}))
+    found = read(pieces, ALONE, parse_options({"path": "s"}))
     assert found == truth(store, ALONE, topic="orders")
 
 
@@ -125,7 +125,9 @@ def test_small_share_is_gathered(
     monkeypatch.setattr("aerobee.spark.at_rest.gathering.GAP_BYTES", 700)
     for partitions in ("1", "4"):
         options = {"subscribe": "rare", "minPartitions": partitions}
-        assert {type(share.piece) for share in plan(store, RECORDS, **options)} == {EntryPiece}
+        assert {type(store_piece.piece) for store_piece in plan(store, RECORDS, **options)} == {
+            EntryPiece
+        }
         assert rows(store, RECORDS, **options) == truth(store, RECORDS, topic="rare")
     pattern = {"subscribePattern": "ra.*|%RETRY%.*"}
     assert rows(store, RECORDS, **pattern) == truth(store, RECORDS, topic="rare")
@@ -205,9 +207,9 @@ def test_several_stores_are_one_table(tmp_path: Path) -> None:
         assert mine == [{"broker": name, **row} for row in truth(tmp_path / name, ALONE)]
     offsets = '{"orders": {"broker-b:0": 1}}'
     parsed = parse_options({"path": str(path)})
-    shares = plan(path, names, subscribe="orders", startingOffsets=offsets)
+    pieces = plan(path, names, subscribe="orders", startingOffsets=offsets)
     counts = {name: 0 for name in ("broker-a", "broker-b")}
-    for row in read(shares, names, parsed):
+    for row in read(pieces, names, parsed):
         counts[row["broker"]] += 1
     assert counts == {
         "broker-a": len(truth(tmp_path / "broker-a", ALONE, topic="orders")),
@@ -259,7 +261,7 @@ def test_retention_under_a_query(
 ) -> None:
     """The first files of log and queues go after planning: an error, or what is left."""
     options = {"path": str(store), "subscribe": subscribe, "partitionBytes": "64k"}
-    shares = plan(store, names, **{name: options[name] for name in options if name != "path"})
+    pieces = plan(store, names, **{name: options[name] for name in options if name != "path"})
     whole = rows(store, names, subscribe=subscribe)
     log = sorted((store / "commitlog").iterdir())
     left_from = int(log[2].name)
@@ -269,8 +271,8 @@ def test_retention_under_a_query(
         for path in (store / "consumequeue").glob("*/*/*"):
             path.unlink()
     with pytest.raises(DataLost):
-        read(shares, names, parse_options(options))
-    found = read(shares, names, parse_options({**options, "failOnDataLoss": "false"}))
+        read(pieces, names, parse_options(options))
+    found = read(pieces, names, parse_options({**options, "failOnDataLoss": "false"}))
     expected = [row for row in whole if row["commit_log_offset"] >= left_from]
     assert found == ([] if names is ALONE else expected)
     assert "left out" in caplog.text

@@ -325,5 +325,5 @@ def test_tasks_get_the_files_that_their_ranges_lie_in(tmp_path: Path) -> None:
     ranges = [QueueRange(key, there.end - 5, there.end) for key, there in bounds.items()]
     options = parse_options({"path": str(root)}, Use.STREAM)
     partitions = feed.partitions(Asked(options, ["body"], EVERYTHING, marks={}), ranges)
-    pieces = [each.share.piece for each in partitions]
+    pieces = [each.store_piece.piece for each in partitions]
     assert sum(len(piece.segments) for piece in pieces if isinstance(piece, EntryPiece)) in (1, 2)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from support.lake.plans import planned_pulls, planned_shares
+from support.lake.plans import planned_pieces, planned_pulls
 
 from aerobee.client import Message, Producer
 from aerobee.client.cluster.directory import Cluster
@@ -66,9 +66,9 @@ def stored(cluster: ClusterThread, **options: str) -> list[Row]:
     path = ",".join(f"{name}={cluster.store_path(at)}" for at, name in enumerate(names(cluster)))
     parsed = parse_options({"path": path, **options})
     rows: list[Row] = []
-    for share in planned_shares(parsed, NAMES, parsed.selection):
-        decoder = decoder_of(parsed, share.broker)
-        batches = piece_batches(share.piece, parsed.selection, decoder, STRICT)
+    for store_piece in planned_pieces(parsed, NAMES, parsed.selection):
+        decoder = decoder_of(parsed, store_piece.broker)
+        batches = piece_batches(store_piece.piece, parsed.selection, decoder, STRICT)
         rows += [row for batch in batches for row in batch.to_pylist()]
     return sorted(rows, key=place)
 

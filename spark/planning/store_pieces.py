@@ -34,7 +34,7 @@ ENTRIES_PER_TASK = 10_000_000  # where the ConsumeQueues alone are read: 200 MB 
 
 
 @dataclass(frozen=True, slots=True)
-class StoreShare:
+class StorePiece:
     """What one task reads of one store."""
 
     piece: Piece | EntryPiece
@@ -76,9 +76,9 @@ class StoreFound:
         return queue_bounds(state, choice)
 
 
-def batch_shares(
+def batch_pieces(
     found: StoreFound, ranges: Sequence[QueueRange], asked: Asked, total_bytes: int
-) -> list[StoreShare]:
+) -> list[StorePiece]:
     """What the tasks of a batch read of one store.
 
     `ranges` are those of its queues, if these lead; `total_bytes` is the length of all logs that
@@ -91,19 +91,19 @@ def batch_shares(
         size = estimated_bytes(state.store, ranges)
         if asked.led_surely or size <= _log_bytes(state, segments) * SMALL_SHARE:
             led = _led(state, segments, ranges, size, asked)
-            return _shares(state, [*led, *_tail(state, segments, found.dispatched)])
+            return _store_pieces(state, [*led, *_tail(state, segments, found.dispatched)])
     cores = os.cpu_count() or 1
     usual = piece_bytes(total_bytes, cores, options.partitions_min)
     pieces = log_pieces(state, segments, asked.selection, options.partition_bytes or usual)
     if found.dispatched is not None:
         known = found.dispatched, state.store.queues_dir
         pieces = [Piece(piece.segment, piece.start, piece.end, *known) for piece in pieces]
-    return _shares(state, pieces)
+    return _store_pieces(state, pieces)
 
 
-def micro_batch_shares(
+def micro_batch_pieces(
     state: StoreState, ranges: Sequence[QueueRange], asked: Asked, marks: Marks
-) -> list[StoreShare]:
+) -> list[StorePiece]:
     """What the tasks read that take these ranges of a store's queues and nothing else.
 
     The ranges lie within the store's confirmed end, and are not none; `marks` tell of the last
@@ -115,7 +115,9 @@ def micro_batch_shares(
     planned = Planned.of_marks(ranges, marks, segments)
     size = estimated_bytes(state.store, ranges)
     pieces = _led(state, segments, ranges, size, asked)
-    return _shares(state, [replace(piece, planned=planned.of(piece.ranges)) for piece in pieces])
+    return _store_pieces(
+        state, [replace(piece, planned=planned.of(piece.ranges)) for piece in pieces]
+    )
 
 
 def _led(
@@ -149,5 +151,5 @@ def _log_bytes(state: StoreState, segments: Sequence[LogSegment]) -> int:
     return sum(min(each.end, state.end) - each.base for each in segments)
 
 
-def _shares(state: StoreState, pieces: Sequence[Piece | EntryPiece]) -> list[StoreShare]:
-    return [StoreShare(piece, state.store.label) for piece in pieces]
+def _store_pieces(state: StoreState, pieces: Sequence[Piece | EntryPiece]) -> list[StorePiece]:
+    return [StorePiece(piece, state.store.label) for piece in pieces]
