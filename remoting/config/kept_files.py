@@ -42,6 +42,7 @@ def load_kept_file(path: Path, decode: Callable[[bytes], T]) -> T | None:
     `decode` says that by ValueError, a msgspec error or one of ours.
     """
     damaged: list[str] = []
+    path = _linked_to(path)
     for candidate in (path, _backup(path)):
         try:
             data = candidate.read_bytes()
@@ -73,11 +74,12 @@ def load_kept_file(path: Path, decode: Callable[[bytes], T]) -> T | None:
 def replace_file(path: Path, data: bytes) -> None:
     """Replace a file by `data`, keeping the previous one as `.bak`; durable on return.
 
-    Who may read and write it stays as it was: settings hold passwords.
+    Who may read and write it stays as it was: settings hold passwords. So does a link to it.
 
     Raises OSError; the file then holds what it held before, itself or as its backup, or `data`, if
     only the last step failed, the sync of the folder: the next start may read either.
     """
+    path = _linked_to(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     fresh = path.with_name(path.name + ".tmp")
     rights = _rights(path)
@@ -98,6 +100,11 @@ def replace_file(path: Path, data: bytes) -> None:
         os.fsync(folder)
     finally:
         os.close(folder)
+
+
+def _linked_to(path: Path) -> Path:
+    """Return what a link leads to, be it there or not; all steps are done beside that."""
+    return Path(os.path.realpath(path))
 
 
 def _rights(path: Path) -> int | None:

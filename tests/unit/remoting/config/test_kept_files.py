@@ -131,3 +131,38 @@ def test_a_missing_right_is_no_damage(
         load_kept_file(file, as_number)
     assert str(told.value).startswith(f"cannot read {tmp_path / name}: Permission denied for user ")
     assert "remove" not in str(told.value)
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_a_link_goes_on_leading_to_the_file(tmp_path: Path, there: bool) -> None:
+    """As from /etc to a folder of its own; also where its file has yet to be made."""
+    target, link = tmp_path / "of" / "target", tmp_path / "link"
+    target.parent.mkdir()
+    link.symlink_to(Path("of", "target"))
+    if there:
+        target.write_bytes(b"1")
+    replace_file(link, b"2")
+    assert link.is_symlink()
+    assert target.read_bytes() == b"2"
+    assert [each.name for each in tmp_path.iterdir() if each.name != "of"] == ["link"]
+
+
+def test_a_crash_behind_a_link_leaves_a_readable_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The backup lies beside the file, not beside the link."""
+    target, link = tmp_path / "of" / "target", tmp_path / "link"
+    replace_file(target, b"1")
+    link.symlink_to(target)
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        patch.setattr(Path, "replace", killed_at(2))
+        replace_file(link, b"2")
+    assert load_kept_file(link, as_number) == 1
+
+
+def test_a_link_to_itself_is_told(tmp_path: Path) -> None:
+    """Nothing of it can be read, and nothing is made in its place."""
+    link = tmp_path / "link"
+    link.symlink_to(link)
+    with pytest.raises(KeptFileDamaged, match="Too many levels of symbolic links"):
+        load_kept_file(link, as_number)
