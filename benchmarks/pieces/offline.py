@@ -9,7 +9,7 @@ from typing import Any
 from aerobee.broker.app import Broker
 from aerobee.broker.front.connection import BrokerConnection
 from aerobee.broker.settings.keys import BrokerSettings
-from benchmarks.pieces.messages import send_frame
+from benchmarks.pieces.messages import QUEUES, TOPIC, send_frame
 
 
 class DeafTransport(asyncio.Transport):
@@ -93,8 +93,11 @@ async def offline_connection(
     try:
         connection = OfflineConnection(broker)
         connection.read(send_frame(0, 1024))  # makes the topic
-        await asyncio.sleep(0.2)
-        connection.read(send_frame(0, 1024))  # from here on the short way
+        stored = -1
+        while connection.stored(TOPIC, QUEUES) != stored + 1:  # at once: from here on the short way
+            await asyncio.sleep(0.2)
+            stored = connection.stored(TOPIC, QUEUES)
+            connection.read(send_frame(0, 1024))
         yield connection
     finally:
         await broker.stop()

@@ -77,8 +77,9 @@ class BrokerConnection(Connection):
         acks: list[bytes] = []
         replies: Frames = []
         self.reply_bytes = 0
-        given = len(data)
+        given = 0
         if began_s > self.traffic.lateness.in_time_until_s or self.unread is not None:
+            given = len(data)
             data = self._refuse_late(data, began_s, replies)
         try:
             rest, what = self._serve(data, acks, replies)
@@ -87,9 +88,9 @@ class BrokerConnection(Connection):
                 self.traffic.tick.acknowledge(self, acks, began_s)
             if replies:
                 self.traffic.tick.answer(self, replies)
-        if self.unread is not None:
+        if given and (unread := self.unread) is not None:
             left = len(rest)
-            self.unread.serve(given - left, 0 if what is Rest.BEGUN else left)
+            unread.serve(given - left, 0 if what is Rest.BEGUN else left)
         return rest, what
 
     def retry(self, *, overdue: bool) -> bool:
@@ -117,7 +118,7 @@ class BrokerConnection(Connection):
                     break
             turns -= 1
             if end_of_data - at < WORDS_BYTES:
-                return data[at:], Rest.BEGUN
+                return ALL_SERVED if at == end_of_data else (data[at:], Rest.BEGUN)
             length, word = unpack_words(data, at)
             end = at + LENGTH_BYTES + length
             if end > end_of_data or length < LENGTH_BYTES or length > frame_bytes_max:
