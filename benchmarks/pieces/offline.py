@@ -93,11 +93,12 @@ async def offline_connection(
     try:
         connection = OfflineConnection(broker)
         connection.read(send_frame(0, 1024))  # makes the topic
-        stored = -1
-        while connection.stored(TOPIC, QUEUES) != stored + 1:  # at once: from here on the short way
+        at_once = False  # from then on they go the short way
+        while not at_once:
             await asyncio.sleep(0.2)
             stored = connection.stored(TOPIC, QUEUES)
             connection.read(send_frame(0, 1024))
+            at_once = connection.stored(TOPIC, QUEUES) > stored
         yield connection
     finally:
         await broker.stop()
