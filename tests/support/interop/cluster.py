@@ -1,5 +1,6 @@
 """What the tests need of a server: one nameserver and one broker over a store, as processes."""
 
+import ssl
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -12,8 +13,9 @@ from support.interop.raw_remoting import serves_broker, serves_namesrv
 class Cluster(ABC):
     """One nameserver and one broker over `store`, started by `start` and stopped by `stop`.
 
-    `settings` are keys of broker.conf that win over the defaults here. The ports stay the same
-    when the broker is started again.
+    `settings` are keys of broker.conf that win over the defaults here; those of `tls.server.` go
+    to the nameserver, too, and `tls` is what both are asked with whether they serve. The ports stay
+    the same when the broker is started again.
     """
 
     name: ClassVar[str]
@@ -25,10 +27,12 @@ class Cluster(ABC):
         *,
         store: Path | None = None,
         settings: Mapping[str, str] | None = None,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         self.directory = directory
         self.store = store if store is not None else directory / "store"
         self._own_settings = dict(settings or {})
+        self._tls = tls
         self.namesrv = f"127.0.0.1:{free_port()}"
         self.broker = f"127.0.0.1:{free_port(also_below=2)}"
         self._ha_port = free_port()
@@ -114,15 +118,18 @@ class Cluster(ABC):
             "kvConfigPath": str(self.directory / "kvConfig.json"),
             "configStorePath": str(self.directory / "namesrv.properties"),
         }
+        keys |= {k: v for k, v in self._own_settings.items() if k.startswith("tls.server.")}
         config = self._write("namesrv.conf", keys)
         return self._launch(
-            self.namesrv_command(config), "namesrv", lambda: serves_namesrv(self.namesrv)
+            self.namesrv_command(config), "namesrv", lambda: serves_namesrv(self.namesrv, self._tls)
         )
 
     def _start_broker(self) -> Process:
         config = self._write("broker.conf", self.settings())
         return self._launch(
-            self.broker_command(config), "broker", lambda: serves_broker(self.namesrv, self.broker)
+            self.broker_command(config),
+            "broker",
+            lambda: serves_broker(self.namesrv, self.broker, self._tls),
         )
 
     def _launch(self, command: list[str], role: str, serves: Callable[[], bool]) -> Process:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 STOP_SECONDS_MAX: Final = 40
+_given: Final[set[int]] = set()  # ports: of two servers one may not listen yet
 
 
 class ServerFailed(Exception):
@@ -94,7 +95,9 @@ def free_port(*, also_below: int = 0) -> int:
     """
     for _ in range(200):
         port = random.randrange(12000, 32000)
-        if all(_is_free(port - step) for step in range(also_below + 1)):
+        wanted = range(port - also_below, port + 1)
+        if _given.isdisjoint(wanted) and all(map(_is_free, wanted)):
+            _given.update(wanted)
             return port
     raise ServerFailed("no free port found in 12000-32000")
 

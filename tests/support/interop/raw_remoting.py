@@ -6,6 +6,7 @@ cannot hide in what it reports.
 
 import json
 import socket
+import ssl
 import struct
 from dataclasses import dataclass, field
 from typing import Any, Final, Self
@@ -25,16 +26,19 @@ class Answer:
 
 @dataclass(slots=True)
 class RawClient:
-    """One connection to `address` ("host:port")."""
+    """One connection to `address` ("host:port"), encrypted with a context for TLS."""
 
     address: str
     timeout_s: float = 30.0
+    tls: ssl.SSLContext | None = None
     _opaque: int = 0
     _socket: socket.socket = field(init=False)
 
     def __post_init__(self) -> None:
         host, port = self.address.rsplit(":", 1)
         self._socket = socket.create_connection((host, int(port)), self.timeout_s)
+        if self.tls is not None:
+            self._socket = self.tls.wrap_socket(self._socket)
 
     def __enter__(self) -> Self:
         return self
@@ -103,23 +107,23 @@ class RawClient:
         return b"".join(parts)
 
 
-def serves_broker(namesrv: str, broker: str) -> bool:
+def serves_broker(namesrv: str, broker: str, tls: ssl.SSLContext | None = None) -> bool:
     """Whether the nameserver lists the broker's address and the broker answers itself."""
     try:
-        with RawClient(namesrv, 2.0) as client:
+        with RawClient(namesrv, 2.0, tls) as client:
             cluster = client.call(106)
         if cluster.code != 0 or broker.encode() not in cluster.body:
             return False
-        with RawClient(broker, 2.0) as client:
+        with RawClient(broker, 2.0, tls) as client:
             return client.call(28).code == 0
     except (OSError, ValueError):
         return False
 
 
-def serves_namesrv(namesrv: str) -> bool:
+def serves_namesrv(namesrv: str, tls: ssl.SSLContext | None = None) -> bool:
     """Whether a nameserver answers at `namesrv`."""
     try:
-        with RawClient(namesrv, 2.0) as client:
+        with RawClient(namesrv, 2.0, tls) as client:
             return client.call(106).code == 0
     except (OSError, ValueError):
         return False
