@@ -1,17 +1,14 @@
 """Requests to send as bytes: headers made ready once for each queue, filled in for each message."""
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 
 from aerobee.client.message import MessageQueue
+from aerobee.client.sending.outgoing import BATCH, SINGLE, Outgoing
 from aerobee.client.settings import ProducerSettings
-from aerobee.remoting.codes import RequestCode
 from aerobee.remoting.command import FLAG_ONEWAY, VERSION, Language, language_name
 from aerobee.remoting.message.layout import FRAME_FIELDS
-
-if TYPE_CHECKING:
-    from aerobee.client.sending.outgoing import Outgoing
 
 # a plain send's own values are its time, its properties and its opaque
 HEADER: Final = (
@@ -20,9 +17,6 @@ HEADER: Final = (
     '"j":"0","k":"false","m":"%(batch)s","n":%(broker)s},"flag":%(oneway)s,'
     '"language":"%(language)s","opaque":%%d,"serializeTypeCurrentRPC":"JSON","version":%(version)d}'
 )
-SINGLE: Final = RequestCode.SEND_MESSAGE_V2
-BATCH: Final = RequestCode.SEND_BATCH_MESSAGE
-
 TEMPLATES_KEPT: Final = 65_536  # one for each queue
 
 encode_json: Final = msgspec.json.Encoder().encode
@@ -42,7 +36,7 @@ class SendHeaders:
         self._plain: dict[MessageQueue, bytes] = {}
 
     def frame(
-        self, outgoing: "Outgoing", queue: MessageQueue, opaque: int, *, oneway: bool = False
+        self, outgoing: Outgoing, queue: MessageQueue, opaque: int, *, oneway: bool = False
     ) -> bytes:
         """Write the request that sends a message, or batch, to a queue."""
         if outgoing.is_plain and not oneway:

@@ -7,10 +7,9 @@ import msgspec
 
 from aerobee.client.errors import BrokerRefused, InvalidMessage
 from aerobee.client.message import Message, MessageQueue, SendResult, SendStatus
-from aerobee.client.sending.frames import BATCH, SINGLE
 from aerobee.client.settings import ProducerSettings
 from aerobee.remoting.clocks import wall_clock_ms
-from aerobee.remoting.codes import ResponseCode, SysFlag
+from aerobee.remoting.codes import RequestCode, ResponseCode, SysFlag
 from aerobee.remoting.command import Command
 from aerobee.remoting.errors import ProtocolError
 from aerobee.remoting.headers.acks import Ack, AckFields
@@ -19,6 +18,9 @@ from aerobee.remoting.message.compression import CODECS, compress
 from aerobee.remoting.message.message_id import UniqueIds
 from aerobee.remoting.message.properties import Property
 from aerobee.remoting.words import RETRY_PREFIX
+
+SINGLE: Final = RequestCode.SEND_MESSAGE_V2
+BATCH: Final = RequestCode.SEND_BATCH_MESSAGE
 
 _STATUS_BY_CODE: Final = {
     ResponseCode.SUCCESS: SendStatus.SEND_OK,
