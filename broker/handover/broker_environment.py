@@ -4,8 +4,7 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from aerobee.broker.handover.environment import Environment
-from aerobee.broker.handover.lite_pull_progress import Holdings
+from aerobee.broker.handover.environment import Environment, Holdings
 from aerobee.broker.handover.owned_queue import Timer
 from aerobee.broker.members.group import GroupQueue
 from aerobee.remoting.bodies import QueueBody

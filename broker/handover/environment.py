@@ -2,14 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from aerobee.broker.handover.owned_queue import Timer
 from aerobee.broker.members.group import GroupQueue
+from aerobee.remoting.bodies import ConsumerRunningInfo
 from aerobee.remoting.net.connection import Connection
-
-if TYPE_CHECKING:
-    from aerobee.broker.handover.lite_pull_progress import Holdings
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +22,42 @@ class HandoverLimits:
     wait_ms: Callable[[], int]
     drain_ms: Callable[[], int]
     queues_max: int
+
+
+@dataclass(frozen=True, slots=True)
+class Holdings:
+    """What a consumer says of itself; `queues` are messages held and last hand-out, in ms.
+
+    `held` are the messages of all its queues, on any broker; `threads` is 0 where it does not say
+    how many it has, and where messages wait for each other, too (orderly).
+    """
+
+    auto_commit: bool
+    batch_max: int
+    queues: dict[tuple[str, int], tuple[int, int]]
+    held: int = 0
+    threads: int = 0
+
+    @classmethod
+    def of(cls, info: ConsumerRunningInfo, broker_name: str) -> "Holdings":
+        """Read the answer to 307, the part of it that is about one broker."""
+        properties = info.properties
+        orderly = properties.get("PROP_CONSUMEORDERLY") != "false"
+        return cls(
+            auto_commit=properties.get("autoCommit") == "true",
+            batch_max=_number(properties.get("pullBatchSize", "")),
+            queues={
+                (place.topic, place.queue_id): (held.cached_msg_count, held.last_consume_timestamp)
+                for place, held in info.mq_table.items()
+                if place.broker_name == broker_name
+            },
+            held=sum(max(held.cached_msg_count, 0) for held in info.mq_table.values()),
+            threads=0 if orderly else _number(properties.get("PROP_THREADPOOL_CORE_SIZE", "")),
+        )
+
+
+def _number(word: str) -> int:
+    return int(word) if word.isdecimal() and len(word) < 10 else 0
 
 
 class Environment(Protocol):
@@ -69,6 +103,6 @@ class Environment(Protocol):
         """Commit for a group what a member has done that does not say so itself."""
 
     def ask_holdings(
-        self, connection: Connection, group: str, answered: "Callable[[Holdings | None], None]"
+        self, connection: Connection, group: str, answered: Callable[[Holdings | None], None]
     ) -> None:
         """Ask a member what it holds (307); `answered` gets None where it does not say."""

@@ -10,55 +10,17 @@ committed for anybody.
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
 
-from aerobee.broker.handover.environment import Environment
+from aerobee.broker.handover.environment import Environment, Holdings
 from aerobee.broker.handover.owned_queue import OwnedQueue
 from aerobee.broker.handover.owners import QueueOwners
 from aerobee.broker.members.registry import Members
 from aerobee.broker.members.subscriptions import ALL, is_tag_type
-from aerobee.remoting.bodies import ConsumerRunningInfo
 from aerobee.remoting.net.connection import Connection
 
 log = logging.getLogger(__name__)
 
 Finished = Callable[[OwnedQueue], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Holdings:
-    """What a consumer says of itself; `queues` are messages held and last hand-out, in ms.
-
-    `held` are the messages of all its queues, on any broker; `threads` is 0 where it does not say
-    how many it has, and where messages wait for each other, too (orderly).
-    """
-
-    auto_commit: bool
-    batch_max: int
-    queues: dict[tuple[str, int], tuple[int, int]]
-    held: int = 0
-    threads: int = 0
-
-    @classmethod
-    def of(cls, info: ConsumerRunningInfo, broker_name: str) -> "Holdings":
-        """Read the answer to 307, the part of it that is about one broker."""
-        properties = info.properties
-        orderly = properties.get("PROP_CONSUMEORDERLY") != "false"
-        return cls(
-            auto_commit=properties.get("autoCommit") == "true",
-            batch_max=_number(properties.get("pullBatchSize", "")),
-            queues={
-                (place.topic, place.queue_id): (held.cached_msg_count, held.last_consume_timestamp)
-                for place, held in info.mq_table.items()
-                if place.broker_name == broker_name
-            },
-            held=sum(max(held.cached_msg_count, 0) for held in info.mq_table.values()),
-            threads=0 if orderly else _number(properties.get("PROP_THREADPOOL_CORE_SIZE", "")),
-        )
-
-
-def _number(word: str) -> int:
-    return int(word) if word.isdecimal() and len(word) < 10 else 0
 
 
 class LitePullProgress:

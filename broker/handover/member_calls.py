@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
-from aerobee.broker.handover.lite_pull_progress import Holdings
+from aerobee.broker.handover.environment import Holdings
 from aerobee.broker.health.faults import Faults
 from aerobee.broker.members.notices import ChangeNotices
 from aerobee.broker.members.registry import Members

@@ -12,10 +12,9 @@ from support.stand_ins.quiet_environment import QuietEnvironment
 from support.stand_ins.virtual_time import VirtualTime
 
 from aerobee.broker.handover.draining import POLL_SLOWLY_MS, SETTLE_MS_MAX
-from aerobee.broker.handover.environment import HandoverLimits
+from aerobee.broker.handover.environment import HandoverLimits, Holdings
 from aerobee.broker.handover.handovers import Handovers
 from aerobee.broker.handover.held_questions import HELD_MS
-from aerobee.broker.handover.lite_pull_progress import Holdings
 from aerobee.broker.handover.owned_queue import Verdict
 from aerobee.broker.members.group import Client, GroupQueue
 from aerobee.broker.members.registry import Members

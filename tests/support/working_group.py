@@ -3,10 +3,9 @@
 from collections.abc import Callable
 
 from aerobee.broker.handover.draining import QUICK_TIMES
-from aerobee.broker.handover.environment import HandoverLimits
+from aerobee.broker.handover.environment import HandoverLimits, Holdings
 from aerobee.broker.handover.handler_times.sampling import LOOK_MS
 from aerobee.broker.handover.handovers import Handovers
-from aerobee.broker.handover.lite_pull_progress import Holdings
 from aerobee.broker.handover.owned_queue import Verdict
 from aerobee.broker.members.group import Client, GroupQueue
 from aerobee.broker.members.registry import Members

@@ -3,9 +3,8 @@
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from aerobee.broker.handover.environment import Environment
+from aerobee.broker.handover.environment import Environment, Holdings
 from aerobee.broker.handover.handler_times.history import History, Seen
-from aerobee.broker.handover.lite_pull_progress import Holdings
 from aerobee.broker.handover.owned_queue import Holder, OwnedQueue, Timer
 from aerobee.broker.handover.owners import QueueOwners
 from aerobee.broker.members.group import GroupQueue

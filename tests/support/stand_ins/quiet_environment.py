@@ -2,8 +2,7 @@
 
 from collections.abc import Callable
 
-from aerobee.broker.handover.environment import Environment
-from aerobee.broker.handover.lite_pull_progress import Holdings
+from aerobee.broker.handover.environment import Environment, Holdings
 from aerobee.broker.handover.owned_queue import Timer
 from aerobee.broker.health.faults import Faults
 from aerobee.broker.members.group import GroupQueue

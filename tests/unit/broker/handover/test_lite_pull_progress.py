@@ -5,7 +5,8 @@ from collections.abc import Callable
 from support.stand_ins.fake_connection import FakeConnection
 from support.stand_ins.quiet_environment import QuietEnvironment
 
-from aerobee.broker.handover.lite_pull_progress import Holdings, LitePullProgress
+from aerobee.broker.handover.environment import Holdings
+from aerobee.broker.handover.lite_pull_progress import LitePullProgress
 from aerobee.broker.handover.owned_queue import Holder, OwnedQueue
 from aerobee.broker.handover.owners import QueueOwners
 from aerobee.broker.members.group import GroupQueue

@@ -9,7 +9,7 @@ from support.members import RawMember
 from support.servers.live_broker import LiveBroker, live_broker
 from support.stand_ins.fake_connection import FakeConnection
 
-from aerobee.broker.handover.lite_pull_progress import Holdings
+from aerobee.broker.handover.environment import Holdings
 from aerobee.broker.handover.member_calls import HOLDINGS_BYTES_MAX, MemberCalls
 from aerobee.broker.health.faults import Faults
 from aerobee.broker.members.group import Client

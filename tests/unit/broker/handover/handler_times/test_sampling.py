@@ -4,10 +4,10 @@ import pytest
 from support.working_group import KEY, LIMIT_MS, OTHER, World
 
 from aerobee.broker.handover.draining import QUICK_TIMES
+from aerobee.broker.handover.environment import Holdings
 from aerobee.broker.handover.handler_times.history import LOST_MS, History, Seen
 from aerobee.broker.handover.handler_times.sampling import ASK_MS, ASKS_MAX, LOOK_MS, LOOKS_MAX
 from aerobee.broker.handover.held_questions import HELD_MS
-from aerobee.broker.handover.lite_pull_progress import Holdings
 from aerobee.broker.handover.owned_queue import OwnedQueue, Verdict
 from aerobee.broker.handover.owners import QueueOwners
 from aerobee.broker.members.group import GroupQueue
