@@ -231,7 +231,7 @@ class Recovery:
                 if max_offset <= queue.min_offset:
                     continue
                 position, size, _ = queue.entry(max_offset - 1)
-                if position < begin or size == BLANK_SIZE:
+                if 0 <= position < begin or size == BLANK_SIZE:
                     continue
                 if position + size <= progress.position and (
                     self._table.at(position) is not None or self._is_record(position, size)

@@ -64,6 +64,24 @@ def test_a_lost_queue_has_what_came_since_the_last_checkpoint(tmp_path: Path, lo
     assert not verify(settings_of(tmp_path)).problems
 
 
+@pytest.mark.parametrize("position", [-1, -(1 << 60), 1 << 60])
+@pytest.mark.parametrize("size", [100, -100])
+def test_no_offset_is_given_twice_behind_junk(tmp_path: Path, position: int, size: int) -> None:
+    """Where the last entries lead to is no place of a log, before its first one neither."""
+    store = opened(settings_of(tmp_path))
+    for number in range(40):
+        send(store, "a", body=b"%d" % number)
+    store.close()
+    for offset in range(37, 43):
+        edit(queue_file(tmp_path, "a"), offset, (position, size, 7))
+    store = opened(settings_of(tmp_path))
+    assert bodies(store, "a") == [b"%d" % number for number in range(40)]
+    send(store, "a", body=b"40")
+    assert store.queue("a", 0).max_offset == 41
+    store.close()
+    assert not verify(settings_of(tmp_path)).problems
+
+
 def test_a_wrong_first_entry_does_not_make_messages_old(tmp_path: Path) -> None:
     """It points far behind its message: what lies before that is no deleted topic's, and mended."""
     store = opened(settings_of(tmp_path))
