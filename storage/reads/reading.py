@@ -288,7 +288,7 @@ class Reader:
             begin, damage, places, seen = self._log.begin, self._log.damage, [], False
             for index in range(looked):
                 position, size = _PLACE.unpack_from(run[0], run[1] + index * ENTRY_BYTES)
-                removed = position < begin and not seen  # the messages before it were, too
+                removed = 0 <= position < begin and not seen  # what was before it was, too
                 seen = not removed
                 known = damage is not None and damage.touches(position, position + max(1, size))
                 if position in missed and not removed and not known and size != BLANK_SIZE:

@@ -184,12 +184,12 @@ class CountingFiles(Files):
         return super().read(fd, count, at)
 
 
-def forge(root: Path, offset: int, size: int) -> None:
-    """Write another record size into a queue's entry."""
+def forge(root: Path, offset: int, field: bytes, at: int = 8) -> None:
+    """Write another record size, or a place (at 0), into a queue's entry."""
     (file,) = (root / "consumequeue" / "orders" / "0").glob(f"{0:020d}")
     with file.open("r+b") as queue:
-        queue.seek(offset * 20 + 8)
-        queue.write(size.to_bytes(4, "big"))
+        queue.seek(offset * 20 + at)
+        queue.write(field)
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -208,7 +208,7 @@ def test_a_forged_size_reads_and_hands_out_nothing(
     settle(store)
     store.close()
     assert long < 1 << 20
-    forge(tmp_path, 5, size)
+    forge(tmp_path, 5, size.to_bytes(4, "big"))
     files = CountingFiles()
     store = opened(settings, files)
     store.reader.use((lambda memory, at, count: 0) if cold else everything_is)
@@ -237,4 +237,20 @@ def test_a_forged_size_reads_and_hands_out_nothing(
     result = taken(1, 100)
     assert (result.status, result.count) == (ReadStatus.FOUND, 1)
     assert result.bytes > 3 << 20
+    store.close()
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("place", [-5, -(1 << 60), 1 << 60])
+def test_an_entry_that_leads_out_of_the_log_is_told(
+    tmp_path: Path, way: str | None, place: int
+) -> None:
+    """Also at the beginning of a read, where messages would be that have gone by age."""
+    filled(tmp_path)
+    for offset in (0, 1, 32):
+        forge(tmp_path, offset, place.to_bytes(8, "big", signed=True), at=0)
+    store = reopened(tmp_path, cold=False)
+    assert served(store, way) == [at for at in range(COUNT) if at not in (0, 1, 32)]
+    known = store.reader.misreads.known(store.find_queue)
+    assert known == [("orders", 0, 0, 1), ("orders", 0, 32, 32)]
     store.close()
