@@ -74,7 +74,8 @@ def load_kept_file(path: Path, decode: Callable[[bytes], T]) -> T | None:
 def replace_file(path: Path, data: bytes) -> None:
     """Replace a file by `data`, keeping the previous one as `.bak`; durable on return.
 
-    Who may read and write it stays as it was: settings hold passwords. So does a link to it.
+    Whose it is and who may read and write it stays as it was: settings hold passwords, and are read
+    by somebody else than root, who may change them. A link to it stays, too.
 
     Raises OSError; the file then holds what it held before, itself or as its backup, or `data`, if
     only the last step failed, the sync of the folder: the next start may read either.
@@ -82,13 +83,15 @@ def replace_file(path: Path, data: bytes) -> None:
     path = _linked_to(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     fresh = path.with_name(path.name + ".tmp")
-    rights = _rights(path)
+    before = _status(path)
     fresh.unlink(missing_ok=True)  # one that a crash has left may be open to others
-    fresh.touch(0o666 if rights is None else 0o600, exist_ok=False)
+    fresh.touch(0o666 if before is None else 0o600, exist_ok=False)
     with fresh.open("wb") as file:
-        if rights is not None:
+        if before is not None:
+            with suppress(OSError):  # only root may give files away
+                os.fchown(file.fileno(), before.st_uid, before.st_gid)
             with suppress(OSError):  # a file system without rights
-                os.fchmod(file.fileno(), rights)
+                os.fchmod(file.fileno(), stat.S_IMODE(before.st_mode))
         file.write(data)
         file.flush()
         os.fsync(file.fileno())
@@ -107,10 +110,10 @@ def _linked_to(path: Path) -> Path:
     return Path(os.path.realpath(path))
 
 
-def _rights(path: Path) -> int | None:
-    """Return the rights of a file, None where there is none."""
+def _status(path: Path) -> os.stat_result | None:
+    """Return whose a file is and who may use it, None where there is none."""
     try:
-        return stat.S_IMODE(path.stat().st_mode)
+        return path.stat()
     except FileNotFoundError:
         return None
 

@@ -166,3 +166,20 @@ def test_a_link_to_itself_is_told(tmp_path: Path) -> None:
     link.symlink_to(link)
     with pytest.raises(KeptFileDamaged, match="Too many levels of symbolic links"):
         load_kept_file(link, as_number)
+
+
+def test_a_file_stays_whose_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else what root has changed could not be read by the user whose broker starts with it."""
+    file, given = tmp_path / "file", []
+    file.write_bytes(b"1")
+    status = file.stat()
+    monkeypatch.setattr(os, "fchown", lambda fd, *ids: given.append(ids))
+    replace_file(file, b"2")
+    assert given == [(status.st_uid, status.st_gid)]
+
+    def refuse(fd: int, *ids: int) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(os, "fchown", refuse)
+    replace_file(file, b"3")
+    assert file.read_bytes() == b"3"
