@@ -3,11 +3,12 @@
 import asyncio
 from math import inf
 from time import monotonic
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 
 from aerobee.broker.front.refusing import without_sends
+from aerobee.broker.front.traffic import Traffic
 from aerobee.broker.front.unread import FULL_READ_BYTES, Unread, watch
 from aerobee.broker.pulls.pull import Pull
 from aerobee.broker.pulls.replies import refusal
@@ -30,9 +31,6 @@ from aerobee.remoting.net.connection import Connection
 from aerobee.remoting.net.reading import ALL_SERVED, Rest, Served
 from aerobee.storage.errors import LogBusy, StoreError
 
-if TYPE_CHECKING:
-    from aerobee.broker.front.traffic import Traffic
-
 SEND: Final = RequestCode.SEND_MESSAGE_V2
 BATCH: Final = RequestCode.SEND_BATCH_MESSAGE
 SENDS: Final = frozenset({SEND, BATCH})
@@ -54,7 +52,7 @@ class BrokerConnection(Connection):
 
     __slots__ = ("overdue", "reply_bytes", "stamp", "traffic", "unread")
 
-    def __init__(self, traffic: "Traffic", budget: Budget | None = None) -> None:
+    def __init__(self, traffic: Traffic, budget: Budget | None = None) -> None:
         super().__init__(traffic.dispatcher, traffic.limits, budget)
         self.traffic = traffic
         self.reply_bytes = 0  # of the pulls of this turn

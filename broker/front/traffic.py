@@ -2,19 +2,36 @@
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Protocol
 
+from aerobee.broker.front.lateness import Lateness
 from aerobee.broker.health.faults import Faults
+from aerobee.broker.pulls.server import PullServer
+from aerobee.broker.sends.fast import FastSends
 from aerobee.broker.settings.live import Live
+from aerobee.broker.writing.parts import Writing
 from aerobee.remoting.clocks import wall_clock_ms
 from aerobee.remoting.net.connection import Handler
 
-if TYPE_CHECKING:
-    from aerobee.broker.front.connection import BrokerConnection
-    from aerobee.broker.front.parts import Front
-    from aerobee.broker.pulls.server import PullServer
-    from aerobee.broker.sends.fast import FastSends
-    from aerobee.broker.writing.parts import Writing
+
+class Stalled(Protocol):
+    """A connection that is not read from."""
+
+    remote: str
+
+    def retry(self, *, overdue: bool) -> bool:
+        """Go on with what it sent; whether it waits again."""
+
+    def abort(self, reason: str) -> None:
+        """Cut it off."""
+
+
+class Shared(Protocol):
+    """What the connections of all ports have in common."""
+
+    live: Live
+    lateness: Lateness
+    stalls: "Stalls"
 
 
 class Stalls:
@@ -35,7 +52,7 @@ class Stalls:
         self._loop = loop
         self._when_progress = when_progress
         self._live = live
-        self._deadlines: dict[BrokerConnection, float] = {}
+        self._deadlines: dict[Stalled, float] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._asked = False  # when_progress calls once
 
@@ -43,7 +60,7 @@ class Stalls:
     def _wait_s(self) -> float:
         return self._live.current.wait_time_mills_in_send_queue / 1000
 
-    def add(self, connection: "BrokerConnection") -> None:
+    def add(self, connection: Stalled) -> None:
         """Come back to this connection when there may be room."""
         self._deadlines.setdefault(connection, self._loop.time() + self._wait_s)
         if self._timer is None:
@@ -86,18 +103,18 @@ class Traffic:
 
     def __init__(
         self,
-        front: "Front",
-        writing: "Writing",
+        shared: Shared,
+        writing: Writing,
         dispatcher: Handler,
-        sends: "FastSends",
-        pulls: "PullServer",
+        sends: FastSends,
+        pulls: PullServer,
     ) -> None:
-        self.limits = front.live.current.net_limits
+        self.limits = shared.live.current.net_limits
         self.dispatcher = dispatcher
         self.sends = sends
         self.pulls = pulls
         self.tick = writing.tick
-        self.stalls = front.stalls
-        self.lateness = front.lateness
+        self.stalls = shared.stalls
+        self.lateness = shared.lateness
         self.store_host = writing.store_host  # 8 or 20 bytes, as in a record
         self.now_ms: Callable[[], int] = wall_clock_ms
