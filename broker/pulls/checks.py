@@ -1,20 +1,19 @@
 """The checks that every pull passes, in RocketMQ's order (PullMessageProcessor.processRequest)."""
 
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
+from aerobee.broker.members.registry import Members
 from aerobee.broker.members.subscriptions import MessageFilter, SqlFilter, check_property_filter
 from aerobee.broker.rules.remarks import Forbidden, further_details
 from aerobee.broker.settings.keys import BrokerSettings
-from aerobee.broker.writing.queues import TopicQueue
+from aerobee.broker.tables.parts import Tables
+from aerobee.broker.writing.queues import TopicQueue, TopicQueues
 from aerobee.remoting.bodies import SubscriptionGroupConfig, TopicConfig
 from aerobee.remoting.codes import Perm, PullSysFlag, RequestCode, ResponseCode
 from aerobee.remoting.errors import RequestError
 from aerobee.remoting.headers.pull import PullMessageRequest
 from aerobee.remoting.net.connection import Connection
 from aerobee.remoting.words import CONSUME_ACTIVELY, SYSTEM_GROUP_PREFIX
-
-if TYPE_CHECKING:
-    from aerobee.broker.pulls.parts import Pulling
 
 NEVER_REJECTED: Final = frozenset(
     {
@@ -31,14 +30,16 @@ Allowed: TypeAlias = tuple[TopicQueue, MessageFilter | None, TopicConfig, Subscr
 class PullChecks:
     """Says what a pull may read, or why it may not; made anew when a setting has changed."""
 
-    def __init__(self, settings: BrokerSettings, parts: "Pulling") -> None:
+    def __init__(
+        self, settings: BrokerSettings, members: Members, tables: Tables, queues: TopicQueues
+    ) -> None:
         self._settings = settings
-        self._members = parts.members
-        self._topic = parts.tables.topics.get
-        self._group = parts.tables.groups.find
-        self._queue = parts.writing.queues.get
-        self._filter = parts.members.filter_for_pull
-        self._problem = parts.members.sql_filters.problem
+        self._members = members
+        self._topic = tables.topics.get
+        self._group = tables.groups.find
+        self._queue = queues.get
+        self._filter = members.filter_for_pull
+        self._problem = members.sql_filters.problem
         self._readable = bool(settings.broker_permission & Perm.READ)
         self._members_only = settings.reject_pull_consumer_enable
 

@@ -91,7 +91,8 @@ class PullProcessor:
         self._count_pull = parts.metrics.pulled
         self._faults = parts.faults
         self._hooks = parts.hooks
-        self._check = PullChecks(settings, parts).check
+        queues = parts.writing.queues
+        self._check = PullChecks(settings, parts.members, parts.tables, queues).check
         self._repeats = Repeats(settings, parts, self._check)
         self.serve_run = self._repeats.serve
         self._count_max = settings.max_transfer_count_on_message_in_memory
