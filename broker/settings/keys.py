@@ -190,7 +190,7 @@ class BrokerSettings(DelayKeys, Sql92Keys, CallingSettings):
     flush_disk_type: AtStart[Guarded[Literal["ASYNC_FLUSH", "SYNC_FLUSH"]]] = "ASYNC_FLUSH"
     flush_interval_commit_log: AtStart[Milliseconds] = 500
     flush_interval_consume_queue: AtStart[Milliseconds] = 1000
-    # ours: zeroed ahead of the log's end
+    # ours: of disk space ahead of the log's end; ASYNC_FLUSH takes more where there is room
     prepared_bytes: AtStart[int] = Field(default=64 << 20, ge=4 << 10)
     helper_process: AtStart[bool] = True  # ours: whether another process prepares them
     sync_flush_timeout: AtStart[Milliseconds] = 5000

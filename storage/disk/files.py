@@ -65,9 +65,13 @@ class Files:
 
     def prepare(self, fd: int, at: int, count: int) -> None:
         """Give `count` bytes from `at` disk space and fill them with zeros."""
-        allocate(fd, at, count)
+        give_blocks(fd, at, count)
         for begin in range(at, at + count, ZERO_STEP_BYTES):
             self.write(fd, _ZEROS[: at + count - begin], begin)
+
+    def allocate(self, fd: int, at: int, count: int) -> bool:
+        """Give a range disk space that reads as zeros without writing it; False: not possible."""
+        return fallocate(fd, 0, at, count)
 
     def clear(self, fd: int, at: int, count: int) -> None:
         """Turn a range into zeros, giving its disk space back where the system can."""
@@ -236,7 +240,7 @@ class Files:
         return True
 
 
-def allocate(fd: int, at: int, count: int) -> None:
+def give_blocks(fd: int, at: int, count: int) -> None:
     """Give a range of a file disk space where the system can; raise ENOSPC where it has none."""
     if not hasattr(os, "posix_fallocate"):  # macOS: the writes that follow allocate
         return
@@ -249,12 +253,27 @@ def allocate(fd: int, at: int, count: int) -> None:
 
 def punch_hole(fd: int, at: int, count: int) -> bool:
     """Free a range of a file, which then reads as zeros; False where that is not supported."""
-    call = getattr(ctypes.CDLL(None), "fallocate", None)  # Linux has it, Python's os has not
+    try:
+        return fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, at, count)
+    except OSError:
+        return False
+
+
+def fallocate(fd: int, mode: int, at: int, count: int) -> bool:
+    """Call the kernel's fallocate, False where there is none for this file system.
+
+    Linux has it, Python's os has not, and the C library's own stand-in for it writes.
+    """
+    call = getattr(ctypes.CDLL(None, use_errno=True), "fallocate", None)
     if call is None:
         return False
-    mode = ctypes.c_int(FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE)
-    result: int = call(ctypes.c_int(fd), mode, ctypes.c_int64(at), ctypes.c_int64(count))
-    return result == 0
+    places = ctypes.c_int64(at), ctypes.c_int64(count)
+    while call(ctypes.c_int(fd), ctypes.c_int(mode), *places):
+        if (error := ctypes.get_errno()) in _NOT_SUPPORTED:
+            return False
+        if error != errno.EINTR:
+            raise OSError(error, os.strerror(error))
+    return True
 
 
 def exchange_names(one: Path, other: Path) -> bool:

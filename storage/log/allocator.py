@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from aerobee.storage.log import zeroing
+from aerobee.storage.log import space_helper
 from aerobee.storage.log.segment import Segment
 from aerobee.storage.log.segments import Segments
 from aerobee.storage.settings import MIB, StoreSettings
@@ -18,13 +18,19 @@ log = logging.getLogger(__name__)
 HELPER_DEATHS_MAX: Final = 3
 INLINE_STEP_BYTES: Final = MIB
 WINDOW_BYTES_MIN: Final = MIB
+GROWTH: Final = 3  # an order brings what lies ahead to so much of it, in time before it is used up
+LEAD: Final = 4  # the next file is begun when less than such a part of a file is left
 
 
 class Allocator:
     """Orders space, one stretch at a time, and advances `Segment.ready` as it is reported.
 
-    The owner watches `fileno()` and calls `on_readable()`; `on_progress` is called after every
-    step. `full` is the system's reason while the disk refuses; each `tick` tries afresh.
+    With ASYNC_FLUSH the helper allocates and writes nothing: first a window, then more and more,
+    until the rest of the file and the whole next one have their space, as far as the disk has room
+    for that. Where it has not, where the file system cannot, and with SYNC_FLUSH, there is the
+    window alone, of zeros. The owner watches `fileno()` and calls `on_readable()`; `on_progress` is
+    called after every step. `full` is the system's reason while the disk refuses; each `tick` tries
+    afresh.
     """
 
     def __init__(self, segments: Segments, settings: StoreSettings) -> None:
@@ -35,7 +41,10 @@ class Allocator:
         os.set_blocking(self._read_fd, False)
         self._tail = b""
         self._ordered: Segment | None = None
-        self._ordered_until = 0
+        self._ordered_until = self._asked_at = self._least = 0
+        self._allocates = not settings.sync_flush
+        self._by_windows: Segment | None = None  # a file for which the disk has no room at once
+        self._room_bytes = 0  # behind the log's end, before the disk is as full as it may get
         self._deaths = 0
         self._inline = not settings.helper_process
         self._waiting: list[Callable[[], None]] = []
@@ -60,7 +69,7 @@ class Allocator:
         if segment is None:
             segment = self._segments.add(sync_name=True)
         segment.ready = max(segment.ready, position)
-        segment.prepare(position + count)
+        segment.prepare(position + count, zeros=True)  # by writes: blocks of a copy are shared
         self.ask_at = position + min(count, segment.end - position) // 4
 
     def want(self, position: int, least: int = 0, *, again: bool = False) -> None:
@@ -70,22 +79,39 @@ class Allocator:
         """
         if self._ordered is not None or (self.full is not None and not again):
             return
-        target = position + max(self.window_bytes, least)
+        self._asked_at, self._least = position, least
         try:
-            segment = self._segments.find(position)
-            if segment is not None and segment.ready == segment.end and target > segment.end:
-                segment = self._segments.after(segment)
-            if segment is None:
-                segment = self._segments.add()
+            segment = self._next_to_prepare(position, max(self._lead_bytes(), least))
         except OSError as error:
             self._refused(error)
             return
-        until = min(segment.end, target)
+        until = min(segment.end, position + self._reach(segment, position, least))
         if segment.ready < until:
             if self._inline or not self._order(segment, until):
                 self._prepare_inline(segment, position, until, least)
         else:
             self._set_ask_at(position)
+
+    def _next_to_prepare(self, position: int, ahead: int) -> Segment:
+        """Return the file at a position, or the next where one is ready and ends within `ahead`."""
+        segment = self._segments.find(position)
+        if segment is not None and segment.ready == segment.end and position + ahead > segment.end:
+            segment = self._segments.after(segment)
+        return segment or self._segments.add()
+
+    def _lead_bytes(self) -> int:
+        """Return how far before the end of a file the next one is begun."""
+        lead = self._settings.segment_bytes // LEAD
+        if self._allocates and lead <= self._room_bytes:
+            return max(self.window_bytes, lead)
+        return self.window_bytes
+
+    def _reach(self, segment: Segment, position: int, least: int) -> int:
+        """Return how far behind a position there is to be space, be it beyond the file's end."""
+        reach = max(self.window_bytes, least)
+        if self._allocates and segment is not self._by_windows:
+            reach = max(reach, min(GROWTH * (segment.ready - position), self._room_bytes))
+        return reach
 
     def is_preparing(self, segment: Segment) -> bool:
         """Whether the helper may be writing zeros behind `ready` of a file."""
@@ -93,7 +119,7 @@ class Allocator:
 
     def limit_window(self, room_bytes: int) -> None:
         """Prepare no further ahead than `room_bytes`, but for the small step that a write needs."""
-        most = self._settings.window_bytes
+        most, self._room_bytes = self._settings.window_bytes, room_bytes
         self.window_bytes = min(most, max(room_bytes, WINDOW_BYTES_MIN))
 
     def when_progress(self, callback: Callable[[], None]) -> None:
@@ -127,7 +153,7 @@ class Allocator:
         if self._helper is not None:
             assert self._helper.stdin is not None
             self._helper.stdin.close()
-            self._helper.kill()  # zeroing can be interrupted anywhere
+            self._helper.kill()  # its work can be interrupted anywhere
             self._helper.wait()
             self._helper = None
         if self._read_fd >= 0:
@@ -145,26 +171,44 @@ class Allocator:
         *lines, self._tail = (self._tail + data).split(b"\n")
         for line in lines:
             word, number, _ = line.split(b" ", 2)
-            self._reported(word == b"ok", int(number))
+            if word == b"ok":
+                self._reported(int(number))
+            else:
+                self._not_done(int(number), cannot=word == b"cannot")
         return True
 
-    def _reported(self, ok: bool, number: int) -> None:
+    def _not_done(self, number: int, *, cannot: bool) -> None:
+        """Do without what the helper could not do: by windows, with zeros, or not for now."""
+        segment, self._ordered = self._ordered, None
+        if segment is None:
+            return  # the last words of a helper that is gone
+        if cannot:
+            log.info("log_space_zeroed path=%s reason=%s", segment.path, os.strerror(number))
+            self._allocates = False
+        elif self._ordered_until > self._asked_at + max(self.window_bytes, self._least):
+            self._by_windows = segment
+        else:
+            self._refused(OSError(number, os.strerror(number), str(segment.path)))
+            return
+        self.want(self._asked_at, self._least, again=True)
+
+    def _reported(self, number: int) -> None:
         segment = self._ordered
         if segment is None:
             return  # the last words of a helper that is gone
-        if not ok:
-            self._ordered = None
-            self._refused(OSError(number, os.strerror(number), str(segment.path)))
-            return
         self.full = None
         segment.ready = max(segment.ready, segment.base + number)
         if segment.ready >= self._ordered_until:
             self._ordered, self._told = None, False
-            self._set_ask_at(segment.ready - self.window_bytes)
+            grows = self._allocates and segment is not self._by_windows
+            if segment.ready == segment.end:
+                self._set_ask_at(segment.end - self._lead_bytes())
+            else:
+                self._set_ask_at(self._asked_at if grows else segment.ready - self.window_bytes)
 
     def _set_ask_at(self, position: int) -> None:
         """Order again when a step's worth of the window has been used up."""
-        step = min(zeroing.REPORT_STEP_BYTES, max(1, self.window_bytes // 4))
+        step = min(space_helper.REPORT_STEP_BYTES, max(1, self.window_bytes // 4))
         self.ask_at = position + step
 
     def _refused(self, error: OSError) -> None:
@@ -186,10 +230,11 @@ class Allocator:
             if self._helper is None:
                 self._helper = self._start()
             assert self._helper.stdin is not None
-            line = b"%d %d %d %s\n" % (
+            how = b"sync" if self._settings.sync_flush else b"zero"
+            line = b"%s %d %d %s\n" % (
+                b"allocate" if self._allocates else how,
                 segment.ready - segment.base,
                 until - segment.base,
-                self._settings.sync_flush,
                 os.fsencode(segment.path),
             )
             os.write(self._helper.stdin.fileno(), line)
@@ -203,7 +248,7 @@ class Allocator:
     def _start(self) -> subprocess.Popen[bytes]:
         """Start the helper; its own session keeps a terminal's Ctrl-C from ending it first."""
         return subprocess.Popen(
-            [sys.executable, "-I", "-S", str(Path(zeroing.__file__))],
+            [sys.executable, "-I", "-S", str(Path(space_helper.__file__))],
             stdin=subprocess.PIPE,
             stdout=self._write_fd,
             bufsize=0,
@@ -214,7 +259,7 @@ class Allocator:
         """Forget a helper that died; after a few deaths the work is done in place.
 
         Its last words are heard first. Taken for its successor's, they would open a range to
-        writers that the successor has yet to zero.
+        writers that the successor has yet to prepare.
         """
         if self._helper is not None:
             self._helper.kill()  # its input may be closed while it still runs
@@ -236,7 +281,7 @@ class Allocator:
         try:
             if segment.ready == segment.base:
                 self._segments.sync_names()
-            segment.prepare(until)
+            segment.prepare(until, zeros=not self._allocates)
         except OSError as error:
             self._refused(error)
             return

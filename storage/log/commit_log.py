@@ -79,7 +79,6 @@ class CommitLog:
         self._parts: list[bytes | memoryview] = []
         self._add = self._parts.extend
         self._body_bytes_max = settings.message_bytes_max
-        self._pwrite = settings.sync_flush  # a store through the map dirties a whole large folio
         self._tail: Segment | None = None
         self._limit = -1  # nothing may be appended before `start`
         self._refusal: str | None = "the store is not open"
@@ -117,9 +116,8 @@ class CommitLog:
         How much of what lies before is on the disk has been told before: see Flusher.start.
         """
         self.position = self.committed = position
-        self._tail = self._segments.find(position)
-        if self._tail is not None and not self._pwrite:
-            _ = self._tail.map  # where there is no memory for it, the start is tried again
+        if (tail := self._segments.find(position)) is not None:
+            self._write_to(tail)  # where there is no number for it, the start is tried again
         self._refusal = None
         self._set_limit()
 
@@ -243,14 +241,10 @@ class CommitLog:
         self._parts.clear()
         tail = self._tail
         assert tail is not None
-        at = self.committed - tail.base
         assert self.committed + len(data) == self.position, "what was counted is what was packed"
         try:
-            if self._pwrite:
-                tail.write(self.committed, data)
-            else:
-                tail.map[at : at + len(data)] = data
-        except (OSError, ValueError) as error:  # ValueError: the file was cut, and is not mapped
+            tail.write(self.committed, data)
+        except OSError as error:
             self._lost(error)
         self.committed = self.position
         self.note(self.position)
@@ -339,25 +333,30 @@ class CommitLog:
         if self.position + BLANK_BYTES > tail.ready and self._allocator.is_preparing(tail):
             raise self._no_room(BLANK_BYTES)  # or the helper zeroes it: the log would end there
         self.commit()
-        self._map(following)
-        try:  # by pwrite: the place may lie beyond the prepared space
+        try:
+            _ = following.fd
+        except OSError as error:  # out of numbers: for a while, perhaps
+            reason = f"the message is refused: {following.path} cannot be opened: {error}"
+            raise LogUnavailable(reason) from error
+        try:  # the place may lie beyond the prepared space
             tail.write(self.position, BLANK.pack(tail.end - self.position, BLANK_MAGIC))
         except OSError as error:
             raise LogFull(
                 f"the message is refused: {error}", path=tail.path, need_bytes=BLANK_BYTES
             ) from error
         self.position = self.committed = following.base
-        self._tail = following
+        self._write_to(following)
 
-    def _map(self, segment: Segment) -> None:
-        """Map a file before anything is promised that `commit` is to store there."""
-        if self._pwrite:
-            return
-        try:
-            _ = segment.map
-        except (OSError, ValueError) as error:  # out of memory or numbers: for a while, perhaps
-            reason = f"the message is refused: {segment.path} cannot be mapped: {error}"
-            raise LogUnavailable(reason) from error
+    def _write_to(self, segment: Segment) -> None:
+        """Make a file the last one; its number stays open, so that no commit fails for want of one.
+
+        OSError: there is none to be had.
+        """
+        _ = segment.fd
+        segment.held += 1
+        if self._tail is not None:
+            self._tail.held -= 1
+        self._tail = segment
 
     def _no_room(self, size: int) -> LogBusy | LogFull:
         if (error := self._allocator.full) is not None:

@@ -25,13 +25,14 @@ class LogAccess:
 
 
 class Segment:
-    """The bytes `base` to `end` of the log; `ready` tells how far its pages may be touched.
+    """The bytes `base` to `end` of the log; `ready` tells how far it may be written.
 
-    Invariants: the file always has its full size; everything from the last record to `ready` is
-    zero and has disk space; beyond `ready` there may be a hole, which must not be touched through
-    the map. `ready` is counted from the start of the log, as every position is. A file that is lost
-    (`stored` is 0) reads as zeros and is never mapped. Its number is opened at need; whoever leaves
-    it to somebody else, as a sync does, counts up `held` until it is done.
+    Invariants: the file always has its full size; everything from the last record to `ready` reads
+    as zeros and has disk space; beyond `ready` there may be a hole. Records are written by number;
+    the map is for reading, and only what has been written is touched through it. `ready` is counted
+    from the start of the log, as every position is. A file that is lost (`stored` is 0) reads as
+    zeros and is never mapped. Its number is opened at need; whoever leaves it to somebody else, as
+    a sync does, or needs it at any time, as the end of the log, counts up `held` until it is done.
     """
 
     __slots__ = (
@@ -85,9 +86,9 @@ class Segment:
 
     @property
     def map(self) -> mmap.mmap:
-        """The whole file, mapped at first use."""
+        """The whole file, mapped for reading at first use."""
         if self._map is None:
-            self._map = self._files.map(self.fd, self.stored, write=self._write)
+            self._map = self._files.map(self.fd, self.stored, write=False)
         return self._map
 
     @property
@@ -171,11 +172,16 @@ class Segment:
         self._files.clear(self.fd, position - self.base, self.end - position)
         self.ready = min(self.ready, position)
 
-    def prepare(self, until: int) -> None:
-        """Give everything from `ready` to `until` disk space and zeros, here and now."""
+    def prepare(self, until: int, *, zeros: bool) -> None:
+        """Give everything from `ready` to `until` disk space, here and now; it reads as zeros.
+
+        They are written where that is asked for, or the file system cannot do without.
+        """
         until = min(until, self.end)
         if until > self.ready:
-            self._files.prepare(self.fd, self.ready - self.base, until - self.ready)
+            at, count = self.ready - self.base, until - self.ready
+            if zeros or not self._files.allocate(self.fd, at, count):
+                self._files.prepare(self.fd, at, count)
             self.ready = until
 
     def sync(self) -> None:

@@ -188,7 +188,8 @@ def test_a_damaged_log_is_read_alike(tmp_path: Path) -> None:
         assert segment is not None
         at, count = position - segment.base + rng.randrange(40), rng.choice((1, 1, 8, 1000))
         kept = segment.map[at : at + count]
-        segment.map[at : at + count] = rng.choice((bytes(len(kept)), rng.randbytes(len(kept))))
+        harm = rng.choice((bytes(len(kept)), rng.randbytes(len(kept))))
+        segment.write(segment.base + at, harm)
         first = max(queue.min_offset, offset - rng.choice((0, 0, 1, 5, 40)))
         wish = (first, rng.choice((1, 5, 32)), rng.choice((100, 3000, 1 << 20)),
                 rng.choice((None, None, frozenset(HASHES[:2]))))  # fmt: skip
@@ -205,7 +206,7 @@ def test_a_damaged_log_is_read_alike(tmp_path: Path) -> None:
             store.reader.misreads = misreads
             store.reader.read(queue, *wish, gather=way)
         assert noted[0].known(store.find_queue) == noted[1].known(store.find_queue)
-        segment.map[at : at + count] = kept
+        segment.write(segment.base + at, kept)
 
 
 def test_memory_that_is_not_there_is_an_error() -> None:

@@ -21,6 +21,11 @@ DISK_BYTES: Final = 1 << 30
 UNDER_A_LOCK: Final = frozenset({"replace", "remove"})  # which the loop could want meanwhile
 
 
+def _pages(at: int, count: int) -> range:
+    """Return the pages that a range touches, one at least."""
+    return range(at // PAGE_BYTES, (at + max(1, count) - 1) // PAGE_BYTES + 1)
+
+
 class _Named(os.PathLike[str]):
     """The name of a refused file: it leads there, and reads alike wherever the run is."""
 
@@ -139,6 +144,16 @@ class Door(Files):
         os.pwrite(fd, bytes(count), at)
         self._wrote(inode, at, count)
 
+    def allocate(self, fd: int, at: int, count: int) -> bool:
+        """Give a range space alone, where this machine's file system can."""
+        inode, name = self._open_file(fd)
+        self.step("fallocate", name, f"{at}+{count}")
+        if not self.machine.allocates:
+            return False
+        assert count, "an error of the real call"
+        inode.space.update(_pages(at, count))
+        return True
+
     def clear(self, fd: int, at: int, count: int) -> None:
         """Turn a range into zeros and take its space; its ends share pages with others."""
         inode, name = self._open_file(fd)
@@ -151,14 +166,14 @@ class Door(Files):
     def write(self, fd: int, data: bytes | memoryview, at: int) -> None:
         """Write into memory; a page that has no space yet needs some."""
         inode, name = self._open_file(fd)
-        pages = range(at // PAGE_BYTES, (at + max(1, len(data)) - 1) // PAGE_BYTES + 1)
+        pages = _pages(at, len(data))
         kind = "write" if inode.space.issuperset(pages) else "allocate"
         self.step(kind, name, f"{at}+{len(data)}")
         os.pwrite(fd, data, at)
         self._wrote(inode, at, len(data))
 
     def _wrote(self, inode: Inode, at: int, count: int) -> None:
-        pages = range(at // PAGE_BYTES, (at + max(1, count) - 1) // PAGE_BYTES + 1)
+        pages = _pages(at, count)
         inode.grown = True
         inode.space.update(pages)
         for page in pages:

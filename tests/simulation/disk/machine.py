@@ -33,6 +33,7 @@ class Machine:
         self.operations = 0
         self.fuse = -1  # so many operations are left to the process, -1: no end is set
         self.journaled = True  # a sync of a file brings its name to the disk
+        self.allocates = True  # the file system has fallocate
         self.interrupted_jobs = 0.0  # the share of the thread's jobs that stand still on the way
         self.judged = False  # whoever looks on is no process: nothing counts, nothing fails
         self._inodes: list[Inode] = []

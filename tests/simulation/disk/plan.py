@@ -43,6 +43,7 @@ class Plan:
     closes: float
     slots: int  # of the kernel's queue of syncs
     journaled: bool  # a sync of a file brings names to the disk, too
+    allocates: bool  # the file system has fallocate
 
     def settings(self) -> dict[str, Any]:
         """Return the store's settings but for its root."""
@@ -62,6 +63,7 @@ class Plan:
             f"{self.flush}, log files of {self.segment_bytes}, {len(self.queues)} queues of"
             f" {self.queue_file_entries}, {self.lives} lives, power lost {self.power_losses:.1f};"
             f" {troubles}{'' if self.journaled else ', names need a sync of their own'}"
+            f"{'' if self.allocates else ', no fallocate'}"
         )
 
 
@@ -91,4 +93,5 @@ def draw(seed: int) -> Plan:
         closes=dice.choice((0.1, 0.5)),
         slots=dice.choice((2, 5, 256)),
         journaled=dice.random() < 0.6,
+        allocates=Random(f"disk fallocate {seed}").random() < 0.75,
     )

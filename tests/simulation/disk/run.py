@@ -54,6 +54,7 @@ class Run:
         root = folder / "store"
         self.machine = Machine(root, seed, self.clock, echo)
         self.machine.journaled = self.plan.journaled
+        self.machine.allocates = self.plan.allocates
         self.machine.interrupted_jobs = INTERRUPTED_JOBS
         self.settings = StoreSettings(root=root, **self.plan.settings())
         self.book = Book(self.settings.log_dir, self.settings.segment_bytes)

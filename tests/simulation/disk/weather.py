@@ -8,7 +8,9 @@ from typing import Final
 
 from aerobee.storage.layout import LOCK
 
-ALLOCATING: Final = frozenset({"prepare", "resize", "create", "replace", "mkdir", "allocate"})
+ALLOCATING: Final = frozenset(
+    {"prepare", "fallocate", "resize", "create", "replace", "mkdir", "allocate"}
+)
 WRITING: Final = frozenset({*ALLOCATING, "write", "clear", "remove", "sync_directory"})
 SYNC_S: Final = (0.0002, 0.02)
 SLOW_S: Final = (0.5, 9.0)

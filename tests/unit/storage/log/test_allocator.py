@@ -13,7 +13,7 @@ from support.disks.logs import bodies, opened, send, small
 from support.waiting import readable
 
 from aerobee.storage.errors import AppendRefused, LogBusy
-from aerobee.storage.log import zeroing
+from aerobee.storage.log import space_helper
 from aerobee.storage.store import MessageStore
 
 
@@ -137,10 +137,10 @@ def test_the_helper_alone(tmp_path: Path) -> None:
     path = tmp_path / "with a space"
     path.write_bytes(b"x" * 9_000_000)
     helper = subprocess.Popen(
-        [sys.executable, "-I", "-S", zeroing.__file__],
+        [sys.executable, "-I", "-S", space_helper.__file__],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE,
     )  # fmt: skip
-    orders = b"100 9000000 1 %s\n0 10 0 %s\n" % (os.fsencode(path), b"/nonexistent/file")
+    orders = b"sync 100 9000000 %s\nzero 0 10 %s\n" % (os.fsencode(path), b"/nonexistent/file")
     output, _ = helper.communicate(orders, timeout=20)
     name = os.fsencode(path)
     assert output.splitlines() == [
@@ -156,14 +156,14 @@ def test_zeroing_without_posix_fallocate(tmp_path: Path, monkeypatch: pytest.Mon
     path = os.fsencode(tmp_path / "file")
     (tmp_path / "file").write_bytes(b"x" * 200_000)
     said: list[bytes] = []
-    monkeypatch.setattr(zeroing, "say", said.append)
+    monkeypatch.setattr(space_helper, "say", said.append)
 
     def unsupported(fd: int, at: int, count: int) -> None:
         raise OSError(errno.EOPNOTSUPP, "not here")
 
     monkeypatch.setattr(os, "posix_fallocate", unsupported)
-    zeroing.prepare(path, 0, 100_000, sync=False)
+    space_helper.prepare(path, 0, 100_000, b"zero")
     monkeypatch.delattr(os, "posix_fallocate")
-    zeroing.prepare(path, 100_000, 150_000, sync=True)
+    space_helper.prepare(path, 100_000, 150_000, b"sync")
     assert (tmp_path / "file").read_bytes() == bytes(150_000) + b"x" * 50_000
     assert said == [b"ok 100000 " + path, b"ok 150000 " + path]

@@ -1,7 +1,6 @@
-"""A file of the log that cannot be mapped just now: the message is refused, nothing else harmed."""
+"""A file of the log that cannot be opened just now: the message is refused, nothing else harmed."""
 
 import errno
-import mmap
 from pathlib import Path
 
 import pytest
@@ -11,27 +10,29 @@ from aerobee.storage.errors import LogUnavailable
 from aerobee.storage.verify import verify
 
 
-class Unmapped(ForgetfulFiles):
-    """Maps nothing of a file's size while there is no memory."""
+class OutOfNumbers(ForgetfulFiles):
+    """Opens a file of the log no more while there are no numbers."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.refused_bytes = 0
+        self.refused = ""
 
-    def map(self, fd: int, size: int, *, write: bool) -> mmap.mmap:
-        """Map, or find no memory for files of one size."""
-        if size == self.refused_bytes:
-            raise OSError(errno.ENOMEM, "Cannot allocate memory")
-        return super().map(fd, size, write=write)
+    def open(self, path: Path, *, create: bool = False, write: bool = True) -> int:
+        """Open, or find no number for one name; a file that is made needs one, too."""
+        if path.name == self.refused and not create:
+            raise OSError(errno.EMFILE, "Too many open files")
+        return super().open(path, create=create, write=write)
 
 
-def test_the_next_log_file_cannot_be_mapped(tmp_path: Path) -> None:
+def test_the_next_log_file_cannot_be_opened(tmp_path: Path) -> None:
     """Messages are refused until it can be; what was accepted is there, and nothing besides."""
-    files, settings = Unmapped(), small(tmp_path)
+    files, settings = OutOfNumbers(), small(tmp_path)
     store = opened(settings, files)
-    files.refused_bytes = settings.segment_bytes
+    store.allocator.prepare_now(settings.segment_bytes, settings.segment_bytes)
+    store.segments.items[1].let_go()
+    files.refused = f"{settings.segment_bytes:020d}"
     sent = 0
-    with pytest.raises(LogUnavailable, match=f"{settings.segment_bytes:020d} cannot be mapped"):
+    with pytest.raises(LogUnavailable, match=f"{settings.segment_bytes:020d} cannot be opened"):
         while sent < 100:
             send(store, body=b"%03d" % sent + bytes(500))
             sent += 1
@@ -40,7 +41,7 @@ def test_the_next_log_file_cannot_be_mapped(tmp_path: Path) -> None:
         append(store, body=bytes(500))
     assert store.commit_log.position == store.commit_log.committed
     assert store.commit_log.refusal is None
-    files.refused_bytes = 0
+    files.refused = ""
     for number in range(sent, sent + 10):
         send(store, body=b"%03d" % number + bytes(500))
     assert [int(body[:3]) for body in bodies(store)] == list(range(sent + 10))
@@ -48,16 +49,16 @@ def test_the_next_log_file_cannot_be_mapped(tmp_path: Path) -> None:
     assert not verify(settings).problems
 
 
-def test_a_store_whose_log_cannot_be_mapped_tries_again(
+def test_a_store_whose_log_cannot_be_opened_tries_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It opens, refuses messages with the reason, and takes them as soon as there is memory."""
-    files, settings = Unmapped(), small(tmp_path)
-    files.refused_bytes = settings.segment_bytes
+    """It opens, refuses messages with the reason, and takes them as soon as there is a number."""
+    files, settings = OutOfNumbers(), small(tmp_path)
+    files.refused = f"{0:020d}"
     store = opened(settings, files)
-    with pytest.raises(LogUnavailable, match="Cannot allocate memory"):
+    with pytest.raises(LogUnavailable, match="Too many open files"):
         append(store)
-    files.refused_bytes = 0
+    files.refused = ""
     monkeypatch.setattr("aerobee.storage.recovery.writing_start.RETRY_INTERVAL_S", 0.0)
     store.tick()
     send(store)

@@ -1,0 +1,120 @@
+"""The helper process that prepares log space: a program of its own, run by its path.
+
+It imports the standard library only and starts in milliseconds. It reads orders from its standard
+input, one a line: `how at until path`, and answers on its standard output, one line a step:
+`ok until path`, `full errno path` when the disk refuses, or `cannot errno path` where the file
+system does not know how. It ends when its input ends, so it never outlives the store. The loop that
+serves must not wait for the disk, and a thread of it would contend for its memory map.
+
+`allocate` gives disk space that reads as zeros though nobody has written it. `zero` and `sync`
+write zeros, `sync` brings them to the disk, too: writing there later changes no metadata.
+"""
+
+import errno
+import os
+import sys
+from contextlib import suppress
+
+ZERO_STEP_BYTES = 64 * 1024  # larger writes make large folios, which later small stores pay for
+REPORT_STEP_BYTES = 4 * 1024 * 1024
+KEEP_SIZE = 1
+PUNCH_HOLE = 2
+
+_ZEROS = bytes(ZERO_STEP_BYTES)
+_NOT_SUPPORTED = (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
+
+
+class CannotAllocateError(OSError):
+    """Space without zeros is not to be had here."""
+
+
+def fallocate(fd: int, mode: int, at: int, count: int) -> None:
+    """Call the kernel's fallocate: the C library's posix_fallocate writes where that is missing."""
+    import ctypes
+
+    call = getattr(ctypes.CDLL(None, use_errno=True), "fallocate", None)
+    if call is None:
+        raise CannotAllocateError(errno.ENOSYS, "no fallocate")
+    places = ctypes.c_int64(at), ctypes.c_int64(count)
+    while call(ctypes.c_int(fd), ctypes.c_int(mode), *places):
+        if (code := ctypes.get_errno()) != errno.EINTR:
+            kind = CannotAllocateError if code in _NOT_SUPPORTED else OSError
+            raise kind(code, os.strerror(code))
+
+
+def allocate(fd: int, at: int, until: int) -> None:
+    """Give a range of the file disk space that reads as zeros, all of it or nothing."""
+    try:
+        fallocate(fd, 0, at, until - at)
+    except CannotAllocateError:
+        raise
+    except OSError:  # what came before the end of the room is in nobody's way any longer
+        with suppress(OSError):
+            fallocate(fd, PUNCH_HOLE | KEEP_SIZE, at, until - at)
+        raise
+
+
+def zero(fd: int, at: int, until: int) -> None:
+    """Give a range of the file disk space and zeros; OSError says that there is none."""
+    if hasattr(os, "posix_fallocate"):
+        try:
+            os.posix_fallocate(fd, at, until - at)
+        except OSError as error:  # a file system that cannot: the writes below allocate
+            if error.errno not in _NOT_SUPPORTED:
+                raise
+    while at < until:
+        at += os.pwrite(fd, _ZEROS[: until - at], at)
+
+
+def sync_name(path: bytes) -> None:
+    """Make the name of a file durable."""
+    fd = os.open(os.path.dirname(path), os.O_RDONLY)  # noqa: PTH120 - pathlib takes 10 ms
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def prepare(path: bytes, at: int, until: int, how: bytes) -> None:
+    """Carry out one order and report every step of it."""
+    fd = os.open(path, os.O_RDWR)
+    try:
+        fresh = at == 0
+        while at < until:
+            if how == b"allocate":
+                step = until
+                allocate(fd, at, step)
+            else:
+                step = min(until, at + REPORT_STEP_BYTES)
+                zero(fd, at, step)
+            if how == b"sync" or fresh:
+                os.fsync(fd)
+            if fresh:
+                sync_name(path)
+                fresh = False
+            at = step
+            say(b"ok %d %s" % (at, path))
+    finally:
+        os.close(fd)
+
+
+def say(line: bytes) -> None:
+    """Write one line at once."""
+    os.write(1, line + b"\n")
+
+
+def main() -> None:
+    """Serve orders until the input ends."""
+    for line in sys.stdin.buffer:
+        how, at, until, path = line.rstrip(b"\n").split(b" ", 3)
+        try:
+            prepare(path, int(at), int(until), how)
+        except CannotAllocateError as error:
+            say(b"cannot %d %s" % (error.errno or errno.ENOSYS, path))
+        except OSError as error:
+            say(b"full %d %s" % (error.errno or errno.EIO, path))
+
+
+if __name__ == "__main__":
+    with suppress(KeyboardInterrupt, BrokenPipeError):
+        main()
