@@ -17,6 +17,7 @@ from aerobee.storage.layout import ABORT
 from aerobee.storage.log.allocator import Allocator
 from aerobee.storage.log.commit_log import CommitLog
 from aerobee.storage.log.damage import Damage, read_damage
+from aerobee.storage.log.log_cache import LogCache
 from aerobee.storage.parts import StoreParts
 from aerobee.storage.proofs.boot_note import BootNote
 from aerobee.storage.proofs.checkpoint import read_checkpoint
@@ -76,6 +77,10 @@ class MessageStore:
         self._lookup = search.OpenLookup(self.commit_log, self.queues.find)
         self.reader = Reader(self.commit_log, settings, memory_bytes())
         self.retention = Retention(parts, self.commit_log, self.allocator)
+        self.log_cache = LogCache(
+            settings, self.segments, self.commit_log, self.allocator,
+            lambda job: self.flusher.run(job),
+        )  # fmt: skip
         self.checkpoints = Checkpoints(files, settings.root)
         self._writing = WritingStart(
             parts, self.allocator, self.commit_log, self.checkpoints, self._boot_note
@@ -346,6 +351,7 @@ class MessageStore:
         if self.commit_log.refusal is None:
             self.allocator.tick(self.commit_log.position)
         self.retention.tick()
+        self.log_cache.tick()
         if now >= self._clean_at:
             self._clean_at = now + CLEAN_INTERVAL_S
             if self.retention.clean() and len(self._damage):

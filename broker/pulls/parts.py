@@ -11,6 +11,7 @@ from aerobee.broker.members.registry import Members
 from aerobee.broker.pulls.broadcasts import BroadcastOffsets
 from aerobee.broker.pulls.held import SWEEP_INTERVAL_MS, HoldLimits, Holds
 from aerobee.broker.pulls.pull import Pull
+from aerobee.broker.pulls.read_positions import ReadPositions
 from aerobee.broker.pulls.server import PullProcessor
 from aerobee.broker.room import Room, Sample, Work
 from aerobee.broker.settings.keys import BrokerSettings
@@ -94,6 +95,8 @@ class Pulling(Room):
         self.broadcasts = BroadcastOffsets(
             self.members, self.tables.offsets, self.writing.store, wall_clock_ms
         )
+        reads = ReadPositions(self.tables.offsets, self.members, self.writing.store)
+        self.writing.store.log_cache.wanted_from = reads.lowest
         self._apply(self._live.current)
         self._live.on_change(self._apply)
 

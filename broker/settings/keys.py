@@ -192,6 +192,8 @@ class BrokerSettings(DelayKeys, Sql92Keys, CallingSettings):
     flush_interval_consume_queue: AtStart[Milliseconds] = 1000
     # ours: of disk space ahead of the log's end; ASYNC_FLUSH takes more where there is room
     prepared_bytes: AtStart[int] = Field(default=64 << 20, ge=4 << 10)
+    # ours: of the log stay in memory, and what groups that pull want, see storage/README.md; 0: all
+    log_cache_bytes: AtStart[int] = Field(default=256 << 20, ge=0)
     helper_process: AtStart[bool] = True  # ours: whether another process prepares them
     sync_flush_timeout: AtStart[Milliseconds] = 5000
     file_reserved_time: Guarded[int] = Field(default=72, ge=1)  # hours
@@ -315,6 +317,7 @@ class BrokerSettings(DelayKeys, Sql92Keys, CallingSettings):
             sync_flush_timeout_ms=self.sync_flush_timeout,
             message_bytes_max=self.max_message_size,
             window_bytes=self.prepared_bytes,
+            log_cache_bytes=self.log_cache_bytes,
             helper_process=self.helper_process,
             transfer_count_memory=self.max_transfer_count_on_message_in_memory,
             transfer_bytes_memory=self.max_transfer_bytes_on_message_in_memory,

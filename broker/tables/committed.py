@@ -144,6 +144,13 @@ class OffsetTable:
             self._pulled_count += 1
         queues[queue_id] = offset
 
+    def pulled_entries(self) -> Iterator[tuple[str, str, int, int]]:
+        """Yield topic, group, queue and the offset behind its latest pull; the table may change."""
+        for key in list(self._pulled):
+            topic, _, group = key.partition(SEPARATOR)
+            for queue_id, offset in list(self._pulled.get(key, {}).items()):
+                yield topic, group, queue_id, offset
+
     def pull_offset(self, group: str, topic: str, queue_id: int) -> int | None:
         """Return the offset of a group's latest pull, else its committed one."""
         offset = self._pulled.get(topic + SEPARATOR + group, {}).get(queue_id)

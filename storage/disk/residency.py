@@ -21,6 +21,7 @@ Copied: TypeAlias = Callable[[Buffer, int, int], bytes | None]
 """Takes the same; returns these bytes, None where the disk does not give them."""
 
 PAGE_BYTES: Final = mmap.PAGESIZE
+_MADV_DONTNEED: Final = 4
 _PAGES_MAX: Final = 1024  # asked for at once
 
 
@@ -49,12 +50,15 @@ if _read_memory is not None:
     _read_memory.restype = ctypes.c_ssize_t
 _own_pid = ctypes.CDLL(None).getpid  # the system's: os.getpid may be somebody's stand-in
 _mincore = getattr(ctypes.CDLL(None), "mincore", None)
+_madvise = getattr(ctypes.CDLL(None), "madvise", None)
 _get_buffer = ctypes.pythonapi.PyObject_GetBuffer
 _get_buffer.argtypes = (ctypes.py_object, ctypes.POINTER(_PyBuffer), ctypes.c_int)
 _release_buffer = ctypes.pythonapi.PyBuffer_Release
 _release_buffer.argtypes = (ctypes.POINTER(_PyBuffer),)
 if _mincore is not None:
     _mincore.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p)
+if _madvise is not None:
+    _madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
 
 
 def resident_bytes(memory: Buffer, at: int, count: int) -> int:
@@ -98,6 +102,21 @@ def copied_bytes(memory: Buffer, at: int, count: int) -> bytes | None:
     if done < 0 and ctypes.get_errno() != errno.EFAULT:  # a sandbox without it, say
         return bytes(memory[at : at + count])
     return copy.raw if done == count else None
+
+
+def unmap_pages(memory: Buffer, at: int, count: int) -> None:
+    """Take pages of a file out of a map of it, so that the kernel may drop them; `at` is a page's.
+
+    Who looks there finds them again, perhaps on the disk. Other threads go on meanwhile.
+    """
+    if _madvise is None or at % PAGE_BYTES:
+        return
+    held = _PyBuffer()
+    _get_buffer(memory, ctypes.byref(held), 0)
+    try:
+        _madvise(held.buf + at, min(count, held.len - at), _MADV_DONTNEED)
+    finally:
+        _release_buffer(ctypes.byref(held))
 
 
 def everything_is(memory: Buffer, at: int, count: int) -> int:

@@ -41,6 +41,7 @@ class Allocator:
         os.set_blocking(self._read_fd, False)
         self._tail = b""
         self._ordered: Segment | None = None
+        self._dropping = False
         self._ordered_until = self._asked_at = self._least = 0
         self._allocates = not settings.sync_flush
         self._by_windows: Segment | None = None  # a file for which the disk has no room at once
@@ -117,6 +118,16 @@ class Allocator:
         """Whether the helper may be writing zeros behind `ready` of a file."""
         return self._ordered is segment
 
+    def drop_cache(self, segment: Segment, at: int, until: int) -> bool:
+        """Have the helper take a stretch of a file out of memory, little by little.
+
+        False where it is still at the last one, or there is no helper; then nothing happens.
+        """
+        if self._helper is None or self._dropping:
+            return False
+        self._dropping = self._send(b"drop", segment, at, until)
+        return self._dropping
+
     def limit_window(self, room_bytes: int) -> None:
         """Prepare no further ahead than `room_bytes`, but for the small step that a write needs."""
         most, self._room_bytes = self._settings.window_bytes, room_bytes
@@ -171,7 +182,9 @@ class Allocator:
         *lines, self._tail = (self._tail + data).split(b"\n")
         for line in lines:
             word, number, _ = line.split(b" ", 2)
-            if word == b"ok":
+            if word == b"dropped":
+                self._dropping = False
+            elif word == b"ok":
                 self._reported(int(number))
             else:
                 self._not_done(int(number), cannot=word == b"cannot")
@@ -225,24 +238,27 @@ class Allocator:
             callback()
 
     def _order(self, segment: Segment, until: int) -> bool:
-        """Send one order; False where there is no helper to be had."""
+        """Have space prepared from `ready` on; False where there is no helper to be had."""
+        how = b"sync" if self._settings.sync_flush else b"zero"
+        if self._allocates:
+            how = b"allocate"
+        if not self._send(how, segment, segment.ready - segment.base, until - segment.base):
+            return False
+        self._ordered, self._ordered_until = segment, until
+        return True
+
+    def _send(self, what: bytes, segment: Segment, at: int, until: int) -> bool:
+        """Send one order to the helper; False where there is none to be had."""
         try:
             if self._helper is None:
                 self._helper = self._start()
             assert self._helper.stdin is not None
-            how = b"sync" if self._settings.sync_flush else b"zero"
-            line = b"%s %d %d %s\n" % (
-                b"allocate" if self._allocates else how,
-                segment.ready - segment.base,
-                until - segment.base,
-                os.fsencode(segment.path),
-            )
+            line = b"%s %d %d %s\n" % (what, at, until, os.fsencode(segment.path))
             os.write(self._helper.stdin.fileno(), line)
         except OSError as error:
             log.warning("log_helper_failed error=%s", error)
             self._buried()
             return False
-        self._ordered, self._ordered_until = segment, until
         return True
 
     def _start(self) -> subprocess.Popen[bytes]:
@@ -270,7 +286,7 @@ class Allocator:
             while self._take_reports():
                 pass
         self._tail = b""
-        self._ordered = None
+        self._ordered, self._dropping = None, False
         self._deaths += 1
         self._inline = self._inline or self._deaths >= HELPER_DEATHS_MAX
 

@@ -98,6 +98,11 @@ class Segment:
             self._view = memoryview(self.map)
         return self._view
 
+    @property
+    def mapped(self) -> memoryview | None:
+        """The same, None where nobody has looked at it yet."""
+        return self._view
+
     def read(self, position: int, count: int) -> bytes:
         """Copy bytes out of the file; unlike the map this is safe over holes, too.
 

@@ -1,4 +1,4 @@
-"""The helper process that prepares log space: a program of its own, run by its path.
+"""The helper process that prepares log space, and gives up memory: a program run by its path.
 
 It imports the standard library only and starts in milliseconds. It reads orders from its standard
 input, one a line: `how at until path`, and answers on its standard output, one line a step:
@@ -7,16 +7,21 @@ system does not know how. It ends when its input ends, so it never outlives the 
 serves must not wait for the disk, and a thread of it would contend for its memory map.
 
 `allocate` gives disk space that reads as zeros though nobody has written it. `zero` and `sync`
-write zeros, `sync` brings them to the disk, too: writing there later changes no metadata.
+write zeros, `sync` brings them to the disk, too: writing there later changes no metadata. `drop`
+takes a part of a file that the disk has out of memory, in pieces, with pauses, and while there is
+nothing else to do, since each piece takes a CPU; `dropped until path` is its one answer.
 """
 
 import errno
 import os
-import sys
+import select
+import time
 from contextlib import suppress
 
 ZERO_STEP_BYTES = 64 * 1024  # larger writes make large folios, which later small stores pay for
 REPORT_STEP_BYTES = 4 * 1024 * 1024
+DROP_STEP_BYTES = 1024 * 1024
+DROP_PAUSE_S = 0.0005
 KEEP_SIZE = 1
 PUNCH_HOLE = 2
 
@@ -103,16 +108,56 @@ def say(line: bytes) -> None:
     os.write(1, line + b"\n")
 
 
+def drop(path: bytes, at: int, until: int) -> int:
+    """Take a piece of a file out of memory, as far as it is on the disk; return its end."""
+    end = min(until, at + DROP_STEP_BYTES)
+    try:
+        fd = os.open(path, os.O_RDONLY)
+    except OSError:  # removed meanwhile
+        return until
+    try:
+        os.posix_fadvise(fd, at, end - at, os.POSIX_FADV_DONTNEED)
+    except OSError:
+        return until
+    finally:
+        os.close(fd)
+    return end
+
+
+def serve(line: bytes) -> tuple[bytes, int, int] | None:
+    """Carry out an order; return what is to be dropped instead, which has time."""
+    how, first, last, path = line.split(b" ", 3)
+    at, until = int(first), int(last)
+    if how == b"drop":
+        return path, at, until
+    try:
+        prepare(path, at, until, how)
+    except CannotAllocateError as error:
+        say(b"cannot %d %s" % (error.errno or errno.ENOSYS, path))
+    except OSError as error:
+        say(b"full %d %s" % (error.errno or errno.EIO, path))
+    return None
+
+
 def main() -> None:
-    """Serve orders until the input ends."""
-    for line in sys.stdin.buffer:
-        how, at, until, path = line.rstrip(b"\n").split(b" ", 3)
-        try:
-            prepare(path, int(at), int(until), how)
-        except CannotAllocateError as error:
-            say(b"cannot %d %s" % (error.errno or errno.ENOSYS, path))
-        except OSError as error:
-            say(b"full %d %s" % (error.errno or errno.EIO, path))
+    """Serve orders until the input ends; what is to be dropped waits for all others."""
+    doomed: tuple[bytes, int, int] | None = None  # one at a time is asked for
+    rest = b""
+    while True:
+        if doomed is None or select.select([0], [], [], 0)[0]:
+            if not (data := os.read(0, 65536)):
+                return
+            *lines, rest = (rest + data).split(b"\n")
+            for line in lines:
+                doomed = serve(line) or doomed
+            continue
+        path, at, until = doomed
+        doomed = path, drop(path, at, until), until
+        if doomed[1] >= until:
+            doomed = None
+            say(b"dropped %d %s" % (until, path))
+        else:
+            time.sleep(DROP_PAUSE_S)
 
 
 if __name__ == "__main__":
