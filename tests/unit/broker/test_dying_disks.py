@@ -3,16 +3,15 @@
 import errno
 import logging
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from support.disks.refused_room import refuse_room
 from support.raw_peer import RawPeer
 from support.servers.brokers import pull_command, running_broker, send_command
 from support.servers.live_broker import live_broker
 from support.waiting import until
 
-from aerobee.broker.app import Broker
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.command import Command
 from aerobee.remoting.message.batch import BatchedMessage, encode_batch
@@ -20,19 +19,6 @@ from aerobee.remoting.message.record import iter_records
 from aerobee.storage.log.segment import Segment
 
 BATCH = 5
-
-
-def refusing(number: int, broker: Broker, where: set[str]) -> Callable[[int, int, int], None]:
-    """A door to the disk that makes no room in files whose path holds a word."""
-    prepare = broker.store.files.prepare
-
-    def door(fd: int, at: int, count: int) -> None:
-        path = str(Path(f"/proc/self/fd/{fd}").readlink())
-        if any(part in path for part in where):
-            raise OSError(number, os.strerror(number))
-        prepare(fd, at, count)
-
-    return door
 
 
 def batch(number: int, body_bytes: int) -> Command:
@@ -70,7 +56,7 @@ async def test_a_batch_that_finds_no_room_is_refused_whole(
         await RawPeer.connect(broker.port) as peer,
     ):
         full: set[str] = set()
-        monkeypatch.setattr(broker.store.files, "prepare", refusing(number, broker, full))
+        refuse_room(monkeypatch, broker.store.files, number, full)
         assert (await peer.request(batch(0, body_bytes))).code == ResponseCode.SUCCESS
         full.add(where)
         codes = [(await peer.request(batch(at, body_bytes))).code for at in range(1, 30)]

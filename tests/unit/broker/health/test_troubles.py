@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from support.disks.refused_room import refuse_room
 from support.disks.small_disk import fill_up, remount, small_disk
 from support.servers.live_broker import LiveBroker, live_broker
 from support.waiting import until
@@ -91,15 +92,8 @@ async def test_a_disk_without_room_is_seen(
     """For the files of queues and of the log: 503, the metric, one ERROR, one INFO."""
     async with live_broker(tmp_path, http_port=0) as live:
         files = live.broker.store.files
-        prepare, full = files.prepare, set[str]()
-
-        def door(fd: int, at: int, count: int) -> None:
-            path = str(Path(f"/proc/self/fd/{fd}").readlink())
-            if any(part in path for part in full):
-                raise OSError(errno.ENOSPC, "No space left on device")
-            prepare(fd, at, count)
-
-        monkeypatch.setattr(files, "prepare", door)
+        full = set[str]()
+        refuse_room(monkeypatch, files, errno.ENOSPC, full)
         await refused_and_recovered(live, caplog, where, lambda: full.add(where), full.clear, size)
 
 

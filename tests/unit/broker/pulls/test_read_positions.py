@@ -77,7 +77,7 @@ def test_who_is_gone_or_far_behind_does_not(world: World) -> None:
     world.offsets.pulled("far", "orders", 0, 3)
     assert world.lowest() == world.position(0, 3)
     near = world.position(0, 11)
-    world.store.in_memory = lambda at: at >= near  # type: ignore[method-assign]
+    world.store.in_memory = lambda position: position >= near  # type: ignore[method-assign]
     assert world.lowest() == world.end
     world.offsets.pulled("far", "orders", 0, 11)
     assert world.lowest() == world.position(0, 11)

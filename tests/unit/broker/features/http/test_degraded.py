@@ -73,7 +73,7 @@ async def test_what_reads_pass_over_is_shown(tmp_path: Path) -> None:
             assert reply.code == ResponseCode.SUCCESS
         store = live.broker.store
         position = store.queue("t", 0).entry(2)[0]
-        store.segments.items[0].map[position + 4 : position + 8] = bytes(4)
+        store.segments.items[0].write(position + 4, bytes(4))
         _, text = await live.get("/readyz")
         assert text == "ready\n"
         found = await live.ask(RequestCode.PULL_MESSAGE, pull)
@@ -91,7 +91,7 @@ async def test_what_reads_pass_over_is_shown(tmp_path: Path) -> None:
         lost = {"topic": "t", "queueId": 0, "firstOffset": 2, "lastOffset": 2}
         assert (shown["passedOver"], shown["degraded"]) == ([lost], [wrong])
         position = store.queue("t", 0).entry(3)[0]
-        store.segments.items[0].map[position + 4 : position + 8] = bytes(4)
+        store.segments.items[0].write(position + 4, bytes(4))
         pull = pull_command(2, topic="t", maxMsgNums=2).ext
         found = await live.ask(RequestCode.PULL_MESSAGE, pull)
         assert found.code == ResponseCode.PULL_RETRY_IMMEDIATELY
