@@ -2,6 +2,7 @@
 
 import logging
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -25,12 +26,12 @@ LEAD: Final = 4  # the next file is begun when less than such a part of a file i
 class Allocator:
     """Orders space, one stretch at a time, and advances `Segment.ready` as it is reported.
 
-    With ASYNC_FLUSH the helper allocates and writes nothing: first a window, then more and more,
-    until the rest of the file and the whole next one have their space, as far as the disk has room
-    for that. Where it has not, where the file system cannot, and with SYNC_FLUSH, there is the
-    window alone, of zeros. The owner watches `fileno()` and calls `on_readable()`; `on_progress` is
-    called after every step. `full` is the system's reason while the disk refuses; each `tick` tries
-    afresh.
+    With ASYNC_FLUSH the helper allocates and writes nothing: first a window, then, while messages
+    come quickly, more and more, until the rest of the file and the whole next one have their space,
+    as far as the disk has room for that. Where it has not, the window is all; where the file system
+    cannot, and with SYNC_FLUSH, it is of zeros. The owner watches `fileno()` and calls
+    `on_readable()`; `on_progress` is called after every step. `full` is the system's reason while
+    the disk refuses; each `tick` tries afresh.
     """
 
     def __init__(self, segments: Segments, settings: StoreSettings) -> None:
@@ -45,6 +46,9 @@ class Allocator:
         self._ordered_until = self._asked_at = self._least = 0
         self._allocates = not settings.sync_flush
         self._by_windows: Segment | None = None  # a file for which the disk has no room at once
+        self._ticked_at = self._ticked_bytes = (
+            0  # the last tick's position, and how far it had come
+        )
         self._room_bytes = 0  # behind the log's end, before the disk is as full as it may get
         self._deaths = 0
         self._inline = not settings.helper_process
@@ -72,6 +76,7 @@ class Allocator:
         segment.ready = max(segment.ready, position)
         segment.prepare(position + count, zeros=True)  # by writes: blocks of a copy are shared
         self.ask_at = position + min(count, segment.end - position) // 4
+        self._ticked_at = position
 
     def want(self, position: int, least: int = 0, *, again: bool = False) -> None:
         """See to it that the window behind `position`, at least `least` bytes, gets prepared.
@@ -110,9 +115,17 @@ class Allocator:
     def _reach(self, segment: Segment, position: int, least: int) -> int:
         """Return how far behind a position there is to be space, be it beyond the file's end."""
         reach = max(self.window_bytes, least)
-        if self._allocates and segment is not self._by_windows:
+        if self._allocates and segment is not self._by_windows and self._is_quick(position):
             reach = max(reach, min(GROWTH * (segment.ready - position), self._room_bytes))
         return reach
+
+    def _is_quick(self, position: int) -> bool:
+        """Whether a step's worth of space was used up since the last tick, or before it."""
+        return max(position - self._ticked_at, self._ticked_bytes) >= self._step_bytes
+
+    @property
+    def _step_bytes(self) -> int:
+        return min(space_helper.REPORT_STEP_BYTES, max(1, self.window_bytes // 4))
 
     def is_preparing(self, segment: Segment) -> bool:
         """Whether the helper may be writing zeros behind `ready` of a file."""
@@ -142,8 +155,11 @@ class Allocator:
 
     def tick(self, position: int) -> None:
         """Keep a helper at hand, notice one that died, try again what the disk refused."""
+        self._ticked_at, self._ticked_bytes = position, position - self._ticked_at
         if self._helper is not None and self._helper.poll() is not None:
             self._buried()
+        elif self._helper is not None and (self._ordered is not None or self._dropping):
+            self._helper.send_signal(signal.SIGCONT)  # nothing to one that works; it was stopped
         if self._helper is None and not self._inline:
             try:  # ready before a burst needs it: starting takes longer than the first window lasts
                 self._helper = self._start()
@@ -221,8 +237,7 @@ class Allocator:
 
     def _set_ask_at(self, position: int) -> None:
         """Order again when a step's worth of the window has been used up."""
-        step = min(space_helper.REPORT_STEP_BYTES, max(1, self.window_bytes // 4))
-        self.ask_at = position + step
+        self.ask_at = position + self._step_bytes
 
     def _refused(self, error: OSError) -> None:
         if not self._told:  # once until a whole order was carried out: each try may get some steps
