@@ -190,7 +190,7 @@ class Door(Files):
         """Read anew what the disk has of a range, next time; dirty pages stay."""
         inode, name = self._open_file(fd)
         self.step("drop_cache", name, f"{at}+{count}")
-        inode.evict()
+        inode.evict(pages=_pages(at, count))
 
     def sync(self, fd: int) -> None:
         """Bring a file to the disk, here and now."""

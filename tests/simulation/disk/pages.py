@@ -112,11 +112,13 @@ class Inode:
                 self._numbers[page] = picture.number
                 self._keep_page(page, picture.pages[page])
 
-    def evict(self, dice: Random | None = None) -> int:
+    def evict(self, dice: Random | None = None, pages: range | None = None) -> int:
         """Forget pages that count as clean and were never written; return how many."""
         gone = 0
         for page, data in list(self.lost.items()):
             if dice is not None and dice.random() < 0.5:
+                continue
+            if pages is not None and page not in pages:
                 continue
             at = page * PAGE_BYTES
             now = os.pread(self.fd, PAGE_BYTES, at)

@@ -44,6 +44,7 @@ class Plan:
     slots: int  # of the kernel's queue of syncs
     journaled: bool  # a sync of a file brings names to the disk, too
     allocates: bool  # the file system has fallocate
+    log_cache_bytes: int  # of the log stay in memory; 0: all
 
     def settings(self) -> dict[str, Any]:
         """Return the store's settings but for its root."""
@@ -53,6 +54,7 @@ class Plan:
             "window_bytes": 8192,
             "first_window_bytes": 8192,
             "helper_process": False,
+            "log_cache_bytes": self.log_cache_bytes,
             "flush_mode": self.flush,
             "delete_hours": (),
         }
@@ -64,6 +66,7 @@ class Plan:
             f" {self.queue_file_entries}, {self.lives} lives, power lost {self.power_losses:.1f};"
             f" {troubles}{'' if self.journaled else ', names need a sync of their own'}"
             f"{'' if self.allocates else ', no fallocate'}"
+            f"{', old pages are dropped' if self.log_cache_bytes else ''}"
         )
 
 
@@ -94,4 +97,5 @@ def draw(seed: int) -> Plan:
         slots=dice.choice((2, 5, 256)),
         journaled=dice.random() < 0.6,
         allocates=Random(f"disk fallocate {seed}").random() < 0.75,
+        log_cache_bytes=Random(f"disk log cache {seed}").choice((0, 8192)),
     )
