@@ -22,7 +22,7 @@ ifeq ($(wildcard .dev/aerobee/remoting/py.typed),)
 .PHONY: $(READY)
 endif
 
-.PHONY: help setup demo test quick lint types bench bench-peer bench-cold bench-overload bench-growth bench-handover bench-spark interop seeds soak release-check lock clean
+.PHONY: help setup demo test quick lint types bench bench-peer bench-cold bench-behind bench-overload bench-growth bench-handover bench-spark interop seeds soak release-check lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -72,6 +72,9 @@ bench-peer: $(READY) ## our speed beside RocketMQ's, Kafka's, Redis's and NATS's
 
 bench-cold: $(READY) ## a producer beside groups that catch up from the disk, ours beside RocketMQ
 	PYTHONPATH=tests $(BIN)/python -m benchmarks.cold_backlog $(ARGS)
+
+bench-behind: $(READY) ## what a group that reads 1 GiB behind notices of logCacheBytes, and the producer
+	PYTHONPATH=tests $(BIN)/python -m benchmarks.late_readers $(ARGS)
 
 bench-overload: $(READY) ## what is served of twice the load that a broker can carry, and how late
 	PYTHONPATH=tests $(BIN)/python -m benchmarks.overload $(ARGS)

@@ -42,7 +42,7 @@ class StoreSettings:
     message_bytes_max: int = 4 * MIB  # [maxMessageSize] of one body
     window_bytes: int = 64 * MIB  # prepared ahead of the last record
     first_window_bytes: int = 8 * MIB  # prepared before the store opens
-    log_cache_bytes: int = 256 * MIB  # of the log stay in memory, and what readers want; 0: all
+    log_cache_bytes: int = 1536 * MIB  # of the log stay in memory, and what readers want; 0: all
     helper_process: bool = True  # whether a process of its own prepares the windows
     transfer_count_memory: int = 32  # [maxTransferCountOnMessageInMemory] per read
     transfer_bytes_memory: int = 256 * KIB  # [maxTransferBytesOnMessageInMemory]

@@ -193,7 +193,7 @@ class BrokerSettings(DelayKeys, Sql92Keys, CallingSettings):
     # ours: of disk space ahead of the log's end; ASYNC_FLUSH takes more where there is room
     prepared_bytes: AtStart[int] = Field(default=64 << 20, ge=4 << 10)
     # ours: of the log stay in memory, and what groups that pull want, see storage/README.md; 0: all
-    log_cache_bytes: AtStart[int] = Field(default=256 << 20, ge=0)
+    log_cache_bytes: AtStart[int] = Field(default=1536 << 20, ge=0)
     helper_process: AtStart[bool] = True  # ours: whether another process prepares them
     sync_flush_timeout: AtStart[Milliseconds] = 5000
     file_reserved_time: Guarded[int] = Field(default=72, ge=1)  # hours
