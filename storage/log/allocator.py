@@ -219,7 +219,8 @@ class Allocator:
         else:
             self._refused(OSError(number, os.strerror(number), str(segment.path)))
             return
-        self.want(self._asked_at, self._least, again=True)
+        if self._helper is not None:  # the successor of one that is gone is given one order, later
+            self.want(self._asked_at, self._least, again=True)
 
     def _reported(self, number: int) -> None:
         segment = self._ordered

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from support.disks.logs import bodies, opened, send, small
 from support.disks.small_disk import remount, small_disk
+from support.waiting import readable
 
 from aerobee.storage.disk.files import Files
 from aerobee.storage.errors import LogBusy, LogFull, LogUnavailable
@@ -113,6 +114,58 @@ def test_a_helper_that_is_killed(
     assert len(bodies(store)) == sent + 20
     store.close()
     assert not verify(settings_of(tmp_path / "store")).problems
+
+
+@pytest.mark.parametrize("word", ["cannot", "full"])
+def test_the_last_word_of_a_helper_is_that_it_could_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, word: str
+) -> None:
+    """Its successor has one order then: the second of two would undo what the first has opened."""
+    text = Path(space_helper.__file__).read_text()
+    failing = tmp_path / "helper.py"
+    mark = tmp_path / "failed"
+    failing.write_text(
+        text.replace(
+            "def allocate(fd: int, at: int, until: int) -> None:",
+            f"def allocate(fd, at, until):\n    if not os.path.exists({str(mark)!r}):\n"
+            f"        open({str(mark)!r}, 'w').close()\n"
+            f"        raise {'CannotAllocateError' if word == 'cannot' else 'OSError'}"
+            "(errno.ENOSPC, 'no')\n    works(fd, at, until)\n\n"
+            "def works(fd: int, at: int, until: int) -> None:",
+        )
+    )
+    monkeypatch.setattr(space_helper, "__file__", str(failing))
+    store = opened(settings_of(tmp_path / "store"))
+    store.allocator.limit_window(1 << 40)
+    sent = fill(store)
+    assert readable(store.allocator, 10), "the helper has reported"
+    store.allocator.limit_window(0)  # what it was ordered is more than is wanted now
+    monkeypatch.setattr(store.allocator, "window_bytes", MIB // 2)
+    pid = store.allocator.helper_pid
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
+    deadline = time.monotonic() + 10
+    while store.allocator.helper_pid == pid:
+        assert time.monotonic() < deadline
+        store.tick()
+    pid = store.allocator.helper_pid
+    assert pid is not None
+    assert len(orders_read(store)) == 1
+    for _ in range(20):
+        send_one(store)
+    assert len(bodies(store)) == sent + 20
+    store.close()
+    assert not verify(settings_of(tmp_path / "store")).problems
+
+
+def orders_read(store: MessageStore) -> list[bytes]:
+    """Wait for what the helper says of its orders, and hear it."""
+    assert readable(store.allocator, 10)
+    time.sleep(0.3)
+    said = os.read(store.allocator.fileno(), 65536)
+    os.write(store.allocator._write_fd, said)
+    store.allocator.on_readable()
+    return said.splitlines()
 
 
 def test_a_helper_without_memory_ends_and_another_one_comes(
