@@ -280,7 +280,7 @@ class Allocator:
     def _start(self) -> subprocess.Popen[bytes]:
         """Start the helper; its own session keeps a terminal's Ctrl-C from ending it first."""
         return subprocess.Popen(
-            [sys.executable, "-I", "-S", str(Path(space_helper.__file__))],
+            [sys.executable, "-I", "-S", str(Path(space_helper.__file__)), str(os.getpid())],
             stdin=subprocess.PIPE,
             stdout=self._write_fd,
             bufsize=0,

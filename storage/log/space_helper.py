@@ -1,10 +1,12 @@
 """The helper process that prepares log space, and gives up memory: a program run by its path.
 
-It imports the standard library only and starts in milliseconds. It reads orders from its standard
-input, one a line: `how at until path`, and answers on its standard output, one line a step:
-`ok until path`, `full errno path` when the disk refuses, or `cannot errno path` where the file
-system does not know how. It ends when its input ends, so it never outlives the store. The loop that
-serves must not wait for the disk, and a thread of it would contend for its memory map.
+Its argument is the process id of who gives the orders. It imports the standard library only and
+starts in milliseconds. It reads orders from its standard input, one a line: `how at until path`,
+and answers on its standard output, one line a step: `ok until path`, `full errno path` when the
+disk refuses, or `cannot errno path` where the file system does not know how. It ends when its input
+ends, and before a step that nobody waits for any longer: what a broker that was killed has ordered
+may hold messages of the next one. The loop that serves must not wait for the disk, and a thread of
+it would contend for its memory map.
 
 `allocate` gives disk space that reads as zeros though nobody has written it. `zero` and `sync`
 write zeros, `sync` brings them to the disk, too: writing there later changes no metadata. `drop`
@@ -15,6 +17,7 @@ nothing else to do, since each piece takes a CPU; `dropped until path` is its on
 import errno
 import os
 import select
+import sys
 import time
 from contextlib import suppress
 
@@ -25,12 +28,19 @@ DROP_PAUSE_S = 0.0005
 KEEP_SIZE = 1
 PUNCH_HOLE = 2
 
+_parent = os.getppid()  # which may have changed before we got here: the program is told
 _ZEROS = bytes(ZERO_STEP_BYTES)
 _NOT_SUPPORTED = (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
 
 
 class CannotAllocateError(OSError):
     """Space without zeros is not to be had here."""
+
+
+def end_with_parent() -> None:
+    """End here where the process that gives the orders has ended."""
+    if os.getppid() != _parent:
+        raise SystemExit
 
 
 def fallocate(fd: int, mode: int, at: int, count: int) -> None:
@@ -54,6 +64,7 @@ def allocate(fd: int, at: int, until: int) -> None:
     except CannotAllocateError:
         raise
     except OSError:  # what came before the end of the room is in nobody's way any longer
+        end_with_parent()
         with suppress(OSError):
             fallocate(fd, PUNCH_HOLE | KEEP_SIZE, at, until - at)
         raise
@@ -68,6 +79,7 @@ def zero(fd: int, at: int, until: int) -> None:
             if error.errno not in _NOT_SUPPORTED:
                 raise
     while at < until:
+        end_with_parent()
         at += os.pwrite(fd, _ZEROS[: until - at], at)
 
 
@@ -161,5 +173,6 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    _parent = int(sys.argv[1])
     with suppress(KeyboardInterrupt, BrokenPipeError):
         main()

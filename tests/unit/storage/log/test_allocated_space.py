@@ -133,7 +133,7 @@ def test_what_a_refused_order_got_is_given_back(tmp_path: Path) -> None:
         path.write_bytes(b"x" * 1000)
         os.truncate(path, 16 * MIB)
         helper = subprocess.Popen(
-            [sys.executable, "-I", "-S", space_helper.__file__],
+            [sys.executable, "-I", "-S", space_helper.__file__, str(os.getpid())],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE,
         )  # fmt: skip
         name = os.fsencode(path)

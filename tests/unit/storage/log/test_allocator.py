@@ -137,7 +137,7 @@ def test_the_helper_alone(tmp_path: Path) -> None:
     path = tmp_path / "with a space"
     path.write_bytes(b"x" * 9_000_000)
     helper = subprocess.Popen(
-        [sys.executable, "-I", "-S", space_helper.__file__],
+        [sys.executable, "-I", "-S", space_helper.__file__, str(os.getpid())],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE,
     )  # fmt: skip
     orders = b"sync 100 9000000 %s\nzero 0 10 %s\n" % (os.fsencode(path), b"/nonexistent/file")

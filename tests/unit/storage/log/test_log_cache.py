@@ -153,7 +153,7 @@ def test_the_helper_drops_when_it_has_nothing_else_to_do(tmp_path: Path) -> None
     path = tmp_path / "file"
     path.write_bytes(b"x" * 3_000_000)
     helper = subprocess.Popen(
-        [sys.executable, "-I", "-S", space_helper.__file__],
+        [sys.executable, "-I", "-S", space_helper.__file__, str(os.getpid())],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE,
     )  # fmt: skip
     assert helper.stdin is not None

@@ -168,6 +168,44 @@ def orders_read(store: MessageStore) -> list[bytes]:
     return said.splitlines()
 
 
+ORDERER = """
+import os, signal, subprocess, sys
+order = [sys.executable, '-I', '-S', sys.argv[1], str(os.getpid())]
+helper = subprocess.Popen(order, stdin=subprocess.PIPE)
+os.kill(helper.pid, signal.SIGSTOP)
+os.write(helper.stdin.fileno(), os.fsencode(sys.argv[2]) + b'\\n')
+os.write(int(sys.argv[3]), b'%d' % helper.pid)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.parametrize("how", ["zero", "sync", "allocate"])
+def test_a_helper_does_nothing_for_a_broker_that_was_killed(tmp_path: Path, how: str) -> None:
+    """It was stopped before it read its last order; the next broker has messages in that place."""
+    text = Path(space_helper.__file__).read_text()
+    helper = tmp_path / "helper.py"
+    helper.write_text(
+        text.replace("    fallocate(fd, 0, at", "    raise OSError(28, 'full'); (fd, 0, at")
+    )
+    path = tmp_path / "log"
+    path.write_bytes(b"x" * 200_000)
+    told, tell = os.pipe()
+    order = f"{how} 4096 150000 {path}"
+    subprocess.run(
+        [sys.executable, "-c", ORDERER, str(helper), order, str(tell)],
+        pass_fds=(tell,), check=False,
+    )  # fmt: skip
+    pid = int(os.read(told, 20))
+    os.kill(pid, signal.SIGCONT)
+    state, deadline = Path(f"/proc/{pid}/stat"), time.monotonic() + 10
+    while state.exists() and " Z " not in state.read_text():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    os.close(told)
+    os.close(tell)
+    assert path.read_bytes() == b"x" * 200_000
+
+
 def test_a_helper_without_memory_ends_and_another_one_comes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -244,7 +282,7 @@ def test_a_disk_that_is_read_only(tmp_path: Path) -> None:
         path.write_bytes(bytes(1000))
         remount(disk, "ro")
         helper = subprocess.Popen(
-            [sys.executable, "-I", "-S", space_helper.__file__],
+            [sys.executable, "-I", "-S", space_helper.__file__, str(os.getpid())],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE,
         )  # fmt: skip
         name = os.fsencode(path)
