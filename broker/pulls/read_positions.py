@@ -44,7 +44,10 @@ class ReadPositions:
         queue = store.find_queue(topic, queue_id)
         if queue is None or not queue.min_offset <= offset < queue.max_offset:
             return end
-        if store.reader.cold_request(queue, offset, record=False) is not None:
-            return end  # not even its entries are in memory
-        position = store.reader.position_of(queue, offset)
+        try:
+            if store.reader.cold_request(queue, offset, record=False) is not None:
+                return end  # not even its entries are in memory
+            position = store.reader.position_of(queue, offset)
+        except (OSError, ValueError):  # a file that is lost, or cut: whoever pulls is told so
+            return end
         return end if position is None or not store.in_memory(position) else position

@@ -1,5 +1,6 @@
 """What groups that read want to stay in memory: from the slowest on who is not far behind."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -91,3 +92,24 @@ def test_entries_on_the_disk_are_not_waited_for(
     world.offsets.pulled("far", "orders", 0, 3)
     monkeypatch.setattr(world.store.reader, "cold_request", lambda *place, **what: object())
     assert world.lowest() == world.end
+
+
+@pytest.mark.parametrize("bytes_left", [None, 0, 40])
+def test_files_that_are_lost_or_cut_stop_nobody_else(world: World, bytes_left: int | None) -> None:
+    """The store asks within its tick: all that is due there would wait for ever."""
+    for _ in range(50):
+        append(world.store, body=bytes(1000))
+    world.store.commit_log.commit()
+    queue = world.store.find_queue("orders", 0)
+    assert queue is not None
+    first = queue.spans()[0].path
+    queue.let_go()
+    if bytes_left is None:
+        first.unlink()
+    else:
+        os.truncate(first, bytes_left)
+    world.join("slow")
+    world.offsets.pulled("slow", "orders", 0, 20)
+    assert world.lowest() == world.store.commit_log.committed
+    world.offsets.pulled("slow", "orders", 1, 30)
+    assert world.lowest() == world.position(1, 30)
