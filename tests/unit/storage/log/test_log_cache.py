@@ -171,6 +171,16 @@ def test_the_helper_drops_when_it_has_nothing_else_to_do(tmp_path: Path) -> None
     assert path.read_bytes()[:3_000_000] == b"x" * 3_000_000
 
 
+def test_systems_that_cannot_be_asked_to_forget(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There the helper has nothing to do, and lives."""
+    path = tmp_path / "file"
+    path.write_bytes(b"x" * 10_000)
+    monkeypatch.delattr(os, "posix_fadvise")
+    assert space_helper.drop(os.fsencode(path), 0, 10_000) == 10_000
+
+
 def test_pages_taken_out_of_a_map_are_found_again(tmp_path: Path) -> None:
     """Whatever was written through it."""
     path = tmp_path / "file"
