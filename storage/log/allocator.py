@@ -120,8 +120,9 @@ class Allocator:
         return reach
 
     def _is_quick(self, position: int) -> bool:
-        """Whether a step's worth of space was used up since the last tick, or before it."""
-        return max(position - self._ticked_at, self._ticked_bytes) >= self._step_bytes
+        """Whether a whole step was used up since the last tick, or before it."""
+        used = max(position - self._ticked_at, self._ticked_bytes)
+        return used >= space_helper.REPORT_STEP_BYTES
 
     @property
     def _step_bytes(self) -> int:

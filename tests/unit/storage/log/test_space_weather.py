@@ -334,3 +334,15 @@ def test_few_messages_keep_a_store_small(tmp_path: Path) -> None:
         assert store.segments.items[0].ready < store.commit_log.position + 2 * MIB
     assert store.segments.items[0].path.stat().st_blocks * 512 < 9 * MIB
     store.close()
+
+
+def test_a_small_window_does_not_make_anybody_quick(tmp_path: Path) -> None:
+    """Nor does one that the disk has made small: it takes 4 MiB between two ticks."""
+    store = opened(settings_of(tmp_path, window_bytes=MIB // 16))
+    store.allocator.limit_window(1 << 40)
+    for _ in range(40):
+        send_one(store)
+        store.tick()
+        store.poll(0.005)
+        assert store.segments.items[0].ready < store.commit_log.position + MIB
+    store.close()
