@@ -116,7 +116,8 @@ class Allocator:
         """Return how far behind a position there is to be space, be it beyond the file's end."""
         reach = max(self.window_bytes, least)
         if self._allocates and segment is not self._by_windows and self._is_quick(position):
-            reach = max(reach, min(GROWTH * (segment.ready - position), self._room_bytes))
+            room = self._room_bytes - (position - self._ticked_at)
+            reach = max(reach, min(GROWTH * (segment.ready - position), room))
         return reach
 
     def _is_quick(self, position: int) -> bool:

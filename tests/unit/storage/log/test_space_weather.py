@@ -346,3 +346,18 @@ def test_a_small_window_does_not_make_anybody_quick(tmp_path: Path) -> None:
         store.poll(0.005)
         assert store.segments.items[0].ready < store.commit_log.position + MIB
     store.close()
+
+
+def test_no_more_than_the_room_that_is_left(tmp_path: Path) -> None:
+    """What was measured with the last tick is less by what came since."""
+    store = opened(settings_of(tmp_path))
+    begin = store.commit_log.position
+    store.allocator.limit_window(8 * MIB)
+    while store.commit_log.position < begin + 6 * MIB:
+        try:
+            send(store, body=BODY)
+        except LogBusy:
+            store.poll(0.02)
+    store.poll(0.3)
+    assert store.segments.items[0].ready <= begin + 8 * MIB + 200_000
+    store.close()
