@@ -98,11 +98,12 @@ class Quarantine:
         self._aside = Aside(parts.files, parts.settings)
         self._noted = False
 
-    def keep(self, position: int, *, torn: bool) -> None:
+    def keep(self, position: int, *, torn: bool) -> bool:
         """Copy what cannot be read, note it, and clear the way behind the end of the log.
 
         `torn` says whether what lies behind `position` may have been acknowledged; then it is
-        copied before it is written over. Does nothing twice. Errors: OSError, to be tried again.
+        copied before it is written over. Returns whether there was anything. Does nothing twice.
+        Errors: OSError, to be tried again.
         """
         segments = self._segments
         if not self._noted:
@@ -113,7 +114,7 @@ class Quarantine:
         segments.restore_sizes(position, self._aside.keep_rest)
         self._close_files(position)
         segments.drop_after(position, self._aside.keep_behind)
-        tail = segments.find(position)
+        tail, path = segments.find(position), None
         if torn and tail is not None:
             end = min(tail.end, position + COPY_BYTES_MAX)
             path = self._aside.keep_bytes([tail], position, end, TORN)
@@ -121,6 +122,7 @@ class Quarantine:
                 log.warning("log_tail_set_aside position=%d end=%d kept=%s", position, end, path)
             if tail.next_data(end) < tail.end:
                 log.error("log_tail_not_kept position=%d reason='it is too long'", end)
+        return path is not None
 
     def _close_files(self, position: int) -> None:
         """Write the blanks that closed files have lost: RocketMQ takes that for the log's end."""

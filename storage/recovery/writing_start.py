@@ -120,7 +120,7 @@ class WritingStart:
     def _begin(self) -> None:
         """Note that we are at work, prepare the first window, begin to append."""
         position = self._log.position
-        self._quarantine.keep(position, torn=self._torn)
+        leftovers = self._quarantine.keep(position, torn=self._torn) or self._aborted
         if not self._noted:
             self._first_step()
             self._queues.deleted.settle(self._segments.begin, position)
@@ -129,7 +129,7 @@ class WritingStart:
             self._noted = True
         self._queues.cut.sync()
         tail = self._segments.find(position)
-        if self._aborted and tail is not None:
+        if leftovers and tail is not None:
             tail.clear(position)  # torn leftovers must not look like records again one day
         self._prepare(position, self._settings.first_window_bytes)
         self._boot_note.open(position)

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -142,6 +143,27 @@ def test_what_a_refused_order_got_is_given_back(tmp_path: Path) -> None:
         assert output.splitlines() == [b"full %d %s" % (errno.ENOSPC, name), b"ok 1048576 " + name]
         assert MIB <= space(path) <= MIB + 4096
         assert path.read_bytes() == b"x" * 1000 + bytes(16 * MIB - 1000)
+
+
+def test_leftovers_behind_the_end_of_a_stopped_log_do_not_stay(tmp_path: Path) -> None:
+    """Nobody writes zeros over them later: they go at the start, wherever they lie in the file."""
+    settings = settings_of(tmp_path)
+    store = opened(settings)
+    sent = send_until(store, lambda: store.commit_log.position > MIB)
+    store.close()
+    for path in tmp_path.glob("aerobee.*"):  # as RocketMQ leaves it
+        path.unlink()
+    shutil.rmtree(tmp_path / "consumequeue" / "orders")
+    with log_file(store, 0).open("r+b") as file:
+        file.seek(store.commit_log.position)
+        file.write(b"x" * 2 * MIB)
+    assert not (tmp_path / "abort").exists()
+    again = opened(settings)
+    assert len(list((tmp_path / "damaged" / "commitlog").glob("*.torn"))) == 1
+    behind = again.segments.items[0].read(again.commit_log.position, 16 * MIB)
+    assert behind == bytes(len(behind))
+    assert len(bodies(again)) == sent
+    again.close()
 
 
 def test_the_system_says_no(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
