@@ -1,14 +1,18 @@
 """Where in the log groups read that are not far behind, so that it stays in memory for them."""
 
+import time
 from collections.abc import Iterator
-from itertools import islice
+from contextlib import suppress
 from typing import Final
 
 from aerobee.broker.members.registry import Members
 from aerobee.broker.tables.committed import OffsetTable
 from aerobee.storage.store import MessageStore
 
-OFFSETS_PER_LOOK: Final = 1000  # two milliseconds
+LOOK_S: Final = 0.002
+
+_Bounds = tuple[int, int]
+_UNBOUNDED: Final = (-1, 1 << 63)
 
 
 class ReadPositions:
@@ -24,30 +28,36 @@ class ReadPositions:
         self._store = store
         self._round: Iterator[tuple[str, str, int, int]] = iter(())
         self._lowest = self._seen = 0  # of the last whole round, of this one so far
+        self._bounds: dict[tuple[str, int], _Bounds] = {}  # offsets of this round: far, and slowest
 
     def lowest(self) -> int:
         """Return from which position on the log is wanted, at its end where all have read all."""
-        looked = 0
-        for topic, group, queue_id, offset in islice(self._round, OFFSETS_PER_LOOK):
-            looked += 1
+        until_s = time.monotonic() + LOOK_S
+        for topic, group, queue_id, offset in self._round:
             if self._members.group(group) is not None:
-                self._seen = min(self._seen, self._position(topic, queue_id, offset))
-        if looked < OFFSETS_PER_LOOK:
+                self._look(topic, queue_id, offset)
+            if time.monotonic() >= until_s:
+                break
+        else:
             self._lowest, self._seen = self._seen, self._store.commit_log.committed
+            self._bounds.clear()
             self._round = self._offsets.pulled_entries()
         return min(self._lowest, self._seen)
 
-    def _position(self, topic: str, queue_id: int, offset: int) -> int:
-        """Return where a group reads on in a queue; the log's end if that is of no account."""
+    def _look(self, topic: str, queue_id: int, offset: int) -> None:
+        """Take note of where a group reads on in a queue; most are between others seen before."""
+        key = topic, queue_id
+        far, slowest = self._bounds.get(key, _UNBOUNDED)
         store = self._store
-        end = store.commit_log.committed
         queue = store.find_queue(topic, queue_id)
-        if queue is None or not queue.min_offset <= offset < queue.max_offset:
-            return end
-        try:
-            if store.reader.cold_request(queue, offset, record=False) is not None:
-                return end  # not even its entries are in memory
-            position = store.reader.position_of(queue, offset)
-        except (OSError, ValueError):  # a file that is lost, or cut: whoever pulls is told so
-            return end
-        return end if position is None or not store.in_memory(position) else position
+        if queue is None or not far < offset < min(slowest, queue.max_offset):
+            return
+        position = None
+        if offset >= queue.min_offset:
+            with suppress(OSError, ValueError):  # lost, or cut: whoever pulls is told so
+                position = store.reader.position_in_memory(queue, offset)
+        if position is None or not store.in_memory(position):
+            self._bounds[key] = offset, slowest
+        else:
+            self._bounds[key] = far, offset
+            self._seen = min(self._seen, position)

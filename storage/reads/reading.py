@@ -158,6 +158,14 @@ class Reader:
         data = self._copied(*queue.run(offset, 1)[:2], _POSITION.size)
         return None if data is None else int.from_bytes(data, "big", signed=True)
 
+    def position_in_memory(self, queue: ConsumeQueue, offset: int) -> int | None:
+        """Return where the message of an offset is, without the disk; None: only that would know.
+
+        OSError or ValueError for a file that is lost or cut.
+        """
+        run = self._run(queue, offset, 1)
+        return _POSITION.unpack_from(*run[:2])[0] if run[2] else None
+
     def is_warm(self, position: int) -> bool:
         """Whether the record at a position, if there is one, is in memory."""
         file = self._log.file_at(position)

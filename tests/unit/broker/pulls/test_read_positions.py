@@ -1,6 +1,7 @@
 """What groups that read want to stay in memory: from the slowest on who is not far behind."""
 
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from aerobee.broker.pulls import read_positions
 from aerobee.broker.pulls.read_positions import ReadPositions
 from aerobee.broker.tables.committed import OffsetTable
 from aerobee.remoting.bodies import ConsumerData
+from aerobee.storage.queues.consume_queue import ConsumeQueue
 
 
 class World:
@@ -50,12 +52,12 @@ def world(tmp_path: Path) -> World:
     return World(tmp_path)
 
 
-@pytest.mark.parametrize("at_a_look", [1000, 3, 1])
+@pytest.mark.parametrize("look_s", [1.0, 0.0])
 def test_the_slowest_member_counts(
-    world: World, at_a_look: int, monkeypatch: pytest.MonkeyPatch
+    world: World, look_s: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However the table is divided into looks."""
-    monkeypatch.setattr(read_positions, "OFFSETS_PER_LOOK", at_a_look)
+    monkeypatch.setattr(read_positions, "LOOK_S", look_s)
     assert world.positions.lowest() == 0, "nothing is known yet"
     world.join("quick")
     world.join("slow")
@@ -90,7 +92,8 @@ def test_entries_on_the_disk_are_not_waited_for(
     """Who reads there is behind what any memory has."""
     world.join("far")
     world.offsets.pulled("far", "orders", 0, 3)
-    monkeypatch.setattr(world.store.reader, "cold_request", lambda *place, **what: object())
+    assert world.store.flusher.flush_all(10)
+    world.store.reader.use(lambda memory, at, count: 0)
     assert world.lowest() == world.end
 
 
@@ -113,3 +116,28 @@ def test_files_that_are_lost_or_cut_stop_nobody_else(world: World, bytes_left: i
     assert world.lowest() == world.store.commit_log.committed
     world.offsets.pulled("slow", "orders", 1, 30)
     assert world.lowest() == world.position(1, 30)
+
+
+def test_ten_thousand_groups_are_looked_at_little_by_little(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One look takes two milliseconds; of a queue only few entries are read in a round."""
+    for number in range(10_000):
+        world.join(f"group{number}")
+        world.offsets.pulled(f"group{number}", "orders", number % 2, 10 + number % 37)
+    reads = 0
+    read = world.store.reader.position_in_memory
+
+    def counted(queue: ConsumeQueue, offset: int) -> int | None:
+        nonlocal reads
+        reads += 1
+        return read(queue, offset)
+
+    monkeypatch.setattr(world.store.reader, "position_in_memory", counted)
+    looks, begun = 0, time.process_time()
+    while world.positions.lowest() == 0:
+        looks += 1
+    assert looks < 200
+    assert (time.process_time() - begun) / looks < 0.02
+    assert reads < 100
+    assert world.lowest() == world.position(0, 10)
