@@ -33,7 +33,7 @@ class LogCache:
     Kept are the last `log_cache_bytes`, what the disk does not have, and what lies behind
     `wanted_from()`. What is let go of is read from the disk by who wants it after all. Nothing is
     let go of after a failed write or sync: memory may have the only copy. Pages that are mapped
-    stay, so they are taken out of our map one tick before, by `run`, beside the loop.
+    stay, so they are taken out of our map before, by `run`, beside the loop: after other file work.
     """
 
     def __init__(
@@ -51,23 +51,33 @@ class LogCache:
         self._allocator = allocator
         self._run = run
         self._begin = -1  # of the next stretch; what an earlier process left is not looked at
-        self._unmapped: _Stretch | None = None
+        self._found: _Stretch | None = None  # is being taken out of our map, or has been
+        self._unmapped = True
         self.wanted_from: Callable[[], int] = lambda: commit_log.committed
 
     def tick(self) -> None:
         """Let go of what may go now."""
         if not self._keep_bytes or not self._log.writable:
             return
-        if (found := self._unmapped) is not None:
+        if (found := self._found) is not None:
+            if not self._unmapped:
+                return
             if not self._allocator.drop_cache(found.segment, found.at, found.until):
                 return  # the helper has something to do still
-            self._unmapped = None
+            self._found = None
         if (found := self._next()) is None:
             return
         self._begin = found.segment.base + found.until
-        self._unmapped = found
+        self._found = found
         if (memory := found.segment.mapped) is not None:
-            self._run(partial(unmap_pages, memory, found.at, found.until - found.at))
+            self._unmapped = False
+            self._run(partial(self._unmap, memory, found))
+
+    def _unmap(self, memory: memoryview, found: _Stretch) -> None:
+        try:
+            unmap_pages(memory, found.at, found.until - found.at)
+        finally:
+            self._unmapped = True
 
     def _next(self) -> _Stretch | None:
         """Return what may go next of one file, in whole stretches or up to its end."""

@@ -12,6 +12,7 @@ from support.disks.logs import bodies, opened, send, small
 
 from aerobee.storage.disk.files import Files
 from aerobee.storage.disk.residency import unmap_pages
+from aerobee.storage.disk.worker import Job
 from aerobee.storage.log import space_helper
 from aerobee.storage.log.segment import Segment
 from aerobee.storage.store import MessageStore
@@ -78,6 +79,24 @@ def test_what_is_wanted_stays(tmp_path: Path, wanted: int, count: int) -> None:
     store.log_cache.wanted_from = lambda: 9 * FILE
     for _ in range(10):
         store.log_cache.tick()
+    assert len(orders.taken) == 4
+    store.close()
+
+
+def test_nothing_goes_before_it_has_left_our_map(tmp_path: Path) -> None:
+    """The kernel keeps what is mapped, and is asked once; the thread may be at something else."""
+    store = filled(tmp_path)
+    assert all(segment.view[:1] for segment in store.segments.items), "they are mapped"
+    orders = Orders(store)
+    jobs: list[Job] = []
+    store.log_cache._run = jobs.append
+    assert store.flusher.flush_all(10)
+    for done in range(4):
+        for _ in range(3):
+            store.log_cache.tick()
+        assert (len(orders.taken), len(jobs)) == (done, done + 1)
+        jobs[-1]()
+    store.log_cache.tick()
     assert len(orders.taken) == 4
     store.close()
 
