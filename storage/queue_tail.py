@@ -1,6 +1,5 @@
 """What the log needs of the queue that it appends to, and no more."""
 
-import mmap
 from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
@@ -9,8 +8,8 @@ from typing import Protocol
 class QueueTail(Protocol):
     """The end of a queue: entry `max_offset` may be packed at once while it is below `limit`.
 
-    It goes into `buffer` at `(max_offset - base) * 20`, by `pack_entry`; at the limit `extend`
-    comes first. `prefix` is what each record of the queue has behind its body, the topic with its
+    It goes into `buffer`, which is memory and begins with entry `base`, at `(max_offset - base) *
+    20`, by `pack_entry`; at the limit `extend` comes first. `prefix` is what each record of the queue has behind its body, the topic with its
     length, and `magic` says how long that length is. A refusal names its queue by `topic` and id.
     """
 
@@ -18,7 +17,7 @@ class QueueTail(Protocol):
     queue_id: int
     magic: int
     prefix: bytes
-    buffer: mmap.mmap
+    buffer: bytearray
     base: int
     limit: int
     max_offset: int
@@ -29,7 +28,7 @@ class QueueTail(Protocol):
         """Where the files are."""
 
     def extend(self) -> None:
-        """Prepare space for more entries; AppendRefused where there is none."""
+        """Make room for more entries; AppendRefused where there is none."""
 
     def take_back(self, offset: int) -> None:
         """End at that offset again; OSError: entries behind it may stay."""

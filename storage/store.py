@@ -345,7 +345,8 @@ class MessageStore:
             self._writing.retry()
         self.flusher.poll_timeouts()
         self.flusher.flush_log()
-        if now - self._queues_flushed_at >= self.settings.queue_flush_interval_ms / 1000:
+        since_s = now - self._queues_flushed_at
+        if self.flusher.queues_due(since_s, self.settings.queue_flush_interval_ms / 1000):
             self._queues_flushed_at = now
             self.flusher.flush_queues()
         if self.commit_log.refusal is None:

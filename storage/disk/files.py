@@ -10,6 +10,8 @@ import errno
 import fcntl
 import mmap
 import os
+import platform
+import re
 import resource
 import select
 import sys
@@ -32,6 +34,7 @@ STATX_MNT_ID_UNIQUE: Final = 0x4000  # since 6.8
 BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 MAPS_MAX: Final = Path("/proc/sys/vm/max_map_count")
 
+_TELL_FAILURES: Final = frozenset({0xEF53, 0x58465342, 0x01021994})  # ext4, XFS, tmpfs
 _ZEROS: Final = bytes(ZERO_STEP_BYTES)
 _NOT_SUPPORTED: Final = frozenset({errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL})
 
@@ -160,6 +163,16 @@ class Files:
         """Return when the file's content is on the disk."""
         sync(fd)
 
+    def sync_file_system(self, fd: int) -> None:
+        """Return when all that was written to the file system of a file is on the disk, names too.
+
+        What could not be written since that file was opened, or asked for last, is an error, even
+        if it is none of ours. OSError with EOPNOTSUPP where such a failure might not be told.
+        """
+        if type(self).sync is not Files.sync:  # whose syncs all go through that
+            raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
+        sync_file_system(fd)
+
     def drop_cache(self, fd: int, at: int, count: int) -> None:
         """Let go of what memory holds of a synced range, so that the disk is read next."""
         if hasattr(os, "posix_fadvise"):
@@ -173,6 +186,10 @@ class Files:
             os.fsync(fd)
         finally:
             os.close(fd)
+
+    def open_directory(self, path: Path) -> int:
+        """Open a directory and return its number."""
+        return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
 
     def replace(self, source: Path, target: Path) -> None:
         """Put `source` in the place of `target` in one step."""
@@ -311,6 +328,29 @@ def sync(fd: int) -> None:
         fcntl.fcntl(fd, full)
     else:
         os.fsync(fd)
+
+
+def sync_file_system(fd: int) -> None:
+    """Have the disk take all of a file system (syncfs); EOPNOTSUPP where failures are not told.
+
+    Linux tells of them since 5.8, and not every file system does.
+    """
+    release = re.match(r"(\d+)\.(\d+)", platform.release())
+    told = sys.platform == "linux" and release and (int(release[1]), int(release[2])) >= (5, 8)
+    if not told or file_system_kind(fd) not in _TELL_FAILURES:
+        raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
+    if ctypes.CDLL(None, use_errno=True).syncfs(ctypes.c_int(fd)):
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code))
+
+
+def file_system_kind(fd: int) -> int:
+    """Return the number of a file's kind of file system (statfs.f_type), 0 where it is not told."""
+    found = ctypes.create_string_buffer(256)
+    call = getattr(ctypes.CDLL(None), "fstatfs", None)
+    if call is None or call(ctypes.c_int(fd), found):
+        return 0
+    return int.from_bytes(found.raw[: ctypes.sizeof(ctypes.c_long)], sys.byteorder)
 
 
 def raise_open_files_limit(wanted: int) -> int:

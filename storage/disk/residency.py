@@ -12,7 +12,7 @@ import mmap
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
-Buffer: TypeAlias = mmap.mmap | memoryview | bytes
+Buffer: TypeAlias = mmap.mmap | memoryview | bytearray | bytes
 Resident: TypeAlias = Callable[[Buffer, int, int], int]
 """Takes mapped memory, a byte place and a count; returns how many of these bytes, from the first
 on, are in memory. Where the system cannot tell, all are."""

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from aerobee.storage.disk.files import Files
 from aerobee.storage.queues.map_pool import MapPool
+from aerobee.storage.queues.tail_pool import TailPool
 
 if TYPE_CHECKING:
     from aerobee.storage.queues.consume_queue import ConsumeQueue
@@ -12,10 +13,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class QueueAccess:
-    """By which door, in files of how many entries, with how many maps; who has changed."""
+    """By which door, in files of how many entries, with how many maps and how much memory; who changed."""
 
     files: Files
     file_entries: int
     write: bool = True
     pool: MapPool = field(default_factory=MapPool)
+    tails: TailPool = field(default_factory=TailPool)
     changes: "list[ConsumeQueue]" = field(default_factory=list)

@@ -218,7 +218,9 @@ def sound_until(
     return position, records
 
 
-def matching(entries: mmap.mmap | bytes, at: int, count: int, wanted: frozenset[int]) -> list[int]:
+def matching(
+    entries: mmap.mmap | bytearray | bytes, at: int, count: int, wanted: frozenset[int]
+) -> list[int]:
     """Return the indexes of entries whose tags code is wanted."""
     tags = np.ndarray((count,), ">i8", entries, at + _TAGS_AT, (ENTRY_BYTES,))
     codes = iter(wanted)

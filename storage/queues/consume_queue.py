@@ -16,7 +16,7 @@ from aerobee.remoting.message.layout import BLANK_SIZE, MAGIC_V1, MAGIC_V2
 from aerobee.storage.errors import LogFull, LogUnavailable
 from aerobee.storage.layout import ENTRY_BYTES, FileSpan
 from aerobee.storage.queues.access import QueueAccess
-from aerobee.storage.queues.entries import QueueEntries
+from aerobee.storage.queues.entries import NO_TAIL, QueueEntries
 from aerobee.storage.queues.files import (
     BLANK_ENTRY,
     ENTRY,
@@ -29,8 +29,11 @@ from aerobee.storage.queues.files import (
 
 log = logging.getLogger(__name__)
 
-FIRST_STEP_ENTRIES: Final = 816  # 16 KiB of disk for a queue that sees few messages
-STEP_ENTRIES_MAX: Final = 12_288  # 240 KiB, prepared in some 50 microseconds
+TAIL_ENTRIES_MIN: Final = 8
+TAIL_ENTRIES_MAX: Final = 512  # of a busy queue; half of them stay when the others are written
+TAIL_GROWS: Final = 4  # times, where rounds do not come before half of it is filled
+_PACK: Final = ENTRY.pack_into
+_UNMADE: Final = -1
 
 
 class ConsumeQueue(QueueEntries):
@@ -38,24 +41,24 @@ class ConsumeQueue(QueueEntries):
 
     `pack_entry`, `buffer`, `base` and `limit` are there for CommitLog.append: entry number
     `max_offset` may be packed into `buffer` at `(max_offset - base) * 20` while it is below
-    `limit`; then `extend` must be called. No file exists before the first message.
+    `limit`; then `extend` must be called. What is packed is in memory alone until that is full, or
+    a round writes it out: a process that is killed leaves it to recovery, which has the log.
     """
 
     __slots__ = (
-        "_changes",
-        "_ready",
-        "_step",
+        "_access",
+        "_made",
         "_write",
         "born_at",
         "changed",
         "dropped_from",
         "flushed_offset",
+        "gone",
         "limit",
         "magic",
         "pack_entry",
         "prefix",
         "unnamed",
-        "unsynced",
     )
 
     def __init__(
@@ -68,10 +71,9 @@ class ConsumeQueue(QueueEntries):
     ) -> None:
         super().__init__(access, directory, topic, queue_id)
         self.born_at = born_at  # of earlier positions are the messages of a topic that was deleted
+        self._access = access
         self._write = access.write
-        self._changes = access.changes
-        self._ready = 0  # up to there the open file is prepared; `limit` may be lower
-        self._step = FIRST_STEP_ENTRIES
+        self._made = _UNMADE  # the first entry of the file that is there to be written
         name = topic.encode()
         if len(topic) > 127:  # the length no longer fits a signed byte
             self.magic = MAGIC_V2
@@ -79,11 +81,11 @@ class ConsumeQueue(QueueEntries):
         else:
             self.magic = MAGIC_V1
             self.prefix = struct.pack(">B", len(name)) + name
-        self.pack_entry = ENTRY.pack_into
+        self.pack_entry = _PACK
         self.limit = 0
         self.flushed_offset = 0
         self.changed = False  # since `settle`; then it is in the list of changes, too
-        self.unsynced = False  # whether files that are not open may not be on the disk
+        self.gone = False  # its topic was deleted: it has no files, and gets none
         self.unnamed = False  # whether the disk may not have the name of a file
         self.dropped_from: int | None = None  # a failed sync may have dropped entries from there on
 
@@ -106,9 +108,15 @@ class ConsumeQueue(QueueEntries):
         begin = max(first, min(known_offset, (spans[-1].begin + spans[-1].size) // ENTRY_BYTES))
         if known_offset <= first:  # nothing is known: the last files, as Java looks at three
             begin = spans[max(0, len(spans) - 3)].begin // ENTRY_BYTES
-        self.max_offset = self.limit = find_end(self._files, spans, begin, self.born_at)
-        self.min_offset = first
-        self.flushed_offset = self.max_offset
+        end, tail = find_end(self._files, spans, begin, self.born_at)
+        self._end_at(end)
+        self.min_offset, self.flushed_offset = first, end
+        self.base, self.buffer = end - len(tail) // ENTRY_BYTES, bytearray(tail)
+
+    def _end_at(self, offset: int) -> None:
+        """Take the files as having all entries below an offset, and memory none."""
+        self.max_offset = self.limit = self.written = self.base = offset
+        self.buffer = NO_TAIL
 
     def _without_earlier_life(self, spans: list[FileSpan]) -> list[FileSpan]:
         """Remove files that outlived the deletion of their topic; return the others.
@@ -130,88 +138,110 @@ class ConsumeQueue(QueueEntries):
             self._files.close(fd)
 
     def extend(self) -> None:
-        """Make room for more entries: prepared disk space, a further file where one is full.
+        """Make room for more entries in memory: what is there and not yet in its file is written.
 
         The first append after `settle` comes here, too: that is how a change is noticed without a
         step of its own for each message. Errors: LogFull when the disk refuses, LogUnavailable on
-        any other failure.
+        any other failure; then nothing is lost.
         """
         if not self._write:
             raise LogUnavailable("the message is refused: the store is open for reading only")
-        offset = self.max_offset
-        if offset >= self._ready or not self.is_open:
-            try:
-                self._prepare(offset)
-            except OSError as error:
-                full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-                kind, what = (LogFull, "no space for its queue") if full else (
-                    LogUnavailable, "its queue")  # fmt: skip
-                base = offset // self._file_entries * self._file_entries
-                raise kind(
-                    f"the message is refused: {what}: {error}",
-                    path=self._path(base),
-                    need_bytes=self._step * ENTRY_BYTES,
-                    queue=self,
-                ) from error
-        self.limit = self._ready
+        try:
+            self._make_room()
+        except OSError as error:
+            full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+            kind, what = (LogFull, "no space for its queue") if full else (
+                LogUnavailable, "its queue")  # fmt: skip
+            base = self.written // self._file_entries * self._file_entries
+            raise kind(
+                f"the message is refused: {what}: {error}",
+                path=self._path(base),
+                need_bytes=TAIL_ENTRIES_MAX * ENTRY_BYTES,
+                queue=self,
+            ) from error
+        self.limit = self.base + len(self.buffer) // ENTRY_BYTES
         self.note_change()
 
-    def _prepare(self, offset: int) -> None:
-        """Give the next entries disk space; the file is open only meanwhile, its map stays."""
-        base = offset // self._file_entries * self._file_entries
-        count = min(self._step, base + self._file_entries - offset)
-        place = (offset - base) * ENTRY_BYTES, count * ENTRY_BYTES
-        if offset < self._ready:  # its map was let go, that is all
-            self._open_tail(base, 0, 0)
+    def _make_room(self) -> None:
+        """Let the tail begin later, or be longer; it never reaches into the next file."""
+        offset, base, room = self.max_offset, self.base, len(self.buffer) // ENTRY_BYTES
+        if offset < base + room:
             return
-        if self.is_open and base == self.base:
-            fd = self._files.open(self._path(base))
-            try:
-                self._files.prepare(fd, *place)
-            finally:
-                self._files.close(fd)
-        else:
-            self._open_tail(base, *place)
-        self._ready = offset + count
-        self._step = min(self._step * 4, STEP_ENTRIES_MAX)
+        first = offset // self._file_entries * self._file_entries
+        waits = offset - self.written
+        room = max(room, TAIL_ENTRIES_MIN)
+        if 2 * waits >= room:  # rounds take less: it is a busy queue
+            room = min(room * TAIL_GROWS, TAIL_ENTRIES_MAX)
+        keep = max(base, first, offset - room // 2)
+        if self.written < keep:
+            self.write_out()
+        self._put_tail(keep, room, first + self._file_entries)
 
-    def _open_tail(self, base: int, at: int, count: int) -> None:
-        """Map, or make, the file that starts with entry `base`, to be written from then on.
+    def _put_tail(self, base: int, room: int, end: int) -> None:
+        """Keep the entries from `base` on in memory with room for so many, none from `end` on."""
+        kept = self.buffer[(base - self.base) * ENTRY_BYTES :][
+            : (self.max_offset - base) * ENTRY_BYTES
+        ]
+        buffer = bytearray(min(room, end - base) * ENTRY_BYTES)
+        buffer[: len(kept)] = kept
+        self.base, self.buffer = base, buffer
+        self._access.tails.used(self, len(buffer))
 
-        So many bytes of it are prepared. Where that fails the queue is as it was.
+    def let_tail_go(self) -> None:
+        """Keep less in memory, as a queue does that sees few messages; not while the disk fails."""
+        with suppress(OSError):
+            self.write_out()
+            keep = max(self.base, self.max_offset - TAIL_ENTRIES_MIN // 2)
+            self._put_tail(keep, self.max_offset - keep, self.max_offset)
+            self.limit = self.max_offset
+
+    def write_out(self) -> None:
+        """Write what the files lack. OSError: they may have a part of it, and it is kept."""
+        first, end = self.written, self.max_offset
+        if first >= end or self.gone:
+            return
+        base = first // self._file_entries * self._file_entries
+        data = self.buffer[(first - self.base) * ENTRY_BYTES : (end - self.base) * ENTRY_BYTES]
+        fd = self._files.open(self._path(base)) if self._made == base else self._make(base)
+        try:
+            self._files.write(fd, data, (first - base) * ENTRY_BYTES)
+        finally:
+            self._files.close(fd)
+        self.written = end
+
+    def _make(self, base: int) -> int:
+        """Open the file that starts with entry `base`, which may have to be made, in full size.
+
+        Where that fails the queue is as it was. FileNotFoundError for one that had entries.
         """
-        path = self._path(base)
-        if not self.is_open:
-            self._files.make_directory(self._directory)
-        if count and self.max_offset == base:  # of an earlier life, or an end that was lost
+        path, first = self._path(base), self.written
+        self._files.make_directory(path.parent)
+        if first == base:  # of an earlier life, or an end that was lost
             remove_behind(self._files, self.spans(), base)
         fresh = not path.exists()
+        if fresh and first > max(base, self.min_offset):
+            raise FileNotFoundError(errno.ENOENT, "the file with its entries is lost", str(path))
         fd = self._files.open(path, create=True)
         try:
             self._files.resize(fd, self.file_bytes)
-            if fresh and self.max_offset > base:  # a queue whose older messages are gone
-                self._files.write(fd, BLANK_ENTRY * (self.max_offset - base), 0)
-            if count:
-                self._files.prepare(fd, at, count)
-            buffer = self._files.map(fd, self.file_bytes, write=True)
+            if fresh and first > base:  # a queue whose older messages are gone
+                self._files.write(fd, BLANK_ENTRY * (first - base), 0)
         except OSError:
             if fresh:  # the next try must find it fresh again, or the blanks would be missing
                 with suppress(OSError):
                     self._files.remove(path)
-            raise
-        finally:
             self._files.close(fd)
+            raise
         if fresh or self.flushed_offset <= base:
             self.unnamed = True
-        self._leave_tail()
-        self.base, self.buffer = base, buffer
-        self._keep(base, buffer)
+        self._made = base
+        return fd
 
     def note_change(self) -> None:
         """Put the queue on the list of those that the next round of the flusher looks at."""
         if not self.changed:
             self.changed = True
-            self._changes.append(self)
+            self._access.changes.append(self)
 
     def settle(self) -> None:
         """Take what there is as seen by the flusher: the next append is a change again."""
@@ -226,11 +256,13 @@ class ConsumeQueue(QueueEntries):
         if offset == self.max_offset:
             if offset >= self.limit:
                 self.extend()
-            ENTRY.pack_into(
-                self.buffer, (offset - self.base) * ENTRY_BYTES, position, size, tags_code
-            )
+            _PACK(self.buffer, (offset - self.base) * ENTRY_BYTES, position, size, tags_code)
             self.max_offset = offset + 1
         elif self.entry(offset) != (position, size, tags_code):
+            if offset >= self.base:
+                _PACK(self.buffer, (offset - self.base) * ENTRY_BYTES, position, size, tags_code)
+            if offset >= self.written:
+                return
             base = offset // self._file_entries * self._file_entries
             fd = self._files.open(self._path(base))
             try:
@@ -242,44 +274,50 @@ class ConsumeQueue(QueueEntries):
 
     def start_at(self, offset: int) -> None:
         """Let an empty queue begin at `offset`; what was in its first file before becomes blank."""
-        self.min_offset = self.max_offset = self.limit = self.flushed_offset = offset
+        self._end_at(offset)
+        self.min_offset = self.flushed_offset = offset
         self.note_change()
 
     def truncate(self, offset: int) -> None:
-        """Forget the entries from `offset` on; the next ones are written over zeroed space."""
-        old_max = self.max_offset
-        if offset >= old_max:
+        """Forget the entries from `offset` on, in memory and in the files."""
+        if offset >= self.max_offset:
             return
-        self.close()
-        if self._write:
-            self._erase(offset, old_max)
-        self.max_offset = self.limit = offset
+        self.let_go()
+        if self._write and offset < self.written:
+            self._erase(offset, self.written)
+        self._forget_from(offset)
         self.min_offset = min(self.min_offset, offset)
         self.flushed_offset = min(self.flushed_offset, offset)
-        self._step = FIRST_STEP_ENTRIES
         self.note_change()
 
     def take_back(self, offset: int) -> None:
         """Forget entries that were appended since the last commit; OSError: the files have them."""
-        if self.is_open and offset >= self.base:  # the space stays, which a full disk may need
-            begin, end = ((at - self.base) * ENTRY_BYTES for at in (offset, self.max_offset))
-            self.buffer[begin:end] = bytes(end - begin)
-            self.max_offset = offset
-            return
         try:
-            self.truncate(offset)
+            if offset < self.written:
+                self.truncate(offset)
         finally:
-            self.max_offset = self.limit = min(offset, self.max_offset)
+            if offset < self.max_offset:
+                self._forget_from(offset)
 
-    def _erase(self, offset: int, old_max: int) -> None:
+    def _forget_from(self, offset: int) -> None:
+        """End at an offset; what memory has before it stays."""
+        if offset <= self.base:
+            return self._end_at(offset)
+        at = (offset - self.base) * ENTRY_BYTES
+        self.buffer[at:] = bytes(len(self.buffer) - at)
+        self.written = min(self.written, offset)
+        self.max_offset = self.limit = offset
+
+    def _erase(self, offset: int, end: int) -> None:
         for span in self.spans():
             begin = span.begin // ENTRY_BYTES
             if begin >= offset and begin > 0:
                 self._files.remove(span.path)
+                self._made = _UNMADE
             elif begin + self._file_entries > offset:
                 fd = self._files.open(span.path)
                 try:
-                    count = min(old_max, begin + self._file_entries) - offset
+                    count = min(end, begin + self._file_entries) - offset
                     self._files.write(
                         fd, bytes(count * ENTRY_BYTES), offset * ENTRY_BYTES - span.begin
                     )
@@ -313,7 +351,7 @@ class ConsumeQueue(QueueEntries):
         """Take what is behind `offset` as not yet on the disk: another process wrote it."""
         if offset < self.max_offset:
             self.flushed_offset = max(0, offset)
-            self.unsynced = self.unnamed = True
+            self.unnamed = True
             self.note_change()
 
     def begin_sync(self, offset: int) -> list[int]:
@@ -323,18 +361,16 @@ class ConsumeQueue(QueueEntries):
         nothing has changed.
         """
         self.write_dropped()
-        bases = [self.base] if self.is_open else []
-        if self.unsynced:
-            firsts = (span.begin // ENTRY_BYTES for span in self.spans())
-            bases = [base for base in firsts if base + self._file_entries > self.flushed_offset]
-        self.unsynced = False
+        self.write_out()
+        first = max(self.flushed_offset, self.min_offset) // self._file_entries
+        last = (offset - 1) // self._file_entries
         self.flushed_offset = offset
-        return bases
+        return [number * self._file_entries for number in range(first, last + 1)]
 
     def take_names(self) -> Sequence[Path]:
         """Return the directories to sync: a sync of a file need not bring its name to the disk."""
         unnamed, self.unnamed = self.unnamed, False
-        return (self._directory, *self._directory.parents[:3]) if unnamed else ()
+        return (self.directory, *self.directory.parents[:3]) if unnamed else ()
 
     def open_file(self, base: int) -> int:
         """Open the file that starts with an entry, for the caller to close."""
@@ -344,12 +380,15 @@ class ConsumeQueue(QueueEntries):
         """Write the entries from `offset` on once more, after a sync of them has failed.
 
         The kernel may have dropped what it could not write, and a later sync would say nothing of
-        that. False: it has, so that they are no longer what they were.
+        that. False: it has, so that they are no longer what they were. What memory has is written
+        from there.
         """
         last = -1
-        while offset < self.max_offset:
+        end = min(self.base, self.written)
+        self.written = max(end, min(self.written, offset))
+        while offset < end:
             base = offset // self._file_entries * self._file_entries
-            count = min(SCAN_ENTRIES, self.max_offset - offset, base + self._file_entries - offset)
+            count = min(SCAN_ENTRIES, end - offset, base + self._file_entries - offset)
             at = (offset - base) * ENTRY_BYTES
             fd = self._files.open(self._path(base))
             try:
@@ -362,6 +401,7 @@ class ConsumeQueue(QueueEntries):
                     return False
                 last = last if size == BLANK_SIZE else position
             offset += count
+        self.write_out()
         return True
 
     def write_dropped(self) -> None:
@@ -369,22 +409,18 @@ class ConsumeQueue(QueueEntries):
         if self.dropped_from is not None:
             if not self.write_anew(self.dropped_from):
                 raise OSError(
-                    errno.EIO, "entries were lost by a failed sync: restart", self._directory
+                    errno.EIO, "entries were lost by a failed sync: restart", self._folder
                 )
             self.dropped_from = None
 
-    def _leave_tail(self) -> None:
-        """Remember that the file which was written until now has to be synced by its name."""
-        if self.is_open and self.flushed_offset < self.max_offset:
-            self.unsynced = True
-
-    def let_go(self) -> None:
-        """Close every map; reading opens them again, and the next append comes to `extend`."""
-        self._leave_tail()
-        self.limit = min(self.limit, self.max_offset)
-        super().let_go()
-
     def close(self) -> None:
-        """Close the files and forget what is prepared; the queue can be used again."""
+        """Write out what is in memory and let go of it; the queue can be used again."""
+        self.write_out()
+        self.drop()
+
+    def drop(self) -> None:
+        """Let go of memory and maps as a killed process would: nothing is written."""
         self.let_go()
-        self._ready = 0
+        self._access.tails.used(self, 0)
+        self._end_at(self.written)
+        self._made = _UNMADE

@@ -126,13 +126,11 @@ class ConsumeQueues:
         return queue
 
     def take_changed(self) -> list[ConsumeQueue]:
-        """Return the queues that have changed since the last call; from now on a change is new."""
-        changes, table = self._access.changes, self.table
+        """Return the queues that have changed since each was settled last; the list is new."""
+        changes = self._access.changes
         changed = changes[:]
-        changes.clear()  # the queues hold this very list
-        for queue in changed:
-            queue.settle()
-        return [queue for queue in changed if table.get((queue.topic, queue.queue_id)) is queue]
+        changes.clear()  # the queues reach this very list
+        return changed
 
     def _directory(self, topic: str, queue_id: int) -> Path:
         if not topic or "/" in topic or "\0" in topic or topic in (".", "..") or queue_id < 0:
@@ -170,6 +168,7 @@ class ConsumeQueues:
         What the disk keeps of them is removed by the next start, or by the topic's next life.
         """
         for queue in queues:
+            queue.gone = True
             try:
                 self.remove_files(queue)
             except OSError as error:
@@ -183,7 +182,7 @@ class ConsumeQueues:
 
         What is left by an end in between is a shorter queue that begins where it began.
         """
-        queue.close()
+        queue.drop()
         for span in reversed(queue.spans()):
             self._files.remove(span.path)
         self._files.remove_directory(queue.directory)
@@ -193,6 +192,6 @@ class ConsumeQueues:
         return max((queue.end_position() for queue in self), default=0)
 
     def close(self) -> None:
-        """Close all files."""
+        """Let go of memory and maps; what no round has written out is left to recovery."""
         for queue in self:
-            queue.close()
+            queue.drop()

@@ -1,8 +1,7 @@
-"""The entries of one queue as they are read, through maps of its files."""
+"""The entries of one queue as they are read: the newest from memory, the others from its files."""
 
 import errno
 import mmap
-from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
@@ -19,23 +18,25 @@ OLD_MAPS_MAX: Final = 4  # files of one queue that stay mapped for readers far b
 BLANKS_AT_ONCE: Final = 1024
 ENTRIES_AT_ONCE: Final = 65_536
 NEIGHBOURS: Final = (1, 2, 33)  # the last one lies outside of a sector that is damaged
+_NOWHERE: Final = (0, -1)
 _SIZE: Final = ENTRY_FIELDS.pick("size")
 
-NO_BUFFER: Final = mmap.mmap(-1, ENTRY_BYTES)
-"""The `buffer` of a queue that has no file open to be written."""
+NO_TAIL: Final = bytearray()
+"""The `buffer` of a queue that has no entries in memory."""
 
 
 class QueueEntries:
     """Entries `min_offset` to `max_offset - 1`; offsets count messages from 0.
 
-    `buffer` is the map of the file that begins with entry `base` and is open to be written. Maps
-    are counted in a pool, which may have them let go at any time; they are opened again by need.
+    Those from `base` on are in `buffer`; the files have all entries but the newest, as many as
+    `written` says, which is never below `base`. Maps of files are counted in a pool, which may
+    have them let go at any time; they are opened again by need.
     """
 
     __slots__ = (
-        "_directory",
         "_file_entries",
         "_files",
+        "_folder",
         "_maps",
         "_pool",
         "_touched",
@@ -45,19 +46,21 @@ class QueueEntries:
         "min_offset",
         "queue_id",
         "topic",
+        "written",
     )
 
     def __init__(self, access: QueueAccess, directory: Path, topic: str, queue_id: int) -> None:
         self._files = access.files
-        self._directory = directory
+        self._folder = str(directory)  # a Path takes half a kilobyte, and queues may be many
         self._file_entries = access.file_entries
-        self._maps: OrderedDict[int, mmap.mmap] = OrderedDict()
+        self._maps: dict[int, mmap.mmap] = {}  # the one that was used last stands last
         self._pool = access.pool
-        self._touched = (0, -1)  # map and page that `entry` has looked at last
+        self._touched = _NOWHERE  # map and page that `entry` has looked at last
         self.topic = topic
         self.queue_id = queue_id
-        self.buffer: mmap.mmap = NO_BUFFER
+        self.buffer: bytearray = NO_TAIL
         self.base = 0
+        self.written = 0
         self.min_offset = 0
         self.max_offset = 0
 
@@ -67,31 +70,24 @@ class QueueEntries:
         return self._file_entries * ENTRY_BYTES
 
     @property
-    def is_open(self) -> bool:
-        """Whether a file is open to be written, which its map alone keeps open."""
-        return self.buffer is not NO_BUFFER
-
-    @property
     def directory(self) -> Path:
         """Where the files are."""
-        return self._directory
+        return Path(self._folder)
 
     def spans(self) -> list[FileSpan]:
         """List the files, oldest first."""
-        return file_spans(self._directory)
+        return file_spans(Path(self._folder))
 
     def _path(self, base: int) -> Path:
-        return self._directory / file_name(base * ENTRY_BYTES)
+        return Path(f"{self._folder}/{file_name(base * ENTRY_BYTES)}")
 
     def entry(self, offset: int) -> tuple[int, int, int]:
         """Return (position, record size, tags code); OSError where the disk does not give it.
 
-        A page is asked for before it is touched for the first time in a row of looks, unless it is
-        the one that the last append has written.
+        A page of a file is asked for before it is touched for the first time in a row of looks.
         """
         buffer, at, _ = self.run(offset, 1)
-        newest = (self.max_offset - 1 - self.base) * ENTRY_BYTES
-        if buffer is not self.buffer or at // PAGE_BYTES != newest // PAGE_BYTES:
+        if buffer is not self.buffer:
             page = id(buffer), at // PAGE_BYTES
             if page != self._touched or (at + ENTRY_BYTES - 1) // PAGE_BYTES != page[1]:
                 self.copied(offset, 1)
@@ -100,11 +96,32 @@ class QueueEntries:
 
     def copied(self, offset: int, count: int) -> bytes:
         """Copy entries, up to a file's end; OSError where the disk does not give them."""
-        buffer, at, count = self.run(offset, count)
-        data = copied_bytes(buffer, at, count * ENTRY_BYTES)
+        base, count = self._stretch(offset, count)
+        if offset >= self.base:
+            at = (offset - self.base) * ENTRY_BYTES
+            return bytes(self.buffer[at : at + count * ENTRY_BYTES])
+        at = (offset - base) * ENTRY_BYTES
+        if (buffer := self._maps.get(base)) is not None:
+            data = copied_bytes(buffer, at, count * ENTRY_BYTES)
+        else:
+            data = self._read(base, at, count * ENTRY_BYTES)
         if data is None:
-            path = self._path(offset // self._file_entries * self._file_entries)
-            raise OSError(errno.EIO, f"entry {offset} cannot be read", str(path))
+            raise OSError(errno.EIO, f"entry {offset} cannot be read", str(self._path(base)))
+        return data
+
+    def _read(self, base: int, at: int, count: int) -> bytes | None:
+        """Read from the file that begins with an entry, None where the disk does not give it."""
+        fd = self._files.open(self._path(base), write=False)
+        try:
+            data = self._files.read(fd, count, at)
+        except OSError as error:
+            if error.errno != errno.EIO:
+                raise
+            return None
+        finally:
+            self._files.close(fd)
+        if len(data) < count:
+            raise _lost_its_end(self._path(base), at + len(data))
         return data
 
     def place_of(self, offset: int) -> tuple[int, int]:
@@ -112,32 +129,44 @@ class QueueEntries:
         position, size, _ = ENTRY.unpack(self.copied(offset, 1))
         return position, size
 
-    def run(self, offset: int, count: int) -> tuple[mmap.mmap, int, int]:
+    def run(self, offset: int, count: int) -> tuple[mmap.mmap | bytearray, int, int]:
         """Return (buffer, byte place, entries there), at most `count` and up to a file's end.
 
-        OSError where an older file is gone or shorter than what was written to it.
+        Also up to where the files have them, for those that are not in memory. OSError where an
+        older file is gone or shorter than what was written to it.
         """
+        base, count = self._stretch(offset, count)
+        if offset >= self.base:
+            return self.buffer, (offset - self.base) * ENTRY_BYTES, count
+        at = (offset - base) * ENTRY_BYTES
+        buffer = self._map(base)
+        if at + count * ENTRY_BYTES > len(buffer):
+            raise _lost_its_end(self._path(base), len(buffer))
+        return buffer, at, count
+
+    def _stretch(self, offset: int, count: int) -> tuple[int, int]:
+        """Return with which entry the file of an offset begins, and how many are in one place."""
         if not 0 <= offset < self.max_offset:
             raise IndexError(f"{self.topic}-{self.queue_id} has no entry {offset}")
         base = offset // self._file_entries * self._file_entries
-        count = min(count, self.max_offset - offset, base + self._file_entries - offset)
-        at = (offset - base) * ENTRY_BYTES
-        if base == self.base and self.is_open:
-            return self.buffer, at, count
-        buffer = self._map(base)
-        if at + count * ENTRY_BYTES > len(buffer):
-            words = f"the file has lost its end: nothing from byte {len(buffer)} on can be read"
-            raise OSError(errno.EIO, words, str(self._path(base)))
-        return buffer, at, count
+        end = self.max_offset if offset >= self.base else self.written
+        return base, min(count, end - offset, base + self._file_entries - offset)
 
     def snapshot(self) -> QueueSnapshot:
-        """Return where the files are, for reading them in another thread."""
-        return QueueSnapshot(self._directory, self._file_entries, self.min_offset, self.max_offset)
+        """Return what another thread needs to read the entries: the files, and what they lack."""
+        at = (self.written - self.base) * ENTRY_BYTES
+        return QueueSnapshot(
+            self.directory,
+            self._file_entries,
+            self.min_offset,
+            self.max_offset,
+            bytes(self.buffer[at : (self.max_offset - self.base) * ENTRY_BYTES]),
+        )
 
     def _map(self, base: int) -> mmap.mmap:
-        """Map an older file for reading."""
-        if (buffer := self._maps.get(base)) is not None:
-            self._maps.move_to_end(base)
+        """Map a file for reading."""
+        if (buffer := self._maps.pop(base, None)) is not None:
+            self._maps[base] = buffer
             return buffer
         path = self._path(base)
         fd = self._files.open(path, write=False)
@@ -145,27 +174,16 @@ class QueueEntries:
             buffer = self._files.map(fd, min(self.file_bytes, self._files.size(path)), write=False)
         finally:
             self._files.close(fd)
-        self._keep(base, buffer)
-        return buffer
-
-    def _keep(self, base: int, buffer: mmap.mmap) -> None:
-        """Keep a map that was made; the least recently used one is let go."""
+        if len(self._maps) >= OLD_MAPS_MAX:  # the least recently used one is let go
+            del self._maps[next(iter(self._maps))]
         self._maps[base] = buffer
-        self._maps.move_to_end(base)
-        while len(self._maps) > OLD_MAPS_MAX:
-            oldest = next(iter(self._maps))
-            if oldest == self.base and self.is_open:
-                self._maps.move_to_end(oldest)
-                continue
-            del self._maps[oldest]
         self._pool.used(self, len(self._maps))
+        return buffer
 
     def let_go(self) -> None:
         """Close every map; reading opens them again."""
         self._maps.clear()
-        self._touched = (0, -1)
-        self.buffer = NO_BUFFER
-        self.base = 0
+        self._touched = _NOWHERE
         self._pool.used(self, 0)
 
     def end_position(self) -> int:
@@ -177,11 +195,27 @@ class QueueEntries:
 
     def first_from(self, position: int) -> int:
         """Return the first offset whose message starts at a position of the log or behind it."""
+        if self._ends_before(position, 0):
+            return self.max_offset
         return self._first(lambda begin, size: begin >= position)
 
     def first_behind(self, position: int) -> int:
         """Return the first offset whose message ends behind a position of the log."""
+        if self._ends_before(position + 1, 1):
+            return self.max_offset
         return self._first(lambda begin, size: begin + size > position, late=True)
+
+    def _ends_before(self, position: int, ends: int) -> bool:
+        """Whether the last two messages start, or with 1 end, before a position: so do all others.
+
+        Where there are no two, or they do not rise, nothing is said.
+        """
+        low = max(self.min_offset, self.max_offset - 2)
+        if self.max_offset - low < 2:
+            return False
+        before, last = self.entry(low), self.entry(low + 1)
+        sound = 0 < before[1] < BLANK_SIZE and 0 < last[1] < BLANK_SIZE
+        return sound and 0 <= before[0] < last[0] and last[0] + ends * last[1] < position
 
     def _first(self, behind: Callable[[Any, Any], Any], *, late: bool = False) -> int:
         """Return the first offset that is behind, by halves; never that of a blank entry.
@@ -248,3 +282,8 @@ class QueueEntries:
             return -1
         position, size, _ = self.entry(self.max_offset - 1)
         return -1 if size == BLANK_SIZE else position
+
+
+def _lost_its_end(path: Path, at: int) -> OSError:
+    words = f"the file has lost its end: nothing from byte {at} on can be read"
+    return OSError(errno.EIO, words, str(path))

@@ -14,6 +14,8 @@ ENTRY: Final = ENTRY_FIELDS.run()
 BLANK_ENTRY: Final = ENTRY.pack(0, BLANK_SIZE, 0)
 
 SCAN_ENTRIES: Final = 4096
+SCAN_ENTRIES_FIRST: Final = 32  # which is enough where the end is known
+TAIL_ENTRIES: Final = 4
 
 
 def check_spans(spans: Sequence[FileSpan], file_bytes: int) -> None:
@@ -63,52 +65,53 @@ def remove_behind(files: Files, spans: Sequence[FileSpan], offset: int) -> None:
         files.remove(span.path)
 
 
-def find_end(files: Files, spans: Sequence[FileSpan], begin: int, born_at: int = 0) -> int:
+def find_end(
+    files: Files, spans: Sequence[FileSpan], begin: int, born_at: int = 0
+) -> tuple[int, bytes]:
     """Return the offset of the first entry from `begin` on that no message can have.
 
-    None can have one of a position before `born_at`.
+    None can have one of a position before `born_at`. Also returns some of the entries right before
+    it, of the same file; a queue of which everything is known costs one small read.
     """
-    last_position = max(born_at - 1, _position_before(files, spans, begin))
-    offset = begin
+    offset, last_position, step = begin, born_at - 1, SCAN_ENTRIES_FIRST
+    tail = before = b""
     for span in spans:
         end = (span.begin + span.size) // ENTRY_BYTES
-        if end <= offset:
+        low = max(span.begin // ENTRY_BYTES, offset - TAIL_ENTRIES if offset == begin else offset)
+        if end <= low:
             continue
+        tail, before = b"", tail
         fd = files.open(span.path, write=False)
         try:
-            while offset < end:
-                count = min(SCAN_ENTRIES, end - offset)
-                at = offset * ENTRY_BYTES - span.begin
-                data = _read(files, fd, count * ENTRY_BYTES, at, span)
+            while low < end:
+                count = min(step, end - low)
+                step = min(step * 8, SCAN_ENTRIES)
+                data = _read(files, fd, count * ENTRY_BYTES, low * ENTRY_BYTES - span.begin, span)
                 usable = memoryview(data)[: len(data) // ENTRY_BYTES * ENTRY_BYTES]
-                for position, size, _ in ENTRY.iter_unpack(usable):
-                    if size <= 0 or position < 0:
-                        return offset
-                    if size != BLANK_SIZE:
-                        if position <= last_position:  # left over from before a truncation
-                            return offset
-                        last_position = position
-                    offset += 1
+                for at, (position, size, _) in enumerate(ENTRY.iter_unpack(usable), low):
+                    known = at < begin
+                    if known and (at < begin - 1 or size <= 0):
+                        continue
+                    over = size <= 0 or position < 0
+                    if size != BLANK_SIZE:  # one that falls back is from before a truncation
+                        over |= position <= last_position
+                        last_position = max(last_position, position)
+                    if over and not known:
+                        return at, _last_of(tail, data, at - low) or before
+                low += len(usable) // ENTRY_BYTES
+                offset = max(begin, low)
+                tail = _last_of(tail, data, count)
+                if len(usable) < count * ENTRY_BYTES:
+                    break  # it has lost its end meanwhile
         finally:
             files.close(fd)
-    return offset
+    return offset, tail or before
 
 
-def _position_before(files: Files, spans: Sequence[FileSpan], offset: int) -> int:
-    """Return the position that the entry before an offset names, -1 where there is none."""
-    at = (offset - 1) * ENTRY_BYTES
-    span = next((each for each in spans if 0 <= at - each.begin < each.size), None)
-    if span is None:
-        return -1
-    fd = files.open(span.path, write=False)
-    try:
-        data = _read(files, fd, ENTRY_BYTES, at - span.begin, span)
-    finally:
-        files.close(fd)
-    if len(data) < ENTRY_BYTES:
-        return -1
-    position, size, _ = ENTRY.unpack(data)
-    return position if 0 < size != BLANK_SIZE else -1
+def _last_of(tail: bytes, data: bytes, count: int) -> bytes:
+    """Return the last few of the entries of `tail` and of the first `count` of `data`."""
+    whole = tail + data[: count * ENTRY_BYTES]
+    return whole[-TAIL_ENTRIES * ENTRY_BYTES :]
 
 
 def _read(files: Files, fd: int, count: int, at: int, span: FileSpan) -> bytes:

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Collection
+from contextlib import suppress
 from pathlib import Path
 
 from aerobee.storage.disk.files import Files
@@ -59,11 +60,13 @@ class MendingNote:
     def end(self, queues: Collection[ConsumeQueue]) -> None:
         """Bring their entries to the disk, and take the note away."""
         for queue in queues:
+            queue.write_out()
             for span in queue.spans():
                 fd = self._files.open(span.path)
                 try:
                     self._files.sync(fd)
                 finally:
                     self._files.close(fd)
-            self._files.sync_directory(queue.directory)
+            with suppress(FileNotFoundError):  # of a queue that has no file
+                self._files.sync_directory(queue.directory)
         self._files.remove(self._path)

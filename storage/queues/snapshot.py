@@ -1,7 +1,9 @@
-"""Where a queue's files are, for readers that have no map of them."""
+"""A queue's entries, for readers that have neither its memory nor maps of its files."""
 
 from dataclasses import dataclass
 from pathlib import Path
+
+from aerobee.storage.layout import ENTRY_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,3 +14,9 @@ class QueueSnapshot:
     file_entries: int
     min_offset: int
     max_offset: int
+    tail: bytes = b""  # the newest of them, which the files may not have yet
+
+    @property
+    def in_files(self) -> int:
+        """Up to which offset the files have them."""
+        return self.max_offset - len(self.tail) // ENTRY_BYTES

@@ -22,7 +22,7 @@ from aerobee.storage.reads.results import Accept, ReadResult, ReadStatus
 from aerobee.storage.settings import StoreSettings
 
 TagHashes: TypeAlias = frozenset[int]
-_Run: TypeAlias = tuple[mmap.mmap | bytes, int, int]  # memory of a queue file, place, entries
+_Run: TypeAlias = tuple[mmap.mmap | bytearray | bytes, int, int]  # entries, place, how many
 
 
 class Gather(Protocol):
@@ -37,7 +37,7 @@ class Gather(Protocol):
 
     def __call__(
         self,
-        entries: mmap.mmap | bytes,
+        entries: mmap.mmap | bytearray | bytes,
         at: int,
         count: int,
         file: memoryview,
@@ -207,7 +207,7 @@ class Reader:
     def _run(self, queue: ConsumeQueue, offset: int, count: int) -> _Run:
         """Return entries as far as they are in memory; the newest, not synced yet, always are."""
         buffer, at, count = queue.run(offset, count)
-        if offset < queue.flushed_offset or not self._log.writable:
+        if offset < queue.base and (offset < queue.flushed_offset or not self._log.writable):
             count = self._resident(buffer, at, count * ENTRY_BYTES) // ENTRY_BYTES
             copied = self._copied(buffer, at, count * ENTRY_BYTES)
             return (b"", 0, 0) if copied is None else (copied, 0, count)

@@ -2,12 +2,15 @@
 
 Where to begin is a matter of proof, tried from the latest position to the earliest:
 
-1. written:    our boot note of this boot of the machine: the process died, the page cache did not;
-   synced:     the same, up to where syncs were under way whose outcome nobody has heard;
-2. flushed:    our progress file: log and queues were on the disk up to there;
+1. flushed:    our progress file: log and queues were on the disk up to there;
+2. synced:     without one, after a kill in this boot of the machine: RocketMQ's checkpoint;
 3. dispatched: the end of the newest queue entry, after a clean stop;
 4. timestamp:  the last file whose first record is older than RocketMQ's checkpoint - 3 s;
 5. the log's first byte.
+
+Our boot note says up to where the log was written in this boot of the machine: the process died,
+the page cache did not. The log does not end before that. Of the queues it says nothing: their newest
+entries are in memory until a round writes them out.
 
 Each proof is checked against the files; one that they contradict is dropped. From there every
 record is checked, and queue entries are written where they are missing or wrong
@@ -43,7 +46,6 @@ from aerobee.storage.recovery.walk import LogWalk
 
 log = logging.getLogger(__name__)
 
-WRITTEN: Final = "written"
 SYNCED: Final = "synced"
 FLUSHED: Final = "flushed"
 BULK_BYTES_MIN: Final = 32 << 20
@@ -68,6 +70,7 @@ class Recovered:
     position: int = 0  # the end of the log
     begun_at: int = 0
     proof: str = "empty"
+    noted: bool = False  # how far the log was written, by a process of this boot
     reason: str = ""  # why the log ends there
     records: int = 0  # checked
     entries: int = 0  # written to queues
@@ -107,7 +110,7 @@ class Recovery:
             result.begun_at, result.proof = self._begin()
             if self._evidence.progress is None:
                 self._mend_lacking(Progress(result.begun_at, 0))
-            if result.proof in (WRITTEN, SYNCED):
+            if result.proof == SYNCED:
                 self._mend_since_progress(result.begun_at)
             self._replay(result.begun_at)
         self._table.end_at(result.position)
@@ -130,33 +133,19 @@ class Recovery:
         """Choose where to begin, with the name of the proof."""
         evidence, begin = self._evidence, self._segments.begin
         progress = evidence.progress
-        written, proof = evidence.written, WRITTEN
-        if (
-            progress is not None
-            and self._mend_lacking(progress)
-            and progress.position < (written or 0) <= self._segments.end
-        ):
-            self._floor = max(self._floor, written or 0)
-            return progress.position, FLUSHED  # what was mended lacks what came since
-        if written is not None and (unheard := evidence.unheard) is not None:
-            if written <= self._segments.end:
-                self._floor, self._torn_at = max(self._floor, written), written
-            if unheard.queues is not None and progress is not None:
-                return progress.position, FLUSHED  # it says of each queue what the disk has
-            known = min(written, evidence.checkpoint.queue_position)
-            written, proof = max(known, unheard.begin(written)), SYNCED
-        newest = self._queues.max_end_position()
-        if (
-            written is not None
-            and written >= (progress.position if progress is not None else begin)
-            and self._lead_to(written)
-        ):
+        written = evidence.written
+        if written is not None and written <= self._segments.end:
             self._floor = max(self._floor, written)
-            if self._torn_at is None:
-                self._torn_at = written  # behind the note nothing was acknowledged
-            return written, proof
+            self._torn_at = written  # behind the note nothing was acknowledged
+            self.result.noted = True
         if progress is not None:
+            self._mend_lacking(progress)  # its entries of what came since are written again below
             return progress.position, FLUSHED
+        newest = self._queues.max_end_position()
+        if written is not None:
+            known = min(written, evidence.checkpoint.queue_position)
+            if known >= begin and self._lead_to(known):
+                return known, SYNCED
         if newest == 0:
             return begin, "log begin (no queues)"
         if not evidence.aborted and self._lead_to(newest):
@@ -173,15 +162,15 @@ class Recovery:
                     return segment.base, "timestamp" if evidence.aborted else "dispatched file"
         return begin, "log begin"
 
-    def _mend_lacking(self, progress: Progress) -> bool:
+    def _mend_lacking(self, progress: Progress) -> None:
         """Write queues again that do not have what the progress file says they had.
 
         Without one it says nothing but how far the log is to be looked through. Their entries of
-        what came behind its position are forgotten. Returns whether there are such queues.
+        what came behind its position are forgotten.
         """
         lacking = self._lacking(progress)
         if not lacking or not self._write:
-            return bool(lacking)
+            return
         self._note.take_over(self._unfinished())
         self._note.begin(lacking)
         for queue in lacking:
@@ -195,11 +184,10 @@ class Recovery:
         for queue in lacking:
             max_offset = progress.queues.get((queue.topic, queue.queue_id), 0)
             self._dispatcher.fill_up(queue, max_offset, progress.position)
-        self._note.end([queue for queue in lacking if queue.spans()])
-        return True
+        self._note.end(lacking)
 
     def _mend_since_progress(self, end: int) -> None:
-        """Write entries that were lost of what only the note of this boot vouches for.
+        """Write entries that were lost of what only RocketMQ's checkpoint vouches for.
 
         Nothing else tells of a queue that was first used there. The log is read where no entry
         leads to; what deleted topics have left is read in vain.

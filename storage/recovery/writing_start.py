@@ -13,7 +13,7 @@ from aerobee.storage.parts import StoreParts
 from aerobee.storage.proofs.boot_note import BootNote
 from aerobee.storage.proofs.progress import Progress
 from aerobee.storage.recovery.quarantine import Quarantine
-from aerobee.storage.recovery.recovery import FLUSHED, SYNCED, WRITTEN, Recovered
+from aerobee.storage.recovery.recovery import FLUSHED, SYNCED, Recovered
 from aerobee.storage.upkeep.checkpoints import Checkpoints
 
 log = logging.getLogger(__name__)
@@ -68,10 +68,10 @@ class WritingStart:
         a gigabyte takes the disk seconds.
         """
         self._aborted = aborted
-        self._torn = recovered.proof not in (WRITTEN, SYNCED)
+        self._torn = not recovered.noted
         if (
             progress is not None
-            and recovered.proof in (WRITTEN, SYNCED, FLUSHED)
+            and recovered.proof in (SYNCED, FLUSHED)
             and recovered.position >= progress.position
         ):
             for queue in self._queues:
@@ -87,9 +87,8 @@ class WritingStart:
             for queue in self._queues:
                 queue.distrust(0)
             self._first_step = self._checkpoints.withdraw
-            # "written" speaks of memory, not of the disk
-            written = recovered.proof in (WRITTEN, SYNCED) or recovered.mended
-            trusted = self._segments.begin if written else recovered.begun_at
+            unsure = recovered.proof == SYNCED or recovered.mended
+            trusted = self._segments.begin if unsure else recovered.begun_at
         self._checkpoints.trust(self._queues)
         return trusted
 

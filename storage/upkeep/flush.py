@@ -29,6 +29,9 @@ LOG_ROUND: Final = 1
 CHECKPOINT: Final = 3
 LOG_FILES_PER_SUBMIT: Final = 32
 OTHER_WORK: Final = 4
+ROUNDS_SHARE: Final = 0.05  # of the loop's time
+ROUNDS_APART_MAX_S: Final = 20.0
+ROUND_LOG_BYTES_MAX: Final = 1 << 30  # which a start after a kill has to read again
 
 Done = Callable[[bool], None]
 OnCheckpoint = Callable[[QueueRound], Job]
@@ -60,7 +63,7 @@ class Flusher:
         self._log_began_s = 0.0
         self._held: list[Segment] = []  # whose numbers the syncs under way use
         self._log_failed = 0
-        self._rounds = QueueRounds(parts.files, backend, self._doubt)
+        self._rounds = QueueRounds(parts.files, parts.queues.root, backend, self._doubt)
         self._writing = False  # all of the round is synced, and the checkpoints are being written
         self._checkpointed = 0
         self._queues_synced = 0  # entries of records before it are on the disk
@@ -86,6 +89,16 @@ class Flusher:
     def busy(self) -> bool:
         """Whether a sync is under way."""
         return self._log_under_way > 0 or self._rounds.round is not None
+
+    def queues_due(self, since_s: float, interval_s: float) -> bool:
+        """Whether a round over queues is to begin, so long after the last one has begun.
+
+        Of the loop's time rounds take a twentieth: where one takes long, the next waits for longer
+        than `interval_s`, but not for more than ROUNDS_APART_MAX_S, nor behind 1 GiB of log.
+        """
+        apart_s = min(self._rounds.work_s / ROUNDS_SHARE, ROUNDS_APART_MAX_S)
+        behind = self._log.committed - self._checkpointed
+        return since_s >= max(interval_s, apart_s) or behind >= ROUND_LOG_BYTES_MAX
 
     @property
     def log_sync_s(self) -> float:
@@ -180,8 +193,7 @@ class Flusher:
                 self.log_fsyncs += 1
                 self._log_synced(error)
             elif token > QUEUE_FILE:
-                self.fsyncs += 1
-                self._rounds.completed(token, error)
+                self.fsyncs += self._rounds.completed(token, error)
                 self._finish_queues()
             elif error:
                 log.error("store_work_failed errno=%d", error)

@@ -1,28 +1,38 @@
 """Rounds over the queues that have changed, each of which ends with the checkpoints being written.
 
-A round is cut into portions of so many files, whatever the number of queues: all of forty thousand
-at once would keep the loop from serving for a fifth of a second. A file that fails costs its queue
-alone: what the round has synced of others stays synced, and is noted by the next round that
-succeeds.
+A round writes out what the queues that have changed have in memory, then has the disk take it. It
+is cut into slices of a few milliseconds, whatever the number of queues: all of forty thousand at
+once would keep the loop from serving for a third of a second. Few files are synced one by one; of
+very many the whole file system is, which costs less from some hundreds on, and where that does not
+succeed each of them is asked after all. A file that fails costs its queue alone: what the round has
+synced of others stays synced, and is noted by the next round that succeeds.
 """
 
+import errno
 import logging
 import os
+import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from aerobee.remoting.message.layout import BLANK_SIZE
 from aerobee.storage.disk.files import Files
+from aerobee.storage.disk.worker import Job
 from aerobee.storage.queues.consume_queue import ConsumeQueue
 from aerobee.storage.upkeep.backends import SyncBackend
 
 log = logging.getLogger(__name__)
 
+SLICE_S: Final = 0.002  # that a round takes from the loop at a time
 FILES_PER_SUBMIT: Final = 64  # and as many file numbers are open meanwhile
+FILES_ONE_BY_ONE: Final = 512  # of more than these the file system is synced
 QUEUE_FILE: Final = 1 << 8  # tokens from here on are of files of queues
+NO_FOLDER: Final = -1
 LINES_MAX: Final = 10  # that one round logs of queues that failed: a dying disk may fail them all
 
 Offsets = list[tuple[ConsumeQueue, int]]
@@ -35,12 +45,15 @@ class QueueRound:
 
     position: int
     offsets: Offsets  # of every queue that had changed when the round began
-    waiting: deque[tuple[ConsumeQueue, int]]  # those whose files are still to be synced
+    waiting: deque[tuple[ConsumeQueue, int]]  # those that are still to be written out
     last_position: int = -1  # of the newest record
     end: int = 0  # of that record
     files: deque[tuple[ConsumeQueue, int]] = field(default_factory=deque)  # by first entry
     before: dict[ConsumeQueue, int] = field(default_factory=dict)  # what was flushed before
     under_way: dict[int, tuple[int, ConsumeQueue | None]] = field(default_factory=dict)
+    job: int = 0  # the token of what else is under way
+    all_tried: bool = False  # whether the file system was to be synced
+    bad: set[ConsumeQueue] = field(default_factory=set)  # that have failed
     names: dict[Path, None] = field(default_factory=dict)  # directories, to sync after the files
     failed: bool = False
     failures: int = 0  # of files
@@ -49,7 +62,7 @@ class QueueRound:
     @property
     def synced(self) -> bool:
         """Whether no file is left to be synced."""
-        return not (self.waiting or self.files or self.under_way)
+        return not (self.waiting or self.files or self.under_way or self.job)
 
 
 class QueueRounds:
@@ -58,8 +71,11 @@ class QueueRounds:
     `lost` is set for good where entries are no longer what was written: only recovery mends that.
     """
 
-    def __init__(self, files: Files, backend: SyncBackend, on_doubt: Callable[[], None]) -> None:
+    def __init__(
+        self, files: Files, root: Path, backend: SyncBackend, on_doubt: Callable[[], None]
+    ) -> None:
         self._files = files
+        self._root = root
         self._backend = backend
         self._on_doubt = on_doubt
         self._carried: Offsets = []  # synced by rounds that failed, and noted nowhere yet
@@ -67,6 +83,8 @@ class QueueRounds:
         self._carried_names: dict[Path, None] = {}
         self._unwritten: dict[ConsumeQueue, int] = {}  # that could not be read to be written anew
         self._tokens = QUEUE_FILE
+        self._folder = NO_FOLDER  # where failures of the whole file system are told from now on
+        self.work_s = 0.0  # that the last round has taken from the loop
         self.round: QueueRound | None = None
         self.lost = False
 
@@ -82,20 +100,66 @@ class QueueRounds:
 
     def begin(self, position: int, changed: Iterable[ConsumeQueue]) -> None:
         """Begin to sync what has changed; all of it lies before `position`."""
-        offsets = list((dict(self._carried) | {each: each.max_offset for each in changed}).items())
+        found = [(queue, queue.max_offset) for queue in changed]
+        offsets = list((dict(self._carried) | dict(found)).items()) if self._carried else found
         last, end = self._carried_last
         self._carried, self._carried_last = [], (-1, 0)
-        self.round = QueueRound(position, offsets, deque(offsets), last, end)
+        self.round = QueueRound(position, offsets, deque(found), last, end)
         self.round.names, self._carried_names = self._carried_names, {}
+        self.work_s = 0.0
+        if len(found) > FILES_ONE_BY_ONE and self._folder == NO_FOLDER:
+            with suppress(OSError):  # then each file is synced
+                self._folder = self._files.open_directory(self._root)
         self.go_on()
 
     def go_on(self) -> None:
-        """Submit the next few files of the round."""
+        """Write out the next few queues of the round, or submit its next few files."""
         round_ = self.round
         assert round_ is not None
+        began_s = now_s = time.monotonic()
+        while round_.waiting and now_s - began_s < SLICE_S:
+            self._write_out(round_, *round_.waiting.popleft())
+            now_s = time.monotonic()
+        if round_.waiting:
+            self._run(round_, _nothing)  # the loop serves until that is heard of
+        elif len(round_.files) > FILES_ONE_BY_ONE and not round_.all_tried:
+            round_.all_tried = True
+            self._run(round_, partial(self._files.sync_file_system, self._folder))
+        else:
+            self._submit(round_)
+        self.work_s += time.monotonic() - began_s
+
+    def _run(self, round_: QueueRound, job: Job) -> None:
+        self._tokens += 1
+        round_.job = self._tokens
+        self._backend.run(job, round_.job)
+
+    def _write_out(self, round_: QueueRound, queue: ConsumeQueue, offset: int) -> None:
+        """Write out one queue; its files are to be synced."""
+        queue.settle()
+        if queue.gone:
+            return
+        if queue.max_offset > offset:  # of records that the round says nothing of
+            queue.note_change()
+        if offset <= queue.flushed_offset:
+            return
+        round_.before.setdefault(queue, queue.flushed_offset)
+        try:
+            at, size, _ = queue.entry(offset - 1)
+            round_.last_position = max(round_.last_position, at)
+            round_.end = max(round_.end, 0 if size == BLANK_SIZE else at + size)
+            round_.files.extend((queue, base) for base in queue.begin_sync(offset))
+            if queue.unnamed:
+                round_.names |= dict.fromkeys(queue.take_names())
+        except OSError as error:  # no room for its entries, say; memory has them still
+            self._refused(queue, error)
+
+    def _submit(self, round_: QueueRound) -> None:
         syncs: list[tuple[int, int]] = []
-        while len(syncs) < FILES_PER_SUBMIT and (found := self._next_file(round_)) is not None:
-            queue, base = found
+        while len(syncs) < FILES_PER_SUBMIT and round_.files:
+            queue, base = round_.files.popleft()
+            if queue in round_.bad:
+                continue
             try:
                 fd = queue.open_file(base)
             except FileNotFoundError:
@@ -109,12 +173,16 @@ class QueueRounds:
         if syncs:
             self._backend.submit(syncs)
 
-    def completed(self, token: int, error: int) -> None:
-        """Take the outcome of one file."""
+    def completed(self, token: int, error: int) -> bool:
+        """Take the outcome of one file, or of the job that was under way; whether it was a sync."""
         round_ = self.round
-        found = round_.under_way.pop(token, None) if round_ is not None else None
-        if round_ is None or found is None:
-            return
+        if round_ is None:
+            return True
+        if token == round_.job:
+            return self._job_done(round_, error)
+        found = round_.under_way.pop(token, None)
+        if found is None:
+            return True
         fd, queue = found
         error = self._close(fd) or error
         if error and queue is not None:  # derived data: no harm but that the checkpoint stays
@@ -126,6 +194,7 @@ class QueueRounds:
             self._write_anew(queue, before)
         if not round_.under_way:
             self.go_on()
+        return True
 
     def end(self) -> QueueRound:
         """End the round; of one that failed, what was synced is kept for the next."""
@@ -161,23 +230,20 @@ class QueueRounds:
             for fd, _ in self.round.under_way.values():
                 self._close(fd)
             self.round = None
+        if self._folder != NO_FOLDER:
+            self._files.close(self._folder)
+            self._folder = NO_FOLDER
 
-    def _next_file(self, round_: QueueRound) -> tuple[ConsumeQueue, int] | None:
-        """Take the next file to sync, by queue and first entry; None when all are taken."""
-        while not round_.files and round_.waiting:
-            queue, offset = round_.waiting.popleft()
-            if offset <= queue.flushed_offset:
-                continue
-            round_.before.setdefault(queue, queue.flushed_offset)
-            try:
-                at, size, _ = queue.entry(offset - 1)
-                round_.last_position = max(round_.last_position, at)
-                round_.end = max(round_.end, 0 if size == BLANK_SIZE else at + size)
-                round_.files.extend((queue, base) for base in queue.begin_sync(offset))
-                round_.names |= dict.fromkeys(queue.take_names())
-            except OSError as error:  # its map may be gone, and there be no file number for it
-                self._refused(queue, error)
-        return round_.files.popleft() if round_.files else None
+    def _job_done(self, round_: QueueRound, error: int) -> bool:
+        """Take the end of a slice, or the outcome of a sync of everything."""
+        round_.job = 0
+        if round_.all_tried and not error:
+            round_.files.clear()
+            round_.names.clear()
+        elif error and error != errno.EOPNOTSUPP:  # each file is asked: it tells of its own failure
+            log.warning("file_system_not_synced errno=%d path=%s", error, self._root)
+        self.go_on()
+        return round_.all_tried
 
     def _refused(self, queue: ConsumeQueue, error: OSError) -> None:
         """A file that was not even opened: nothing is known to be wrong, and all is to be done."""
@@ -191,9 +257,8 @@ class QueueRounds:
         round_.failures += 1
         if round_.failures <= LINES_MAX:
             log.error("queue_sync_failed queue=%s error=%s", queue.directory, error)
-        round_.files = deque(item for item in round_.files if item[0] is not queue)
+        round_.bad.add(queue)
         queue.distrust(round_.before.get(queue, queue.flushed_offset))
-        queue.unsynced = True
         queue.note_change()
 
     def _write_anew(self, queue: ConsumeQueue, offset: int, *, told: bool = False) -> None:
@@ -219,3 +284,7 @@ class QueueRounds:
         except OSError as error:
             return error.errno or 5
         return 0
+
+
+def _nothing() -> None:
+    """Do what a round does between two slices."""

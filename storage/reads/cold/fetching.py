@@ -162,7 +162,9 @@ def read_ahead(fd: int, at: int) -> None:
 def _entries(files: Files, request: ColdRequest) -> bytes:
     queue = request.queue
     base = request.offset // queue.file_entries * queue.file_entries
-    count = min(request.count, base + queue.file_entries - request.offset)
+    if (at := request.offset - queue.in_files) >= 0:
+        return queue.tail[at * ENTRY_BYTES : (at + request.count) * ENTRY_BYTES]
+    count = min(request.count, base + queue.file_entries - request.offset, -at)
     path = queue.folder / file_name(base * ENTRY_BYTES)
     try:
         fd = files.open(path, write=False)

@@ -72,6 +72,10 @@ class FileEntries:
 
     def entry(self, offset: int) -> tuple[int, int, int]:
         """Return (position, record size, tags code), (0, 0, 0) of an entry that is gone."""
-        data = self._lookup._entry(self._queue.folder, self._queue.file_entries, offset)
+        queue = self._queue
+        if (at := offset - queue.in_files) >= 0:
+            data = queue.tail[at * ENTRY_BYTES : (at + 1) * ENTRY_BYTES]
+        else:
+            data = self._lookup._entry(queue.folder, queue.file_entries, offset)
         found: tuple[int, int, int] = ENTRY.unpack(data.ljust(ENTRY_BYTES, b"\0"))
         return found
