@@ -8,9 +8,10 @@ from typing import Protocol
 class QueueTail(Protocol):
     """The end of a queue: entry `max_offset` may be packed at once while it is below `limit`.
 
-    It goes into `buffer`, which is memory and begins with entry `base`, at `(max_offset - base) *
-    20`, by `pack_entry`; at the limit `extend` comes first. `prefix` is what each record of the queue has behind its body, the topic with its
-    length, and `magic` says how long that length is. A refusal names its queue by `topic` and id.
+    It goes into `buffer`, memory that begins with entry `base`, at `(max_offset - base) * 20`, by
+    `pack_entry`; at the limit `extend` comes first. `prefix` is what each record of the queue has
+    behind its body, the topic with its length, and `magic` says how long that length is. A refusal
+    names its queue by `topic` and id.
     """
 
     topic: str

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class QueueAccess:
-    """By which door, in files of how many entries, with how many maps and how much memory; who changed."""
+    """By which door, in files of how many entries, with how much memory; who has changed."""
 
     files: Files
     file_entries: int

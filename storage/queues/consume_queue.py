@@ -176,29 +176,29 @@ class ConsumeQueue(QueueEntries):
         if self.written < keep:
             self.write_out()
         self._put_tail(keep, room, first + self._file_entries)
+        self._access.tails.used(self, len(self.buffer))
 
     def _put_tail(self, base: int, room: int, end: int) -> None:
         """Keep the entries from `base` on in memory with room for so many, none from `end` on."""
-        kept = self.buffer[(base - self.base) * ENTRY_BYTES :][
-            : (self.max_offset - base) * ENTRY_BYTES
-        ]
+        begin, until = ((at - self.base) * ENTRY_BYTES for at in (base, self.max_offset))
+        kept = self.buffer[begin:until]
         buffer = bytearray(min(room, end - base) * ENTRY_BYTES)
         buffer[: len(kept)] = kept
         self.base, self.buffer = base, buffer
-        self._access.tails.used(self, len(buffer))
 
     def let_tail_go(self) -> None:
         """Keep less in memory, as a queue does that sees few messages; not while the disk fails."""
         with suppress(OSError):
             self.write_out()
             keep = max(self.base, self.max_offset - TAIL_ENTRIES_MIN // 2)
-            self._put_tail(keep, self.max_offset - keep, self.max_offset)
+            self._put_tail(keep, TAIL_ENTRIES_MIN, self.max_offset)
+            self._access.tails.used(self, len(self.buffer))
             self.limit = self.max_offset
 
     def write_out(self) -> None:
         """Write what the files lack. OSError: they may have a part of it, and it is kept."""
         first, end = self.written, self.max_offset
-        if first >= end or self.gone:
+        if first >= end or self.gone or not self._write:
             return
         base = first // self._file_entries * self._file_entries
         data = self.buffer[(first - self.base) * ENTRY_BYTES : (end - self.base) * ENTRY_BYTES]
@@ -226,6 +226,9 @@ class ConsumeQueue(QueueEntries):
             self._files.resize(fd, self.file_bytes)
             if fresh and first > base:  # a queue whose older messages are gone
                 self._files.write(fd, BLANK_ENTRY * (first - base), 0)
+            if not fresh:  # what a power loss has left behind the end must not go on there
+                at = (first - base) * ENTRY_BYTES
+                self._files.clear(fd, at, self.file_bytes - at)
         except OSError:
             if fresh:  # the next try must find it fresh again, or the blanks would be missing
                 with suppress(OSError):
@@ -271,6 +274,15 @@ class ConsumeQueue(QueueEntries):
                 self._files.sync(fd)
             finally:
                 self._files.close(fd)
+
+    def put_in_memory(self, offset: int, position: int, size: int, tags_code: int) -> None:
+        """Have the entry of a message that is in the log, where nothing may be written."""
+        assert offset == self.max_offset and not self._write
+        room = len(self.buffer) // ENTRY_BYTES
+        if offset >= self.base + room:
+            self._put_tail(self.base, max(2 * room, TAIL_ENTRIES_MIN), 1 << 62)
+        _PACK(self.buffer, (offset - self.base) * ENTRY_BYTES, position, size, tags_code)
+        self.max_offset = self.limit = offset + 1
 
     def start_at(self, offset: int) -> None:
         """Let an empty queue begin at `offset`; what was in its first file before becomes blank."""

@@ -11,7 +11,7 @@ class TailUser(Protocol):
     """Who has a tail and can do with a small one for a while: a queue."""
 
     def let_tail_go(self) -> None:
-        """Write it out, keep little of it, and tell the pool; nothing where it cannot be written."""
+        """Write it out, keep little of it, and tell the pool; or, as the disk has it, not."""
 
 
 class TailPool:

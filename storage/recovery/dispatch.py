@@ -74,10 +74,20 @@ class RecordDispatcher:
             queue.entry(offset)[:2] == (record.position, record.size)
         ):
             return
-        if self._write and self._table.at(record.position) is None:
-            if queue in self._doubtful:
-                self._decide(queue, record)
-            self._settle(queue, record)
+        if self._table.at(record.position) is not None:
+            return
+        if not self._write:
+            return self._remember(queue, record)
+        if queue in self._doubtful:
+            self._decide(queue, record)
+        self._settle(queue, record)
+
+    def _remember(self, queue: ConsumeQueue, record: Scanned) -> None:
+        """Have the entry of a queue's next record in memory, where it was when a process died."""
+        offset = record.queue_offset
+        if offset == queue.max_offset and record.position >= queue.end_position():
+            code = tags_code(record, queue.topic, self._settings.delay_levels_ms)
+            queue.put_in_memory(offset, record.position, record.size, code)
 
     def _pass_over(self, record: Scanned) -> None:
         """Take note of what a repair has put in the place of lost messages."""

@@ -9,8 +9,8 @@ Where to begin is a matter of proof, tried from the latest position to the earli
 5. the log's first byte.
 
 Our boot note says up to where the log was written in this boot of the machine: the process died,
-the page cache did not. The log does not end before that. Of the queues it says nothing: their newest
-entries are in memory until a round writes them out.
+the page cache did not. The log does not end before that. Of the queues it says nothing: their
+newest entries are in memory until a round writes them out.
 
 Each proof is checked against the files; one that they contradict is dropped. From there every
 record is checked, and queue entries are written where they are missing or wrong
@@ -42,6 +42,7 @@ from aerobee.storage.recovery.known_damage import take_known_damage
 from aerobee.storage.recovery.mending import Mender
 from aerobee.storage.recovery.next_record import NextRecord
 from aerobee.storage.recovery.quarantine import describe
+from aerobee.storage.recovery.record_ends import ends_record
 from aerobee.storage.recovery.walk import LogWalk
 
 log = logging.getLogger(__name__)
@@ -86,6 +87,7 @@ class Recovery:
         self._segments = parts.segments
         self._queues = parts.queues
         self._evidence = evidence
+        self._record_bytes_max = parts.settings.message_bytes_max
         self._write = parts.write
         self._table = parts.damage
         self._search = NextRecord(parts.segments, parts.queues)
@@ -134,7 +136,7 @@ class Recovery:
         evidence, begin = self._evidence, self._segments.begin
         progress = evidence.progress
         written = evidence.written
-        if written is not None and written <= self._segments.end:
+        if written is not None and self._is_written(written):
             self._floor = max(self._floor, written)
             self._torn_at = written  # behind the note nothing was acknowledged
             self.result.noted = True
@@ -161,6 +163,15 @@ class Recovery:
                 if sound:
                     return segment.base, "timestamp" if evidence.aborted else "dispatched file"
         return begin, "log begin"
+
+    def _is_written(self, position: int) -> bool:
+        """Whether the log agrees with the note of this boot: its last record is there."""
+        progress = self._evidence.progress
+        if progress is not None and position <= progress.position:
+            return position == progress.position
+        return position <= self._segments.end and ends_record(
+            self._segments, position, self._record_bytes_max
+        )
 
     def _mend_lacking(self, progress: Progress) -> None:
         """Write queues again that do not have what the progress file says they had.

@@ -13,7 +13,7 @@ from typing import Final
 from unittest.mock import patch
 
 from aerobee.storage.layout import BOOT_NOTE, COMMIT_LOG
-from aerobee.storage.recovery.recovery import FLUSHED, SYNCED, WRITTEN
+from aerobee.storage.recovery.recovery import FLUSHED, SYNCED
 from aerobee.storage.settings import StoreSettings
 from aerobee.storage.upkeep import backends
 from simulation.disk.book import Book
@@ -24,7 +24,7 @@ from simulation.disk.machine import Died, Machine
 from simulation.disk.oracles import Kind, Oracle, Violated
 from simulation.disk.plan import Plan, Trouble, draw
 
-MERELY_DIED: Final = (WRITTEN, SYNCED, FLUSHED)  # proofs of what no machine or disk has disturbed
+MERELY_DIED: Final = (SYNCED, FLUSHED)  # proofs of what no machine or disk has disturbed
 LOG_BEGIN: Final = "log begin"
 INTERRUPTED_JOBS: Final = 0.3
 
@@ -236,8 +236,8 @@ class Run:
             )
             self.oracle.check_promises(logs, begin, died=not self._power_lost and not self._doubted)
             doubted = self._doubted and not self._noted_anew
-            if proof == WRITTEN and (self._rebooted or doubted):
-                raise Violated(Kind.PROOF, f"started by {proof!r}, which may not be believed")
+            if life.store.recovered.noted and (self._rebooted or doubted):
+                raise Violated(Kind.PROOF, "believes a note that may not be believed")
             allowed = (*MERELY_DIED, LOG_BEGIN) if self._proves_nothing else MERELY_DIED
             if self._was_mere_death(last) and proof not in allowed:
                 what = f"started by {proof!r} after a mere death: {life.store.recovered}"

@@ -131,6 +131,12 @@ def settle(store: MessageStore, timeout_s: float = 10.0) -> None:
         store.tick()
 
 
+def write_queues(store: MessageStore) -> None:
+    """Have the files of the queues what they will have after the next round: nothing is synced."""
+    for queue in store.queues:
+        queue.write_out()
+
+
 class ForgetfulFiles(Files):
     """Real files beside a picture of what the disk has; `crash` makes the picture true.
 

@@ -126,6 +126,8 @@ def test_topics_come_and_go(tmp_path: Path) -> None:
     send(store, "bills", 0)
     send(store, "%RETRY%group", 0)
     assert store.topics() == {"orders": [0, 1], "bills": [0], "%RETRY%group": [0]}
+    for queue in store.queues:
+        queue.write_out()
     assert store.delete_topic("bills") and store.delete_topic("%RETRY%group")
     assert not store.delete_topic("bills")
     assert sorted(path.name for path in (tmp_path / "consumequeue").iterdir()) == ["orders"]

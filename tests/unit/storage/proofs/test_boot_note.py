@@ -32,7 +32,7 @@ def test_the_note_of_this_boot_holds_wherever_the_log_stopped(tmp_path: Path, co
             (tmp_path / "aerobee.written").write_bytes(note)  # killed before it was noted
         store.abandon()
     store = opened(settings)
-    assert store.recovered.proof == "written"
+    assert store.recovered.proof == "flushed"
     assert len(bodies(store)) == count
     store.close()
 

@@ -10,7 +10,7 @@ from support.disks.logs import ForgetfulFiles, append, bodies, opened, send, set
 
 from aerobee.storage.proofs.checkpoint import read_checkpoint
 from aerobee.storage.proofs.progress import read_progress
-from aerobee.storage.recovery.recovery import WRITTEN
+from aerobee.storage.recovery.recovery import FLUSHED
 from aerobee.storage.settings import SYNC_FLUSH
 from aerobee.storage.verify import verify
 
@@ -49,7 +49,7 @@ def test_a_checkpoint_speaks_of_committed_records_only(tmp_path: Path) -> None:
     assert progress.position == store.commit_log.committed
     store.abandon()
     store = opened(small(tmp_path))
-    assert store.recovered.proof == WRITTEN
+    assert store.recovered.proof == FLUSHED
     assert len(bodies(store)) == 41
     store.close()
 
@@ -177,7 +177,7 @@ def test_a_stop_after_failed_queue_syncs_is_no_clean_stop(tmp_path: Path, number
     assert not (tmp_path / WRITTEN_FILE).exists()
     files.word = ""
     store = opened(small(tmp_path), files)
-    assert store.recovered.proof != WRITTEN and store.recovered.records == 99
+    assert not store.recovered.noted and store.recovered.records == 99
     assert len(bodies(store)) == 100
     store.close()
     assert not (tmp_path / ABORT).exists()

@@ -15,7 +15,7 @@ from aerobee.storage.layout import BOOT_NOTE, DOUBT, PROGRESS
 from aerobee.storage.proofs.boot_note import BootNote
 from aerobee.storage.proofs.progress import read_progress
 from aerobee.storage.proofs.syncs import SYNCS, SYNCS_AT
-from aerobee.storage.recovery.recovery import FLUSHED, SYNCED, WRITTEN
+from aerobee.storage.recovery.recovery import FLUSHED, SYNCED
 from aerobee.storage.settings import ASYNC_FLUSH, SYNC_FLUSH, StoreSettings
 from aerobee.storage.store import MessageStore
 from aerobee.storage.tools.repairing import Repairer
@@ -132,7 +132,7 @@ def test_a_kill_within_a_sound_sync_costs_what_was_under_way(
     store = MessageStore(settings, files)
     store._start_writing = lambda lock_fd: None  # type: ignore[method-assign]
     store.open()
-    assert (store.recovered.proof, store.recovered.records) == (SYNCED, 3)
+    assert (store.recovered.proof, store.recovered.records) == (FLUSHED, 3)
     assert store.recovered.position == end
     assert files.syncs == syncs, "nothing waits for the disk"
     (line,) = [each for each in caplog.messages if each.startswith("store_sync_unheard")]
@@ -149,23 +149,23 @@ def test_what_no_sync_had_under_way_is_believed(tmp_path: Path, mode: str) -> No
     settle(store)
     store.abandon()
     store = opened(settings, files)
-    assert (store.recovered.proof, store.recovered.records) == (WRITTEN, 0)
+    assert (store.recovered.proof, store.recovered.records) == (FLUSHED, 0)
     send(store)
     store.close()
     assert BootNote(files, tmp_path).unheard() is None
     store = opened(settings, files)
-    assert (store.recovered.proof, store.recovered.records) == (WRITTEN, 0)
+    assert (store.recovered.proof, store.recovered.records) == (FLUSHED, 0)
     store.close()
 
 
 def test_what_is_not_yet_on_its_way_is_believed(tmp_path: Path) -> None:
-    """With ASYNC_FLUSH messages wait half a second for a sync; a kill then reads nothing."""
+    """With ASYNC_FLUSH messages wait half a second for a sync; a kill then costs no message."""
     settings, files = small(tmp_path), CachingFiles()
     store = opened(settings, files)
     send(store)
     store.abandon()
     store = opened(settings, files)
-    assert (store.recovered.proof, store.recovered.records) == (WRITTEN, 0)
+    assert (store.recovered.proof, store.recovered.records) == (FLUSHED, 1)
     store.close()
 
 

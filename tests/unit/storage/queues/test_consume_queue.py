@@ -31,6 +31,7 @@ def fill(queue: ConsumeQueue, count: int, first_position: int = 0) -> None:
     for _ in range(count):
         offset = queue.max_offset
         queue.put(offset, first_position + offset * 100, 100, offset * 7)
+    queue.write_out()
 
 
 def names(queue: ConsumeQueue) -> list[int]:
@@ -108,6 +109,7 @@ def test_a_queue_whose_head_is_gone_begins_with_blanks(tmp_path: Path) -> None:
     queue = queue_in(tmp_path)
     queue.start_at(70)
     queue.put(70, 7000, 100, 0)
+    queue.write_out()
     assert names(queue) == [1000]
     data = queue.spans()[0].path.read_bytes()
     assert data[:400] == struct.pack(">qiq", 0, BLANK_SIZE, 0) * 20
@@ -226,22 +228,23 @@ def test_a_queue_takes_no_open_file(tmp_path: Path) -> None:
 
 
 def test_changes_are_noticed_once_until_settled(tmp_path: Path) -> None:
-    """The first append after a round puts the queue on the list; it costs no disk space again."""
+    """The first append after a round puts the queue on the list, and is in memory alone."""
     files, changes = Files(), list[ConsumeQueue]()
     access = QueueAccess(files, ENTRIES, changes=changes)
     queue = ConsumeQueue(access, tmp_path / "0", "orders", 0)
     fill(queue, 3)
     assert changes == [queue]
 
-    def refuses(fd: int, at: int, count: int) -> None:
-        raise AssertionError("this is prepared already")
+    def refuses(fd: int, data: bytes, at: int) -> None:
+        raise AssertionError("this is for memory alone")
 
-    files.prepare = refuses  # type: ignore[method-assign]
-    for count in (2, 1):
+    files.write = refuses  # type: ignore[method-assign]
+    for _ in range(2):
         changes.clear()
         queue.settle()
-        fill(queue, count)
+        queue.put(queue.max_offset, queue.max_offset * 100, 100, 0)
         assert changes == [queue]
+    del files.write
     changes.clear()
     queue.settle()
     queue.truncate(4)
@@ -249,24 +252,33 @@ def test_changes_are_noticed_once_until_settled(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("number", "kind"), [(errno.ENOSPC, LogFull), (errno.EIO, LogUnavailable)])
-def test_no_space_for_entries_refuses_the_message(
+def test_no_space_for_entries_refuses_what_memory_has_no_room_for(
     tmp_path: Path, number: int, kind: type[Exception]
 ) -> None:
-    """The disk's refusal is known before anything is packed."""
+    """The disk's refusal is known before anything is packed; what was packed is kept."""
     files = Files()
     queue = queue_in(tmp_path, files)
     fill(queue, 50)
 
-    def refuses(fd: int, at: int, count: int) -> None:
+    def refuses(fd: int, data: bytes, at: int) -> None:
         raise OSError(number, os.strerror(number))
 
-    files.prepare = refuses  # type: ignore[method-assign]
+    files.write = refuses  # type: ignore[method-assign]
     with pytest.raises(kind):
-        queue.put(50, 5000, 100, 0)
-    assert queue.max_offset == 50
-    del files.prepare
-    fill(queue, 5)
-    assert queue.max_offset == 55
+        for offset in range(50, 200):
+            queue.put(offset, offset * 100, 100, offset * 7)
+    taken = queue.max_offset - 50
+    assert 0 < taken <= 50
+    with pytest.raises(OSError):
+        queue.write_out()
+    assert [queue.entry(at)[0] for at in range(50, 50 + taken)] == [
+        at * 100 for at in range(50, 50 + taken)
+    ]
+    del files.write
+    fill(queue, 50)
+    again = queue_in(tmp_path)
+    again.load()
+    assert again.max_offset == 100 + taken
 
 
 def test_a_read_only_queue_is_never_extended(tmp_path: Path) -> None:
@@ -306,27 +318,7 @@ def test_queues_beyond_the_maps_that_there_are_take_turns(tmp_path: Path) -> Non
     assert pool.count == 0
 
 
-def test_a_map_that_was_let_go_costs_no_disk_space_again(tmp_path: Path) -> None:
-    """What is prepared stays so; the next append maps the file and goes on, as a change."""
-    files, changes = Files(), list[ConsumeQueue]()
-    access = QueueAccess(files, ENTRIES, changes=changes)
-    queue = ConsumeQueue(access, tmp_path / "0", "orders", 0)
-    fill(queue, 3)
-
-    def refuses(fd: int, at: int, count: int) -> None:
-        raise AssertionError("this is prepared already")
-
-    files.prepare = refuses  # type: ignore[method-assign]
-    for count in (4, 5, 6):
-        changes.clear()
-        queue.settle()
-        queue.let_go()
-        fill(queue, 1)
-        assert (queue.max_offset, changes) == (count, [queue])
-    assert [queue.entry(offset)[0] for offset in range(6)] == [0, 100, 200, 300, 400, 500]
-
-
-@pytest.mark.parametrize("failing", ["write", "map", "resize"])
+@pytest.mark.parametrize("failing", ["write", "resize"])
 def test_a_first_file_that_failed_gets_its_blanks_later(tmp_path: Path, failing: str) -> None:
     """No half-made file stays: the next try would take it for one that has its blanks."""
     files = Files()
@@ -337,11 +329,12 @@ def test_a_first_file_that_failed_gets_its_blanks_later(tmp_path: Path, failing:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     setattr(files, failing, refuses)
-    with pytest.raises(LogFull):
-        queue.put(70, 7000, 100, 0)
+    queue.put(70, 7000, 100, 0)
+    with pytest.raises(OSError):
+        queue.write_out()
     assert names(queue) == []
     delattr(files, failing)
-    queue.put(70, 7000, 100, 0)
+    queue.write_out()
     data = queue.spans()[0].path.read_bytes()
     assert data[:400] == struct.pack(">qiq", 0, BLANK_SIZE, 0) * 20
     queue.close()

@@ -7,7 +7,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from support.disks.logs import bodies, opened, send, settle, small
+from support.disks.logs import bodies, opened, send, settle, small, write_queues
 
 from aerobee.storage.disk.files import Files
 from aerobee.storage.errors import StoreReadOnly
@@ -115,6 +115,7 @@ def test_what_remains_of_a_topic_is_logged(
     store = opened(small(tmp_path), files)
     for number in range(3):
         send(store, queue_id=number)
+    write_queues(store)
 
     def refuses(path: Path) -> None:
         if path.parent.name == "1":

@@ -130,7 +130,7 @@ def test_a_lost_queue_is_rebuilt_without_reading_the_log(tmp_path: Path) -> None
     edit(log_file(tmp_path, 1), 30_000, b"\xff")
     shutil.rmtree(tmp_path / "consumequeue" / "other")
     store = opened(settings_of(tmp_path))
-    assert store.recovered.proof == "written"
+    assert store.recovered.proof == "flushed"
     assert store.recovered.records == 1
     assert bodies(store, "other") == [b"alone"]
     assert store.commit_log.position == places[-1] + places[1] - places[0]
@@ -365,7 +365,7 @@ def test_a_commit_that_was_cut_short_is_no_damage(tmp_path: Path) -> None:
     (tmp_path / "aerobee.written").write_bytes(note)
     edit(log_file(tmp_path, 0), first, bytes(60))
     store = opened(settings_of(tmp_path))
-    assert store.recovered.proof == "written"
+    assert store.recovered.proof == "flushed"
     assert store.damage == () and kept(store) == [0]
     assert store.commit_log.position == first
     store.close()

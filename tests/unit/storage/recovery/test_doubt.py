@@ -218,6 +218,8 @@ def test_lost_queue_entries_are_never_proven(tmp_path: Path) -> None:
     """Where the kernel has dropped them no checkpoint speaks of them; the next start has them."""
     settings, files = small(tmp_path), CachingFiles()
     store = after_a_failed_sync(settings, files, "nothing")
+    for queue in store.queues:
+        queue.close()  # else they are in memory as well
     queue_file = next((tmp_path / "consumequeue/orders/0").iterdir())
     proven = read_progress(files, tmp_path)
     with queue_file.open("r+b") as file:

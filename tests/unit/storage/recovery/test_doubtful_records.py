@@ -5,7 +5,17 @@ import shutil
 from pathlib import Path
 
 import pytest
-from support.disks.logs import bodies, lost, opened, other_problems, read_all, send, settle, small
+from support.disks.logs import (
+    bodies,
+    lost,
+    opened,
+    other_problems,
+    read_all,
+    send,
+    settle,
+    small,
+    write_queues,
+)
 
 from aerobee.storage.layout import ENTRY_BYTES
 from aerobee.storage.queues.files import BLANK_ENTRY, ENTRY
@@ -54,10 +64,11 @@ def test_a_queue_that_no_checkpoint_names_is_not_begun_again(tmp_path: Path) -> 
     for number in range(5):
         send(store, "new", body=b"%d" % number)
     send(store, "old", body=b"1")
+    write_queues(store)
     store.abandon()
     shutil.rmtree(tmp_path / "consumequeue" / "new")
     store = opened(settings_of(tmp_path))
-    assert store.recovered.proof == "written"
+    assert store.recovered.proof == "flushed"
     assert bodies(store, "new") == [b"%d" % number for number in range(5)]
     send(store, "new", body=b"5")
     assert store.queue("new", 0).max_offset == 6
@@ -188,6 +199,7 @@ def test_a_flipped_name_costs_the_last_message_of_its_queue_nothing(
     """The queue's last one leaves out an offset: that is what the flipped record has lost."""
     store = opened(settings_of(tmp_path))
     places = [send(store, "t", body=b"%d" % number) for number in range(6)]
+    write_queues(store)
     store.abandon()
     forget(tmp_path)
     edit(tmp_path, *((places[4] + 90, b"u") if flipped == "topic" else (places[4] + 15, b"\x04")))
@@ -279,6 +291,7 @@ def test_a_last_offset_that_becomes_zero_cuts_no_queue(tmp_path: Path) -> None:
     """A flipped bit, not a topic that was made again: the queue has its sound messages."""
     store = opened(settings_of(tmp_path))
     places = [send(store, "t", body=b"%d" % number) for number in range(9)]
+    write_queues(store)
     store.abandon()
     forget(tmp_path)
     edit(tmp_path, places[8] + 20, bytes(8))

@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from support.disks.logs import append, bodies, opened, send, settle, small
+from support.disks.logs import append, bodies, opened, send, settle, small, write_queues
 
 from aerobee.storage.disk.files import Files
 from aerobee.storage.layout import BOOT_NOTE, DELETED, ENTRY_BYTES, PROGRESS, file_name
@@ -23,11 +23,13 @@ def made_again(root: Path, *, old: int = 25, new: int = 3) -> Path:
     for number in range(old):
         for queue_id in (0, 1):
             send(store, "bills", queue_id, body=b"old %d" % number)
+    write_queues(store)
     kept = root.with_name(f"{root.name}.kept")
     shutil.copytree(root / "consumequeue" / "bills", kept)
     assert store.delete_topic("bills")
     for number in range(new):
         send(store, "bills", body=b"new %d" % number)
+    write_queues(store)
     store.abandon()
     for note in (BOOT_NOTE, PROGRESS):
         (root / note).unlink(missing_ok=True)

@@ -103,8 +103,9 @@ def test_a_file_behind_the_end_of_a_queue_does_not_go_on_there(tmp_path: Path) -
     queue = ConsumeQueue(QueueAccess(Files(), count), folder, "t", 0)
     queue.load()
     assert queue.max_offset == count - 10
-    while queue.max_offset <= count or queue.max_offset < queue.limit:
+    while queue.max_offset < count + 100:
         queue.put(queue.max_offset, 100 * count + queue.max_offset, 1, 0)
+    queue.write_out()
     again = ConsumeQueue(QueueAccess(Files(), count), folder, "t", 0)
     again.load(count - 10)
     assert again.max_offset == queue.max_offset < 2 * count

@@ -18,6 +18,7 @@ from support.disks.logs import (
     send,
     settle,
     small,
+    write_queues,
 )
 from support.disks.stores import Stored, StoreWriter, properties
 
@@ -91,7 +92,7 @@ def test_what_is_written_is_not_thereby_flushed(tmp_path: Path) -> None:
     settings = small(tmp_path, **JAVA)
     opened(settings).abandon()
     store = opened(settings)
-    assert store.recovered.proof == "written"
+    assert store.recovered.proof == "synced"
     assert not (tmp_path / "aerobee.progress").exists()
     assert store.commit_log.flushed_position == 0
     settle(store)
@@ -217,6 +218,7 @@ def test_entries_behind_the_end_of_the_log_are_forgotten(tmp_path: Path) -> None
         send(store, body=b"%d" % number)
     for _ in range(4):
         append(store, body=b"never committed")
+    write_queues(store)
     store.abandon()
     store = opened(settings)
     assert len(bodies(store)) == 5

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.disks.logs import lost, opened, other_problems, read_all, send, small
+from support.disks.logs import lost, opened, other_problems, read_all, send, small, write_queues
 
 from aerobee.storage import repair
 from aerobee.storage import verify as verify_store
@@ -72,6 +72,7 @@ def served(root: Path) -> tuple[list[int], set[int], int, list[bytes]]:
         store.queue("t", 0).max_offset,
         [record.body for record in read_all(store, "other")],
     )
+    write_queues(store)
     store.abandon()
     return found
 
