@@ -29,7 +29,7 @@ from aerobee.storage.queues.files import (
 
 log = logging.getLogger(__name__)
 
-TAIL_ENTRIES_MIN: Final = 8
+TAIL_ENTRIES_MIN: Final = 32
 TAIL_ENTRIES_MAX: Final = 512  # of a busy queue; half of them stay when the others are written
 TAIL_GROWS: Final = 4  # times, where rounds do not come before half of it is filled
 _PACK: Final = ENTRY.pack_into

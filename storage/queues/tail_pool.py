@@ -4,7 +4,7 @@ from collections import OrderedDict
 from typing import Final, Protocol
 
 LARGE_BYTES: Final = 32 * 20  # a smaller tail is not counted
-LARGE_BYTES_MAX: Final = 32 << 20  # of all that are counted: some 3,000 of the largest
+LARGE_BYTES_MAX: Final = 64 << 20  # of all that are counted
 
 
 class TailUser(Protocol):

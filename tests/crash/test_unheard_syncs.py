@@ -11,7 +11,7 @@ from support.disks.logs import bodies, opened, read_all, send, settle, small
 from aerobee.storage.disk.files import Files
 from aerobee.storage.layout import DOUBT
 from aerobee.storage.proofs.boot_note import BootNote
-from aerobee.storage.recovery.recovery import FLUSHED, SYNCED
+from aerobee.storage.recovery.recovery import FLUSHED
 from aerobee.storage.settings import ASYNC_FLUSH, SYNC_FLUSH
 from aerobee.storage.verify import verify
 
@@ -84,7 +84,7 @@ def test_a_failed_sync_that_kills_is_doubted(tmp_path: Path, flush: str) -> None
     assert unheard is not None and (unheard.log, unheard.queues) == (flushed, None)
     store = opened(settings)
     found = store.recovered
-    assert (found.proof, found.begun_at, found.records) == (SYNCED, flushed, COUNT)
+    assert (found.proof, found.begun_at, found.records) == (FLUSHED, flushed, COUNT)
     assert found.position == written and len(bodies(store)) == COUNT + 1
     settle(store)
     store.close()

@@ -8,7 +8,7 @@ from pathlib import Path
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
-from support.disks.logs import append, bodies, opened, settle, small
+from support.disks.logs import append, bodies, opened, settle, small, write_queues
 
 from aerobee.remoting.message.record import iter_records
 from aerobee.storage.verify import verify
@@ -57,19 +57,21 @@ class StoreModel(RuleBasedStateMachine):
         self.commit()
         settle(self.store)
 
-    @rule(clean=st.booleans(), note=st.booleans(), progress=st.booleans())
-    def reopen(self, clean: bool, note: bool, progress: bool) -> None:
+    @rule(clean=st.booleans(), written=st.booleans(), note=st.booleans(), progress=st.booleans())
+    def reopen(self, clean: bool, written: bool, note: bool, progress: bool) -> None:
         """Stop or kill the store, perhaps lose our notes, and open it again."""
         self.commit()
         if clean:
             self.store.close()
         else:
+            if written:  # by a round that was killed then
+                write_queues(self.store)
             self.store.abandon()
         if not note:
             (self.root / "aerobee.written").unlink(missing_ok=True)
         if not progress:
             (self.root / "aerobee.progress").unlink(missing_ok=True)
-        assert not verify(self.settings).problems
+        assert not (clean or written) or not verify(self.settings).problems
         self.store = opened(self.settings)
 
     @rule(queue=QUEUES)

@@ -19,6 +19,7 @@ from simulation.disk.pages import Inode
 
 ENTRY_OF: Final = re.compile(r"(\S+)-(\d+) offset (\d+): the entry says")
 RECORD_AT: Final = re.compile(r" at (\d+)")
+IN_MEMORY: Final = re.compile(r"(.+)-(\d+) offset (\d+): the record at \d+ has no queue entry$")
 SPAN: Final = re.compile(r"bytes (\d+) to (\d+) are no records")
 
 
@@ -233,6 +234,10 @@ class Oracle:
             queue = store.find_queue(entry[1], int(entry[2]))
             if queue is not None and int(entry[3]) >= queue.max_offset:
                 return True  # left over in a file behind the queue's end, which nobody reads
+        if memory := IN_MEMORY.match(problem):
+            queue = store.find_queue(memory[1], int(memory[2]))
+            if queue is not None and queue.written <= int(memory[3]) < queue.max_offset:
+                return True  # no round has written it out yet
         match = SPAN.search(problem)
         if match is None:  # an entry and its record do not agree: one of them has lost a bit
             return any(int(at) in self._book.flipped for at in RECORD_AT.findall(problem))

@@ -235,8 +235,7 @@ class Run:
                 self.acknowledged, sum(each.acknowledged for each in self.book.messages.values())
             )
             self.oracle.check_promises(logs, begin, died=not self._power_lost and not self._doubted)
-            doubted = self._doubted and not self._noted_anew
-            if life.store.recovered.noted and (self._rebooted or doubted):
+            if life.store.recovered.noted and self._rebooted:
                 raise Violated(Kind.PROOF, "believes a note that may not be believed")
             allowed = (*MERELY_DIED, LOG_BEGIN) if self._proves_nothing else MERELY_DIED
             if self._was_mere_death(last) and proof not in allowed:
