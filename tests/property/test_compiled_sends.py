@@ -188,6 +188,7 @@ def test_a_peer_with_a_longer_address_is_stored_alike(twins: TwinBrokers) -> Non
 def test_turns_end_alike(monkeypatch: pytest.MonkeyPatch) -> None:
     """What one connection may have served at a time counts the same frames, and all get served."""
     pull = encode_frame(pull_command(2))
+    monkeypatch.setattr("aerobee.storage.queues.consume_queue.TAIL_ENTRIES_MIN", 512)
     with TwinBrokers(monkeypatch, framesPerTurnMax="3") as pair:
         for count in range(1, 9):
             stream = with_value(b"v") * count + pull + with_value(b"v") * (9 - count) + pull
