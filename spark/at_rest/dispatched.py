@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import struct
+from pathlib import Path
+
 import numpy as np
 
 from aerobee.spark.at_rest.blocks import scan_blocks
@@ -10,22 +13,45 @@ from aerobee.spark.at_rest.queue_entries import ConsumeQueueFiles
 from aerobee.spark.at_rest.queue_hints import farthest_end
 from aerobee.spark.at_rest.queue_ranges import StoreState, each_queue, queue_dir
 from aerobee.spark.offsets import BrokerQueue
+from aerobee.storage.layout import ABORT, BOOT_NOTE, CHECKPOINT
 
+_QUEUE_POSITION = struct.Struct(">40x q")  # the sixth number, see storage/FORMAT.md
 TAIL_BYTES = 1 << 20  # of the log, in which a record is looked for that has its entry
 
 
 def dispatched_end(state: StoreState) -> int:
     """A log position before which all records have their entries; at most the log's end.
 
-    Brokers write entries in the log's order, so what stands before one that is there has its own.
-    It is the end of the farthest, or somewhat before that where there are very many queues.
+    RocketMQ's brokers write entries in the log's order, so what stands before one that is there has
+    its own: it is the end of the farthest, or somewhat before that where there are very many
+    queues. Ours keep the newest entries of each queue in memory, and say in `checkpoint` from
+    where on: what stands behind that is read in the log.
     """
+    found = _checkpoint_of_ours(state)
+    if found is not None:
+        return min(found, state.end)
     found = farthest_end(state.store.queues_dir, state.end)
     if found is None:  # too many queues to look at each of them, if the log's end tells as well
         found = _by_last_records(state)
     if found is None:
         found = max(each_queue(state, _end_in), default=0)
     return min(found, state.end)
+
+
+def _checkpoint_of_ours(state: StoreState) -> int | None:
+    """Up to where `checkpoint` says that entries are in the files; None of a store at rest.
+
+    Only where one of our brokers runs, or was killed: those of RocketMQ before 5.5 do not say it.
+    """
+    queues_dir = state.store.queues_dir
+    root = Path(queues_dir).parent if queues_dir else None
+    if root is None or not ((root / BOOT_NOTE).exists() and (root / ABORT).exists()):
+        return None
+    try:
+        data = (root / CHECKPOINT).read_bytes()
+    except OSError:
+        return 0  # nothing was written out yet
+    return max(0, _QUEUE_POSITION.unpack_from(data.ljust(_QUEUE_POSITION.size, b"\0"))[0])
 
 
 def _by_last_records(state: StoreState) -> int | None:
