@@ -1,7 +1,10 @@
 """Where everything of a store lies; needs no open store, so readers of files at rest use it too."""
 
+import os
 import re
 from collections.abc import Iterator
+from contextlib import suppress
+from operator import attrgetter
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -42,6 +45,8 @@ BOOT_NOTE_FIELDS: Final = Layout(
 )
 """The page of the boot note: two notes in turn, the doubt, and the words of the syncs under way."""
 
+_BEGIN: Final = attrgetter("begin")
+_NAMED: Final = attrgetter("name")
 _NAME: Final = re.compile(r"[0-9]{20}")
 
 
@@ -73,17 +78,17 @@ def is_file_name(name: str) -> bool:
 
 def file_spans(directory: Path) -> list[FileSpan]:
     """List the numbered files of a directory in order; none if it does not exist."""
+    spans = []
     try:
-        entries = [entry for entry in directory.iterdir() if is_file_name(entry.name)]
+        with os.scandir(directory) as entries:
+            for entry in entries:
+                if is_file_name(entry.name):
+                    with suppress(FileNotFoundError):  # deleted while we look: it may be in use
+                        size = entry.stat().st_size
+                        spans.append(FileSpan(directory / entry.name, int(entry.name), size))
     except (FileNotFoundError, NotADirectoryError):
         return []
-    spans = []
-    for entry in sorted(entries):
-        try:
-            spans.append(FileSpan(entry, int(entry.name), entry.stat().st_size))
-        except FileNotFoundError:  # deleted while we look: the store may be in use
-            continue
-    return spans
+    return sorted(spans, key=_BEGIN)
 
 
 def log_files(root: Path, commit_log_dir: Path | None = None) -> list[FileSpan]:
@@ -96,7 +101,14 @@ def queue_paths(root: Path) -> Iterator[QueuePath]:
     directory = root / CONSUME_QUEUE
     if not directory.is_dir():
         return
-    for topic in sorted(entry for entry in directory.iterdir() if entry.is_dir()):
-        queues = [entry for entry in topic.iterdir() if entry.name.isdecimal()]
-        for queue in sorted(queues, key=lambda entry: int(entry.name)):
-            yield QueuePath(topic.name, int(queue.name), queue)
+    for topic in _folders(str(directory)):
+        with os.scandir(topic.path) as queues:
+            numbers = [each.name for each in queues if each.name.isdecimal()]
+        folder = Path(topic.path)
+        for number in sorted(numbers, key=int):
+            yield QueuePath(topic.name, int(number), folder / number)
+
+
+def _folders(path: str) -> list[os.DirEntry[str]]:
+    with os.scandir(path) as entries:
+        return sorted((each for each in entries if each.is_dir()), key=_NAMED)

@@ -7,7 +7,6 @@ queue is derived data: recovery can write it again from the log.
 import errno
 import logging
 import struct
-from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -34,6 +33,7 @@ TAIL_ENTRIES_MAX: Final = 512  # of a busy queue; half of them stay when the oth
 TAIL_GROWS: Final = 4  # times, where rounds do not come before half of it is filled
 _PACK: Final = ENTRY.pack_into
 _UNMADE: Final = -1
+_NO_PATH: Final = Path()
 
 
 class ConsumeQueue(QueueEntries):
@@ -48,6 +48,7 @@ class ConsumeQueue(QueueEntries):
     __slots__ = (
         "_access",
         "_made",
+        "_made_path",
         "_write",
         "born_at",
         "changed",
@@ -74,6 +75,7 @@ class ConsumeQueue(QueueEntries):
         self._access = access
         self._write = access.write
         self._made = _UNMADE  # the first entry of the file that is there to be written
+        self._made_path = _NO_PATH
         name = topic.encode()
         if len(topic) > 127:  # the length no longer fits a signed byte
             self.magic = MAGIC_V2
@@ -202,7 +204,7 @@ class ConsumeQueue(QueueEntries):
             return
         base = first // self._file_entries * self._file_entries
         data = self.buffer[(first - self.base) * ENTRY_BYTES : (end - self.base) * ENTRY_BYTES]
-        fd = self._files.open(self._path(base)) if self._made == base else self._make(base)
+        fd = self._files.open(self._made_path) if self._made == base else self._make(base)
         try:
             self._files.write(fd, data, (first - base) * ENTRY_BYTES)
         finally:
@@ -237,7 +239,7 @@ class ConsumeQueue(QueueEntries):
             raise
         if fresh or self.flushed_offset <= base:
             self.unnamed = True
-        self._made = base
+        self._made, self._made_path = base, path
         return fd
 
     def note_change(self) -> None:
@@ -379,14 +381,14 @@ class ConsumeQueue(QueueEntries):
         self.flushed_offset = offset
         return [number * self._file_entries for number in range(first, last + 1)]
 
-    def take_names(self) -> Sequence[Path]:
-        """Return the directories to sync: a sync of a file need not bring its name to the disk."""
+    def take_name(self) -> str | None:
+        """Return the folder to sync, and those above: that of a file need not bring its name."""
         unnamed, self.unnamed = self.unnamed, False
-        return (self.directory, *self.directory.parents[:3]) if unnamed else ()
+        return self._folder if unnamed else None
 
     def open_file(self, base: int) -> int:
         """Open the file that starts with an entry, for the caller to close."""
-        return self._files.open(self._path(base))
+        return self._files.open(self._made_path if self._made == base else self._path(base))
 
     def write_anew(self, offset: int) -> bool:
         """Write the entries from `offset` on once more, after a sync of them has failed.
@@ -435,4 +437,4 @@ class ConsumeQueue(QueueEntries):
         self.let_go()
         self._access.tails.used(self, 0)
         self._end_at(self.written)
-        self._made = _UNMADE
+        self._made, self._made_path = _UNMADE, _NO_PATH

@@ -45,12 +45,13 @@ class Checkpoints:
         timestamp: int,
         offsets: Iterable[tuple[ConsumeQueue, int]],
         end: int = 0,
-        names: Iterable[Path] = (),
+        names: Iterable[str] = (),
     ) -> Job:
         """Return the work of noting that all before `position` is on the disk, not yet synced.
 
         `offsets` are of the queues that have changed since the last one, `end` is where the record
-        of their newest entry ends, `names` are directories that have to be synced first.
+        of their newest entry ends, `names` are folders of queues that have to be synced first, with
+        those above them up to the store's.
         """
         for queue, offset in offsets:
             self._table.put(queue.topic, queue.queue_id, offset)
@@ -67,7 +68,7 @@ class Checkpoints:
 
         def write() -> None:
             assert end <= position, f"an entry ends at {end}, the proof speaks of {position}"
-            for directory in names:
+            for directory in _with_those_above(names, root):
                 with suppress(FileNotFoundError):  # of a topic that has been deleted
                     files.sync_directory(directory)
             write_checkpoint(files, root, checkpoint, sync=False)
@@ -105,3 +106,13 @@ class Checkpoints:
             queue_position=position,
         )
         return self.latest
+
+
+def _with_those_above(folders: Iterable[str], root: Path) -> list[Path]:
+    """Return folders below `root` and all between, each once, the lower ones first."""
+    found: dict[Path, None] = {}
+    above: dict[Path, None] = {}
+    for folder in map(Path, folders):
+        found[folder] = None
+        above |= dict.fromkeys(each for each in folder.parents if root in (each, *each.parents))
+    return [*found, *sorted(above, key=lambda each: -len(each.parts))]

@@ -54,7 +54,7 @@ class QueueRound:
     job: int = 0  # the token of what else is under way
     all_tried: bool = False  # whether the file system was to be synced
     bad: set[ConsumeQueue] = field(default_factory=set)  # that have failed
-    names: dict[Path, None] = field(default_factory=dict)  # directories, to sync after the files
+    names: dict[str, None] = field(default_factory=dict)  # folders, to sync after the files
     failed: bool = False
     failures: int = 0  # of files
     doubted: bool = False
@@ -80,7 +80,7 @@ class QueueRounds:
         self._on_doubt = on_doubt
         self._carried: Offsets = []  # synced by rounds that failed, and noted nowhere yet
         self._carried_last = (-1, 0)
-        self._carried_names: dict[Path, None] = {}
+        self._carried_names: dict[str, None] = {}
         self._unwritten: dict[ConsumeQueue, int] = {}  # that could not be read to be written anew
         self._tokens = QUEUE_FILE
         self._folder = NO_FOLDER  # where failures of the whole file system are told from now on
@@ -149,8 +149,8 @@ class QueueRounds:
             round_.last_position = max(round_.last_position, at)
             round_.end = max(round_.end, 0 if size == BLANK_SIZE else at + size)
             round_.files.extend((queue, base) for base in queue.begin_sync(offset))
-            if queue.unnamed:
-                round_.names |= dict.fromkeys(queue.take_names())
+            if (folder := queue.take_name()) is not None:
+                round_.names[folder] = None
         except OSError as error:  # no room for its entries, say; memory has them still
             self._refused(queue, error)
 

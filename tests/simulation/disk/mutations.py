@@ -137,7 +137,7 @@ def _believes_the_log_under_way(patches: ExitStack) -> None:
 
 def _forgotten_names(patches: ExitStack) -> None:
     """Progress counts entries of files whose names the disk may not have."""
-    patches.enter_context(patch.object(ConsumeQueue, "take_names", lambda self: ()))
+    patches.enter_context(patch.object(ConsumeQueue, "take_name", lambda self: None))
 
 
 MUTATIONS = (

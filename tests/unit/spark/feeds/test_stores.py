@@ -72,6 +72,8 @@ def append(store: MessageStore, topic: str, count: int, *, commit: bool = True) 
     if commit:
         store.commit_log.commit()
         store.poll()
+    for each in store.queues:  # as the next round does, and an append where memory is full
+        each.write_out()
 
 
 def searched(root: Path) -> tuple[int, dict[BrokerQueue, QueueRange]]:

@@ -64,6 +64,8 @@ class Live:
             body = b"b" * (self._number * 31 % 200 + 1)
             self.store.commit_log.append(queue, 0, 0, 5, HOSTS, body, b"TAGS\x01a\x02", 7)
         self.store.commit_log.commit()
+        for queue in self.store.queues:  # as the next round does
+            queue.write_out()
         self.store.poll()
 
     def ends(self) -> dict[tuple[str, int], int]:
