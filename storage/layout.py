@@ -3,7 +3,6 @@
 import os
 import re
 from collections.abc import Iterator
-from contextlib import suppress
 from operator import attrgetter
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -76,19 +75,23 @@ def is_file_name(name: str) -> bool:
     return _NAME.fullmatch(name) is not None
 
 
-def file_spans(directory: Path) -> list[FileSpan]:
+def file_spans(directory: Path | str) -> list[FileSpan]:
     """List the numbered files of a directory in order; none if it does not exist."""
     spans = []
     try:
         with os.scandir(directory) as entries:
             for entry in entries:
-                if is_file_name(entry.name):
-                    with suppress(FileNotFoundError):  # deleted while we look: it may be in use
-                        size = entry.stat().st_size
-                        spans.append(FileSpan(directory / entry.name, int(entry.name), size))
+                if not _NAME.fullmatch(name := entry.name):
+                    continue
+                try:
+                    spans.append(FileSpan(Path(entry.path), int(name), entry.stat().st_size))
+                except FileNotFoundError:  # deleted while we look: the store may be in use
+                    continue
     except (FileNotFoundError, NotADirectoryError):
         return []
-    return sorted(spans, key=_BEGIN)
+    if len(spans) > 1:
+        spans.sort(key=_BEGIN)
+    return spans
 
 
 def log_files(root: Path, commit_log_dir: Path | None = None) -> list[FileSpan]:
@@ -98,15 +101,20 @@ def log_files(root: Path, commit_log_dir: Path | None = None) -> list[FileSpan]:
 
 def queue_paths(root: Path) -> Iterator[QueuePath]:
     """Walk the ConsumeQueues of a store, by topic and then by queue number."""
+    for topic, queue_id in queue_names(root):
+        yield QueuePath(topic, queue_id, root / CONSUME_QUEUE / topic / str(queue_id))
+
+
+def queue_names(root: Path) -> Iterator[tuple[str, int]]:
+    """Walk the topics and numbers of a store's ConsumeQueues in that order."""
     directory = root / CONSUME_QUEUE
     if not directory.is_dir():
         return
     for topic in _folders(str(directory)):
         with os.scandir(topic.path) as queues:
-            numbers = [each.name for each in queues if each.name.isdecimal()]
-        folder = Path(topic.path)
-        for number in sorted(numbers, key=int):
-            yield QueuePath(topic.name, int(number), folder / number)
+            numbers = [int(each.name) for each in queues if each.name.isdecimal()]
+        for number in sorted(numbers):
+            yield topic.name, number
 
 
 def _folders(path: str) -> list[os.DirEntry[str]]:

@@ -51,7 +51,8 @@ def _checkpoint_of_ours(state: StoreState) -> int | None:
         data = (root / CHECKPOINT).read_bytes()
     except OSError:
         return 0  # nothing was written out yet
-    return max(0, _QUEUE_POSITION.unpack_from(data.ljust(_QUEUE_POSITION.size, b"\0"))[0])
+    (position,) = _QUEUE_POSITION.unpack_from(data.ljust(_QUEUE_POSITION.size, b"\0"))
+    return max(0, int(position))
 
 
 def _by_last_records(state: StoreState) -> int | None:

@@ -57,6 +57,7 @@ class ConsumeQueue(QueueEntries):
         "gone",
         "limit",
         "magic",
+        "newest_file",
         "pack_entry",
         "prefix",
         "unnamed",
@@ -65,7 +66,7 @@ class ConsumeQueue(QueueEntries):
     def __init__(
         self,
         access: QueueAccess,
-        directory: Path,
+        directory: Path | str,
         topic: str,
         queue_id: int,
         born_at: int = 0,
@@ -87,6 +88,7 @@ class ConsumeQueue(QueueEntries):
         self.limit = 0
         self.flushed_offset = 0
         self.changed = False  # since `settle`; then it is in the list of changes, too
+        self.newest_file = 0  # its first entry, when the queue was loaded
         self.gone = False  # its topic was deleted: it has no files, and gets none
         self.unnamed = False  # whether the disk may not have the name of a file
         self.dropped_from: int | None = None  # a failed sync may have dropped entries from there on
@@ -103,6 +105,7 @@ class ConsumeQueue(QueueEntries):
         if not spans:
             return
         check_spans(spans, self.file_bytes)
+        self.newest_file = spans[-1].begin // ENTRY_BYTES
         if spans[-1].size < self.file_bytes and self._write:
             log.warning("queue_file_short file=%s bytes=%d", spans[-1].path, spans[-1].size)
             self._set_size(spans[-1].path)
@@ -203,7 +206,8 @@ class ConsumeQueue(QueueEntries):
         if first >= end or self.gone or not self._write:
             return
         base = first // self._file_entries * self._file_entries
-        data = self.buffer[(first - self.base) * ENTRY_BYTES : (end - self.base) * ENTRY_BYTES]
+        begin, until = (first - self.base) * ENTRY_BYTES, (end - self.base) * ENTRY_BYTES
+        data = bytes(self.buffer[begin:until])
         fd = self._files.open(self._made_path) if self._made == base else self._make(base)
         try:
             self._files.write(fd, data, (first - base) * ENTRY_BYTES)

@@ -1,15 +1,16 @@
 """Every queue of the store by topic and number."""
 
+import gc
 import json
 import logging
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from itertools import pairwise
-from pathlib import Path
 from typing import Final
 
 from aerobee.storage.disk.files import Files
 from aerobee.storage.errors import StoreError
-from aerobee.storage.layout import CONSUME_QUEUE, TOPICS, file_name, queue_paths
+from aerobee.storage.layout import CONSUME_QUEUE, TOPICS, file_name, queue_names
 from aerobee.storage.log.aside import Aside
 from aerobee.storage.queues.access import QueueAccess
 from aerobee.storage.queues.consume_queue import ConsumeQueue
@@ -27,6 +28,18 @@ TABLE_BYTES_MAX: Final = 256 << 20
 GAP_FILES_MAX: Final = 100  # that are missing in a row; more are no loss but a wrong name
 
 
+@contextmanager
+def no_collections() -> Iterator[None]:
+    """Make many objects, all of which stay, without looking for garbage among them each time."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
 class ConsumeQueues:
     """The table of queues; a queue exists in memory before its first message makes a file."""
 
@@ -35,6 +48,7 @@ class ConsumeQueues:
         self._settings = settings
         self._write = write
         self.root = settings.root / CONSUME_QUEUE
+        self._root_name = str(self.root)
         self.deleted = Deleted(files, settings.root)
         self.table: dict[tuple[str, int], ConsumeQueue] = {}
         pool = MapPool(lambda: files.queue_maps_max)
@@ -52,8 +66,12 @@ class ConsumeQueues:
     def load(self, known: Mapping[tuple[str, int], int]) -> None:
         """Find the queues on disk and their ends; below the offsets in `known` all is sound."""
         self.deleted.load()
+        with no_collections():
+            self._load(known)
+
+    def _load(self, known: Mapping[tuple[str, int], int]) -> None:
         bad: list[tuple[ConsumeQueue, StoreError]] = []
-        for topic, queue_id, _ in queue_paths(self._settings.root):
+        for topic, queue_id in queue_names(self._settings.root):
             queue = self.get(topic, queue_id)
             try:
                 queue.load(known.get((topic, queue_id), 0))
@@ -100,7 +118,7 @@ class ConsumeQueues:
 
     def drop_behind(self, queue: ConsumeQueue) -> None:
         """Remove files that lie behind the end of a queue, but for one that may be its only one."""
-        if self._write:
+        if self._write and queue.newest_file >= max(1, queue.max_offset):
             remove_behind(self._files, queue.spans(), max(1, queue.max_offset))
 
     @property
@@ -132,10 +150,10 @@ class ConsumeQueues:
         changes.clear()  # the queues reach this very list
         return changed
 
-    def _directory(self, topic: str, queue_id: int) -> Path:
+    def _directory(self, topic: str, queue_id: int) -> str:
         if not topic or "/" in topic or "\0" in topic or topic in (".", "..") or queue_id < 0:
             raise ValueError(f"{topic!r}, queue {queue_id}, cannot be the name of a queue")
-        return self.root / topic / str(queue_id)
+        return f"{self._root_name}/{topic}/{queue_id}"
 
     def topics(self) -> dict[str, list[int]]:
         """Return the numbers of each topic's queues."""

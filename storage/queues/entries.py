@@ -2,6 +2,7 @@
 
 import errno
 import mmap
+import struct
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
@@ -19,6 +20,7 @@ BLANKS_AT_ONCE: Final = 1024
 ENTRIES_AT_ONCE: Final = 65_536
 NEIGHBOURS: Final = (1, 2, 33)  # the last one lies outside of a sector that is damaged
 _NOWHERE: Final = (0, -1)
+_TWO: Final = struct.Struct(">" + 2 * ENTRY.format[1:])
 _SIZE: Final = ENTRY_FIELDS.pick("size")
 
 NO_TAIL: Final = bytearray()
@@ -49,7 +51,9 @@ class QueueEntries:
         "written",
     )
 
-    def __init__(self, access: QueueAccess, directory: Path, topic: str, queue_id: int) -> None:
+    def __init__(
+        self, access: QueueAccess, directory: Path | str, topic: str, queue_id: int
+    ) -> None:
         self._files = access.files
         self._folder = str(directory)  # a Path takes half a kilobyte, and queues may be many
         self._file_entries = access.file_entries
@@ -76,7 +80,7 @@ class QueueEntries:
 
     def spans(self) -> list[FileSpan]:
         """List the files, oldest first."""
-        return file_spans(Path(self._folder))
+        return file_spans(self._folder)
 
     def _path(self, base: int) -> Path:
         return Path(f"{self._folder}/{file_name(base * ENTRY_BYTES)}")
@@ -186,11 +190,15 @@ class QueueEntries:
         self._touched = _NOWHERE
         self._pool.used(self, 0)
 
+    def _last(self) -> tuple[int, int, int]:
+        at = (self.max_offset - 1 - self.base) * ENTRY_BYTES
+        return ENTRY.unpack_from(self.buffer, at) if at >= 0 else self.entry(self.max_offset - 1)
+
     def end_position(self) -> int:
         """Return one past the last byte of the newest message, 0 in an empty queue."""
         if self.max_offset <= self.min_offset:
             return 0
-        position, size, _ = self.entry(self.max_offset - 1)
+        position, size, _ = self._last()
         return 0 if size == BLANK_SIZE else position + size
 
     def first_from(self, position: int) -> int:
@@ -210,12 +218,19 @@ class QueueEntries:
 
         Where there are no two, or they do not rise, nothing is said.
         """
-        low = max(self.min_offset, self.max_offset - 2)
-        if self.max_offset - low < 2:
+        low = self.max_offset - 2
+        if low < self.min_offset:
             return False
-        before, last = self.entry(low), self.entry(low + 1)
-        sound = 0 < before[1] < BLANK_SIZE and 0 < last[1] < BLANK_SIZE
-        return sound and 0 <= before[0] < last[0] and last[0] + ends * last[1] < position
+        if low >= self.base:
+            begin, size, _, last, last_size, _ = _TWO.unpack_from(
+                self.buffer, (low - self.base) * ENTRY_BYTES
+            )
+        else:
+            begin, size, _ = self.entry(low)
+            last, last_size, _ = self.entry(low + 1)
+        if not (0 < size < BLANK_SIZE and 0 < last_size < BLANK_SIZE and 0 <= begin < last):
+            return False
+        return bool(last + ends * last_size < position)
 
     def _first(self, behind: Callable[[Any, Any], Any], *, late: bool = False) -> int:
         """Return the first offset that is behind, by halves; never that of a blank entry.
@@ -280,7 +295,7 @@ class QueueEntries:
         """Return where the newest message starts, -1 in an empty queue."""
         if self.max_offset <= self.min_offset:
             return -1
-        position, size, _ = self.entry(self.max_offset - 1)
+        position, size, _ = self._last()
         return -1 if size == BLANK_SIZE else position
 
 

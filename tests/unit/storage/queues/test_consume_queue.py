@@ -235,7 +235,7 @@ def test_changes_are_noticed_once_until_settled(tmp_path: Path) -> None:
     fill(queue, 3)
     assert changes == [queue]
 
-    def refuses(fd: int, data: bytes, at: int) -> None:
+    def refuses(fd: int, data: bytes | memoryview, at: int) -> None:
         raise AssertionError("this is for memory alone")
 
     files.write = refuses  # type: ignore[method-assign]
@@ -260,7 +260,7 @@ def test_no_space_for_entries_refuses_what_memory_has_no_room_for(
     queue = queue_in(tmp_path, files)
     fill(queue, 50)
 
-    def refuses(fd: int, data: bytes, at: int) -> None:
+    def refuses(fd: int, data: bytes | memoryview, at: int) -> None:
         raise OSError(number, os.strerror(number))
 
     files.write = refuses  # type: ignore[method-assign]
