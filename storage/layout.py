@@ -44,6 +44,16 @@ BOOT_NOTE_FIELDS: Final = Layout(
 )
 """The page of the boot note: two notes in turn, the doubt, and the words of the syncs under way."""
 
+CHECKPOINT_FIELDS: Final = Layout(
+    log_timestamp="q",
+    queue_timestamp="q",
+    index_timestamp="q",
+    master_flushed_position="q",
+    confirm_position="q",
+    queue_position="q",
+)
+"""The numbers of `checkpoint`."""
+
 _BEGIN: Final = attrgetter("begin")
 _NAMED: Final = attrgetter("name")
 _NAME: Final = re.compile(r"[0-9]{20}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from pathlib import Path
 
 import numpy as np
@@ -13,9 +12,10 @@ from aerobee.spark.at_rest.queue_entries import ConsumeQueueFiles
 from aerobee.spark.at_rest.queue_hints import farthest_end
 from aerobee.spark.at_rest.queue_ranges import StoreState, each_queue, queue_dir
 from aerobee.spark.offsets import BrokerQueue
-from aerobee.storage.layout import ABORT, BOOT_NOTE, CHECKPOINT
+from aerobee.storage.layout import ABORT, BOOT_NOTE, CHECKPOINT, CHECKPOINT_FIELDS
 
-_QUEUE_POSITION = struct.Struct(">40x q")  # the sixth number, see storage/FORMAT.md
+_QUEUE_POSITION = CHECKPOINT_FIELDS.run("queue_position")
+_CHECKPOINT_BYTES = CHECKPOINT_FIELDS.behind("queue_position")
 TAIL_BYTES = 1 << 20  # of the log, in which a record is looked for that has its entry
 
 
@@ -51,7 +51,9 @@ def _checkpoint_of_ours(state: StoreState) -> int | None:
         data = (root / CHECKPOINT).read_bytes()
     except OSError:
         return 0  # nothing was written out yet
-    (position,) = _QUEUE_POSITION.unpack_from(data.ljust(_QUEUE_POSITION.size, b"\0"))
+    (position,) = _QUEUE_POSITION.unpack_from(
+        data.ljust(_CHECKPOINT_BYTES, b"\0"), CHECKPOINT_FIELDS.at("queue_position")
+    )
     return max(0, int(position))
 
 

@@ -4,23 +4,14 @@ from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Final
 
-from aerobee.remoting.message.layout import Layout
 from aerobee.storage.disk.files import Files
-from aerobee.storage.layout import CHECKPOINT
+from aerobee.storage.layout import CHECKPOINT, CHECKPOINT_FIELDS
 
 CHECKPOINT_BYTES: Final = 4096
 SLACK_MS: Final = 3000  # clocks and threads of the writer are not exact to the millisecond
 
-_FIELDS: Final = Layout(
-    log_timestamp="q",
-    queue_timestamp="q",
-    index_timestamp="q",
-    master_flushed_position="q",
-    confirm_position="q",
-    queue_position="q",
-)
-_NUMBERS: Final = _FIELDS.run()
-_OLD_BYTES: Final = _FIELDS.at("queue_position")  # before RocketMQ 5.5 there were five
+_NUMBERS: Final = CHECKPOINT_FIELDS.run()
+_OLD_BYTES: Final = CHECKPOINT_FIELDS.at("queue_position")  # before RocketMQ 5.5 there were five
 
 
 @dataclass(frozen=True, slots=True)
