@@ -37,7 +37,7 @@ class StoreSettings:
     queue_file_entries: int = 300_000  # [mappedFileSizeConsumeQueue] / 20
     flush_mode: str = ASYNC_FLUSH  # [flushDiskType]
     flush_interval_ms: int = 500  # [flushIntervalCommitLog], so old may be what power loss takes
-    queue_flush_interval_ms: int = 1000  # [flushIntervalConsumeQueue], and of the checkpoints
+    queue_flush_interval_ms: int = 1000  # [flushIntervalConsumeQueue], or later: queues_due
     sync_flush_timeout_ms: int = 5000  # [syncFlushTimeout]
     message_bytes_max: int = 4 * MIB  # [maxMessageSize] of one body
     window_bytes: int = 64 * MIB  # prepared ahead of the last record

@@ -116,10 +116,11 @@ class QueueRounds:
         """Write out the next few queues of the round, or submit its next few files."""
         round_ = self.round
         assert round_ is not None
-        began_s = now_s = time.monotonic()
-        while round_.waiting and now_s - began_s < SLICE_S:
+        began_s = time.monotonic()
+        while round_.waiting:
             self._write_out(round_, *round_.waiting.popleft())
-            now_s = time.monotonic()
+            if time.monotonic() - began_s >= SLICE_S:
+                break
         if round_.waiting:
             self._run(round_, _nothing)  # the loop serves until that is heard of
         elif len(round_.files) > FILES_ONE_BY_ONE and not round_.all_tried:

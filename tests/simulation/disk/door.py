@@ -50,6 +50,7 @@ class Door(Files):
         self.job: SteppedJob | None = None  # of the store's thread, under way
         self.on_death: Callable[[], object] = lambda: None
         self._open: dict[int, tuple[Inode, str]] = {}
+        self._folders: set[int] = set()
 
     # --- what may happen at each operation ---
 
@@ -83,9 +84,12 @@ class Door(Files):
     def bury(self) -> None:
         """Close what a dead process had open, as the kernel does."""
         self.dead = True
-        for fd in self._open:
+        for fd in (*self._open, *self._folders):
             os.close(fd)
         self._open.clear()
+        self._folders.clear()
+        for inode in self.machine.files():
+            inode.failed = False  # the next process has what is so of the words of the boot note
 
     def inode(self, fd: int) -> Inode:
         """Return the file behind a number."""
@@ -113,7 +117,8 @@ class Door(Files):
         """Close a number; the dead may, too."""
         if self.job is not None and not self.dead and self.job.is_running():
             self.job.pause()
-        if self._open.pop(fd, None) is not None:
+        if fd in self._folders or self._open.pop(fd, None) is not None:
+            self._folders.discard(fd)
             super().close(fd)
 
     def size(self, path: Path) -> int:
@@ -198,6 +203,7 @@ class Door(Files):
         picture = inode.picture()
         try:
             self.step("sync", name)
+            inode.tell()
         except OSError:
             inode.fail(picture, self.machine.dice)
             raise
@@ -208,6 +214,31 @@ class Door(Files):
         inode.keep(picture)  # type: ignore[arg-type]
         if self.machine.journaled:
             self.machine.sync_names()
+
+    def open_directory(self, path: Path) -> int:
+        """Open a directory."""
+        self.step("open", path)
+        fd = super().open_directory(path)
+        self._folders.add(fd)
+        return fd
+
+    def sync_file_system(self, fd: int) -> None:
+        """Bring every file and name to the disk; a failure is that of some file, and is its own."""
+        machine = self.machine
+        pictures = [(inode, inode.picture()) for inode in machine.files()]
+        try:
+            self.step("sync", "consumequeue, and all else")
+        except OSError:
+            queues = machine.top.find("consumequeue")
+            mine = list(queues.below()) if isinstance(queues, Folder) else []
+            for inode, picture in pictures:
+                if inode in mine and picture.pages and machine.dice.random() < 0.5:
+                    inode.fail(picture, machine.dice)
+                    inode.failed = True
+            raise
+        for inode, picture in pictures:
+            inode.keep(picture)
+        machine.sync_names()
 
     def _open_file(self, fd: int) -> tuple[Inode, str]:
         if self.dead:

@@ -142,6 +142,8 @@ class SimulatedKernel:
         if self._under_way.pop(number, None) is None:
             return
         code = self._machine.weather.error("sync", name)
+        if inode.failed and not code:
+            inode.failed, code = False, errno.EIO
         self._machine.note(f"complete {token} {name} {os.strerror(code) if code else 'ok'}")
         if code:
             inode.fail(picture, self._machine.dice)

@@ -4,6 +4,7 @@ What processes write goes to memory alone: here a real file on tmpfs, so that ma
 sync carries pages to the disk; without one, a page arrives or not, whole or in sectors.
 """
 
+import errno
 import os
 from dataclasses import dataclass
 from random import Random
@@ -33,6 +34,7 @@ class Inode:
         self.lost: dict[int, bytes] = {}  # pages that a failed sync took for clean, as they were
         self.space: set[int] = set()  # pages that have disk space
         self.modified_s = 0.0
+        self.failed = False  # a sync of everything did, and nobody was told that it was this file
         self.grown = True  # its length may be another than at the last `keep_size`
         self._numbers: dict[int, int] = {}  # of the newest picture of each page on the disk
         self._size_number = 0
@@ -111,6 +113,12 @@ class Inode:
             elif picture.number > self._numbers.get(page, 0):
                 self._numbers[page] = picture.number
                 self._keep_page(page, picture.pages[page])
+
+    def tell(self) -> None:
+        """Raise what an earlier sync of everything met here, once."""
+        if self.failed:
+            self.failed = False
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
 
     def evict(self, dice: Random | None = None, pages: range | None = None) -> int:
         """Forget pages that count as clean and were never written; return how many."""

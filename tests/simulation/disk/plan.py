@@ -42,6 +42,8 @@ class Plan:
     settles: float
     closes: float
     slots: int  # of the kernel's queue of syncs
+    slice_s: float  # that a round over queues takes at a time; none: one queue
+    files_one_by_one: int  # more than these are synced with all others
     journaled: bool  # a sync of a file brings names to the disk, too
     allocates: bool  # the file system has fallocate
     log_cache_bytes: int  # of the log stay in memory; 0: all
@@ -78,6 +80,7 @@ def draw(seed: int) -> Plan:
     others = tuple(each for each in Trouble if each is not Trouble.UNHEARD and dice.random() < 0.35)
     unheard = Random(f"disk unheard {seed}").random() < 0.35  # apart: the rest stays what it was
     troubles = (*others, Trouble.UNHEARD) if unheard else others
+    rounds = Random(f"disk rounds {seed}")
     return Plan(
         flush=dice.choice(("SYNC_FLUSH", "ASYNC_FLUSH")),
         segment_bytes=dice.choice((16384, 65536)),
@@ -95,6 +98,8 @@ def draw(seed: int) -> Plan:
         settles=dice.choice((0.1, 0.6)),
         closes=dice.choice((0.1, 0.5)),
         slots=dice.choice((2, 5, 256)),
+        slice_s=rounds.choice((0.0, 0.002)),
+        files_one_by_one=rounds.choice((0, 2, 512)),
         journaled=dice.random() < 0.6,
         allocates=Random(f"disk fallocate {seed}").random() < 0.75,
         log_cache_bytes=Random(f"disk log cache {seed}").choice((0, 8192)),

@@ -15,7 +15,7 @@ from unittest.mock import patch
 from aerobee.storage.layout import BOOT_NOTE, COMMIT_LOG
 from aerobee.storage.recovery.recovery import FLUSHED, SYNCED
 from aerobee.storage.settings import StoreSettings
-from aerobee.storage.upkeep import backends
+from aerobee.storage.upkeep import backends, queue_rounds
 from simulation.disk.book import Book
 from simulation.disk.clock import Clock
 from simulation.disk.environment import virtual
@@ -263,6 +263,16 @@ class Run:
 
 
 @contextlib.contextmanager
+def _rounds(plan: Plan) -> Iterator[None]:
+    """Let few queues make a round of many slices, and few files be many."""
+    with (
+        patch.object(queue_rounds, "SLICE_S", plan.slice_s),
+        patch.object(queue_rounds, "FILES_ONE_BY_ONE", plan.files_one_by_one),
+    ):
+        yield
+
+
+@contextlib.contextmanager
 def _slots(count: int) -> Iterator[None]:
     """Give the kernel's queue fewer slots than production asks for: few files fill it, too."""
     with (
@@ -279,7 +289,7 @@ def simulate(seed: int, folder: Path, echo: Callable[[str], object] | None = Non
     logger = logging.getLogger("aerobee")
     level = logger.level
     logger.setLevel(logging.CRITICAL)
-    with virtual(run.clock), _slots(run.plan.slots):
+    with virtual(run.clock), _slots(run.plan.slots), _rounds(run.plan):
         try:
             run.run()
         except Violated as error:
