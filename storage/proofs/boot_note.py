@@ -1,8 +1,8 @@
-"""A note of how far log and queues were written in this boot of the machine.
+"""A note of how far the log was written in this boot of the machine.
 
 When a process dies, the page cache keeps what it has written; when the machine dies, it does not.
-So a position noted together with the kernel's boot id proves, while that id lasts, that all before
-it is in the files, and recovery has next to nothing to read. The page is `BOOT_NOTE_FIELDS`.
+So a position noted together with the kernel's boot id proves, while that id lasts, that all of the
+log before it is in the files. Of queues it says nothing: their newest entries are in memory. The page is `BOOT_NOTE_FIELDS`.
 
 A device that lost its cache while the machine ran (pulled out, unmounted by force) must have been
 mounted again: the note counts for one mount only.
@@ -146,7 +146,7 @@ class BootNote:
         return made
 
     def note(self, position: int) -> None:
-        """Note that everything before `position` has been written to log and queues."""
+        """Note that everything before `position` has been written to the log."""
         slot = self._slot
         self._pack(self._map, slot, position, ~position)
         self._slot = slot ^ _OTHER_NOTE

@@ -33,10 +33,6 @@ class Unheard(NamedTuple):
     log: int | None  # what lies behind is in doubt, None: no sync of the log was under way
     queues: int | None  # the same for the entries of what lies behind
 
-    def begin(self, written: int) -> int:
-        """Return up to where log and queues were under way neither; they end at `written`."""
-        return min(each for each in (written, *self) if each is not None)
-
 
 class Syncs:
     """The words of one process; they are kept while no page is open, and put into the next one."""
