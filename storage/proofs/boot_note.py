@@ -2,7 +2,8 @@
 
 When a process dies, the page cache keeps what it has written; when the machine dies, it does not.
 So a position noted together with the kernel's boot id proves, while that id lasts, that all of the
-log before it is in the files. Of queues it says nothing: their newest entries are in memory. The page is `BOOT_NOTE_FIELDS`.
+log before it is in the files. Of queues it says nothing: their newest entries are in memory.
+The page is `BOOT_NOTE_FIELDS`.
 
 A device that lost its cache while the machine ran (pulled out, unmounted by force) must have been
 mounted again: the note counts for one mount only.
