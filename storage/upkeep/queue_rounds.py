@@ -100,7 +100,7 @@ class QueueRounds:
 
     def begin(self, position: int, changed: Iterable[ConsumeQueue]) -> None:
         """Begin to sync what has changed; all of it lies before `position`."""
-        found = [(queue, queue.max_offset) for queue in changed]
+        found = [(queue, queue.max_offset) for queue in changed if not queue.gone]
         offsets = list((dict(self._carried) | dict(found)).items()) if self._carried else found
         last, end = self._carried_last
         self._carried, self._carried_last = [], (-1, 0)
