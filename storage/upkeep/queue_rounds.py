@@ -83,6 +83,7 @@ class QueueRounds:
         self._carried_names: dict[str, None] = {}
         self._unwritten: dict[ConsumeQueue, int] = {}  # that could not be read to be written anew
         self._tokens = QUEUE_FILE
+        self._each = False  # a sync of everything has failed, and not every file has been asked yet
         self._folder = NO_FOLDER  # where failures of the whole file system are told from now on
         self.work_s = 0.0  # that the last round has taken from the loop
         self.round: QueueRound | None = None
@@ -123,7 +124,7 @@ class QueueRounds:
                 break
         if round_.waiting:
             self._run(round_, _nothing)  # the loop serves until that is heard of
-        elif len(round_.files) > FILES_ONE_BY_ONE and not round_.all_tried:
+        elif len(round_.files) > FILES_ONE_BY_ONE and not (round_.all_tried or self._each):
             round_.all_tried = True
             self._run(round_, partial(self._files.sync_file_system, self._folder))
         else:
@@ -202,6 +203,8 @@ class QueueRounds:
         round_ = self.round
         assert round_ is not None and round_.synced
         self.round = None
+        if not round_.failed:
+            self._each = False
         if round_.failures > LINES_MAX:
             log.error("queue_sync_failed files=%d lines=%d", round_.failures, LINES_MAX)
         if round_.failed:
@@ -238,6 +241,7 @@ class QueueRounds:
     def _job_done(self, round_: QueueRound, error: int) -> bool:
         """Take the end of a slice, or the outcome of a sync of everything."""
         round_.job = 0
+        self._each |= bool(error)
         if round_.all_tried and not error:
             round_.files.clear()
             round_.names.clear()
