@@ -27,11 +27,11 @@ class World(Protocol):
 
     def open(
         self, connection: Connection, known: Any, offset: int
-    ) -> tuple[mmap.mmap, int, int, int, int] | None:
+    ) -> tuple[mmap.mmap | bytearray, int, int, int, int, int] | None:
         """Have a pull checked; return memory of its queue's entries, and offsets; None: refused.
 
-        They are that of the first entry there, the least and the greatest of the queue, and up to
-        where the entries have been synced.
+        They are that of the first entry there, and up to where there are entries, the least and the
+        greatest of the queue, and up to where the entries have been synced.
         """
 
     def file_at(self, position: int) -> tuple[memoryview, int, int] | None:

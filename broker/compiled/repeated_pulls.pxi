@@ -24,7 +24,7 @@ cdef class Repeat:
     cdef bint commits
     cdef Py_buffer entries
     cdef bint is_open
-    cdef int64_t base, low, high, synced  # as `known` was when it was opened
+    cdef int64_t base, end, low, high, synced  # as `known` was when it was opened
     cdef int64_t committed, next_offset, pulls, messages, bytes
 
     cdef void release(self) noexcept:
@@ -208,9 +208,12 @@ cdef class RepeatedPulls:
         if found is None:
             self.miss(ask, repeat.key)
             return False
-        memory, repeat.base, repeat.low, repeat.high, repeat.synced = found
+        memory, repeat.base, repeat.end, repeat.low, repeat.high, repeat.synced = found
         PyObject_GetBuffer(memory, &repeat.entries, PyBUF_SIMPLE)
         repeat.is_open = True
+        repeat.end = min(
+            repeat.end, repeat.high, repeat.base + repeat.entries.len // ENTRY_BYTES
+        )
         self.opened.append(repeat)
         return True
 
@@ -235,19 +238,16 @@ cdef class RepeatedPulls:
         Perhaps `expected` pulls like it are answered, with little more than `bytes_max` in all.
         """
         cdef Run* run = &repeat.run
-        cdef int64_t offset = ask.numbers[OFFSET], room, first
+        cdef int64_t offset = ask.numbers[OFFSET], first
         cdef unsigned char* begin
         cdef unsigned char* to
         cdef Py_ssize_t reply_max = FRAME_WORDS_BYTES + repeat.pieces_bytes + 4 * NUMBER_BYTES_MAX
-        room = repeat.entries.len // ENTRY_BYTES if repeat.is_open else 0
-        if not repeat.base <= offset < repeat.base + room:
+        if not (repeat.is_open and repeat.base <= offset < repeat.end):
             if not self.open(repeat, connection, ask):
                 return False
-            room = repeat.entries.len // ENTRY_BYTES
-        room = min(repeat.high, repeat.base + room) - offset
-        if room <= 0 or not max(repeat.low, repeat.base) <= offset:
+        if not max(repeat.low, repeat.base) <= offset < repeat.end:
             return False
-        if not self.have_entries(repeat, offset, min(room, repeat.look_max)):
+        if not self.have_entries(repeat, offset, min(repeat.end - offset, repeat.look_max)):
             return False
         first = long_at(run.entries)
         if not (self.has_file and self.file_base <= first < self.file_end):

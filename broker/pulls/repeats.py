@@ -130,7 +130,7 @@ class Repeats:
 
     def open(
         self, connection: Connection, known: Known, offset: int
-    ) -> tuple[mmap.mmap, int, int, int, int] | None:
+    ) -> tuple[mmap.mmap | bytearray, int, int, int, int, int] | None:
         """Make the checks of a pull, and say where its queue is; see `World`."""
         header = known.header
         try:
@@ -141,11 +141,11 @@ class Repeats:
             low, high = stored.min_offset, stored.max_offset
             if not low <= offset < high:
                 return None
-            memory, at, _ = stored.run(offset, 1)
+            memory, at, count = stored.run(offset, high - offset)
         except Exception:  # noqa: BLE001  whoever serves it alone finds out, and says so
             return None
         synced = stored.flushed_offset if self._log.writable else high
-        return memory, offset - at // ENTRY_BYTES, low, high, synced
+        return memory, offset - at // ENTRY_BYTES, offset + count, low, high, synced
 
     def commit(self, known: Known, offset: int) -> None:
         """Take the offset that came with a pull."""

@@ -136,8 +136,8 @@ class QueueEntries:
     def run(self, offset: int, count: int) -> tuple[mmap.mmap | bytearray, int, int]:
         """Return (buffer, byte place, entries there), at most `count` and up to a file's end.
 
-        Also up to where the files have them, for those that are not in memory. OSError where an
-        older file is gone or shorter than what was written to it.
+        Of those in a file, also up to where memory has them. OSError where an older file is gone or
+        shorter than what was written to it.
         """
         base, count = self._stretch(offset, count)
         if offset >= self.base:
@@ -153,7 +153,7 @@ class QueueEntries:
         if not 0 <= offset < self.max_offset:
             raise IndexError(f"{self.topic}-{self.queue_id} has no entry {offset}")
         base = offset // self._file_entries * self._file_entries
-        end = self.max_offset if offset >= self.base else self.written
+        end = self.max_offset if offset >= self.base else self.base
         return base, min(count, end - offset, base + self._file_entries - offset)
 
     def snapshot(self) -> QueueSnapshot:

@@ -3,7 +3,9 @@
 from collections import OrderedDict
 from typing import Final, Protocol
 
-LARGE_BYTES: Final = 32 * 20  # a smaller tail is not counted
+from aerobee.storage.layout import ENTRY_BYTES
+
+LARGE_BYTES: Final = 32 * ENTRY_BYTES  # a smaller tail is not counted
 LARGE_BYTES_MAX: Final = 64 << 20  # of all that are counted
 
 

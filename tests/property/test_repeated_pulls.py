@@ -214,22 +214,26 @@ def test_pulls_of_several_kinds_are_answered_in_one_run(
     sure(twins, repeated, data + sends(2) + data, 30)
 
 
+def test_nothing_is_read_from_a_file_that_memory_alone_has(
+    twins: TwinBrokers, repeated: Repeated, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file ends with the last round; memory has what is newer, and some before that."""
+    monkeypatch.setattr("aerobee.storage.queues.consume_queue.TAIL_ENTRIES_MAX", 64)
+    same(twins, sends(150))
+    twins.each(lambda broker: trouble(broker, "sync", 0))
+    same(twins, sends(20))
+    for kind in KINDS[:3]:
+        sure(twins, repeated, pulls([0, 127, 128, 151, 152], **kind), 5)
+
+
 def test_many_lives_by_chance(twins: TwinBrokers, repeated: Repeated) -> None:
     """A long life in which most pulls are answered by compiled code."""
     seed = random.randrange(1 << 32)
     print(f"seed {seed}")
     rng = random.Random(seed)
     troubles = (
-        "reset",
-        "delete",
-        "perm",
-        "queues",
-        "group",
-        "counts",
-        "settings",
-        "sync",
-        "retain",
-    )
+        "reset", "delete", "perm", "queues", "group", "counts", "settings", "sync", "retain"
+    )  # fmt: skip
     for _ in range(150):
         same(twins, sends(rng.randrange(1, 12), rng.randrange(2), rng.choice(("TagA", "TagB"))))
         kind = rng.choice(KINDS)
@@ -237,10 +241,10 @@ def test_many_lives_by_chance(twins: TwinBrokers, repeated: Repeated) -> None:
         for _ in range(rng.choice((1, 3))):
             same(twins, pulls(places, queue_id=rng.randrange(2), **kind))
         if rng.random() < 0.3:
-            step = ("do", rng.choice(troubles), rng.randrange(60))
-            take(twins, step)
-            if step[1] in ("perm", "group", "queues"):
-                take(twins, ("do", step[1], 3 if step[1] == "queues" else 18))
+            what = rng.choice(troubles)
+            take(twins, ("do", what, rng.randrange(60)))
+            if what in ("perm", "group", "queues"):
+                take(twins, ("do", what, 3 if what == "queues" else 18))
     assert repeated.pulls > 100
 
 
@@ -360,9 +364,8 @@ def test_turns_end_alike(monkeypatch: pytest.MonkeyPatch, repeated: Repeated) ->
 
         def written(broker: Broker) -> int:
             limits = broker.context.front.traffic.limits
-            broker.context.front.traffic.limits = replace(
-                limits, frames_per_turn_max=99, reply_bytes_per_turn_max=50_000
-            )
+            fewer = replace(limits, frames_per_turn_max=99, reply_bytes_per_turn_max=50_000)
+            broker.context.front.traffic.limits = fewer
             connection, wire = connect(broker)
             connection.data_received(pulls(list(range(11))))
             broker.context.writing.tick.commit()
@@ -394,5 +397,4 @@ def test_known_pulls_are_bounded_and_the_used_ones_stay(
 
     twins._runner.run(many())
     known = broker.context.pulls.server._repeats._repeated
-    assert known is not None
-    assert 4096 <= len(known) <= 8192
+    assert known is not None and 4096 <= len(known) <= 8192
