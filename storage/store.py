@@ -221,6 +221,9 @@ class MessageStore:
         if not self.flusher.flush_all(CLOSE_TIMEOUT_S):
             log.error("store_close_unflushed position=%d", position)
             return  # `abort` stays, so that the next start checks
+        if self.flusher.lost_queues:
+            log.error("store_close_queues_lost queues=%d", len(self.flusher.lost_queues))
+            return
         if not self._writing.done or self.commit_log.unclean:
             return  # whoever was here before has left it so; or the next start must clear up
         self.checkpoints.write(self._progress(position))
@@ -373,7 +376,9 @@ class MessageStore:
         stamp = self.checkpoints.latest.log_timestamp
         with suppress(OSError):  # what cannot be read just now: the older time is true, too
             stamp = self.store_time_at(done.last_position) or stamp
-        return self.checkpoints.job(done.position, stamp, done.offsets, done.end, done.names)
+        return self.checkpoints.job(
+            done.position, stamp, done.offsets, done.end, done.names, done.lost
+        )
 
     def _proven(self) -> None:
         """A checkpoint has been written: whatever was doubted of queues is on the disk now."""

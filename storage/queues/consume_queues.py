@@ -205,6 +205,18 @@ class ConsumeQueues:
             self._files.remove(span.path)
         self._files.remove_directory(queue.directory)
 
+    def remove_left(self, queue: ConsumeQueue) -> None:
+        """Remove files that were made for a queue while its topic was deleted.
+
+        Those of the topic's next life, if that has begun, stay.
+        """
+        if self.find(queue.topic, queue.queue_id) is None:
+            try:
+                self.remove_files(queue)
+            except OSError as error:
+                log.error("queue_not_removed queue=%s error=%s", queue.directory, error)
+            self._files.remove_directory(self.root / queue.topic)
+
     def max_end_position(self) -> int:
         """Return up to where the log has certainly been dispatched: the end of the last entry."""
         return max((queue.end_position() for queue in self), default=0)

@@ -44,6 +44,7 @@ class QueueEntries:
         "_touched",
         "base",
         "buffer",
+        "lost",
         "max_offset",
         "min_offset",
         "queue_id",
@@ -65,6 +66,7 @@ class QueueEntries:
         self.buffer: bytearray = NO_TAIL
         self.base = 0
         self.written = 0
+        self.lost = False  # somebody has removed or replaced a file: what it had is not to be read
         self.min_offset = 0
         self.max_offset = 0
 
@@ -104,6 +106,7 @@ class QueueEntries:
         if offset >= self.base:
             at = (offset - self.base) * ENTRY_BYTES
             return bytes(self.buffer[at : at + count * ENTRY_BYTES])
+        self._see_file(base)
         at = (offset - base) * ENTRY_BYTES
         if (buffer := self._maps.get(base)) is not None:
             data = copied_bytes(buffer, at, count * ENTRY_BYTES)
@@ -142,6 +145,7 @@ class QueueEntries:
         base, count = self._stretch(offset, count)
         if offset >= self.base:
             return self.buffer, (offset - self.base) * ENTRY_BYTES, count
+        self._see_file(base)
         at = (offset - base) * ENTRY_BYTES
         buffer = self._map(base)
         if at + count * ENTRY_BYTES > len(buffer):
@@ -155,6 +159,10 @@ class QueueEntries:
         base = offset // self._file_entries * self._file_entries
         end = self.max_offset if offset >= self.base else self.base
         return base, min(count, end - offset, base + self._file_entries - offset)
+
+    def _see_file(self, base: int) -> None:
+        if self.lost:
+            raise lost_file(self._path(base))
 
     def snapshot(self) -> QueueSnapshot:
         """Return what another thread needs to read the entries: the files, and what they lack."""
@@ -297,6 +305,11 @@ class QueueEntries:
             return -1
         position, size, _ = self._last()
         return -1 if size == BLANK_SIZE else position
+
+
+def lost_file(path: Path) -> OSError:
+    """Say that a file is not there, or not the one that was written to."""
+    return FileNotFoundError(errno.ENOENT, "the file with its entries is lost", str(path))
 
 
 def _lost_its_end(path: Path, at: int) -> OSError:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from itertools import pairwise
+from pathlib import Path
 from typing import Final
 
 from aerobee.remoting.message.layout import BLANK_SIZE, ENTRY_FIELDS
@@ -37,6 +38,25 @@ def check_spans(spans: Sequence[FileSpan], file_bytes: int) -> None:
                 f"a file between {before.path} and {after.path} is missing: remove"
                 f" {before.path.parent} and the queue is written again from the log"
             )
+
+
+def open_made(files: Files, path: Path, file_bytes: int) -> int:
+    """Open a file to be written, made where it is missing, and its folders, in full size.
+
+    What it has stays as it is, so that two may do this at the same time.
+    """
+    try:
+        fd = files.open(path, create=True)
+    except FileNotFoundError:
+        files.make_directory(path.parent)
+        fd = files.open(path, create=True)
+    try:
+        if files.size(path) != file_bytes:
+            files.resize(fd, file_bytes)
+    except OSError:
+        files.close(fd)
+        raise
+    return fd
 
 
 def first_position(files: Files, span: FileSpan) -> int:

@@ -50,12 +50,16 @@ class MendingNote:
                 write_anew(self._files, span, 0, sync=False)
 
     def begin(self, queues: Collection[ConsumeQueue]) -> None:
-        """Note them, durably."""
-        noted = Progress(0, 0, {(queue.topic, queue.queue_id): 0 for queue in queues})
+        """Note them, durably, if that can be done."""
         try:
-            replace_file(self._files, self._path, encode_progress(noted))
+            self.note(queues)
         except OSError as error:
             log.warning("queues_mended_without_note path=%s error=%s", self._path, error)
+
+    def note(self, queues: Collection[ConsumeQueue]) -> None:
+        """Have the next start write them again; OSError: it will not."""
+        noted = Progress(0, 0, {(queue.topic, queue.queue_id): 0 for queue in queues})
+        replace_file(self._files, self._path, encode_progress(noted))
 
     def end(self, queues: Collection[ConsumeQueue]) -> None:
         """Bring their entries to the disk, and take the note away."""

@@ -8,8 +8,14 @@ from typing import Final
 from aerobee.remoting.message.layout import BLANK_SIZE
 from aerobee.storage.layout import ENTRY_BYTES
 from aerobee.storage.queues.access import QueueAccess
-from aerobee.storage.queues.entries import QueueEntries
-from aerobee.storage.queues.files import BLANK_ENTRY, ENTRY, SCAN_ENTRIES, remove_behind
+from aerobee.storage.queues.entries import QueueEntries, lost_file
+from aerobee.storage.queues.files import (
+    BLANK_ENTRY,
+    ENTRY,
+    SCAN_ENTRIES,
+    open_made,
+    remove_behind,
+)
 
 _UNMADE: Final = -1
 _NO_PATH: Final = Path()
@@ -46,50 +52,86 @@ class WrittenQueue(QueueEntries):
         self.dropped_from: int | None = None  # a failed sync may have dropped entries from there on
 
     def write_out(self) -> None:
-        """Write what the files lack. OSError: they may have a part of it, and it is kept."""
+        """Write what the files lack. OSError: they may have a part of it, and it is kept.
+
+        FileNotFoundError: somebody has removed the file, or put another in its place.
+        """
         first, end = self.written, self.max_offset
         if first >= end or self.gone or not self._write:
             return
         base = first // self._file_entries * self._file_entries
+        self._see_file(base)
         begin, until = (first - self.base) * ENTRY_BYTES, (end - self.base) * ENTRY_BYTES
         data = bytes(self.buffer[begin:until])
-        fd = self._files.open(self._made_path) if self._made == base else self._make(base)
+        fd = self._open_made(base) if self._made == base else self._make(base)
         try:
+            self._look_before(fd, base)
             self._files.write(fd, data, (first - base) * ENTRY_BYTES)
         finally:
             self._files.close(fd)
         self.written = end
 
+    def file_to_make(self) -> Path | None:
+        """The file that the next entry goes to, where nothing has been written to it yet.
+
+        Whoever has made it with `open_made` before spares `write_out` the disk's time for that.
+        """
+        base = self.written // self._file_entries * self._file_entries
+        if self._made == base or self.written > max(base, self.min_offset):
+            return None
+        return self._path(base)
+
+    def _open_made(self, base: int) -> int:
+        try:
+            return self._files.open(self._made_path)
+        except FileNotFoundError:
+            self._forget_file()
+            return self._make(base)
+
     def _make(self, base: int) -> int:
         """Open the file that starts with entry `base`, which may have to be made, in full size.
 
-        Where that fails the queue is as it was. FileNotFoundError for one that had entries.
+        Where that fails the queue is as it was.
         """
         path, first = self._path(base), self.written
-        self._files.make_directory(path.parent)
-        if first == base:  # of an earlier life, or an end that was lost
-            remove_behind(self._files, self.spans(), base)
         fresh = not path.exists()
         if fresh and first > max(base, self.min_offset):
-            raise FileNotFoundError(errno.ENOENT, "the file with its entries is lost", str(path))
-        fd = self._files.open(path, create=True)
+            raise lost_file(path)
+        if first == base:  # of an earlier life, or an end that was lost
+            remove_behind(self._files, self.spans(), base + 1)
         try:
-            self._files.resize(fd, self.file_bytes)
-            if fresh and first > base:  # a queue whose older messages are gone
-                self._files.write(fd, BLANK_ENTRY * (first - base), 0)
-            if not fresh:  # what a power loss has left behind the end must not go on there
+            fd = open_made(self._files, path, self.file_bytes)
+            try:  # what a power loss has left behind the end must not go on there
                 at = (first - base) * ENTRY_BYTES
                 self._files.clear(fd, at, self.file_bytes - at)
+                if base < first <= self.min_offset and not any(self._entry_before(fd, base)):
+                    self._files.write(fd, BLANK_ENTRY * (first - base), 0)  # of older messages
+            except OSError:
+                self._files.close(fd)
+                raise
         except OSError:
-            if fresh:  # the next try must find it fresh again, or the blanks would be missing
+            if fresh:
                 with suppress(OSError):
                     self._files.remove(path)
-            self._files.close(fd)
             raise
-        if fresh or self.flushed_offset <= base:
+        if self.flushed_offset <= max(base, self.min_offset):
             self.unnamed = True
         self._made, self._made_path = base, path
         return fd
+
+    def _look_before(self, fd: int, base: int) -> None:
+        """See that the file has what was written to it last."""
+        first = self.written
+        if first == base:
+            return
+        before = self._entry_before(fd, base)
+        at = (first - 1 - self.base) * ENTRY_BYTES
+        known = self.buffer[at : at + ENTRY_BYTES] if at >= 0 else before
+        if before != known or not any(before):
+            raise lost_file(self._path(base))
+
+    def _entry_before(self, fd: int, base: int) -> bytes:
+        return self._files.read(fd, ENTRY_BYTES, (self.written - 1 - base) * ENTRY_BYTES)
 
     def _erase(self, offset: int, end: int) -> None:
         for span in self.spans():

@@ -1,7 +1,7 @@
 """Both notes of what is on the disk, RocketMQ's `checkpoint` and our progress, written together."""
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +17,7 @@ from aerobee.storage.proofs.progress import (
     write_progress,
 )
 from aerobee.storage.queues.consume_queue import ConsumeQueue
+from aerobee.storage.queues.mending_note import MendingNote
 
 
 class Checkpoints:
@@ -46,15 +47,19 @@ class Checkpoints:
         offsets: Iterable[tuple[ConsumeQueue, int]],
         end: int = 0,
         names: Iterable[str] = (),
+        lost: Collection[ConsumeQueue] = (),
     ) -> Job:
         """Return the work of noting that all before `position` is on the disk, not yet synced.
 
         `offsets` are of the queues that have changed since the last one, `end` is where the record
         of their newest entry ends, `names` are folders of queues that have to be synced first, with
-        those above them up to the store's.
+        those above them up to the store's. Of `lost` queues nothing is noted but that the next
+        start has to write them again, and that before anything else.
         """
+        left_out = tuple(lost)
         for queue, offset in offsets:
-            self._table.put(queue.topic, queue.queue_id, offset)
+            if not queue.lost:
+                self._table.put(queue.topic, queue.queue_id, offset)
         checkpoint = self._advance(position, timestamp)
         pieces = self._table.encode(position, timestamp)
         files, root, generation = self._files, self._root, self._generation
@@ -71,6 +76,8 @@ class Checkpoints:
             for directory in _with_those_above(names, root):
                 with suppress(FileNotFoundError):  # of a topic that has been deleted
                     files.sync_directory(directory)
+            if left_out:
+                MendingNote(files, root).note(left_out)
             write_checkpoint(files, root, checkpoint, sync=False)
             replace_progress(files, root, pieces, sync=False, put=put)
 

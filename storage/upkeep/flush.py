@@ -29,6 +29,7 @@ LOG_ROUND: Final = 1
 CHECKPOINT: Final = 3
 LOG_FILES_PER_SUBMIT: Final = 32
 OTHER_WORK: Final = 4
+SAY_S: Final = 5.0  # that somebody waits here without a word
 ROUNDS_SHARE: Final = 0.05  # of the loop's time
 ROUNDS_APART_MAX_S: Final = 20.0
 ROUND_LOG_BYTES_MAX: Final = 1 << 30  # which a start after a kill has to read again
@@ -63,7 +64,7 @@ class Flusher:
         self._log_began_s = 0.0
         self._held: list[Segment] = []  # whose numbers the syncs under way use
         self._log_failed = 0
-        self._rounds = QueueRounds(parts.files, parts.queues.root, backend, self._doubt)
+        self._rounds = QueueRounds(parts, backend, self._doubt)
         self._writing = False  # all of the round is synced, and the checkpoints are being written
         self._checkpointed = 0
         self._queues_synced = 0  # entries of records before it are on the disk
@@ -99,6 +100,11 @@ class Flusher:
         apart_s = min(self._rounds.work_s / ROUNDS_SHARE, ROUNDS_APART_MAX_S)
         behind = self._log.committed - self._checkpointed
         return since_s >= max(interval_s, apart_s) or behind >= ROUND_LOG_BYTES_MAX
+
+    @property
+    def lost_queues(self) -> Collection[ConsumeQueue]:
+        """The queues whose files somebody has removed or replaced: the next start writes them."""
+        return self._rounds.lost_queues
 
     @property
     def log_sync_s(self) -> float:
@@ -199,23 +205,27 @@ class Flusher:
                 log.error("store_work_failed errno=%d", error)
 
     def drain(self, timeout_s: float) -> bool:
-        """Wait here until nothing is under way; False if it takes too long."""
-        limit = time.monotonic() + timeout_s
+        """Wait here until nothing is under way; False where nothing completes for so long."""
+        said_s = time.monotonic()
         while self.busy:
-            left = limit - time.monotonic()
-            if left <= 0:
+            if not wait_readable([self.fileno()], timeout_s):
                 return False
-            wait_readable([self.fileno()], left)
             self.on_readable()
+            if (now_s := time.monotonic()) - said_s >= SAY_S:
+                said_s = now_s
+                left = round_.queues_left if (round_ := self._rounds.round) is not None else 0
+                log.info("store_syncs queues_left=%d", left)
         return True
 
     def flush_all(self, timeout_s: float) -> bool:
-        """Sync log and queues and wait here; False if any of it fails or takes too long."""
-        limit = time.monotonic() + timeout_s
+        """Sync log and queues and wait here; False if any of it fails, or for so long nothing ends.
+
+        A line says each 5 seconds how many queues are left.
+        """
         for _ in range(2):  # a sync that was under way has begun without what came after it
             self.flush_log()
             self.flush_queues()
-            if not self.drain(limit - time.monotonic()):
+            if not self.drain(timeout_s):
                 return False
         return self._log.flushed_position >= self._log.committed <= self._checkpointed
 

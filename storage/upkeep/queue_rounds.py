@@ -2,10 +2,12 @@
 
 A round writes out what the queues that have changed have in memory, then has the disk take it. It
 is cut into slices of a few milliseconds, whatever the number of queues: all of forty thousand at
-once would keep the loop from serving for a third of a second. Few files are synced one by one; of
+once would keep the loop from serving for a third of a second. New files are made by a thread, for
+the file system may keep waiting who asks it for one. Few files are synced one by one; of
 very many the whole file system is, which costs less from some hundreds on, and where that does not
 succeed each of them is asked after all. A file that fails costs its queue alone: what the round has
-synced of others stays synced, and is noted by the next round that succeeds.
+synced of others stays synced, and is noted by the next round that succeeds. A queue whose file
+somebody has removed is left out from then on, and noted as one that the next start writes again.
 """
 
 import errno
@@ -23,13 +25,16 @@ from typing import Final
 from aerobee.remoting.message.layout import BLANK_SIZE
 from aerobee.storage.disk.files import Files
 from aerobee.storage.disk.worker import Job
+from aerobee.storage.parts import StoreParts
 from aerobee.storage.queues.consume_queue import ConsumeQueue
+from aerobee.storage.queues.files import open_made
 from aerobee.storage.upkeep.backends import SyncBackend
 
 log = logging.getLogger(__name__)
 
 SLICE_S: Final = 0.002  # that a round takes from the loop at a time
 FILES_PER_SUBMIT: Final = 64  # and as many file numbers are open meanwhile
+FILES_PER_JOB: Final = 128  # that are made before some of them are written
 FILES_ONE_BY_ONE: Final = 512  # of more than these the file system is synced
 QUEUE_FILE: Final = 1 << 8  # tokens from here on are of files of queues
 NO_FOLDER: Final = -1
@@ -46,6 +51,8 @@ class QueueRound:
     position: int
     offsets: Offsets  # of every queue that had changed when the round began
     waiting: deque[tuple[ConsumeQueue, int]]  # those that are still to be written out
+    unmade: list[tuple[ConsumeQueue, int]] = field(default_factory=list)  # that need new files
+    made: deque[tuple[ConsumeQueue, int]] = field(default_factory=deque)  # that have got theirs
     last_position: int = -1  # of the newest record
     end: int = 0  # of that record
     files: deque[tuple[ConsumeQueue, int]] = field(default_factory=deque)  # by first entry
@@ -57,12 +64,20 @@ class QueueRound:
     names: dict[str, None] = field(default_factory=dict)  # folders, to sync after the files
     failed: bool = False
     failures: int = 0  # of files
+    lost: Collection[ConsumeQueue] = ()  # whose files are lost: nothing more is proven of them
     doubted: bool = False
 
     @property
     def synced(self) -> bool:
         """Whether no file is left to be synced."""
-        return not (self.waiting or self.files or self.under_way or self.job)
+        left = self.waiting or self.unmade or self.made or self.files
+        return not (left or self.under_way or self.job)
+
+    @property
+    def queues_left(self) -> int:
+        """How many are not on the disk yet."""
+        queues = len(self.waiting) + len(self.unmade) + len(self.made)
+        return queues + len(self.files) + len(self.under_way)
 
 
 class QueueRounds:
@@ -72,10 +87,11 @@ class QueueRounds:
     """
 
     def __init__(
-        self, files: Files, root: Path, backend: SyncBackend, on_doubt: Callable[[], None]
+        self, parts: StoreParts, backend: SyncBackend, on_doubt: Callable[[], None]
     ) -> None:
-        self._files = files
-        self._root = root
+        self._files = parts.files
+        self._queues = parts.queues
+        self._root = parts.queues.root
         self._backend = backend
         self._on_doubt = on_doubt
         self._carried: Offsets = []  # synced by rounds that failed, and noted nowhere yet
@@ -88,6 +104,7 @@ class QueueRounds:
         self.work_s = 0.0  # that the last round has taken from the loop
         self.round: QueueRound | None = None
         self.lost = False
+        self.lost_queues: dict[ConsumeQueue, None] = {}  # by hands of others, not by a sync
 
     def write_what_is_left(self) -> bool:
         """Write anew what could not be read before; False if it still cannot.
@@ -101,12 +118,13 @@ class QueueRounds:
 
     def begin(self, position: int, changed: Iterable[ConsumeQueue]) -> None:
         """Begin to sync what has changed; all of it lies before `position`."""
-        found = [(queue, queue.max_offset) for queue in changed if not queue.gone]
+        found = [(queue, queue.max_offset) for queue in changed if not (queue.gone or queue.lost)]
         offsets = list((dict(self._carried) | dict(found)).items()) if self._carried else found
         last, end = self._carried_last
         self._carried, self._carried_last = [], (-1, 0)
-        self.round = QueueRound(position, offsets, deque(found), last, end)
+        self.round = QueueRound(position, offsets, deque(found), last_position=last, end=end)
         self.round.names, self._carried_names = self._carried_names, {}
+        self.round.lost = self.lost_queues
         self.work_s = 0.0
         if len(found) > FILES_ONE_BY_ONE and self._folder == NO_FOLDER:
             with suppress(OSError):  # then each file is synced
@@ -118,11 +136,14 @@ class QueueRounds:
         round_ = self.round
         assert round_ is not None
         began_s = time.monotonic()
-        while round_.waiting:
-            self._write_out(round_, *round_.waiting.popleft())
+        while (queues := round_.made or round_.waiting) and len(round_.unmade) < FILES_PER_JOB:
+            self._write_out(round_, *queues.popleft(), made=queues is round_.made)
             if time.monotonic() - began_s >= SLICE_S:
                 break
-        if round_.waiting:
+        if round_.unmade and not (round_.waiting and len(round_.unmade) < FILES_PER_JOB):
+            paths = [(queue.file_to_make(), queue.file_bytes) for queue, _ in round_.unmade]
+            self._run(round_, partial(_make, self._files, paths))
+        elif round_.waiting or round_.made:
             self._run(round_, _nothing)  # the loop serves until that is heard of
         elif len(round_.files) > FILES_ONE_BY_ONE and not (round_.all_tried or self._each):
             round_.all_tried = True
@@ -136,11 +157,16 @@ class QueueRounds:
         round_.job = self._tokens
         self._backend.run(job, round_.job)
 
-    def _write_out(self, round_: QueueRound, queue: ConsumeQueue, offset: int) -> None:
-        """Write out one queue; its files are to be synced."""
-        queue.settle()
-        if queue.gone:
+    def _write_out(
+        self, round_: QueueRound, queue: ConsumeQueue, offset: int, *, made: bool
+    ) -> None:
+        """Write out one queue, as soon as its file is made; its files are to be synced."""
+        if queue.gone or queue.lost:
             return
+        if not made and offset > queue.flushed_offset and queue.file_to_make() is not None:
+            round_.unmade.append((queue, offset))
+            return
+        queue.settle()
         if queue.max_offset > offset:  # of records that the round says nothing of
             queue.note_change()
         if offset <= queue.flushed_offset:
@@ -153,6 +179,8 @@ class QueueRounds:
             round_.files.extend((queue, base) for base in queue.begin_sync(offset))
             if (folder := queue.take_name()) is not None:
                 round_.names[folder] = None
+        except FileNotFoundError as error:
+            self._lose(queue, error)
         except OSError as error:  # no room for its entries, say; memory has them still
             self._refused(queue, error)
 
@@ -164,8 +192,9 @@ class QueueRounds:
                 continue
             try:
                 fd = queue.open_file(base)
-            except FileNotFoundError:
-                continue  # of a topic that has been deleted
+            except FileNotFoundError as error:
+                self._lose(queue, error)
+                continue
             except OSError as error:
                 self._refused(queue, error)
                 continue
@@ -220,6 +249,8 @@ class QueueRounds:
             queue: offset for queue, offset in self._unwritten.items() if queue not in gone
         }
         self._carried = [item for item in self._carried if item[0] not in gone]
+        for each in gone:
+            self.lost_queues.pop(each, None)
         if (round_ := self.round) is not None:
             round_.offsets = [item for item in round_.offsets if item[0] not in gone]
             round_.waiting = deque(item for item in round_.waiting if item[0] not in gone)
@@ -239,16 +270,23 @@ class QueueRounds:
             self._folder = NO_FOLDER
 
     def _job_done(self, round_: QueueRound, error: int) -> bool:
-        """Take the end of a slice, or the outcome of a sync of everything."""
+        """Take the end of a slice, files that are made, or the outcome of a sync of everything."""
         round_.job = 0
+        was_sync = round_.all_tried
+        for queue, offset in round_.unmade:
+            if queue.gone:
+                self._queues.remove_left(queue)
+            else:
+                round_.made.append((queue, offset))
+        round_.unmade.clear()
         self._each |= bool(error)
-        if round_.all_tried and not error:
+        if was_sync and not error:
             round_.files.clear()
             round_.names.clear()
         elif error and error != errno.EOPNOTSUPP:  # each file is asked: it tells of its own failure
             log.warning("file_system_not_synced errno=%d path=%s", error, self._root)
         self.go_on()
-        return round_.all_tried
+        return was_sync
 
     def _refused(self, queue: ConsumeQueue, error: OSError) -> None:
         """A file that was not even opened: nothing is known to be wrong, and all is to be done."""
@@ -270,6 +308,8 @@ class QueueRounds:
         """Write what was not synced once more, since the next sync says nothing about it else."""
         try:
             sound = queue.write_anew(offset)
+        except FileNotFoundError as error:
+            return self._lose(queue, error)
         except OSError as error:  # tried again before the next round
             if not told:
                 log.error("queue_not_written queue=%s error=%s", queue.directory, error)
@@ -282,6 +322,18 @@ class QueueRounds:
                 " start of the broker writes them again from the log", queue.directory, offset,
             )  # fmt: skip
 
+    def _lose(self, queue: ConsumeQueue, error: OSError) -> None:
+        """Leave out a queue whose file others have removed or replaced; others are proven."""
+        if queue.gone or queue.lost:
+            return
+        queue.lost = True
+        self.lost_queues[queue] = None
+        if len(self.lost_queues) <= LINES_MAX:
+            log.error(
+                "queue_file_lost queue=%s error=%s advice=%r", queue.directory, error,
+                "restart the broker: the queue is written again from the log",
+            )  # fmt: skip
+
     def _close(self, fd: int) -> int:
         """Close a file; an error number where the system tells of a failed write only now."""
         try:
@@ -289,6 +341,14 @@ class QueueRounds:
         except OSError as error:
             return error.errno or 5
         return 0
+
+
+def _make(files: Files, paths: Iterable[tuple[Path | None, int]]) -> None:
+    """Make files; who then writes to one that could not be made finds out why."""
+    for path, file_bytes in paths:
+        if path is not None:
+            with suppress(OSError):
+                files.close(open_made(files, path, file_bytes))
 
 
 def _nothing() -> None:

@@ -14,7 +14,7 @@ from aerobee.broker.app import Broker
 from aerobee.broker.features.delays.feature import Delays
 from aerobee.broker.sends import checked as checked_sends
 from aerobee.remoting.frame import encode_frame
-from aerobee.storage.sync.flush import Flusher
+from aerobee.storage.upkeep.flush import Flusher
 from support.servers.brokers import running_broker, send_command
 from support.waiting import until
 from support.wire import Wire, connect, feed

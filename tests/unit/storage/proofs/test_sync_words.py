@@ -2,21 +2,20 @@
 
 import errno
 import struct
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from support.disks.held_syncs import HeldBackend
 from support.disks.logs import ForgetfulFiles, bodies, opened, send, small
 
 from aerobee.storage.disk.files import Files
-from aerobee.storage.disk.worker import Job, outcome
 from aerobee.storage.dump import dump
 from aerobee.storage.errors import LogBusy
 from aerobee.storage.layout import BOOT_NOTE, DOUBT
 from aerobee.storage.proofs.boot_note import BootNote
 from aerobee.storage.proofs.syncs import SYNCS_AT, Syncs, Unheard
 from aerobee.storage.settings import ASYNC_FLUSH, SYNC_FLUSH
-from aerobee.storage.upkeep.flush import LOG_ROUND, Flusher
+from aerobee.storage.upkeep.flush import LOG_ROUND
 
 
 def test_words_are_kept_from_one_page_to_the_next(tmp_path: Path) -> None:
@@ -38,40 +37,6 @@ def test_words_are_kept_from_one_page_to_the_next(tmp_path: Path) -> None:
     assert BootNote(files, tmp_path).unheard() is None, "all that was written lies before"
     boot_note.note(500)
     assert BootNote(files, tmp_path).unheard() == Unheard(400, None)
-
-
-class HeldBackend:
-    """Syncs nothing by itself: what was submitted completes as the test says."""
-
-    def __init__(self) -> None:
-        self.waiting: list[int] = []
-        self.done: list[tuple[int, int]] = []
-
-    def fileno(self) -> int:
-        """No number."""
-        return -1
-
-    def submit(self, syncs: Sequence[tuple[int, int]], *, log: bool = False) -> None:
-        """Begin."""
-        self.waiting += [token for _, token in syncs]
-
-    def run(self, job: Job, token: int) -> None:
-        """Do it at once."""
-        self.done.append((token, outcome(job)))
-
-    def completed(self) -> list[tuple[int, int]]:
-        """What the test has completed."""
-        done, self.done = self.done, []
-        return done
-
-    def close(self) -> None:
-        """Nothing to wait for."""
-
-    def complete(self, flusher: Flusher, token: int, error: int = 0) -> None:
-        """Tell of one sync."""
-        self.waiting.remove(token)
-        self.done.append((token, error))
-        flusher.on_readable()
 
 
 @pytest.mark.parametrize("mode", [SYNC_FLUSH, ASYNC_FLUSH])
@@ -101,6 +66,7 @@ def test_a_word_stands_until_all_syncs_of_its_round_are_heard(tmp_path: Path, mo
     assert said() == Unheard(0, None)
     store.flusher.flush_queues()
     assert said() == Unheard(0, 0)
+    store.flusher.on_readable()  # its files are made
     assert len(held.waiting) == 4
     one, other = [token for token in held.waiting if token > LOG_ROUND]
     held.complete(store.flusher, LOG_ROUND)
@@ -132,6 +98,7 @@ def test_a_failure_that_was_heard_is_noted_as_before(tmp_path: Path) -> None:
     store.flusher.flush_log()
     held.complete(store.flusher, LOG_ROUND)
     store.flusher.flush_queues()
+    store.flusher.on_readable()  # its files are made
     held.complete(store.flusher, held.waiting[0], errno.EIO)
     assert (tmp_path / DOUBT).exists() and not (tmp_path / BOOT_NOTE).exists()
     store.flusher.flush_queues()
@@ -176,6 +143,7 @@ def test_a_sync_that_fails_for_a_deleted_queue_touches_no_successor(tmp_path: Pa
     for _ in range(3):
         send(store, body=b"of the first")
     store.flusher.flush_queues()
+    store.flusher.on_readable()  # its files are made
     (token,) = [token for token in held.waiting if token > LOG_ROUND]
     assert store.delete_topic("orders")
     send(store, body=b"of the second")

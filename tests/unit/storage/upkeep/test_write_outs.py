@@ -2,15 +2,25 @@
 
 import errno
 import os
+import time
+from collections.abc import Callable
 from pathlib import Path
+from shutil import rmtree
 
 import pytest
+from support.disks.held_syncs import HeldBackend
 from support.disks.logs import bodies, opened, send, settle, small
 
 from aerobee.storage.disk.files import Files
-from aerobee.storage.layout import CHECKPOINT_FIELDS
+from aerobee.storage.disk.worker import Job, outcome
+from aerobee.storage.errors import LogUnavailable
+from aerobee.storage.layout import CHECKPOINT_FIELDS, ENTRY_BYTES
 from aerobee.storage.proofs.progress import read_progress
+from aerobee.storage.queues.files import open_made
+from aerobee.storage.queues.mending_note import MendingNote
 from aerobee.storage.reads.cold.file_lookup import FileLookup
+from aerobee.storage.upkeep.flush import Flusher
+from aerobee.storage.upkeep.queue_rounds import FILES_PER_JOB
 from aerobee.storage.verify import verify
 
 
@@ -70,23 +80,62 @@ def test_entries_that_find_no_room_stay_in_memory(tmp_path: Path, number: int) -
     assert not verify(small(tmp_path)).problems
 
 
-def test_a_file_that_was_removed_is_no_reason_to_note_its_entries(tmp_path: Path) -> None:
-    """The round fails until a start has written the queue again."""
+def remade(path: Path) -> None:
+    """Put another file in the place of one."""
+    data = path.read_bytes()
+    path.unlink()
+    path.write_bytes(bytes(len(data)))
+
+
+@pytest.mark.parametrize("spoil", [Path.unlink, remade, lambda path: rmtree(path.parent)])
+def test_a_queue_whose_file_others_take_away_costs_itself_alone(
+    tmp_path: Path, spoil: Callable[[Path], None]
+) -> None:
+    """What others have is noted, nothing of that queue is passed over, a start writes it again."""
     store = opened(small(tmp_path))
-    send(store, body=b"0")
+    for number in range(3):
+        send(store, body=b"%d" % number)
+    send(store, "bills")
     settle(store)
-    proven = read_progress(store.files, tmp_path)
-    next((tmp_path / "consumequeue/orders/0").iterdir()).unlink()
-    send(store, body=b"1")
-    store.flusher.flush_queues()
-    assert store.flusher.drain(5)
-    assert read_progress(store.files, tmp_path) == proven
+    spoil(next((tmp_path / "consumequeue/orders/0").iterdir()))
+    send(store, body=b"3")
+    send(store, "bills")
+    settle(store)
+    progress = read_progress(store.files, tmp_path)
+    assert progress is not None and progress.position == store.commit_log.position
+    assert progress.queues == {("orders", 0): 3, ("bills", 0): 2}
+    assert MendingNote(store.files, tmp_path).read() == {("orders", 0): 0}
+    queue = store.queue("orders", 0)
+    assert queue.lost and queue.base == 0, "memory has them all"
+    queue.base, queue.buffer = 3, queue.buffer[3 * ENTRY_BYTES :]
+    with pytest.raises(FileNotFoundError):
+        store.read(queue, 0, 32, 1 << 20)
+    assert store.read(queue, 3, 32, 1 << 20).count == 1
+    for number in range(4, 8):
+        send(store, body=b"%d" % number)
     store.close()
-    assert (tmp_path / "abort").exists()
+    assert (tmp_path / "abort").exists(), "a stop proves nothing of it"
     store = opened(small(tmp_path))
-    assert bodies(store) == [b"0", b"1"]
+    assert bodies(store) == [b"%d" % number for number in range(8)]
+    assert len(bodies(store, "bills")) == 2
+    settle(store)
     store.close()
+    assert not (tmp_path / "abort").exists()
     assert not verify(small(tmp_path)).problems
+
+
+def test_a_queue_without_its_file_takes_messages_as_long_as_memory_has_room(tmp_path: Path) -> None:
+    """Then they are refused, with the file's name; others are taken."""
+    store = opened(small(tmp_path))
+    send(store)
+    settle(store)
+    file = next((tmp_path / "consumequeue/orders/0").iterdir())
+    file.unlink()
+    with pytest.raises(LogUnavailable, match=str(file)):
+        for _ in range(10_000):
+            send(store)
+    send(store, "bills")
+    store.abandon()
 
 
 @pytest.mark.parametrize("number", [0, errno.EIO, errno.EOPNOTSUPP])
@@ -164,3 +213,95 @@ def test_a_store_that_is_only_read_has_what_a_killed_broker_had_in_memory(tmp_pa
     assert bodies(store) == [b"%d" % number for number in range(120)]
     assert bodies(store, "bills") == [b"hello"]
     store.close()
+
+
+class SlowJobs(HeldBackend):
+    """Does what is given to a thread only when the test says so."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.jobs: list[tuple[Job, int]] = []
+
+    def run(self, job: Job, token: int) -> None:
+        """Keep it."""
+        self.jobs.append((job, token))
+
+    def work(self, flusher: Flusher) -> None:
+        """Do what there is, and tell."""
+        jobs, self.jobs = self.jobs, []
+        self.done += [(token, outcome(job)) for job, token in jobs]
+        flusher.on_readable()
+
+
+@pytest.mark.parametrize("comes_again", [False, True])
+def test_a_topic_that_is_deleted_while_its_file_is_made_leaves_none(
+    tmp_path: Path, *, comes_again: bool
+) -> None:
+    """Nor does it take the file of the topic's next life away, or clear what that has written."""
+    held = SlowJobs()
+    store = opened(small(tmp_path))
+    store.flusher._backend = store.flusher._rounds._backend = held
+    send(store, body=b"of the first")
+    store.flusher.flush_queues()
+    assert store.delete_topic("orders")
+    if comes_again:
+        send(store, body=b"of the second")
+        store.queue("orders", 0).write_out()
+    held.work(store.flusher)
+    folder = tmp_path / "consumequeue/orders"
+    assert folder.exists() == comes_again
+    assert len(bodies(store)) == comes_again
+    store.abandon()
+    store = opened(small(tmp_path))
+    assert len(bodies(store)) == comes_again
+    store.close()
+    assert not verify(small(tmp_path)).problems
+
+
+def test_files_are_made_by_the_thread_a_few_at_a_time(tmp_path: Path) -> None:
+    """The loop makes none, and what is appended meanwhile is in the same files."""
+    count = 2 * FILES_PER_JOB + 3
+    held = SlowJobs()
+    store = opened(small(tmp_path))
+    store.flusher._backend = store.flusher._rounds._backend = held
+    for queue_id in range(count):
+        send(store, queue_id=queue_id)
+    store.flusher.flush_queues()
+    made = 0
+    while store.flusher._rounds.round is not None and not store.flusher._rounds.round.synced:
+        before = sum(1 for _ in (tmp_path / "consumequeue").glob("*/*/*"))
+        assert before == made
+        held.work(store.flusher)
+        made = sum(1 for _ in (tmp_path / "consumequeue").glob("*/*/*"))
+        assert made - before <= FILES_PER_JOB
+        send(store, queue_id=count - 1)
+        while held.waiting:
+            held.complete(store.flusher, held.waiting[0])
+    assert made == count
+    store.abandon()
+
+
+def test_a_stop_takes_the_time_that_it_makes_use_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It gives up where nothing completes for a while, and else says how much is left."""
+    monkeypatch.setattr("aerobee.storage.upkeep.queue_rounds.FILES_PER_JOB", 1)
+    monkeypatch.setattr("aerobee.storage.upkeep.flush.SAY_S", 0.02)
+    monkeypatch.setattr("aerobee.storage.store.CLOSE_TIMEOUT_S", 0.2)
+    caplog.set_level("INFO")
+    slow = "aerobee.storage.upkeep.queue_rounds.open_made"
+
+    def slowly(files: Files, path: Path, file_bytes: int) -> int:
+        time.sleep(0.05)
+        return open_made(files, path, file_bytes)
+
+    monkeypatch.setattr(slow, slowly)
+    store = opened(small(tmp_path))
+    for queue_id in range(12):
+        send(store, queue_id=queue_id)
+    store.close()
+    assert not (tmp_path / "abort").exists()
+    lefts = [
+        int(each.message.split("=")[1]) for each in caplog.records if "queues_left" in each.message
+    ]
+    assert len(lefts) > 3 and lefts == sorted(lefts, reverse=True)
