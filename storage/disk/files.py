@@ -78,9 +78,9 @@ class Files:
 
     def clear(self, fd: int, at: int, count: int) -> None:
         """Turn a range into zeros, giving its disk space back where the system can."""
-        if punch_hole(fd, at, count):
-            return
         end = at + count
+        if (found := self.next_data(fd, at)) is None or found >= end or punch_hole(fd, at, count):
+            return
         while (found := self.next_data(fd, at)) is not None and found < end:
             at = found
             data = self.read(fd, min(ZERO_STEP_BYTES, end - at), at)

@@ -52,6 +52,7 @@ class QueueRound:
     offsets: Offsets  # of every queue that had changed when the round began
     waiting: deque[tuple[ConsumeQueue, int]]  # those that are still to be written out
     unmade: list[tuple[ConsumeQueue, int]] = field(default_factory=list)  # that need new files
+    making: list[tuple[ConsumeQueue, int]] = field(default_factory=list)  # that are getting them
     made: deque[tuple[ConsumeQueue, int]] = field(default_factory=deque)  # that have got theirs
     last_position: int = -1  # of the newest record
     end: int = 0  # of that record
@@ -76,7 +77,7 @@ class QueueRound:
     @property
     def queues_left(self) -> int:
         """How many are not on the disk yet."""
-        queues = len(self.waiting) + len(self.unmade) + len(self.made)
+        queues = len(self.waiting) + len(self.unmade) + len(self.making) + len(self.made)
         return queues + len(self.files) + len(self.under_way)
 
 
@@ -141,7 +142,8 @@ class QueueRounds:
             if time.monotonic() - began_s >= SLICE_S:
                 break
         if round_.unmade and not (round_.waiting and len(round_.unmade) < FILES_PER_JOB):
-            paths = [(queue.file_to_make(), queue.file_bytes) for queue, _ in round_.unmade]
+            round_.making, round_.unmade = round_.unmade, []
+            paths = [(queue.file_to_make(), queue.file_bytes) for queue, _ in round_.making]
             self._run(round_, partial(_make, self._files, paths))
         elif round_.waiting or round_.made:
             self._run(round_, _nothing)  # the loop serves until that is heard of
@@ -254,6 +256,7 @@ class QueueRounds:
         if (round_ := self.round) is not None:
             round_.offsets = [item for item in round_.offsets if item[0] not in gone]
             round_.waiting = deque(item for item in round_.waiting if item[0] not in gone)
+            round_.unmade = [item for item in round_.unmade if item[0] not in gone]
             round_.files = deque(item for item in round_.files if item[0] not in gone)
             for token, (fd, queue) in round_.under_way.items():
                 if queue in gone:  # another may have its name by the time this sync ends
@@ -273,12 +276,12 @@ class QueueRounds:
         """Take the end of a slice, files that are made, or the outcome of a sync of everything."""
         round_.job = 0
         was_sync = round_.all_tried
-        for queue, offset in round_.unmade:
+        for queue, offset in round_.making:
             if queue.gone:
                 self._queues.remove_left(queue)
             else:
                 round_.made.append((queue, offset))
-        round_.unmade.clear()
+        round_.making = []
         self._each |= bool(error)
         if was_sync and not error:
             round_.files.clear()

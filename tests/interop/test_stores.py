@@ -1,6 +1,7 @@
 """A store that one broker leaves behind, stopped or killed, is opened and read by the other."""
 
 import json
+import struct
 import subprocess
 import sys
 import time
@@ -71,6 +72,50 @@ def test_rocketmq_recovers_our_killed_store_by_its_checkpoint(tmp_path: Path) ->
     settings["enableAcceleratedRecovery"] = "true"
     with RocketMQ(tmp_path / "rocketmq", store=store, settings=settings) as cluster:
         ledger.check(cluster)
+
+
+@pytest.mark.parametrize("accelerated", ["false", "true"])
+def test_rocketmq_dispatches_what_a_killed_broker_had_in_memory(
+    accelerated: str, tmp_path: Path
+) -> None:
+    """Files lack the newest entries of each queue, more of some than of others: rounds are far off.
+
+    It begins where the last checkpoint says, and writes all that follow; and so do we after it.
+    """
+    ledger = Ledger({"store-a": 4, "store-b": 1, "store-c": 2}, seed=20261125)
+    store = tmp_path / "store"
+    settings = {"mappedFileSizeCommitLog": str(SEGMENT_BYTES)}
+    with Aerobee(tmp_path / "first", store=store, settings=settings) as cluster:
+        ledger.create(cluster)
+        ledger.write(cluster, MESSAGES)
+        cluster.stop_broker()
+    lazy = {**settings, "flushIntervalConsumeQueue": "600000"}
+    with Aerobee(tmp_path / "second", store=store, settings=lazy) as cluster:
+        ledger.write(cluster, 1)
+        deadline = time.monotonic() + 20
+        while entries_in_files(store) <= MESSAGES:
+            assert time.monotonic() < deadline, "there is no first round"
+            time.sleep(0.1)
+        ledger.write(cluster, MESSAGES)
+        written = entries_in_files(store)
+        cluster.kill_broker()
+    assert MESSAGES < written == entries_in_files(store) <= 2 * MESSAGES, "memory had the rest"
+    settings["enableAcceleratedRecovery"] = accelerated
+    with RocketMQ(tmp_path / "rocketmq", store=store, settings=settings) as cluster:
+        ledger.check(cluster)
+        ledger.write(cluster, MESSAGES)
+        cluster.kill_broker()
+    with Aerobee(tmp_path / "third", store=store, settings=settings) as cluster:
+        ledger.check(cluster)
+
+
+def entries_in_files(store: Path) -> int:
+    """Count the entries of the ledger's topics that the files have."""
+    return sum(
+        size > 0
+        for path in store.glob("consumequeue/store-*/*/*")
+        for _, size, _ in struct.iter_unpack(">qiq", path.read_bytes())
+    )
 
 
 def queues_are_noted(store: Path) -> bool:

@@ -20,7 +20,6 @@ from aerobee.storage.queues.files import open_made
 from aerobee.storage.queues.mending_note import MendingNote
 from aerobee.storage.reads.cold.file_lookup import FileLookup
 from aerobee.storage.upkeep.flush import Flusher
-from aerobee.storage.upkeep.queue_rounds import FILES_PER_JOB
 from aerobee.storage.verify import verify
 
 
@@ -258,22 +257,27 @@ def test_a_topic_that_is_deleted_while_its_file_is_made_leaves_none(
     assert not verify(small(tmp_path)).problems
 
 
-def test_files_are_made_by_the_thread_a_few_at_a_time(tmp_path: Path) -> None:
+def test_files_are_made_by_the_thread_a_few_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The loop makes none, and what is appended meanwhile is in the same files."""
-    count = 2 * FILES_PER_JOB + 3
+    at_once = 4
+    count = 2 * at_once + 3
+    monkeypatch.setattr("aerobee.storage.upkeep.queue_rounds.FILES_PER_JOB", at_once)
     held = SlowJobs()
     store = opened(small(tmp_path))
     store.flusher._backend = store.flusher._rounds._backend = held
     for queue_id in range(count):
         send(store, queue_id=queue_id)
     store.flusher.flush_queues()
+    monkeypatch.setattr("aerobee.storage.upkeep.queue_rounds.SLICE_S", 0)  # a slice is one queue
     made = 0
     while store.flusher._rounds.round is not None and not store.flusher._rounds.round.synced:
         before = sum(1 for _ in (tmp_path / "consumequeue").glob("*/*/*"))
         assert before == made
         held.work(store.flusher)
         made = sum(1 for _ in (tmp_path / "consumequeue").glob("*/*/*"))
-        assert made - before <= FILES_PER_JOB
+        assert made - before <= at_once
         send(store, queue_id=count - 1)
         while held.waiting:
             held.complete(store.flusher, held.waiting[0])
