@@ -90,6 +90,7 @@ class MessageStore:
     def _flusher(self, backend: SyncBackend) -> Flusher:
         flusher = Flusher(self._parts, self.commit_log, backend)
         flusher.syncs, flusher.on_checkpoint = self._boot_note.syncs, self._checkpointed
+        flusher.on_synced = self.checkpoints.put
         flusher.on_doubt = lambda position: flusher.run(self._doubt.begin(position))
         flusher.on_proven = self._proven
         return flusher
@@ -376,9 +377,7 @@ class MessageStore:
         stamp = self.checkpoints.latest.log_timestamp
         with suppress(OSError):  # what cannot be read just now: the older time is true, too
             stamp = self.store_time_at(done.last_position) or stamp
-        return self.checkpoints.job(
-            done.position, stamp, done.offsets, done.end, done.names, done.lost
-        )
+        return self.checkpoints.job(done.position, stamp, done.end, done.names, done.lost)
 
     def _proven(self) -> None:
         """A checkpoint has been written: whatever was doubted of queues is on the disk now."""

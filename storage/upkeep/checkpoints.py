@@ -40,26 +40,26 @@ class Checkpoints:
         for queue in queues:
             self._table.put(queue.topic, queue.queue_id, queue.flushed_offset)
 
+    def put(self, queue: ConsumeQueue, offset: int) -> None:
+        """Have the next `job` note how far a queue has got: so far it is on the disk."""
+        self._table.put(queue.topic, queue.queue_id, offset)
+
     def job(
         self,
         position: int,
         timestamp: int,
-        offsets: Iterable[tuple[ConsumeQueue, int]],
         end: int = 0,
         names: Iterable[str] = (),
         lost: Collection[ConsumeQueue] = (),
     ) -> Job:
         """Return the work of noting that all before `position` is on the disk, not yet synced.
 
-        `offsets` are of the queues that have changed since the last one, `end` is where the record
-        of their newest entry ends, `names` are folders of queues that have to be synced first, with
-        those above them up to the store's. Of `lost` queues nothing is noted but that the next
-        start has to write them again, and that before anything else.
+        `end` is where the record of the newest entry ends of what was `put`, `names` are folders of
+        queues that have to be synced first, with those above them up to the store's. Of `lost`
+        queues nothing is noted but that the next start has to write them again, and that before
+        anything else.
         """
         left_out = tuple(lost)
-        for queue, offset in offsets:
-            if not queue.lost:
-                self._table.put(queue.topic, queue.queue_id, offset)
         checkpoint = self._advance(position, timestamp)
         pieces = self._table.encode(position, timestamp)
         files, root, generation = self._files, self._root, self._generation

@@ -21,7 +21,7 @@ from aerobee.storage.parts import StoreParts
 from aerobee.storage.proofs.syncs import Syncs
 from aerobee.storage.queues.consume_queue import ConsumeQueue
 from aerobee.storage.upkeep.backends import SyncBackend
-from aerobee.storage.upkeep.queue_rounds import QUEUE_FILE, QueueRound, QueueRounds
+from aerobee.storage.upkeep.queue_rounds import QUEUE_FILE, OnSynced, QueueRound, QueueRounds
 
 log = logging.getLogger(__name__)
 
@@ -64,12 +64,13 @@ class Flusher:
         self._log_began_s = 0.0
         self._held: list[Segment] = []  # whose numbers the syncs under way use
         self._log_failed = 0
-        self._rounds = QueueRounds(parts, backend, self._doubt)
+        self._rounds = QueueRounds(parts, backend, self._doubt, self._synced)
         self._writing = False  # all of the round is synced, and the checkpoints are being written
         self._checkpointed = 0
         self._queues_synced = 0  # entries of records before it are on the disk
         self._unproven = 0  # checkpoints that could not be written, since the last one
         self.on_checkpoint: OnCheckpoint = lambda _: lambda: None
+        self.on_synced: OnSynced = lambda queue, offset: None
         self.on_doubt: Callable[[int], None] = lambda position: None
         self.on_proven: Callable[[], None] = lambda: None  # a checkpoint has been written
         self.syncs = Syncs()  # says which are under way, to whom comes after us
@@ -290,6 +291,10 @@ class Flusher:
     def _doubt(self) -> None:
         """A sync has failed; what it was to bring to the disk lies behind the flushed position."""
         self.on_doubt(self._log.flushed_position)
+
+    def _synced(self, queue: ConsumeQueue, offset: int) -> None:
+        """A queue is on the disk up to an offset, and so is all of its round but the log."""
+        self.on_synced(queue, offset)
 
     def _finish_queues(self) -> None:
         """End a round whose files are synced as soon as the log is, too."""

@@ -15,7 +15,7 @@ import logging
 import os
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -40,8 +40,9 @@ QUEUE_FILE: Final = 1 << 8  # tokens from here on are of files of queues
 NO_FOLDER: Final = -1
 LINES_MAX: Final = 10  # that one round logs of queues that failed: a dying disk may fail them all
 
-Offsets = list[tuple[ConsumeQueue, int]]
+Offsets = dict[ConsumeQueue, int]
 """Queues and their max offsets at one moment."""
+OnSynced = Callable[[ConsumeQueue, int], None]
 
 
 @dataclass(slots=True)
@@ -50,19 +51,21 @@ class QueueRound:
 
     position: int
     offsets: Offsets  # of every queue that had changed when the round began
-    waiting: deque[tuple[ConsumeQueue, int]]  # those that are still to be written out
-    unmade: list[tuple[ConsumeQueue, int]] = field(default_factory=list)  # that need new files
-    making: list[tuple[ConsumeQueue, int]] = field(default_factory=list)  # that are getting them
-    made: deque[tuple[ConsumeQueue, int]] = field(default_factory=deque)  # that have got theirs
+    waiting: deque[ConsumeQueue]  # those that are still to be written out
+    unmade: list[ConsumeQueue] = field(default_factory=list)  # that need new files
+    making: list[ConsumeQueue] = field(default_factory=list)  # that are getting them
+    made: deque[ConsumeQueue] = field(default_factory=deque)  # that have got theirs
     last_position: int = -1  # of the newest record
     end: int = 0  # of that record
     files: deque[tuple[ConsumeQueue, int]] = field(default_factory=deque)  # by first entry
     before: dict[ConsumeQueue, int] = field(default_factory=dict)  # what was flushed before
     under_way: dict[int, tuple[int, ConsumeQueue | None]] = field(default_factory=dict)
     job: int = 0  # the token of what else is under way
+    job_syncs: bool = False  # whether that is a sync of everything
     all_tried: bool = False  # whether the file system was to be synced
     bad: set[ConsumeQueue] = field(default_factory=set)  # that have failed
     names: dict[str, None] = field(default_factory=dict)  # folders, to sync after the files
+    unnoted: Iterator[ConsumeQueue] | None = None  # of all that are on the disk
     failed: bool = False
     failures: int = 0  # of files
     lost: Collection[ConsumeQueue] = ()  # whose files are lost: nothing more is proven of them
@@ -70,7 +73,7 @@ class QueueRound:
 
     @property
     def synced(self) -> bool:
-        """Whether no file is left to be synced."""
+        """Whether nothing is left to be synced, or to be noted of that."""
         left = self.waiting or self.unmade or self.made or self.files
         return not (left or self.under_way or self.job)
 
@@ -84,18 +87,24 @@ class QueueRound:
 class QueueRounds:
     """Syncs the files of one round after the other; `on_doubt` is called when a sync has failed.
 
+    `on_synced` is called with each queue, and its offset, of a round all of which is on the disk.
     `lost` is set for good where entries are no longer what was written: only recovery mends that.
     """
 
     def __init__(
-        self, parts: StoreParts, backend: SyncBackend, on_doubt: Callable[[], None]
+        self,
+        parts: StoreParts,
+        backend: SyncBackend,
+        on_doubt: Callable[[], None],
+        on_synced: OnSynced,
     ) -> None:
         self._files = parts.files
         self._queues = parts.queues
         self._root = parts.queues.root
         self._backend = backend
         self._on_doubt = on_doubt
-        self._carried: Offsets = []  # synced by rounds that failed, and noted nowhere yet
+        self._on_synced = on_synced
+        self._carried: Offsets = {}  # synced by rounds that failed, and noted nowhere yet
         self._carried_last = (-1, 0)
         self._carried_names: dict[str, None] = {}
         self._unwritten: dict[ConsumeQueue, int] = {}  # that could not be read to be written anew
@@ -119,10 +128,10 @@ class QueueRounds:
 
     def begin(self, position: int, changed: Iterable[ConsumeQueue]) -> None:
         """Begin to sync what has changed; all of it lies before `position`."""
-        found = [(queue, queue.max_offset) for queue in changed if not (queue.gone or queue.lost)]
-        offsets = list((dict(self._carried) | dict(found)).items()) if self._carried else found
+        found = {queue: queue.max_offset for queue in changed if not (queue.gone or queue.lost)}
+        offsets = self._carried | found if self._carried else found
         last, end = self._carried_last
-        self._carried, self._carried_last = [], (-1, 0)
+        self._carried, self._carried_last = {}, (-1, 0)
         self.round = QueueRound(position, offsets, deque(found), last_position=last, end=end)
         self.round.names, self._carried_names = self._carried_names, {}
         self.round.lost = self.lost_queues
@@ -138,35 +147,44 @@ class QueueRounds:
         assert round_ is not None
         began_s = time.monotonic()
         while (queues := round_.made or round_.waiting) and len(round_.unmade) < FILES_PER_JOB:
-            self._write_out(round_, *queues.popleft(), made=queues is round_.made)
+            self._write_out(round_, queues.popleft(), made=queues is round_.made)
             if time.monotonic() - began_s >= SLICE_S:
                 break
         if round_.unmade and not (round_.waiting and len(round_.unmade) < FILES_PER_JOB):
             round_.making, round_.unmade = round_.unmade, []
-            paths = [(queue.file_to_make(), queue.file_bytes) for queue, _ in round_.making]
+            paths = [(queue.file_to_make(), queue.file_bytes) for queue in round_.making]
             self._run(round_, partial(_make, self._files, paths))
         elif round_.waiting or round_.made:
             self._run(round_, _nothing)  # the loop serves until that is heard of
         elif len(round_.files) > FILES_ONE_BY_ONE and not (round_.all_tried or self._each):
             round_.all_tried = True
-            self._run(round_, partial(self._files.sync_file_system, self._folder))
-        else:
-            self._submit(round_)
+            self._run(round_, partial(self._files.sync_file_system, self._folder), syncs=True)
+        elif not self._submit(round_) and not round_.failed:
+            self._note(round_, began_s + SLICE_S)
         self.work_s += time.monotonic() - began_s
 
-    def _run(self, round_: QueueRound, job: Job) -> None:
+    def _run(self, round_: QueueRound, job: Job, *, syncs: bool = False) -> None:
         self._tokens += 1
-        round_.job = self._tokens
+        round_.job, round_.job_syncs = self._tokens, syncs
         self._backend.run(job, round_.job)
 
-    def _write_out(
-        self, round_: QueueRound, queue: ConsumeQueue, offset: int, *, made: bool
-    ) -> None:
+    def _note(self, round_: QueueRound, until_s: float) -> None:
+        """Tell of some queues what is on the disk, and let the loop serve between them."""
+        if round_.unnoted is None:
+            round_.unnoted = iter(list(round_.offsets))
+        for queue in round_.unnoted:
+            if not (queue.gone or queue.lost):
+                self._on_synced(queue, round_.offsets[queue])
+            if time.monotonic() >= until_s:
+                return self._run(round_, _nothing)
+
+    def _write_out(self, round_: QueueRound, queue: ConsumeQueue, *, made: bool) -> None:
         """Write out one queue, as soon as its file is made; its files are to be synced."""
-        if queue.gone or queue.lost:
+        offset = round_.offsets.get(queue, 0)  # 0: it is gone
+        if queue.lost:
             return
         if not made and offset > queue.flushed_offset and queue.file_to_make() is not None:
-            round_.unmade.append((queue, offset))
+            round_.unmade.append(queue)
             return
         queue.settle()
         if queue.max_offset > offset:  # of records that the round says nothing of
@@ -186,7 +204,8 @@ class QueueRounds:
         except OSError as error:  # no room for its entries, say; memory has them still
             self._refused(queue, error)
 
-    def _submit(self, round_: QueueRound) -> None:
+    def _submit(self, round_: QueueRound) -> bool:
+        """Begin to sync the next few files; False where there are none."""
         syncs: list[tuple[int, int]] = []
         while len(syncs) < FILES_PER_SUBMIT and round_.files:
             queue, base = round_.files.popleft()
@@ -205,6 +224,7 @@ class QueueRounds:
             syncs.append((fd, self._tokens))
         if syncs:
             self._backend.submit(syncs)
+        return bool(syncs)
 
     def completed(self, token: int, error: int) -> bool:
         """Take the outcome of one file, or of the job that was under way; whether it was a sync."""
@@ -250,13 +270,12 @@ class QueueRounds:
         self._unwritten = {
             queue: offset for queue, offset in self._unwritten.items() if queue not in gone
         }
-        self._carried = [item for item in self._carried if item[0] not in gone]
         for each in gone:
+            self._carried.pop(each, None)
             self.lost_queues.pop(each, None)
         if (round_ := self.round) is not None:
-            round_.offsets = [item for item in round_.offsets if item[0] not in gone]
-            round_.waiting = deque(item for item in round_.waiting if item[0] not in gone)
-            round_.unmade = [item for item in round_.unmade if item[0] not in gone]
+            for each in gone:
+                round_.offsets.pop(each, None)
             round_.files = deque(item for item in round_.files if item[0] not in gone)
             for token, (fd, queue) in round_.under_way.items():
                 if queue in gone:  # another may have its name by the time this sync ends
@@ -275,21 +294,21 @@ class QueueRounds:
     def _job_done(self, round_: QueueRound, error: int) -> bool:
         """Take the end of a slice, files that are made, or the outcome of a sync of everything."""
         round_.job = 0
-        was_sync = round_.all_tried
-        for queue, offset in round_.making:
+        synced = round_.job_syncs
+        for queue in round_.making:
             if queue.gone:
                 self._queues.remove_left(queue)
             else:
-                round_.made.append((queue, offset))
+                round_.made.append(queue)
         round_.making = []
         self._each |= bool(error)
-        if was_sync and not error:
+        if synced and not error:
             round_.files.clear()
             round_.names.clear()
         elif error and error != errno.EOPNOTSUPP:  # each file is asked: it tells of its own failure
             log.warning("file_system_not_synced errno=%d path=%s", error, self._root)
         self.go_on()
-        return was_sync
+        return synced
 
     def _refused(self, queue: ConsumeQueue, error: OSError) -> None:
         """A file that was not even opened: nothing is known to be wrong, and all is to be done."""

@@ -75,7 +75,8 @@ def test_a_proof_of_what_lies_behind_it_is_not_written(tmp_path: Path) -> None:
     send(store)
     queue = store.queue("orders", 0)
     with pytest.raises(AssertionError):
-        store.checkpoints.job(before.position if before else 0, 1, [(queue, 2)], 10_000)()
+        store.checkpoints.put(queue, 2)
+        store.checkpoints.job(before.position if before else 0, 1, 10_000)()
     assert read_progress(store.files, tmp_path) == before
     store.close()
 
