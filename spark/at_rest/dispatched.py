@@ -12,7 +12,7 @@ from aerobee.spark.at_rest.queue_entries import ConsumeQueueFiles
 from aerobee.spark.at_rest.queue_hints import farthest_end
 from aerobee.spark.at_rest.queue_ranges import StoreState, each_queue, queue_dir
 from aerobee.spark.offsets import BrokerQueue
-from aerobee.storage.layout import ABORT, BOOT_NOTE, CHECKPOINT, CHECKPOINT_FIELDS
+from aerobee.storage.layout import ABORT, BOOT_NOTE, CHECKPOINT, CHECKPOINT_FIELDS, MENDING
 
 _QUEUE_POSITION = CHECKPOINT_FIELDS.run("queue_position")
 _CHECKPOINT_BYTES = CHECKPOINT_FIELDS.behind("queue_position")
@@ -27,7 +27,7 @@ def dispatched_end(state: StoreState) -> int:
     queues. Ours keep the newest entries of each queue in memory, and say in `checkpoint` from
     where on: what stands behind that is read in the log.
     """
-    found = _checkpoint_of_ours(state)
+    found = _noted_by_ours(state)
     if found is not None:
         return min(found, state.end)
     found = farthest_end(state.store.queues_dir, state.end)
@@ -38,14 +38,19 @@ def dispatched_end(state: StoreState) -> int:
     return min(found, state.end)
 
 
-def _checkpoint_of_ours(state: StoreState) -> int | None:
-    """Up to where `checkpoint` says that entries are in the files; None of a store at rest.
+def _noted_by_ours(state: StoreState) -> int | None:
+    """Up to where our broker's notes say that entries are in the files; None of a store at rest.
 
-    Only where one of our brokers runs, or was killed: those of RocketMQ before 5.5 do not say it.
+    Nowhere where a queue has yet to be written again, whose file was lost. `checkpoint` counts only
+    where one of our brokers runs, or was killed: those of RocketMQ before 5.5 do not say it.
     """
     queues_dir = state.store.queues_dir
     root = Path(queues_dir).parent if queues_dir else None
-    if root is None or not ((root / BOOT_NOTE).exists() and (root / ABORT).exists()):
+    if root is None:
+        return None
+    if (root / MENDING).exists():
+        return 0
+    if not ((root / BOOT_NOTE).exists() and (root / ABORT).exists()):
         return None
     try:
         data = (root / CHECKPOINT).read_bytes()
