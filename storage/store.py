@@ -175,7 +175,7 @@ class MessageStore:
             aborted, checkpoint, progress, self._boot_note.read(), damage, self._boot_note.unheard()
         )
         self.segments.load(progress.position if progress else 0, aborted=aborted)
-        self.queues.load(progress.queues if progress else {})
+        self.queues.load(progress.queues if progress else {}, stopped=not aborted)
         self.recovered = result = Recovery(self._parts, evidence).run()
         log.info(
             "store_recovered position=%d from=%d proof=%r records=%d entries=%d seconds=%.3f"

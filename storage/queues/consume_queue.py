@@ -22,7 +22,7 @@ from aerobee.storage.queues.written_queue import WrittenQueue
 log = logging.getLogger(__name__)
 
 TAIL_ENTRIES_MIN: Final = 32
-TAIL_ENTRIES_MAX: Final = 512  # of a busy queue; half of them stay when the others are written
+TAIL_ENTRIES_MAX: Final = 4096  # of a busy queue; half of them stay when the others are written
 TAIL_GROWS: Final = 4  # times, where rounds do not come before half of it is filled
 _PACK: Final = ENTRY.pack_into
 
@@ -68,17 +68,32 @@ class ConsumeQueue(WrittenQueue):
         self.changed = False  # since `settle`; then it is in the list of changes, too
         self.newest_file = 0  # its first entry, when the queue was loaded
 
-    def load(self, known_offset: int = 0) -> None:
+    def load(self, known_offset: int = 0, *, stopped: bool = False) -> None:
         """Find the end; everything below `known_offset` is taken as sound.
 
+        Of a store that was stopped a first file that is not full is the only one.
         A last file that is too short was cut off by a crash while it was made: it gets its size
         back, and what is missing is found missing later. Any other wrong size is an error.
         """
+        if stopped and 0 < known_offset < self._file_entries and not self.born_at:
+            span = self._first_span()
+            if span is not None and self._find_end([span], known_offset) < self._file_entries:
+                return
         spans = self.spans()
         if self.born_at:
             spans = self._without_earlier_life(spans)
-        if not spans:
-            return
+        if spans:
+            self._find_end(spans, known_offset)
+
+    def _first_span(self) -> FileSpan | None:
+        """Look at the file of the first entries alone; None where it is not whole."""
+        path = self._path(0)
+        with suppress(OSError):
+            if self._files.size(path) == self.file_bytes:
+                return FileSpan(path, 0, self.file_bytes)
+        return None
+
+    def _find_end(self, spans: list[FileSpan], known_offset: int) -> int:
         check_spans(spans, self.file_bytes)
         self.newest_file = spans[-1].begin // ENTRY_BYTES
         if spans[-1].size < self.file_bytes and self._write:
@@ -92,6 +107,7 @@ class ConsumeQueue(WrittenQueue):
         self._end_at(end)
         self.min_offset, self.flushed_offset = first, end
         self.base, self.buffer = end - len(tail) // ENTRY_BYTES, bytearray(tail)
+        return end
 
     def _end_at(self, offset: int) -> None:
         """Take the files as having all entries below an offset, and memory none."""

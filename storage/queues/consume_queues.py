@@ -63,18 +63,18 @@ class ConsumeQueues:
     def __len__(self) -> int:
         return len(self.table)
 
-    def load(self, known: Mapping[tuple[str, int], int]) -> None:
+    def load(self, known: Mapping[tuple[str, int], int], *, stopped: bool = False) -> None:
         """Find the queues on disk and their ends; below the offsets in `known` all is sound."""
         self.deleted.load()
         with no_collections():
-            self._load(known)
+            self._load(known, stopped=stopped)
 
-    def _load(self, known: Mapping[tuple[str, int], int]) -> None:
+    def _load(self, known: Mapping[tuple[str, int], int], *, stopped: bool) -> None:
         bad: list[tuple[ConsumeQueue, StoreError]] = []
         for topic, queue_id in queue_names(self._settings.root):
             queue = self.get(topic, queue_id)
             try:
-                queue.load(known.get((topic, queue_id), 0))
+                queue.load(known.get((topic, queue_id), 0), stopped=stopped)
             except StoreError as error:
                 bad.append((queue, error))
         if bad and self._write:

@@ -201,6 +201,7 @@ def test_one_unusual_message_declines_all(twins: TwinBrokers, bad: bytes) -> Non
 
 def test_a_batch_of_the_largest_size_is_served(monkeypatch: pytest.MonkeyPatch) -> None:
     """Both by the number of its messages and by their bytes; one byte more is refused alike."""
+    monkeypatch.setattr("aerobee.storage.queues.consume_queue.TAIL_ENTRIES_MAX", 8192)
     with TwinBrokers(
         monkeypatch,
         maxMessageSize="300000",

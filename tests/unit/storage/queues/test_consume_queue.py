@@ -56,15 +56,16 @@ def test_entries_are_twenty_bytes_in_files_of_fixed_size(tmp_path: Path) -> None
             queue.entry(missing)
 
 
+@pytest.mark.parametrize("stopped", [False, True])
 @pytest.mark.parametrize("count", [0, 1, 49, 50, 51, 100, 230])
-def test_the_end_is_found_again(tmp_path: Path, count: int) -> None:
-    """Loading finds the first entry that is none, with or without a hint."""
+def test_the_end_is_found_again(tmp_path: Path, count: int, *, stopped: bool) -> None:
+    """Loading finds the first entry that is none, with or without a hint, by one look or more."""
     queue = queue_in(tmp_path)
     fill(queue, count)
     queue.close()
     for known in (0, count // 2, count):
         again = queue_in(tmp_path)
-        again.load(known)
+        again.load(known, stopped=stopped)
         assert (again.min_offset, again.max_offset) == (0, count)
         assert again.end_position() == count * 100
         assert again.last_position() == count * 100 - 100 if count else -1
@@ -72,6 +73,24 @@ def test_the_end_is_found_again(tmp_path: Path, count: int) -> None:
         assert again.entry(count) == (count * 100, 100, count * 7)
         again.truncate(count)
         again.close()
+
+
+def test_a_first_file_that_is_not_whole_is_no_short_cut(tmp_path: Path) -> None:
+    """What another size means is decided as ever, also of a store that was stopped."""
+    queue = queue_in(tmp_path)
+    fill(queue, 20)
+    queue.close()
+    os.truncate(queue.directory / "00000000000000000000", 1020)
+    with pytest.raises(WrongFileSize):
+        queue_in(tmp_path).load(20, stopped=True)
+    os.truncate(queue.directory / "00000000000000000000", 300)
+    again = queue_in(tmp_path)
+    again.load(20, stopped=True)
+    assert again.max_offset == 15, "what it lacks is found missing later"
+    (queue.directory / "00000000000000000000").unlink()
+    again = queue_in(tmp_path)
+    again.load(20, stopped=True)
+    assert again.max_offset == 0
 
 
 def test_truncating_erases(tmp_path: Path) -> None:
