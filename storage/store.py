@@ -353,13 +353,13 @@ class MessageStore:
         if self.flusher.queues_due(since_s, self.settings.queue_flush_interval_ms / 1000):
             self._queues_flushed_at = now
             self.flusher.flush_queues()
-        if self.commit_log.refusal is None:
+        if self.commit_log.refusal is None and not self.flusher.lacks_room:  # queues come first
             self.allocator.tick(self.commit_log.position)
         self.retention.tick()
         self.log_cache.tick()
         if now >= self._clean_at:
             self._clean_at = now + CLEAN_INTERVAL_S
-            if self.retention.clean() and len(self._damage):
+            if self.retention.clean(self.flusher.needed_from) and len(self._damage):
                 forget_damage_before(self._parts, self.segments.begin)
 
     def _commit(self) -> None:

@@ -38,19 +38,21 @@ class Troubles:
 
     def met(self, error: StoreError) -> None:
         """Take note that a message was refused; what is no lack of room is told by the store."""
-        if not isinstance(error, AppendRefused) or error.path is None:
-            return
+        if isinstance(error, AppendRefused) and error.path is not None:
+            self._want(error.path, error)
+            self.refused += 1
+
+    def _want(self, path: Path, error: AppendRefused) -> None:
         if not self._refusing:
             self._refusing = True
             self._began_s, self.refused = self._clock_s(), 0
             log.error(
                 "store_refuses path=%s need_bytes=%d reason=%s",
-                error.path,
+                path,
                 error.need_bytes,
                 error.__cause__ or error,
             )
-        self.refused += 1
-        self._wanting[error.path] = error
+        self._wanting[path] = error
 
     def look(self) -> None:
         """Find out what has begun and what is over.
@@ -59,6 +61,9 @@ class Troubles:
         """
         for file in self.files:
             self._look_at(file)
+        for error in self._store.flusher.refusals(ROOM_ASKED_MAX):
+            if error.path is not None:
+                self._want(error.path, error)
         if not self._refusing:
             return
         room = self._has_room(list(self._wanting)[:ROOM_ASKED_MAX])
@@ -112,3 +117,4 @@ class Troubles:
         found = self._store.find_queue(queue.topic, queue.queue_id)
         if found is not None and found is queue:  # else it was deleted
             found.extend()
+            self._store.commit_log.require(0)  # room for one queue may not be room for all

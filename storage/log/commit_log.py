@@ -22,7 +22,7 @@ from aerobee.remoting.message.layout import (
 )
 from aerobee.remoting.message.properties import PROPERTIES_BYTES_MAX
 from aerobee.remoting.message.record import BLANK
-from aerobee.storage.errors import LogBusy, LogFull, LogUnavailable, MessageTooLarge
+from aerobee.storage.errors import AppendRefused, LogBusy, LogFull, LogUnavailable, MessageTooLarge
 from aerobee.storage.log.allocator import Allocator
 from aerobee.storage.log.segment import Segment
 from aerobee.storage.log.segments import Segments
@@ -83,6 +83,7 @@ class CommitLog:
         self._limit = -1  # nothing may be appended before `start`
         self._refusal: str | None = "the store is not open"
         self._disk_full = False
+        self._queue_refusal: Callable[[], AppendRefused] | None = None
         self.position = 0
         self.committed = 0
         self.flushed_position = 0
@@ -135,6 +136,11 @@ class CommitLog:
         if full != self._disk_full:
             self._disk_full = full
             self._set_limit()
+
+    def refuse_for_queues(self, refusal: Callable[[], AppendRefused] | None) -> None:
+        """Refuse messages for want of room for their queues, until told None."""
+        self._queue_refusal = refusal
+        self._set_limit()
 
     def append(
         self,
@@ -311,6 +317,8 @@ class CommitLog:
             )
         if self._disk_full:
             raise LogFull("the message is refused: the disk is fuller than allowed")
+        if self._queue_refusal is not None:
+            raise self._queue_refusal()
         tail = self._tail
         assert tail is not None
         if self.position + size + BLANK_BYTES > tail.end:
@@ -372,7 +380,8 @@ class CommitLog:
     def _set_limit(self) -> None:
         """Work out how far `append` may go without asking."""
         tail = self._tail
-        if tail is None or self._refusal is not None or self._disk_full:
+        refused = self._refusal is not None or self._queue_refusal is not None
+        if tail is None or refused or self._disk_full:
             self._limit = -1
         else:
             self._limit = min(tail.ready, tail.end - BLANK_BYTES)

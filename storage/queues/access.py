@@ -13,7 +13,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class QueueAccess:
-    """By which door, in files of how many entries, with how much memory; who has changed."""
+    """By which door, in files of how many entries, with how much memory; who has changed.
+
+    `refused` has the queues whose files could not be made or written when that was tried last, and
+    why: they take no more messages until it is tried again.
+    """
 
     files: Files
     file_entries: int
@@ -21,3 +25,4 @@ class QueueAccess:
     pool: MapPool = field(default_factory=MapPool)
     tails: TailPool = field(default_factory=TailPool)
     changes: "list[ConsumeQueue]" = field(default_factory=list)
+    refused: "dict[ConsumeQueue, OSError]" = field(default_factory=dict)

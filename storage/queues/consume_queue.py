@@ -138,23 +138,37 @@ class ConsumeQueue(WrittenQueue):
 
         The first append after `settle` comes here, too: that is how a change is noticed without a
         step of its own for each message. Errors: LogFull when the disk refuses, LogUnavailable on
-        any other failure; then nothing is lost.
+        any other failure; then nothing is lost. Where a round was refused the next one has to
+        succeed first.
         """
         if not self._write:
             raise LogUnavailable("the message is refused: the store is open for reading only")
+        if (refused := self._access.refused) and (known := refused.get(self)) is not None:
+            raise self.refusal(known) from known
         try:
             self._make_room()
         except OSError as error:
-            full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-            kind, what = (LogFull, "no space for its queue") if full else (
-                LogUnavailable, "its queue")  # fmt: skip
-            base = self.written // self._file_entries * self._file_entries
-            raise kind(
-                f"the message is refused: {what}: {error}",
-                path=self._path(base),
-                need_bytes=TAIL_ENTRIES_MAX * ENTRY_BYTES,
-                queue=self,
-            ) from error
+            raise self.refusal(error) from error
+        self._note_room()
+
+    def refusal(self, error: OSError, whose: str = "its") -> LogFull | LogUnavailable:
+        """Say that a message is refused since a file of this queue cannot be made or written."""
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+        kind, what = (LogFull, "no space for ") if full else (LogUnavailable, "")
+        advice = "make room on its disk" if full else "see what is the matter with the file"
+        base = self.written // self._file_entries * self._file_entries
+        path = self._path(base)
+        named = "" if str(path) in str(error) else f": {path}"
+        found = kind(
+            f"the message is refused: {what}{whose} queue: {error}{named}; {advice}",
+            path=path,
+            need_bytes=(self.max_offset - self.written + TAIL_ENTRIES_MIN) * ENTRY_BYTES,
+            queue=self,
+        )
+        found.__cause__ = error
+        return found
+
+    def _note_room(self) -> None:
         self.limit = self.base + len(self.buffer) // ENTRY_BYTES
         self.note_change()
 
@@ -165,7 +179,7 @@ class ConsumeQueue(WrittenQueue):
             return
         first = offset // self._file_entries * self._file_entries
         waits = offset - self.written
-        room = max(room, TAIL_ENTRIES_MIN)
+        room = min(max(room, TAIL_ENTRIES_MIN), TAIL_ENTRIES_MAX)
         if 2 * waits >= room:  # rounds take less: it is a busy queue
             room = min(room * TAIL_GROWS, TAIL_ENTRIES_MAX)
         keep = max(base, first, offset - room // 2)
@@ -205,11 +219,16 @@ class ConsumeQueue(WrittenQueue):
     def put(self, offset: int, position: int, size: int, tags_code: int) -> None:
         """Write the entry of a message that is in the log: append it, mend it, or leave it.
 
-        For recovery and for copies of a log; see recovery/dispatch.py for offsets that leave a gap.
+        For recovery; see recovery/dispatch.py for offsets that leave a gap. Entries for which the
+        disk has no room stay in memory, as many as there are.
         """
         if offset == self.max_offset:
             if offset >= self.limit:
-                self.extend()
+                try:
+                    self.extend()
+                except LogFull:
+                    self._grow()
+                    self._note_room()
             _PACK(self.buffer, (offset - self.base) * ENTRY_BYTES, position, size, tags_code)
             self.max_offset = offset + 1
         elif self.entry(offset) != (position, size, tags_code):
@@ -222,11 +241,16 @@ class ConsumeQueue(WrittenQueue):
     def put_in_memory(self, offset: int, position: int, size: int, tags_code: int) -> None:
         """Have the entry of a message that is in the log, where nothing may be written."""
         assert offset == self.max_offset and not self._write
-        room = len(self.buffer) // ENTRY_BYTES
-        if offset >= self.base + room:
-            self._put_tail(self.base, max(2 * room, TAIL_ENTRIES_MIN), 1 << 62)
+        if offset >= self.base + len(self.buffer) // ENTRY_BYTES:
+            self._grow()
         _PACK(self.buffer, (offset - self.base) * ENTRY_BYTES, position, size, tags_code)
         self.max_offset = self.limit = offset + 1
+
+    def _grow(self) -> None:
+        """Have more room in memory, of which nothing can be written."""
+        room = max(2 * len(self.buffer) // ENTRY_BYTES, TAIL_ENTRIES_MIN)
+        self._put_tail(self.base, room, 1 << 62)
+        self._access.tails.used(self, len(self.buffer))
 
     def start_at(self, offset: int) -> None:
         """Let an empty queue begin at `offset`; what was in its first file before becomes blank."""

@@ -143,6 +143,11 @@ class ConsumeQueues:
             )
         return queue
 
+    @property
+    def refused(self) -> dict[ConsumeQueue, OSError]:
+        """Queues whose files could not be made or written when that was tried last, and why."""
+        return self._access.refused
+
     def take_changed(self) -> list[ConsumeQueue]:
         """Return the queues that have changed since each was settled last; the list is new."""
         changes = self._access.changes

@@ -56,10 +56,13 @@ class WrittenQueue(QueueEntries):
 
         FileNotFoundError: somebody has removed the file, or put another in its place.
         """
-        first, end = self.written, self.max_offset
-        if first >= end or self.gone or not self._write:
-            return
+        while self.written < self.max_offset and self._write and not self.gone:
+            self._write_to_one_file()
+
+    def _write_to_one_file(self) -> None:
+        first = self.written
         base = first // self._file_entries * self._file_entries
+        end = min(self.max_offset, base + self._file_entries)
         self._see_file(base)
         begin, until = (first - self.base) * ENTRY_BYTES, (end - self.base) * ENTRY_BYTES
         data = bytes(self.buffer[begin:until])

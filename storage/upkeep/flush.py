@@ -14,7 +14,7 @@ from typing import Final
 from aerobee.storage.disk.files import wait_readable
 from aerobee.storage.disk.open_files import OUT_OF_NUMBERS
 from aerobee.storage.disk.worker import Job
-from aerobee.storage.errors import LogUnavailable
+from aerobee.storage.errors import AppendRefused, LogUnavailable
 from aerobee.storage.log.commit_log import RESTART, CommitLog
 from aerobee.storage.log.segment import Segment
 from aerobee.storage.parts import StoreParts
@@ -64,7 +64,9 @@ class Flusher:
         self._log_began_s = 0.0
         self._held: list[Segment] = []  # whose numbers the syncs under way use
         self._log_failed = 0
-        self._rounds = QueueRounds(parts, backend, self._doubt, self._synced)
+        self._rounds = QueueRounds(
+            parts, backend, self._doubt, self._synced, commit_log.refuse_for_queues
+        )
         self._writing = False  # all of the round is synced, and the checkpoints are being written
         self._checkpointed = 0
         self._queues_synced = 0  # entries of records before it are on the disk
@@ -96,8 +98,11 @@ class Flusher:
         """Whether a round over queues is to begin, so long after the last one has begun.
 
         Of the loop's time rounds take a twentieth: where one takes long, the next waits for longer
-        than `interval_s`, but not for more than ROUNDS_APART_MAX_S, nor behind 1 GiB of log.
+        than `interval_s`, but not for more than ROUNDS_APART_MAX_S, nor behind 1 GiB of log. Where
+        the disk had no room it is asked each time: that is one file.
         """
+        if self.lacks_room:
+            return True
         apart_s = min(self._rounds.work_s / ROUNDS_SHARE, ROUNDS_APART_MAX_S)
         behind = self._log.committed - self._checkpointed
         return since_s >= max(interval_s, apart_s) or behind >= ROUND_LOG_BYTES_MAX
@@ -106,6 +111,24 @@ class Flusher:
     def lost_queues(self) -> Collection[ConsumeQueue]:
         """The queues whose files somebody has removed or replaced: the next start writes them."""
         return self._rounds.lost_queues
+
+    @property
+    def lacks_room(self) -> bool:
+        """Whether the disk had no room for a queue's file, and no round has met room since."""
+        return self._rounds.refused.no_room
+
+    @property
+    def needed_from(self) -> int:
+        """From where on the log is needed: what the disk lacks of it, or of its entries.
+
+        Entries count only while the disk has no room for them.
+        """
+        flushed = self._log.flushed_position
+        return min(flushed, self._queues_synced) if self.lacks_room else flushed
+
+    def refusals(self, count: int) -> Collection[AppendRefused]:
+        """Say which files of queues cannot be made or written, about so many of them."""
+        return self._rounds.refused.told(count)
 
     @property
     def log_sync_s(self) -> float:

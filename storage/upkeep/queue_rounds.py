@@ -8,6 +8,9 @@ very many the whole file system is, which costs less from some hundreds on, and 
 succeed each of them is asked after all. A file that fails costs its queue alone: what the round has
 synced of others stays synced, and is noted by the next round that succeeds. A queue whose file
 somebody has removed is left out from then on, and noted as one that the next start writes again.
+
+What cannot be written stays in memory. Where the disk has no room, a round leaves off at the first
+file that says so, and the next one begins with it.
 """
 
 import errno
@@ -29,6 +32,7 @@ from aerobee.storage.parts import StoreParts
 from aerobee.storage.queues.consume_queue import ConsumeQueue
 from aerobee.storage.queues.files import open_made
 from aerobee.storage.upkeep.backends import SyncBackend
+from aerobee.storage.upkeep.refused_files import OnRefused, RefusedFiles
 
 log = logging.getLogger(__name__)
 
@@ -87,7 +91,8 @@ class QueueRound:
 class QueueRounds:
     """Syncs the files of one round after the other; `on_doubt` is called when a sync has failed.
 
-    `on_synced` is called with each queue, and its offset, of a round all of which is on the disk.
+    `on_synced` is called with each queue, and its offset, of a round all of which is on the disk;
+    `on_refused` when the disk is found to have no room, and when it has.
     `lost` is set for good where entries are no longer what was written: only recovery mends that.
     """
 
@@ -97,6 +102,7 @@ class QueueRounds:
         backend: SyncBackend,
         on_doubt: Callable[[], None],
         on_synced: OnSynced,
+        on_refused: OnRefused,
     ) -> None:
         self._files = parts.files
         self._queues = parts.queues
@@ -104,6 +110,7 @@ class QueueRounds:
         self._backend = backend
         self._on_doubt = on_doubt
         self._on_synced = on_synced
+        self.refused = RefusedFiles(parts.queues.refused, on_refused)
         self._carried: Offsets = {}  # synced by rounds that failed, and noted nowhere yet
         self._carried_last = (-1, 0)
         self._carried_names: dict[str, None] = {}
@@ -117,14 +124,14 @@ class QueueRounds:
         self.lost_queues: dict[ConsumeQueue, None] = {}  # by hands of others, not by a sync
 
     def write_what_is_left(self) -> bool:
-        """Write anew what could not be read before; False if it still cannot.
+        """Write anew what could not be read before, and what had no room; False if it still cannot.
 
-        Until then no round may begin: a sync that succeeds would say nothing about it.
+        Until then no round may begin: a sync that succeeds would say nothing about the former.
         """
         left, self._unwritten = self._unwritten, {}
         for queue, offset in left.items():
             self._write_anew(queue, offset, told=True)
-        return not self._unwritten and not self.lost
+        return not self._unwritten and not self.lost and self.refused.has_room()
 
     def begin(self, position: int, changed: Iterable[ConsumeQueue]) -> None:
         """Begin to sync what has changed; all of it lies before `position`."""
@@ -135,7 +142,7 @@ class QueueRounds:
         self.round = QueueRound(position, offsets, deque(found), last_position=last, end=end)
         self.round.names, self._carried_names = self._carried_names, {}
         self.round.lost = self.lost_queues
-        self.work_s = 0.0
+        self.work_s, self.refused.met = 0.0, False
         if len(found) > FILES_ONE_BY_ONE and self._folder == NO_FOLDER:
             with suppress(OSError):  # then each file is synced
                 self._folder = self._files.open_directory(self._root)
@@ -148,6 +155,8 @@ class QueueRounds:
         began_s = time.monotonic()
         while (queues := round_.made or round_.waiting) and len(round_.unmade) < FILES_PER_JOB:
             self._write_out(round_, queues.popleft(), made=queues is round_.made)
+            if self.refused.met:
+                self._leave_off(round_)
             if time.monotonic() - began_s >= SLICE_S:
                 break
         if round_.unmade and not (round_.waiting and len(round_.unmade) < FILES_PER_JOB):
@@ -190,7 +199,7 @@ class QueueRounds:
         if queue.max_offset > offset:  # of records that the round says nothing of
             queue.note_change()
         if offset <= queue.flushed_offset:
-            return
+            return self.refused.remove(queue)
         round_.before.setdefault(queue, queue.flushed_offset)
         try:
             at, size, _ = queue.entry(offset - 1)
@@ -199,10 +208,20 @@ class QueueRounds:
             round_.files.extend((queue, base) for base in queue.begin_sync(offset))
             if (folder := queue.take_name()) is not None:
                 round_.names[folder] = None
+            self.refused.remove(queue)
         except FileNotFoundError as error:
             self._lose(queue, error)
         except OSError as error:  # no room for its entries, say; memory has them still
-            self._refused(queue, error)
+            news = queue.dropped_from is not None or self.refused.add(queue, error)
+            self._fail(queue, error, told=not news)
+
+    def _leave_off(self, round_: QueueRound) -> None:
+        """Write out nothing more: the next round begins with the queue that found no room."""
+        for queue in (*round_.made, *round_.unmade, *round_.waiting):
+            queue.settle()
+            queue.note_change()
+        for queues in (round_.made, round_.unmade, round_.waiting):
+            queues.clear()
 
     def _submit(self, round_: QueueRound) -> bool:
         """Begin to sync the next few files; False where there are none."""
@@ -216,8 +235,8 @@ class QueueRounds:
             except FileNotFoundError as error:
                 self._lose(queue, error)
                 continue
-            except OSError as error:
-                self._refused(queue, error)
+            except OSError as error:  # nothing is known to be wrong, and all is to be done
+                self._fail(queue, error)
                 continue
             self._tokens += 1
             round_.under_way[self._tokens] = (fd, queue)
@@ -254,6 +273,8 @@ class QueueRounds:
         round_ = self.round
         assert round_ is not None and round_.synced
         self.round = None
+        if not self.refused.met:
+            self.refused.room_met()
         if not round_.failed:
             self._each = False
         if round_.failures > LINES_MAX:
@@ -273,6 +294,7 @@ class QueueRounds:
         for each in gone:
             self._carried.pop(each, None)
             self.lost_queues.pop(each, None)
+            self.refused.remove(each)
         if (round_ := self.round) is not None:
             for each in gone:
                 round_.offsets.pop(each, None)
@@ -310,17 +332,13 @@ class QueueRounds:
         self.go_on()
         return synced
 
-    def _refused(self, queue: ConsumeQueue, error: OSError) -> None:
-        """A file that was not even opened: nothing is known to be wrong, and all is to be done."""
-        self._fail(queue, error)
-
-    def _fail(self, queue: ConsumeQueue, error: object) -> None:
+    def _fail(self, queue: ConsumeQueue, error: object, *, told: bool = False) -> None:
         """Let the next round sync the queue again; this one proves nothing."""
         round_ = self.round
         assert round_ is not None
         round_.failed = True
-        round_.failures += 1
-        if round_.failures <= LINES_MAX:
+        round_.failures += not told
+        if round_.failures <= LINES_MAX and not told:
             log.error("queue_sync_failed queue=%s error=%s", queue.directory, error)
         round_.bad.add(queue)
         queue.distrust(round_.before.get(queue, queue.flushed_offset))
@@ -335,10 +353,12 @@ class QueueRounds:
         except OSError as error:  # tried again before the next round
             if not told:
                 log.error("queue_not_written queue=%s error=%s", queue.directory, error)
+            self.refused.add(queue, error)
             self._unwritten[queue] = min(offset, self._unwritten.get(queue, offset))
             return
         if not sound and not self.lost:
             self.lost = True
+            self.refused.room_met()  # no round comes any more that could find it
             log.error(
                 "queue_entries_lost queue=%s from=%d; no checkpoint is written any more, the next"
                 " start of the broker writes them again from the log", queue.directory, offset,
@@ -349,6 +369,7 @@ class QueueRounds:
         if queue.gone or queue.lost:
             return
         queue.lost = True
+        self.refused.remove(queue)
         self.lost_queues[queue] = None
         if len(self.lost_queues) <= LINES_MAX:
             log.error(

@@ -83,8 +83,11 @@ class Retention:
             self._full = full
         self._log.set_disk_full(full)
 
-    def clean(self) -> int:
-        """Remove what may go now; return how many log files that were."""
+    def clean(self, needed_from: int | None = None) -> int:
+        """Remove what may go now; return how many log files that were.
+
+        For want of disk space alone nothing from `needed_from` on (None: what the disk lacks).
+        """
         settings, now = self._settings, self._clock()
         used = self.disk_used_ratio - self._prepared_ratio
         forced = used > settings.disk_ratio_force
@@ -95,7 +98,8 @@ class Retention:
             return 0
         removed = 0
         while removed < FILES_PER_CLEAN and (segment := self._oldest_removable()) is not None:
-            if not forced and not self._expired(segment, now):
+            needed = needed_from is not None and segment.end > needed_from
+            if (needed or not forced) and not self._expired(segment, now):
                 break
             try:
                 path = self._segments.drop_first()

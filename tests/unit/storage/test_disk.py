@@ -47,7 +47,7 @@ from aerobee.storage.errors import LogBusy, LogFull
 root, helper, queues = Path(sys.argv[1]), sys.argv[3] == "helper", int(sys.argv[4])
 size = int(sys.argv[5])
 ballast = root / "ballast"
-ballast.write_bytes(bytes(1 << 20))
+ballast.write_bytes(bytes(2 << 20))  # queues take 0.6 MiB of it, the log asks for 1 MiB
 store = opened(small(root / "store", segment_bytes=size, queue_file_entries=300_000,
                      window_bytes=1 << 20, first_window_bytes=1 << 18, helper_process=helper))
 sent, refused, deadline = 0, 0, time.monotonic() + 30

@@ -60,8 +60,14 @@ async def refused_and_recovered(
     caplog.set_level(logging.INFO, "aerobee")
     assert await send(live, 0) == ResponseCode.SUCCESS
     refuse()
-    codes = [await send(live, queue_id % 8, size) for queue_id in range(1, 40)]
-    assert ResponseCode.SERVICE_NOT_AVAILABLE in codes
+    codes: list[int] = []
+    while len(codes) < 40 or ResponseCode.SERVICE_NOT_AVAILABLE not in codes[:-20]:
+        codes.append(await send(live, len(codes) % 8, size))
+        assert len(codes) < 4_000, "nothing is refused"
+        await sleep(0.001)
+    first = codes.index(ResponseCode.SERVICE_NOT_AVAILABLE)
+    refused = set(codes[first:])
+    assert refused == {ResponseCode.SERVICE_NOT_AVAILABLE}, "none is taken until there is room"
     text = await until_answer(live, 503)
     assert "no room: " in text and where in text and "bytes: [Errno " in text
     assert await writable(live) == "0.0"

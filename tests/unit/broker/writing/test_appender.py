@@ -26,18 +26,23 @@ class NearlyFull(Files):
     number = 0
     refuses_open = False
 
-    def prepare(self, fd: int, at: int, count: int) -> None:
-        """Refuse in the middle: a part is prepared."""
-        if self.number and not self.refuses_open:
-            super().prepare(fd, at, count // 2)
+    def write(self, fd: int, data: bytes | memoryview, at: int) -> None:
+        """Refuse in the middle: a part is written."""
+        if self.number and not self.refuses_open and of_a_queue(fd):
+            super().write(fd, data[: len(data) // 2], at)
             raise OSError(self.number, "no more space")
-        super().prepare(fd, at, count)
+        super().write(fd, data, at)
 
     def open(self, path: Path, *, create: bool = False, write: bool = True) -> int:
         """Refuse new files of queues."""
         if self.number and self.refuses_open and create:
             raise OSError(self.number, "no more files")
         return super().open(path, create=create, write=write)
+
+
+def of_a_queue(fd: int) -> bool:
+    """Whether a queue's file is open under that number."""
+    return "consumequeue" in str(Path(f"/proc/self/fd/{fd}").readlink())
 
 
 @contextmanager
@@ -93,18 +98,18 @@ def test_messages_of_the_same_turn_stay_when_a_batch_is_taken_back(tmp_path: Pat
     files = NearlyFull()
     with appender(tmp_path, files) as (store, messages, queue):
         messages.append(queue, 0, 0, hosts(), batch(90, b"before"))
-        real = files.prepare
+        real = files.write
         calls = iter(range(10))
 
-        def second_fails(fd: int, at: int, count: int) -> None:
-            if next(calls) >= 1:
+        def second_fails(fd: int, data: bytes | memoryview, at: int) -> None:
+            if of_a_queue(fd) and next(calls) == 1:
                 raise OSError(errno.ENOSPC, "no more space")
-            real(fd, at, count)
+            real(fd, data, at)
 
-        files.prepare = second_fails  # type: ignore[method-assign]
+        files.write = second_fails  # type: ignore[method-assign]
         with pytest.raises(LogFull):
             messages.append(queue, 0, 0, hosts(), batch(200, b"refused"))  # 90, 100, 10
-        del files.prepare
+        del files.write
         messages.append(queue, 0, 0, hosts(), batch(5, b"after"))
         store.commit_log.commit()
         assert bodies(store) == [b"before"] * 90 + [b"after"] * 5
@@ -124,7 +129,7 @@ def test_a_batch_that_cannot_be_taken_back_ends_writing(tmp_path: Path) -> None:
         calls = iter(range(100))
 
         def fails(fd: int, data: bytes | memoryview, at: int) -> None:
-            if "consumequeue" in str(Path(f"/proc/self/fd/{fd}").readlink()) and next(calls) > 0:
+            if of_a_queue(fd) and next(calls) > 0:
                 raise OSError(errno.EIO, "broken")
             real(fd, data, at)
 

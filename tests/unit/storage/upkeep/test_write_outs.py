@@ -10,6 +10,7 @@ from shutil import rmtree
 import pytest
 from support.disks.held_syncs import HeldBackend
 from support.disks.logs import bodies, opened, send, settle, small
+from support.disks.refused_queues import RefusedQueues
 
 from aerobee.storage.disk.files import Files
 from aerobee.storage.disk.worker import Job, outcome
@@ -21,62 +22,6 @@ from aerobee.storage.queues.mending_note import MendingNote
 from aerobee.storage.reads.cold.file_lookup import FileLookup
 from aerobee.storage.upkeep.flush import Flusher
 from aerobee.storage.verify import verify
-
-
-class Refusing(Files):
-    """Refuses to write to files of queues while it has a number; counts syncs of everything."""
-
-    kernel = Files.kernel
-
-    def __init__(self) -> None:
-        self.number = 0
-        self.all_fails = 0
-        self.all_synced = 0
-        self.queue_files: set[int] = set()
-
-    def open(self, path: Path, *, create: bool = False, write: bool = True) -> int:
-        """Remember which files are of queues."""
-        fd = super().open(path, create=create, write=write)
-        self.queue_files.discard(fd)
-        if path.parent.name.isdecimal():
-            self.queue_files.add(fd)
-        return fd
-
-    def write(self, fd: int, data: bytes | memoryview, at: int) -> None:
-        """Refuse, or write."""
-        if self.number and fd in self.queue_files:
-            raise OSError(self.number, os.strerror(self.number))
-        super().write(fd, data, at)
-
-    def sync_file_system(self, fd: int) -> None:
-        """Fail, or count; here each file is on the disk at once."""
-        self.all_synced += 1
-        if self.all_fails:
-            raise OSError(self.all_fails, os.strerror(self.all_fails))
-
-
-@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO])
-def test_entries_that_find_no_room_stay_in_memory(tmp_path: Path, number: int) -> None:
-    """They are read, nothing is noted, and the round after that has them all."""
-    files = Refusing()
-    store = opened(small(tmp_path), files)
-    send(store, body=b"0")
-    settle(store)
-    proven = read_progress(files, tmp_path)
-    files.number = number
-    for count in (1, 2, 3):
-        send(store, body=b"%d" % count)
-        store.flusher.flush_queues()
-        assert store.flusher.drain(5)
-        assert read_progress(files, tmp_path) == proven
-    assert bodies(store) == [b"0", b"1", b"2", b"3"]
-    assert store.commit_log.refusal is None, "memory has room"
-    files.number = 0
-    settle(store)
-    progress = read_progress(files, tmp_path)
-    assert progress is not None and progress.queues == {("orders", 0): 4}
-    store.close()
-    assert not verify(small(tmp_path)).problems
 
 
 def remade(path: Path) -> None:
@@ -143,7 +88,7 @@ def test_very_many_files_are_synced_as_one_or_each(
 ) -> None:
     """Where the sync of everything does not succeed each file is asked."""
     monkeypatch.setattr("aerobee.storage.upkeep.queue_rounds.FILES_ONE_BY_ONE", 3)
-    files = Refusing()
+    files = RefusedQueues()
     files.all_fails = number
     store = opened(small(tmp_path), files)
     for queue_id in range(5):
