@@ -40,7 +40,9 @@ class Producer:
     """Writes numbered messages into a store, some at a time."""
 
     def __init__(self, root: Path) -> None:
-        settings = StoreSettings(root, segment_bytes=1 << 18, helper_process=False)
+        settings = StoreSettings(
+            root, segment_bytes=1 << 18, helper_process=False,
+            flush_interval_ms=1, queue_flush_interval_ms=20)  # fmt: skip
         self.store = MessageStore(settings)
         self.store.open()
         self.number = 0
@@ -53,7 +55,12 @@ class Producer:
             self.store.commit_log.append(queue, 0, 0, 5, HOSTS, body, b"TAGS\x01a\x02", 7)
             self.number += 1
         self.store.commit_log.commit()
+        self.serve()
+
+    def serve(self) -> None:
+        """Do what a broker's loop does: streams see messages once a round has written entries."""
         self.store.poll()
+        self.store.tick()
 
     def told(self) -> list[list[int]]:
         """What the driver should tell of each queue."""
@@ -126,6 +133,7 @@ def until(producer: Producer, driver: Driver, condition: Callable[[], bool]) -> 
             numbers(driver.folder / "checkpoint/offsets")
         ):
             producer.write(10)
+        producer.serve()
         time.sleep(0.002)
 
 
@@ -167,6 +175,7 @@ def test_every_message_arrives_once(tmp_path: Path) -> None:
                 until(producer, driver, partial(kill_one, driver, victim, dice))
         goal = max(numbers(committed)) + 1
         until(producer, driver, lambda: max(numbers(committed)) > goal)
+        assert producer.store.flusher.flush_all(10)
         assert driver.finish() == producer.told()
     finally:
         if driver.process.poll() is None:

@@ -60,12 +60,13 @@ def start(
 
 
 def append(store: MessageStore, topic: str, count: int) -> None:
-    """Some messages over two queues, confirmed."""
+    """Some messages over two queues, confirmed, and their entries written out by a round."""
     for number in range(count):
         queue = store.queue(topic, number % 2)
         store.commit_log.append(queue, 0, 0, 5, HOSTS, b"body", b"TAGS\x01a\x02", 7)
     store.commit_log.commit()
     store.poll()
+    assert store.flusher.flush_all(10)
 
 
 def places(**topics: int) -> list[tuple[Any, ...]]:

@@ -100,8 +100,11 @@ async def test_a_run_ends_at_its_last_frame(tmp_path: Path) -> None:
 
 
 @compiled
-async def test_more_than_a_block_holds_is_served_in_one_run(tmp_path: Path) -> None:
+async def test_more_than_a_block_holds_is_served_in_one_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Small messages make records and acknowledgements that are larger than their frames."""
+    monkeypatch.setattr("aerobee.storage.queues.consume_queue.TAIL_ENTRIES_MIN", 4096)
     async with running_broker(
         tmp_path, compiledFastPath="true", mappedFileSizeCommitLog="16777216"
     ) as broker:
