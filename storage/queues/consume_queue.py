@@ -158,7 +158,7 @@ class ConsumeQueue(WrittenQueue):
         advice = "make room on its disk" if full else "see what is the matter with the file"
         base = self.written // self._file_entries * self._file_entries
         path = self._path(base)
-        named = "" if str(path) in str(error) else f": {path}"
+        named = "" if str(path) in str(error) else f": {'/'.join(path.parts[-4:])}"
         found = kind(
             f"the message is refused: {what}{whose} queue: {error}{named}; {advice}",
             path=path,

@@ -53,7 +53,7 @@ def test_a_disk_without_room_refuses_all_until_a_round_has_met_room(
             error = refused(store, topic)
             assert isinstance(error, LogUnavailable if number == errno.EROFS else LogFull)
             assert error.path == tmp_path / "consumequeue/orders/0" / f"{0:020}"
-            assert str(error.path) in str(error) and error.need_bytes > 0
+            assert f"consumequeue/orders/0/{0:020}" in str(error) and error.need_bytes > 0
             assert (error.queue, error.queue.topic) == (store.queue("orders", 0), "orders")
         assert read_progress(files, tmp_path) == proven
         assert bodies(store) == [b"0", b"1"] and len(bodies(store, "bills")) == 1
@@ -132,7 +132,7 @@ def test_a_file_that_is_refused_for_its_own_reason_costs_its_queue_alone(
     round_over_queues(store)
     for _ in range(3):
         assert isinstance(error := refused(store), LogUnavailable)
-        assert error.path == obstacle and str(obstacle) in str(error)
+        assert error.path == obstacle and str(obstacle)[-39:] in str(error)
         send(store, "bills")
         round_over_queues(store)
     assert bodies(store) == [b"kept"] and store.queue("bills", 0).written == 4
