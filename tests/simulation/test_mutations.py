@@ -9,7 +9,7 @@ from simulation.mutations import MUTATIONS, Mutation
 from simulation.plan import draw
 from simulation.scenario import simulate
 
-SEEDS: Final = 200
+SEEDS: Final = 400
 
 
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda each: each.name.replace(" ", "-"))

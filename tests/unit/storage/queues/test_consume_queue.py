@@ -285,6 +285,8 @@ def test_no_space_for_entries_refuses_what_memory_has_no_room_for(
     files.write = refuses  # type: ignore[method-assign]
     with pytest.raises(kind):
         for offset in range(50, 200):
+            if offset >= queue.limit:
+                queue.extend()
             queue.put(offset, offset * 100, 100, offset * 7)
     taken = queue.max_offset - 50
     assert 0 < taken <= 50

@@ -9,6 +9,7 @@ import pytest
 from support.disks.logs import NOW_MS, bodies, opened, send, small
 
 from aerobee.storage.disk.files import Files
+from aerobee.storage.errors import AppendRefused
 from aerobee.storage.proofs.progress import Progress, write_progress
 from aerobee.storage.repair import repair
 from aerobee.storage.settings import StoreSettings
@@ -58,7 +59,10 @@ class RefusingFiles(Files):
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO])
 @pytest.mark.parametrize("lost", ["a queue", "its first file"])
 def test_a_full_disk_keeps_no_store_from_being_read(tmp_path: Path, number: int, lost: str) -> None:
-    """Entries that queues lack cannot be written: all else is served, and later starts mend it."""
+    """Entries that queues lack cannot be written: all else is served, and later starts mend it.
+
+    Where all that is missing is room, they are in memory, and served.
+    """
     written(tmp_path)
     queue = tmp_path / "consumequeue" / "other" / "0"
     if lost == "a queue":
@@ -66,8 +70,12 @@ def test_a_full_disk_keeps_no_store_from_being_read(tmp_path: Path, number: int,
     else:
         (queue / f"{0:020d}").unlink()
     store = opened(settings_of(tmp_path), RefusingFiles(number))
-    assert store.read_only
+    in_memory = (lost, number) == ("a queue", errno.ENOSPC)
+    assert store.read_only != in_memory
     assert len(bodies(store, "t")) == 100
+    assert len(bodies(store, "other")) == (100 if lost == "a queue" else 50)
+    with pytest.raises(AppendRefused):
+        send(store, "t")
     store.close()
     store = opened(settings_of(tmp_path))
     assert len(bodies(store, "t")) == 100

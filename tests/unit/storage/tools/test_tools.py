@@ -1,6 +1,7 @@
 """Dump and verify: what they print, what they find, how they exit."""
 
 import errno
+import os
 import random
 import shutil
 import struct
@@ -300,7 +301,7 @@ def test_a_folder_that_may_not_be_read_is_one_clear_line(
     def refused(path: Path) -> None:
         raise PermissionError(errno.EACCES, "Permission denied", str(path))
 
-    monkeypatch.setattr(Path, "iterdir", refused)
+    monkeypatch.setattr(os, "scandir", refused)
     assert tool.main([str(root)]) == 2
     told = capsys.readouterr().err
     assert told.startswith(f"{root / 'commitlog'}: Permission denied for user ")
