@@ -7,6 +7,7 @@ from aerobee.storage.layout import ENTRY_BYTES
 
 LARGE_BYTES: Final = 32 * ENTRY_BYTES  # a smaller tail is not counted
 LARGE_BYTES_MAX: Final = 64 << 20  # of all that are counted
+TRIED_MAX: Final = 4  # at a time, of those that the disk may not take
 
 
 class TailUser(Protocol):
@@ -31,5 +32,9 @@ class TailPool:
             return
         self.bytes += count
         self._users[user] = count
-        if self.bytes > self._bytes_max and len(self._users) > 1:
-            next(iter(self._users)).let_tail_go()
+        for _ in range(min(TRIED_MAX, len(self._users) - 1)):
+            if self.bytes <= self._bytes_max:
+                break
+            oldest = next(iter(self._users))
+            self._users.move_to_end(oldest)  # if it cannot go, another one has to
+            oldest.let_tail_go()
