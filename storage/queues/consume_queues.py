@@ -213,13 +213,17 @@ class ConsumeQueues:
     def remove_left(self, queue: ConsumeQueue) -> None:
         """Remove files that were made for a queue while its topic was deleted.
 
-        Those of the topic's next life, if that has begun, stay.
+        Of the topic's next life, if that has begun, those stay that have entries.
         """
-        if self.find(queue.topic, queue.queue_id) is None:
-            try:
+        found = self.find(queue.topic, queue.queue_id)
+        try:
+            if found is None:
                 self.remove_files(queue)
-            except OSError as error:
-                log.error("queue_not_removed queue=%s error=%s", queue.directory, error)
+            else:
+                remove_behind(self._files, found.spans(), max(1, found.written))
+        except OSError as error:
+            log.error("queue_not_removed queue=%s error=%s", queue.directory, error)
+        if found is None:
             self._files.remove_directory(self.root / queue.topic)
 
     def max_end_position(self) -> int:

@@ -202,6 +202,29 @@ def test_a_topic_that_is_deleted_while_its_file_is_made_leaves_none(
     assert not verify(small(tmp_path)).problems
 
 
+def test_a_file_made_for_a_deleted_topic_leaves_no_gap_in_its_next_life(tmp_path: Path) -> None:
+    """It was to be a later file of the queue, of which the next life has the first alone."""
+    held = SlowJobs()
+    store = opened(small(tmp_path))
+    for number in range(100):  # as many as two files have
+        send(store, body=b"%d" % number)
+    settle(store)
+    store.flusher._backend = store.flusher._rounds._backend = held
+    send(store, body=b"100")
+    store.flusher.flush_queues()
+    assert store.delete_topic("orders")
+    send(store, body=b"of the second")
+    store.queue("orders", 0).write_out()
+    held.work(store.flusher)
+    assert [span.begin for span in store.queue("orders", 0).spans()] == [0]
+    store.abandon()
+    store = opened(small(tmp_path))
+    assert not store.queues.damaged
+    assert bodies(store) == [b"of the second"]
+    store.close()
+    assert not verify(small(tmp_path)).problems
+
+
 def test_files_are_made_by_the_thread_a_few_at_a_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
