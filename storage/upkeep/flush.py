@@ -121,10 +121,11 @@ class Flusher:
     def needed_from(self) -> int:
         """From where on the log is needed: what the disk lacks of it, or of its entries.
 
-        Entries count only while the disk has no room for them.
+        Entries that are in memory alone have nothing else, were the process killed: their offsets
+        would be given again. Where no round comes any more, the log alone counts.
         """
         flushed = self._log.flushed_position
-        return min(flushed, self._queues_synced) if self.lacks_room else flushed
+        return flushed if self._rounds.lost else min(flushed, self._queues_synced)
 
     def refusals(self, count: int) -> Collection[AppendRefused]:
         """Say which files of queues cannot be made or written, about so many of them."""

@@ -225,6 +225,32 @@ def test_a_file_made_for_a_deleted_topic_leaves_no_gap_in_its_next_life(tmp_path
     assert not verify(small(tmp_path)).problems
 
 
+def test_a_full_disk_takes_no_log_whose_entries_are_in_memory_alone(tmp_path: Path) -> None:
+    """A killed broker would give their offsets again; the next round lets the files go."""
+    store = opened(small(tmp_path))
+    for _ in range(3):
+        send(store, queue_id=7)
+    settle(store)
+    for _ in range(5):
+        send(store, queue_id=7)
+    for _ in range(150):
+        send(store, body=bytes(200))
+    store.flusher.flush_log()
+    assert store.flusher.drain(5)
+    store.apply(small(tmp_path, disk_ratio_force=0.0001, disk_ratio_clean=0.0001))
+    store.retention.check_disk()
+    assert store.retention.clean(store.flusher.needed_from) == 0
+    store.abandon()
+    store = opened(small(tmp_path))
+    assert store.queue("orders", 7).max_offset == 8
+    settle(store)
+    store.retention.apply(small(tmp_path, disk_ratio_force=0.0001, disk_ratio_clean=0.0001))
+    store.retention.check_disk()
+    assert store.retention.clean(store.flusher.needed_from) > 0
+    assert store.queue("orders", 7).max_offset == 8
+    store.close()
+
+
 def test_files_are_made_by_the_thread_a_few_at_a_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
