@@ -28,6 +28,7 @@ from aerobee.storage.layout import ABORT, log_files
 from aerobee.storage.log.damage import read_damage
 from aerobee.storage.log.scan import Scanned, tags_code
 from aerobee.storage.parts import StoreParts
+from aerobee.storage.proofs.checkpoint import read_checkpoint
 from aerobee.storage.proofs.progress import Progress as Proven
 from aerobee.storage.proofs.progress import read_progress
 from aerobee.storage.queues.bulk_check import (
@@ -70,6 +71,7 @@ class Report:
     queues: int = 0
     entries: int = 0
     deleted_records: int = 0  # of topics that have been deleted since
+    unwritten: int = 0  # records whose entries a broker has, or had when it died, in memory
     lost_entries: int = 0  # whose messages the log does not have any more
     problems: list[str] = field(default_factory=list)
     problem_count: int = 0
@@ -103,6 +105,7 @@ class Verifier:
         self._floor = 0
         self._tags: dict[bytes, int] = {}
         self._vouched = 0  # records that have their entry
+        self._unwritten_from = 1 << 62  # where the queues' files need not have all entries
         self._named = 0  # entries that lead into the log
         self.report = Report()
 
@@ -114,11 +117,12 @@ class Verifier:
             self._parts.close()
 
     def _run(self) -> Report:
-        report = self.report
-        root = self._settings.root
+        report, root = self.report, self._settings.root
         found, aborted = read_progress(self._files, root), (root / ABORT).exists()
         end = found.position if found is not None else 0
         self._segments.load(end, sure=self._sure, aborted=aborted)
+        if aborted:
+            self._unwritten_from = max(end, read_checkpoint(self._files, root).queue_position)
         self._queues.load({})
         for queue in self._queues:
             queue.trim(self._segments.begin)
@@ -228,6 +232,9 @@ class Verifier:
             self.report.deleted_records += 1
             return
         if queue is None or record.queue_offset >= queue.max_offset:
+            if record.position >= self._unwritten_from:
+                self.report.unwritten += 1
+                return
             self.report.add(f"{name}: the record at {record.position} has no queue entry")
             return
         if record.queue_offset < queue.min_offset:
@@ -349,6 +356,8 @@ def lines(report: Report) -> Iterator[str]:
             f"{report.deleted_records} records of deleted topics: no queue has them, and they go"
             " when their log files go"
         )
+    if report.unwritten:
+        yield f"{report.unwritten} newest records have no queue entry yet: a start writes them"
     if report.lost_entries:
         yield f"{report.lost_entries} messages of queues are lost: their entries are passed over"
     yield (

@@ -251,6 +251,24 @@ def test_a_full_disk_takes_no_log_whose_entries_are_in_memory_alone(tmp_path: Pa
     store.close()
 
 
+def test_a_check_of_a_killed_store_expects_no_entries_that_were_in_memory(tmp_path: Path) -> None:
+    """They are counted; one that is missing before the checkpoint is a problem as ever."""
+    store = opened(small(tmp_path))
+    for _ in range(4):
+        send(store)
+    settle(store)
+    for queue_id in (0, 0, 1):
+        send(store, queue_id=queue_id)
+    store.abandon()
+    report = verify(small(tmp_path))
+    assert not report.problems and report.unwritten == 3
+    path = next((tmp_path / "consumequeue/orders/0").iterdir())
+    data = bytearray(path.read_bytes())
+    data[3 * ENTRY_BYTES : 4 * ENTRY_BYTES] = bytes(ENTRY_BYTES)
+    path.write_bytes(data)
+    assert verify(small(tmp_path)).problem_count == 1
+
+
 def test_files_are_made_by_the_thread_a_few_at_a_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
