@@ -104,7 +104,7 @@ class Broker:
             for room in tuple(self.rooms):  # one that comes meanwhile is started by `Background`
                 await room.start()
             reports.serves(self.context, self.port)
-            gc.collect()
+            gc.collect(1)  # the old ones are what was imported: no garbage, and a tenth of a start
             gc.freeze()
             gc.set_threshold(GEN0_THRESHOLD, *gc.get_threshold()[1:])
         except BaseException:  # it was cancelled, or ended by a signal: what is open is closed
