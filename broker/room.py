@@ -1,9 +1,10 @@
 """The form that every room of a running broker has; the broker is a list of them."""
 
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
+
+import msgspec
 
 from aerobee.remoting.net.connection import Connection
 from aerobee.remoting.net.routes import Routes
@@ -16,8 +17,7 @@ class KeptFile(Protocol):
     error: OSError | None
 
 
-@dataclass(frozen=True, slots=True)
-class Work:
+class Work(msgspec.Struct, frozen=True):
     """What goes on beside the requests, from the start to the stop, by its name in faults.
 
     `call` is called every `interval_s` seconds, and awaited where it is a coroutine function.
@@ -29,13 +29,12 @@ class Work:
     interval_s: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Sample:
+class Sample(msgspec.Struct, frozen=True):
     """One value of a metric at this moment."""
 
     name: str
     value: float
-    labels: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = msgspec.field(default_factory=dict)
 
 
 class Room:

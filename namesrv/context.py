@@ -1,15 +1,15 @@
 """The few things that a processor of the nameserver may touch."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+import msgspec
 
 from aerobee.namesrv.kv_config import KvConfig
 from aerobee.namesrv.route_table import RouteTable
 from aerobee.namesrv.settings import NamesrvSettings
 
 
-@dataclass(frozen=True, slots=True)
-class NamesrvContext:
+class NamesrvContext(msgspec.Struct, frozen=True):
     """One nameserver's tables and settings; `clock_ms` never goes back."""
 
     settings: NamesrvSettings

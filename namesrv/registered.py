@@ -4,6 +4,8 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import Final
 
+import msgspec
+
 from aerobee.remoting.bodies import DataVersion, QueueData, TopicConfig
 from aerobee.remoting.codes import Perm
 
@@ -42,8 +44,7 @@ class LiveBroker:
     ha_address: str
 
 
-@dataclass(frozen=True, slots=True)
-class MasterAddress:
+class MasterAddress(msgspec.Struct, frozen=True):
     """What a slave is told; None where there is no master."""
 
     ha_address: str | None = None

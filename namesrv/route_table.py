@@ -14,9 +14,9 @@ took, and the queue mappings of brokers and topics that are gone, which Java kee
 
 import logging
 from collections.abc import Callable, Hashable, Iterable
-from dataclasses import dataclass, field
 from typing import Any, Final
 
+import msgspec
 from msgspec.structs import replace
 
 from aerobee.namesrv.capacity import Capacity, check_queues
@@ -41,8 +41,7 @@ DEFAULT_TIMEOUT_MS: Final = 120_000  # RouteInfoManager.DEFAULT_BROKER_CHANNEL_E
 Place = tuple[str, str]  # (cluster name, "ip:port"): one process
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Registration:
+class Registration(msgspec.Struct, frozen=True, kw_only=True):
     """What one broker process says of itself.
 
     `timeout_ms` None is DEFAULT_TIMEOUT_MS; `acting_master` None marks a broker that does not know
@@ -58,7 +57,7 @@ class Registration:
     zone: str | None = None
     timeout_ms: int | None = None
     acting_master: bool | None = None
-    topics: TopicConfigSerializeWrapper = field(default_factory=TopicConfigSerializeWrapper)
+    topics: TopicConfigSerializeWrapper = msgspec.field(default_factory=TopicConfigSerializeWrapper)
     filter_servers: list[str] | None = None
     channel: Hashable = None
 

@@ -1,6 +1,6 @@
 """What recovery, syncs and retention work on: the log, its queues and its damage, in one store."""
 
-from dataclasses import dataclass, field
+import msgspec
 
 from aerobee.storage.disk.files import Files
 from aerobee.storage.log.damage import DamageTable
@@ -9,15 +9,14 @@ from aerobee.storage.queues.consume_queues import ConsumeQueues
 from aerobee.storage.settings import StoreSettings
 
 
-@dataclass(frozen=True, slots=True)
-class StoreParts:
+class StoreParts(msgspec.Struct, frozen=True):
     """One store's log and queues, which begin without any file: `load` finds them."""
 
     files: Files
     settings: StoreSettings
     segments: Segments
     queues: ConsumeQueues
-    damage: DamageTable = field(default_factory=DamageTable)
+    damage: DamageTable = msgspec.field(default_factory=DamageTable)
 
     @classmethod
     def of(cls, files: Files, settings: StoreSettings, *, write: bool) -> "StoreParts":

@@ -1,6 +1,6 @@
 """What a room gives to a broker that has it, and what it may be made of."""
 
-from dataclasses import dataclass
+import msgspec
 
 from aerobee.broker.cold.parts import Cold
 from aerobee.broker.health.parts import Health
@@ -11,8 +11,7 @@ from aerobee.broker.writing.parts import Writing
 from aerobee.broker.writing.placing import Placer
 
 
-@dataclass(frozen=True, slots=True)
-class Parts:
+class Parts(msgspec.Struct, frozen=True):
     """The rooms that a feature may be made of; the store is open, and nobody is served yet."""
 
     live: Live

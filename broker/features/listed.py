@@ -4,8 +4,9 @@ import asyncio
 import importlib
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
+
+import msgspec
 
 from aerobee.broker.features.feature import Feature
 from aerobee.broker.health.background import Background
@@ -18,8 +19,7 @@ F = TypeVar("F", bound=Feature)
 P = TypeVar("P")
 
 
-@dataclass(frozen=True, slots=True)
-class Listed:
+class Listed(msgspec.Struct, frozen=True):
     """A feature by the name of its module, which has `make`, and whether it is wanted."""
 
     module: str

@@ -1,8 +1,9 @@
 """What hand-overs need of the rest of a broker: time, offsets, locks, notices and pulls."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Protocol
+
+import msgspec
 
 from aerobee.broker.handover.owned_queue import Timer
 from aerobee.broker.members.group import GroupQueue
@@ -10,8 +11,7 @@ from aerobee.remoting.bodies import ConsumerRunningInfo
 from aerobee.remoting.net.connection import Connection
 
 
-@dataclass(frozen=True, slots=True)
-class HandoverLimits:
+class HandoverLimits(msgspec.Struct, frozen=True):
     """For how long others wait for an owner, and for how many.
 
     `wait_ms` is handoverWaitMillis, 0 where nothing is to be held; `drain_ms` handoverDrainMillis,
@@ -24,8 +24,7 @@ class HandoverLimits:
     queues_max: int
 
 
-@dataclass(frozen=True, slots=True)
-class Holdings:
+class Holdings(msgspec.Struct, frozen=True):
     """What a consumer says of itself; `queues` are messages held and last hand-out, in ms.
 
     `held` are the messages of all its queues, on any broker; `threads` is 0 where it does not say

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Final, Protocol
 
+import msgspec
+
 from aerobee.broker.health.recent_rates import RecentRates
 from aerobee.storage.queues.consume_queue import ConsumeQueue
 
@@ -63,8 +65,7 @@ class PulledCounts:
     size_bytes: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Counts:
+class Counts(msgspec.Struct, frozen=True):
     """The broker's totals since its start, at one moment."""
 
     at_s: float

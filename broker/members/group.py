@@ -5,6 +5,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import msgspec
+
 from aerobee.broker.members.subscriptions import MessageFilter
 from aerobee.remoting.bodies import ConsumerData, SubscriptionData
 from aerobee.remoting.net.connection import Connection
@@ -19,8 +21,7 @@ class GroupQueue(NamedTuple):
     queue_id: int
 
 
-@dataclass(frozen=True, slots=True)
-class Client:
+class Client(msgspec.Struct, frozen=True):
     """How a peer introduced itself in its heartbeat."""
 
     connection: Connection

@@ -2,8 +2,9 @@
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
+
+import msgspec
 
 from aerobee.broker.writing.queues import TopicQueue
 from aerobee.remoting.net.connection import Connection
@@ -25,8 +26,7 @@ class HeldServer(Protocol):
         """Answer a pull whose serving raised; raises nothing."""
 
 
-@dataclass(frozen=True, slots=True)
-class HoldLimits:
+class HoldLimits(msgspec.Struct, frozen=True):
     """How many pulls may wait in all, and of one connection."""
 
     held_max: int

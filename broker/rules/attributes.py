@@ -5,8 +5,9 @@ TopicAttributes). Whatever is wrong with one is answered with SYSTEM_ERROR and R
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.errors import RequestError
@@ -14,8 +15,7 @@ from aerobee.remoting.errors import RequestError
 MESSAGE_TYPE: Final = "message.type"
 
 
-@dataclass(frozen=True, slots=True)
-class _Attribute:
+class _Attribute(msgspec.Struct, frozen=True):
     changeable: bool
     check: Callable[[str], str | None]  # what is wrong with a value
 

@@ -5,8 +5,9 @@ The first plain message that passes for a queue puts that queue on the fast path
 
 import random
 from collections.abc import Callable, Coroutine
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from aerobee.broker.sends.checks import Checked, SendChecks
 from aerobee.broker.sends.storing import Placed, Storing, busy

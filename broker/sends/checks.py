@@ -1,7 +1,8 @@
 """What a broker looks at before it stores a message."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+import msgspec
 
 from aerobee.broker.rules.delay_property import TIMER_PROPERTIES, delay_level
 from aerobee.broker.rules.names import check_topic
@@ -21,8 +22,7 @@ from aerobee.remoting.words import RETRY_PREFIX
 from aerobee.storage.delays.progress import DELIVERED_PROPERTY
 
 
-@dataclass(frozen=True, slots=True)
-class Checked:
+class Checked(msgspec.Struct, frozen=True):
     """A send that may be stored, its properties as they were sent, and the topic where it goes."""
 
     header: AnySend

@@ -9,7 +9,6 @@ to the retry topic (AbstractSendMessageProcessor, SendMessageProcessor.handleRet
 import logging
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -36,8 +35,7 @@ INT32_MAX: Final = 2**31 - 1
 AT_ONCE: Final = "-1"  # the DELAY of what a client sent to the retry topic once too often
 
 
-@dataclass(frozen=True, slots=True)
-class Destination:
+class Destination(msgspec.Struct, frozen=True):
     """Where a failed message goes and with which properties; `reconsume_times` counts this one."""
 
     topic: TopicConfig

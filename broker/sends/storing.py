@@ -3,7 +3,8 @@
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from aerobee.broker.sends.retries import Destination
 from aerobee.broker.settings.live import Live
@@ -23,8 +24,7 @@ from aerobee.storage.errors import LogBusy, MessageTooLarge, StoreError
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Placed:
+class Placed(msgspec.Struct, frozen=True):
     """Complete messages, the queue in which they are stored, and when (ms since 1970)."""
 
     queue: TopicQueue

@@ -1,13 +1,13 @@
 """Functions of the embedding program that see messages pass; without any, nothing is paid."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+import msgspec
 
 from aerobee.remoting.net.connection import Connection
 
 
-@dataclass(frozen=True, slots=True)
-class SendEvent:
+class SendEvent(msgspec.Struct, frozen=True):
     """One send request, before (`queue_offset` is -1) or after it was stored."""
 
     connection: Connection
@@ -20,8 +20,7 @@ class SendEvent:
     queue_offset: int = -1
 
 
-@dataclass(frozen=True, slots=True)
-class PullEvent:
+class PullEvent(msgspec.Struct, frozen=True):
     """One pull request that was answered."""
 
     connection: Connection

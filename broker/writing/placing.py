@@ -1,14 +1,14 @@
 """Which messages are stored elsewhere than in their own queue: asked on the checked path."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Protocol
+
+import msgspec
 
 from aerobee.broker.writing.queues import TopicQueue
 
 
-@dataclass(frozen=True, slots=True)
-class Elsewhere:
+class Elsewhere(msgspec.Struct, frozen=True):
     """Where a message is stored that does not go to its own queue, and as what.
 
     `tags_code` is for its queue entry, `spare_bytes` must be left free among its properties, and

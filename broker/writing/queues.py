@@ -1,10 +1,10 @@
 """What the broker keeps for each queue: who waits on it, how to answer, what arrived."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from aerobee.broker.settings.keys import BrokerSettings
 from aerobee.remoting.bodies import TopicConfig
@@ -26,8 +26,7 @@ BATCH_ACK: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class AckStyle:
+class AckStyle(msgspec.Struct, frozen=True):
     """What every acknowledgement of this broker carries."""
 
     region: str

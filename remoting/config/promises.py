@@ -5,14 +5,14 @@ lock or a proof is a promise: a server that passed over it would take messages u
 do not hold, and nobody would know before they are needed. So it does not start.
 """
 
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 OFF: Final = ("false", "")
 
 
-@dataclass(frozen=True, slots=True)
-class Promise:
+class Promise(msgspec.Struct, frozen=True):
     """What is not kept, and what to do; values in `fine` (lower case) ask for nothing."""
 
     missing: str

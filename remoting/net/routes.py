@@ -4,8 +4,9 @@ import asyncio
 import inspect
 import logging
 from collections.abc import Callable, Coroutine, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
+
+import msgspec
 
 from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.command import Command
@@ -20,8 +21,7 @@ C = TypeVar("C")
 H = TypeVar("H", bound=Header)
 
 
-@dataclass(frozen=True, slots=True)
-class Request(Generic[H]):
+class Request(msgspec.Struct, Generic[H], frozen=True):
     """What a processor gets: the typed header, the whole command, and who asked."""
 
     header: H
@@ -29,8 +29,7 @@ class Request(Generic[H]):
     connection: Connection
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(msgspec.Struct, frozen=True):
     """What a processor answers; a bare header means SUCCESS, None that it answers by itself."""
 
     header: Header | None = None

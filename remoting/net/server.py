@@ -11,8 +11,9 @@ import socket
 import ssl
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from aerobee.remoting.net.addresses import format_address, peer_address, peer_of
 from aerobee.remoting.net.budget import IDLE_LOOKS, Budget, close_idle
@@ -31,8 +32,7 @@ ConnectionFactory = Callable[[Budget], Connection]
 """Makes a connection of the port, whose connections share a budget."""
 
 
-@dataclass(frozen=True, slots=True)
-class ServerStatistics:
+class ServerStatistics(msgspec.Struct, frozen=True):
     """Counts since the start, and the connections of this moment."""
 
     connections: int

@@ -8,8 +8,9 @@ of the log is counted in these offsets.
 import struct
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Final
+
+import msgspec
 
 from aerobee.remoting.message.layout import Layout
 
@@ -26,12 +27,11 @@ _LEVEL: Final = Layout(level="i", next_offset="q").run()
 _CRC: Final = struct.Struct(">I")
 
 
-@dataclass(frozen=True, slots=True)
-class Note:
+class Note(msgspec.Struct, frozen=True):
     """All deliveries before `position` are counted in `offsets`, by level the next to deliver."""
 
     position: int
-    offsets: Mapping[int, int] = field(default_factory=dict)
+    offsets: Mapping[int, int] = msgspec.field(default_factory=dict)
 
 
 def encode_note(note: Note) -> bytes:

@@ -13,10 +13,12 @@ import struct
 import zlib
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Final
+
+import msgspec
+from msgspec.structs import replace
 
 from aerobee.remoting.message.layout import Layout
 from aerobee.storage.disk.files import Files
@@ -38,8 +40,7 @@ Lost = tuple[str, int, int, int]
 """Topic, queue number, first and last offset of what a queue has lost in a span."""
 
 
-@dataclass(frozen=True, slots=True)
-class Damage:
+class Damage(msgspec.Struct, frozen=True):
     """The log's bytes from `begin` to `end` are no records; `queues` says whose offsets they had.
 
     `set_aside` names the copy of the bytes, None where they only lie where they were. What was lost

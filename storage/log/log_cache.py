@@ -5,9 +5,10 @@ far more than that of one which was just given up, most of all on virtual machin
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Final
+
+import msgspec
 
 from aerobee.storage.disk.residency import unmap_pages
 from aerobee.storage.disk.worker import Job
@@ -20,8 +21,7 @@ from aerobee.storage.settings import MIB, StoreSettings
 STRETCH_BYTES: Final = 64 * MIB
 
 
-@dataclass(frozen=True, slots=True)
-class _Stretch:
+class _Stretch(msgspec.Struct, frozen=True):
     segment: Segment
     at: int
     until: int

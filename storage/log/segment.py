@@ -3,8 +3,9 @@
 import errno
 import mmap
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
+
+import msgspec
 
 from aerobee.remoting.message.layout import BLANK_MAGIC
 from aerobee.remoting.message.record import BLANK
@@ -14,14 +15,13 @@ from aerobee.storage.disk.sectors import BadSectors
 from aerobee.storage.layout import file_name
 
 
-@dataclass(frozen=True, slots=True)
-class LogAccess:
+class LogAccess(msgspec.Struct, frozen=True):
     """How all files of one log are reached: by which door, by how many numbers, around what."""
 
     files: Files
     write: bool
-    open_files: OpenFiles = field(default_factory=OpenFiles)
-    bad: BadSectors = field(default_factory=BadSectors)
+    open_files: OpenFiles = msgspec.field(default_factory=OpenFiles)
+    bad: BadSectors = msgspec.field(default_factory=BadSectors)
 
 
 class Segment:

@@ -1,14 +1,14 @@
 """Where the log's files are, for readers that have no map of them."""
 
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from aerobee.storage.layout import file_name
 from aerobee.storage.log.damage import DamageTable
 
 
-@dataclass(frozen=True, slots=True)
-class LogSnapshot:
+class LogSnapshot(msgspec.Struct, frozen=True):
     """Where the log's files are and how far they may be read; a thread may keep it."""
 
     folder: Path

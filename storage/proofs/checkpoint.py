@@ -1,8 +1,10 @@
 """RocketMQ's checkpoint: up to where log, queues and index are on the disk."""
 
-from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Final
+
+import msgspec
+from msgspec.structs import astuple
 
 from aerobee.storage.disk.files import Files
 from aerobee.storage.layout import CHECKPOINT, CHECKPOINT_FIELDS
@@ -14,8 +16,7 @@ _NUMBERS: Final = CHECKPOINT_FIELDS.run()
 _OLD_BYTES: Final = CHECKPOINT_FIELDS.at("queue_position")  # before RocketMQ 5.5 there were five
 
 
-@dataclass(frozen=True, slots=True)
-class Checkpoint:
+class Checkpoint(msgspec.Struct, frozen=True):
     """Six numbers at the start of a 4 KiB file (StoreCheckpoint.java); times in milliseconds."""
 
     log_timestamp: int = 0  # every message stored until then is on the disk

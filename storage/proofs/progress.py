@@ -8,9 +8,10 @@ i16, the topic, id and offset; at the end the CRC-32 of all before.
 import struct
 import zlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
+
+import msgspec
 
 from aerobee.remoting.message.layout import Layout
 from aerobee.storage.disk.files import Files
@@ -28,13 +29,12 @@ _LENGTH: Final = struct.Struct(">h")
 _CRC: Final = struct.Struct(">I")
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
+class Progress(msgspec.Struct, frozen=True):
     """The records before `position` are on the disk, and so are their queue entries."""
 
     position: int
     timestamp: int
-    queues: Mapping[tuple[str, int], int] = field(default_factory=dict)  # to max offset
+    queues: Mapping[tuple[str, int], int] = msgspec.field(default_factory=dict)  # to max offset
 
 
 class ProgressTable:

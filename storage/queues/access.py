@@ -1,7 +1,8 @@
 """How all queues of one store are reached."""
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from aerobee.storage.disk.files import Files
 from aerobee.storage.queues.map_pool import MapPool
@@ -11,8 +12,7 @@ if TYPE_CHECKING:
     from aerobee.storage.queues.consume_queue import ConsumeQueue
 
 
-@dataclass(frozen=True, slots=True)
-class QueueAccess:
+class QueueAccess(msgspec.Struct, frozen=True):
     """By which door, in files of how many entries, with how much memory; who has changed.
 
     `refused` has the queues whose files could not be made or written when that was tried last, and
@@ -22,7 +22,7 @@ class QueueAccess:
     files: Files
     file_entries: int
     write: bool = True
-    pool: MapPool = field(default_factory=MapPool)
-    tails: TailPool = field(default_factory=TailPool)
-    changes: "list[ConsumeQueue]" = field(default_factory=list)
-    refused: "dict[ConsumeQueue, OSError]" = field(default_factory=dict)
+    pool: MapPool = msgspec.field(default_factory=MapPool)
+    tails: TailPool = msgspec.field(default_factory=TailPool)
+    changes: "list[ConsumeQueue]" = msgspec.field(default_factory=list)
+    refused: "dict[ConsumeQueue, OSError]" = msgspec.field(default_factory=dict)

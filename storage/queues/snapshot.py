@@ -1,13 +1,13 @@
 """A queue's entries, for readers that have neither its memory nor maps of its files."""
 
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from aerobee.storage.layout import ENTRY_BYTES
 
 
-@dataclass(frozen=True, slots=True)
-class QueueSnapshot:
+class QueueSnapshot(msgspec.Struct, frozen=True):
     """Where the files of one queue are, with the entries that they have; a thread may keep it."""
 
     folder: Path

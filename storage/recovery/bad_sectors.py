@@ -1,6 +1,6 @@
 """What recovery makes of sectors that the disk does not give, which it has read as zeros."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from aerobee.storage.log.damage import Damage, DamageTable
 from aerobee.storage.log.segments import Segments

@@ -2,8 +2,10 @@
 
 import logging
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+import msgspec
+from msgspec.structs import replace
 
 from aerobee.remoting.message.layout import BLANK_SIZE
 from aerobee.storage.disk.files import Files
@@ -27,8 +29,7 @@ from aerobee.storage.settings import StoreSettings
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Proven:
+class Proven(msgspec.Struct, frozen=True):
     """What the disk has for certain: our progress, or without one what `checkpoint` says."""
 
     progress: Progress | None

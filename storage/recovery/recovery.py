@@ -24,8 +24,11 @@ position that a proof names. Queues that have lost entries are written again by 
 import logging
 import time
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
+
+import msgspec
+from msgspec.structs import replace
 
 from aerobee.remoting.message.layout import BLANK_SIZE
 from aerobee.storage.log.damage import Damage
@@ -52,8 +55,7 @@ FLUSHED: Final = "flushed"
 BULK_BYTES_MIN: Final = 32 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class Evidence:
+class Evidence(msgspec.Struct, frozen=True):
     """What the last user of the store left behind."""
 
     aborted: bool  # the file `abort` is there

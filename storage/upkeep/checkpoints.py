@@ -3,8 +3,9 @@
 import threading
 from collections.abc import Collection, Iterable
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from aerobee.storage.disk.files import Files
 from aerobee.storage.disk.worker import Job

@@ -1,7 +1,8 @@
 """What an open store tells of itself."""
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import msgspec
 
 if TYPE_CHECKING:
     from aerobee.storage.log.commit_log import CommitLog
@@ -10,8 +11,7 @@ if TYPE_CHECKING:
     from aerobee.storage.upkeep.retention import Retention
 
 
-@dataclass(frozen=True, slots=True)
-class StoreStatistics:
+class StoreStatistics(msgspec.Struct, frozen=True):
     """Counters and sizes at one moment; bytes and counts, times in milliseconds."""
 
     position: int

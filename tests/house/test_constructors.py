@@ -45,11 +45,12 @@ def test_each_class_is_given_five_things_at_most() -> None:
         ("@dataclass\nclass A:\n a: int\n b: list[str]", 0),
         ("@dataclass\nclass A:\n a: Callable[[Log], None]\n b: ClassVar[Log]", 0),
         ("class A(msgspec.Struct):\n a: int\n b: int", 0),
+        ("class A(msgspec.Struct, frozen=True):\n a: int\n b: Log", 1),
         ("class A: ...", 0),
     ],
 )
 def test_arguments_are_counted(source: str, expected: int) -> None:
-    """All kinds of them; of a dataclass what acts, and not what it knows."""
+    """All kinds of them; of a value what acts, and not what it knows."""
     classes = [each for each in ast.walk(ast.parse(source)) if isinstance(each, ast.ClassDef)]
     assert [arguments(each, {"Log"}) for each in classes] == [expected]
 
@@ -71,12 +72,13 @@ def too_large(found: Iterable[Made]) -> Iterator[Made]:
 
 
 def arguments(cls: ast.ClassDef, services: set[str]) -> int:
-    """Count what `__init__` takes, or of a dataclass the fields that are services, not data."""
+    """Count what `__init__` takes, or of a value the fields that are services, not data."""
     made = _constructor(cls)
     if made is not None:
         every = made.args.posonlyargs + made.args.args + made.args.kwonlyargs
         return len(every) - 1
-    if not any("dataclass" in ast.unparse(each) for each in cls.decorator_list):
+    marks = [ast.unparse(each) for each in (*cls.decorator_list, *cls.bases)]
+    if not any("dataclass" in mark or mark == "msgspec.Struct" for mark in marks):
         return 0
     fields = [each for each in cls.body if isinstance(each, ast.AnnAssign) and _is_given(each)]
     return sum(_is_service(each.annotation, services) for each in fields)

@@ -9,10 +9,11 @@ see `storage.delays.progress`.
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Final, Protocol
+
+import msgspec
 
 from aerobee.broker.cold.reads import ColdReads
 from aerobee.broker.features.delays.levels import arrived_properties, due_ms, postpone
@@ -51,8 +52,7 @@ class ScheduledCall(Protocol):
         """Forget the call."""
 
 
-@dataclass(frozen=True, slots=True)
-class Clock:
+class Clock(msgspec.Struct, frozen=True):
     """The wall clock that records carry, and the `call_later` of an event loop."""
 
     now_ms: Callable[[], int]

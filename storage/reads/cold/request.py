@@ -1,14 +1,13 @@
 """What a read needs that is not in memory."""
 
-from dataclasses import dataclass
+import msgspec
 
 from aerobee.storage.layout import ENTRY_BYTES
 from aerobee.storage.log.snapshot import LogSnapshot
 from aerobee.storage.queues.snapshot import QueueSnapshot
 
 
-@dataclass(frozen=True, slots=True)
-class ColdRequest:
+class ColdRequest(msgspec.Struct, frozen=True):
     """Entries of one queue from `offset` on, and those of their records that a read would take.
 
     `count` entries are looked at. With `every` record (a filter decides by what is in it) they are

@@ -1,8 +1,7 @@
 """What anybody may register is kept within limits, and harms nobody else."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from aerobee.namesrv.route_table import Registration, RouteTable
 from aerobee.remoting.bodies import (

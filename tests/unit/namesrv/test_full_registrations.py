@@ -1,8 +1,7 @@
 """What a registration says of topics that it does not name, and how many it brings."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from aerobee.namesrv.route_table import Registration, RouteTable
 from aerobee.remoting.bodies import DataVersion, TopicConfig, TopicConfigSerializeWrapper

@@ -1,8 +1,7 @@
 """The route table, without a socket: who comes, who goes, and what topics they leave."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from aerobee.namesrv.registered import MasterAddress
 from aerobee.namesrv.route_table import Registration, RouteTable

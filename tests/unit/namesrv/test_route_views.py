@@ -1,8 +1,7 @@
 """Answers made of the route table."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from aerobee.namesrv import route_views
 from aerobee.namesrv.route_table import Registration, RouteTable
