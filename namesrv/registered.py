@@ -1,7 +1,6 @@
 """What the route table keeps of brokers: groups of one name, live processes, queues of a topic."""
 
 from collections.abc import Hashable
-from dataclasses import dataclass, field
 from typing import Final
 
 import msgspec
@@ -12,19 +11,18 @@ from aerobee.remoting.codes import Perm
 MASTER_ID: Final = 0  # MixAll.MASTER_ID
 
 
-@dataclass(slots=True)
-class BrokerGroup:
+class BrokerGroup(msgspec.Struct):
     """All processes of one broker name: a master and its slaves.
 
     They should be in one cluster; `cluster` is that of the first one where they are not.
     """
 
     cluster: str
-    addresses: dict[int, str] = field(default_factory=dict)  # by broker id
-    clusters: dict[str, str] = field(default_factory=dict)  # by address
+    addresses: dict[int, str] = msgspec.field(default_factory=dict)  # by broker id
+    clusters: dict[str, str] = msgspec.field(default_factory=dict)  # by address
     zone: str | None = None
     acting_master: bool = False
-    topics: set[str] = field(default_factory=set)
+    topics: set[str] = msgspec.field(default_factory=set)
 
     @property
     def has_master(self) -> bool:
@@ -32,8 +30,7 @@ class BrokerGroup:
         return MASTER_ID in self.addresses
 
 
-@dataclass(slots=True)
-class LiveBroker:
+class LiveBroker(msgspec.Struct):
     """One process that registered and has to go on doing so."""
 
     name: str

@@ -1,8 +1,9 @@
 """What a store has to know: where its files are, how large, and how safely they are written."""
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+import msgspec
 
 from aerobee.storage.layout import COMMIT_LOG, CONSUME_QUEUE
 
@@ -27,8 +28,7 @@ DELAY_LEVELS_MS: Final = tuple(
 """RocketMQ's 18 levels, `1s 5s 10s 30s 1m ... 10m 20m 30m 1h 2h`, in milliseconds."""
 
 
-@dataclass(frozen=True, slots=True)
-class StoreSettings:
+class StoreSettings(msgspec.Struct, frozen=True):
     """Frozen values, RocketMQ's key in brackets (MessageStoreConfig.java); checked when built."""
 
     root: Path  # [storePathRootDir]

@@ -4,9 +4,10 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, TypeVar
+
+import msgspec
 
 from aerobee.broker.cold.threads import DiskThreads
 from aerobee.broker.settings.live import Live
@@ -21,8 +22,7 @@ T = TypeVar("T")
 UNSENT_LOOK_S: Final = 0.02  # how often peers are looked at that did not take their replies
 
 
-@dataclass(slots=True, eq=False)
-class _Read:
+class _Read(msgspec.Struct, eq=False):
     """One read that waits for a thread, or is in one."""
 
     group: str

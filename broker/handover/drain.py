@@ -2,7 +2,8 @@
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+
+import msgspec
 
 from aerobee.broker.handover.owned_queue import OwnedQueue, Timer
 from aerobee.remoting.net.connection import Connection
@@ -11,8 +12,7 @@ Key = tuple[str, Connection | None]
 """A group, and the member that is drained alone."""
 
 
-@dataclass(slots=True, eq=False)
-class Drain:
+class Drain(msgspec.Struct, eq=False):
     """Members of a group that finish, all or one `alone`; `left` are queues with work under way,
     `later` those that members were given since, which rest as well.
 
@@ -27,15 +27,15 @@ class Drain:
     began_ms: int
     queues: list[OwnedQueue]
     left: dict[OwnedQueue, None]
-    later: list[OwnedQueue] = field(default_factory=list)
-    slow: dict[Connection, set[OwnedQueue]] = field(default_factory=dict)
+    later: list[OwnedQueue] = msgspec.field(default_factory=list)
+    slow: dict[Connection, set[OwnedQueue]] = msgspec.field(default_factory=dict)
     timer: Timer | None = None
     told: bool = False
     in_vain: bool = False  # a handler was seen to take longer than anybody waits
     quick: bool = False  # all handlers are seen to end, so that only the work left matters
     work: int = 0  # messages that were unfinished when they were counted first
     work_left: int = 0
-    asked: Counter[Connection] = field(default_factory=Counter)
+    asked: Counter[Connection] = msgspec.field(default_factory=Counter)
     went_on_ms: int | None = None  # since when the others went on
     rested_again_ms: int | None = None
 

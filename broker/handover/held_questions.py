@@ -1,8 +1,9 @@
 """Questions for a group's members (38) that wait until some of them have finished."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from aerobee.broker.handover.drain import Key
 from aerobee.broker.handover.owned_queue import Later, Timer
@@ -14,8 +15,7 @@ Answer = Callable[[bool], None]
 """Tells who asks for the members: they are as they are (true), or ask again later (false)."""
 
 
-@dataclass(slots=True, eq=False)
-class Held:
+class Held(msgspec.Struct, eq=False):
     """A question for the members that waits, until `timer` ends its wait."""
 
     answer: Answer

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import msgspec
@@ -38,8 +37,7 @@ class Wish(NamedTuple):
     version: int
 
 
-@dataclass(slots=True)
-class Member:
+class Member(msgspec.Struct):
     """One client in one group.
 
     `wishes` are its own, by topic, where those of its group are whatever the latest heartbeat of
@@ -51,7 +49,7 @@ class Member:
     heard_ms: int
     message_model: str = CLUSTERING
     handover_timeout_ms: int | None = None
-    wishes: dict[str, Wish] = field(default_factory=dict)
+    wishes: dict[str, Wish] = msgspec.field(default_factory=dict)
 
     def shares(self, topic: str) -> bool:
         """Whether this member takes its part of a topic's queues, and leaves others theirs.
@@ -63,8 +61,7 @@ class Member:
         return wish is not None and wish.version > 0 and self.message_model != BROADCASTING
 
 
-@dataclass(slots=True)
-class ConsumerGroup:
+class ConsumerGroup(msgspec.Struct):
     """The consumers of one group that are connected."""
 
     name: str
@@ -72,10 +69,10 @@ class ConsumerGroup:
     message_model: str
     consume_from_where: str
     notified: bool = True  # notifyConsumerIdsChangedEnable of its configuration, when last heard
-    members: dict[Connection, Member] = field(default_factory=dict)
-    subscriptions: dict[str, SubscriptionData] = field(default_factory=dict)
-    filters: dict[str, MessageFilter | None] = field(default_factory=dict)
-    kinds: Counter[frozenset[tuple[str, str, str]]] = field(default_factory=Counter)
+    members: dict[Connection, Member] = msgspec.field(default_factory=dict)
+    subscriptions: dict[str, SubscriptionData] = msgspec.field(default_factory=dict)
+    filters: dict[str, MessageFilter | None] = msgspec.field(default_factory=dict)
+    kinds: Counter[frozenset[tuple[str, str, str]]] = msgspec.field(default_factory=Counter)
 
     def client_ids(self) -> list[str]:
         """Return each client once, in the order they came.

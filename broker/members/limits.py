@@ -1,8 +1,9 @@
 """What the registries of connected clients may hold, and what heartbeats have put there so far."""
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from aerobee.broker.members.group import Wish
 from aerobee.broker.members.subscriptions import is_tag_type
@@ -16,8 +17,7 @@ TAG_BYTES: Final = 100  # of memory: the tag, its hash, and the hash in the filt
 COMPILED_BYTES_PER_CHAR: Final = 250  # of an SQL92 expression once it is compiled
 
 
-@dataclass(slots=True)
-class MemberLimits:
+class MemberLimits(msgspec.Struct):
     """Counts memberships (one client in one group) and the memory of subscriptions, about.
 
     Both are of all clients together: a heartbeat adds to the groups of those before it.

@@ -8,8 +8,9 @@ came through a proxy is sent to where it was.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
+
+import msgspec
 
 from aerobee.broker.members.group import ConsumerGroup
 from aerobee.broker.tables.committed import SEPARATOR, OffsetTable
@@ -28,13 +29,12 @@ ONLINE_EXPIRY_MS: Final = 300_000  # broadcastOffsetExpireMaxSecond
 OFFLINE_EXPIRY_MS: Final = 120_000  # broadcastOffsetExpireSecond
 
 
-@dataclass(slots=True)
-class ClientOffsets:
+class ClientOffsets(msgspec.Struct):
     """Where one client is in one topic; offsets only grow."""
 
     from_proxy: bool
     heard_ms: int
-    queues: dict[int, int] = field(default_factory=dict)
+    queues: dict[int, int] = msgspec.field(default_factory=dict)
 
 
 class BroadcastOffsets:

@@ -1,8 +1,9 @@
 """The rooms that a request processor, or a page of the HTTP side, may touch."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from aerobee.remoting.clocks import wall_clock_ms
 
@@ -22,8 +23,7 @@ if TYPE_CHECKING:
     from aerobee.storage.store import MessageStore
 
 
-@dataclass(slots=True)
-class Context:
+class Context(msgspec.Struct):
     """Built once by `Broker`; only the event loop's thread touches what is in it.
 
     A room that doors need is a field; `rooms` are all that live, features too, in the order of

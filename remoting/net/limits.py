@@ -1,13 +1,12 @@
 """Every limit of the network layer, by name: what one peer, and all peers together, may take."""
 
-from dataclasses import dataclass
+import msgspec
 
 KIB = 1024
 MIB = 1024 * KIB
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NetLimits:
+class NetLimits(msgspec.Struct, frozen=True, kw_only=True):
     """What peers may take of this process's memory and time; the defaults suit a broker.
 
     Times are seconds. Where RocketMQ has the same limit, its value is the default and its

@@ -1,6 +1,5 @@
 """The settings that every listening process has: limits of connections, and TLS."""
 
-from dataclasses import fields
 from typing import Annotated, Final, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
@@ -9,7 +8,7 @@ from aerobee.remoting.config.settings import AtStart, Guarded, ServerSettings
 from aerobee.remoting.net.limits import KIB, MIB, NetLimits
 from aerobee.remoting.net.tls import ClientAuth, TlsClientSettings, TlsMode, TlsSettings
 
-_NAMES: Final = tuple(each.name for each in fields(NetLimits))
+_NAMES: Final = NetLimits.__struct_fields__
 _Milliseconds = Annotated[int, Field(gt=0, le=7 * 24 * 3600 * 1000)]
 _MaybeBool = Annotated[bool | None, BeforeValidator(lambda value: None if value == "" else value)]
 _LIMITS: Final = NetLimits()  # the defaults

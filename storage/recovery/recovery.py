@@ -24,7 +24,6 @@ position that a proof names. Queues that have lost entries are written again by 
 import logging
 import time
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import Final
 
 import msgspec
@@ -66,8 +65,7 @@ class Evidence(msgspec.Struct, frozen=True):
     unheard: Unheard | None = None  # syncs that were under way, None for none
 
 
-@dataclass(slots=True)
-class Recovered:
+class Recovered(msgspec.Struct):
     """What recovery found."""
 
     position: int = 0  # the end of the log
@@ -79,7 +77,7 @@ class Recovered:
     entries: int = 0  # written to queues
     truncated_queues: int = 0
     seconds: float = 0.0
-    mended: set[tuple[str, int]] = field(default_factory=set)  # queues that had lost entries
+    mended: set[tuple[str, int]] = msgspec.field(default_factory=set)  # queues that lost entries
 
 
 class Recovery:

@@ -20,10 +20,11 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Final
+
+import msgspec
 
 from aerobee.remoting.message.layout import BLANK_SIZE
 from aerobee.storage.disk.files import Files
@@ -49,26 +50,25 @@ Offsets = dict[ConsumeQueue, int]
 OnSynced = Callable[[ConsumeQueue, int], None]
 
 
-@dataclass(slots=True)
-class QueueRound:
+class QueueRound(msgspec.Struct):
     """The queues to sync so that everything dispatched below `position` is on the disk."""
 
     position: int
     offsets: Offsets  # of every queue that had changed when the round began
     waiting: deque[ConsumeQueue]  # those that are still to be written out
-    unmade: list[ConsumeQueue] = field(default_factory=list)  # that need new files
-    making: list[ConsumeQueue] = field(default_factory=list)  # that are getting them
-    made: deque[ConsumeQueue] = field(default_factory=deque)  # that have got theirs
+    unmade: list[ConsumeQueue] = msgspec.field(default_factory=list)  # that need new files
+    making: list[ConsumeQueue] = msgspec.field(default_factory=list)  # that are getting them
+    made: deque[ConsumeQueue] = msgspec.field(default_factory=deque)  # that have got theirs
     last_position: int = -1  # of the newest record
     end: int = 0  # of that record
-    files: deque[tuple[ConsumeQueue, int]] = field(default_factory=deque)  # by first entry
-    before: dict[ConsumeQueue, int] = field(default_factory=dict)  # what was flushed before
-    under_way: dict[int, tuple[int, ConsumeQueue | None]] = field(default_factory=dict)
+    files: deque[tuple[ConsumeQueue, int]] = msgspec.field(default_factory=deque)  # by first entry
+    before: dict[ConsumeQueue, int] = msgspec.field(default_factory=dict)  # what was flushed before
+    under_way: dict[int, tuple[int, ConsumeQueue | None]] = msgspec.field(default_factory=dict)
     job: int = 0  # the token of what else is under way
     job_syncs: bool = False  # whether that is a sync of everything
     all_tried: bool = False  # whether the file system was to be synced
-    bad: set[ConsumeQueue] = field(default_factory=set)  # that have failed
-    names: dict[str, None] = field(default_factory=dict)  # folders, to sync after the files
+    bad: set[ConsumeQueue] = msgspec.field(default_factory=set)  # that have failed
+    names: dict[str, None] = msgspec.field(default_factory=dict)  # folders, to sync after the files
     unnoted: Iterator[ConsumeQueue] | None = None  # of all that are on the disk
     failed: bool = False
     failures: int = 0  # of files

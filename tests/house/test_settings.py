@@ -4,6 +4,7 @@ import dataclasses
 import re
 from typing import Any
 
+import msgspec
 import pytest
 from support.runs.source_tree import ROOT
 
@@ -18,7 +19,9 @@ CHECKED_ONLY = {"broker_role"}  # only a master's role is accepted: see BrokerSe
 
 
 def fields(settings: type[Any]) -> set[str]:
-    """Name the fields of a settings class of either kind."""
+    """Name the fields of a settings class of any kind."""
+    if issubclass(settings, msgspec.Struct):
+        return set(settings.__struct_fields__)
     if dataclasses.is_dataclass(settings):
         return {field.name for field in dataclasses.fields(settings)}
     return set(settings.model_fields)

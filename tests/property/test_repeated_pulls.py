@@ -3,13 +3,13 @@
 import json
 import random
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any, Final
 
 import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from support.examples import examples
 from support.pull_frames import pull, pulls, sends
 from support.send_frames import compact, frame

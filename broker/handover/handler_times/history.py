@@ -2,8 +2,9 @@
 
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Final, NamedTuple
+
+import msgspec
 
 from aerobee.broker.members.group import GroupQueue
 
@@ -23,8 +24,7 @@ class Seen(NamedTuple):
     whole: bool
 
 
-@dataclass(slots=True)
-class Span:
+class Span(msgspec.Struct):
     """From when to when a member was seen to have fetched up to an offset and no further."""
 
     fetched: int
@@ -32,8 +32,7 @@ class Span:
     last_ms: int
 
 
-@dataclass(slots=True)
-class Track:
+class Track(msgspec.Struct):
     """One queue of a member; `own` tells that it has fetched itself what was fetched."""
 
     spans: deque[Span]
@@ -69,8 +68,7 @@ class Track:
         return next((span.first_ms for span in self.spans if span.fetched > self.seen.done), None)
 
 
-@dataclass(slots=True)
-class History:
+class History(msgspec.Struct):
     """One member of one group; times in ms of the steady clock.
 
     `begun` are pairs: at the first time it was known that what was fetched before the second had
@@ -78,8 +76,8 @@ class History:
     less, `moved_ms` when anything was finished.
     """
 
-    tracks: dict[GroupQueue, Track] = field(default_factory=dict)
-    begun: deque[tuple[int, int]] = field(default_factory=deque)
+    tracks: dict[GroupQueue, Track] = msgspec.field(default_factory=dict)
+    begun: deque[tuple[int, int]] = msgspec.field(default_factory=deque)
     asked_ms: int | None = None
     lost_ms: int | None = None
     moved_ms: int | None = None

@@ -1,11 +1,11 @@
 """The examples of PROTOCOL.md are true."""
 
 import re
-from dataclasses import fields
 from importlib import import_module
 from pathlib import Path
 
 import pytest
+from msgspec.structs import fields
 from support.code_names import REQUEST_NAMES, RESPONSE_NAMES
 
 from aerobee.broker.settings.keys import BrokerSettings

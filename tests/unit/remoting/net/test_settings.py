@@ -1,8 +1,7 @@
 """Every limit of the network layer can be set."""
 
-from dataclasses import asdict
-
 import pytest
+from msgspec.structs import asdict
 from pydantic import ValidationError
 
 from aerobee.remoting.config.settings import SettingsError

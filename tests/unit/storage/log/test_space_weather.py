@@ -7,11 +7,11 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from support.disks.logs import bodies, opened, send, small
 from support.disks.small_disk import remount, small_disk
 from support.waiting import readable
