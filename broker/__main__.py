@@ -1,6 +1,5 @@
 """Runs one broker process until SIGTERM or SIGINT."""
 
-import argparse
 import sys
 from pathlib import Path
 
@@ -32,6 +31,8 @@ def run(settings: BrokerSettings, config_file: Path | None = None) -> int:
 
 def main() -> int:
     """`python -m aerobee.broker [-c FILE] [-n HOST:PORT]`; `broker start` has every option."""
+    import argparse  # which `broker start` does without
+
     parser = argparse.ArgumentParser(prog="python -m aerobee.broker", description=__doc__)
     parser.add_argument("-c", "--config-file", type=Path, help="properties file, RocketMQ's keys")
     parser.add_argument("-n", "--namesrv-addr", help="nameservers, host:port;host:port")

@@ -3,12 +3,14 @@
 from pathlib import Path
 
 from aerobee.broker.settings.keys import BrokerSettings
+from aerobee.cli.program import importing
 from aerobee.cli.servers import server_command
 
 
 def _serve(settings: BrokerSettings, config_file: Path | None) -> int:
     """Run the broker until it is told to stop; loaded late, since `-p` and `--help` need none."""
-    from aerobee.broker.__main__ import run
+    with importing():
+        from aerobee.broker.__main__ import run
 
     return run(settings, config_file)
 

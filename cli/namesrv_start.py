@@ -2,13 +2,15 @@
 
 from pathlib import Path
 
+from aerobee.cli.program import importing
 from aerobee.cli.servers import server_command
 from aerobee.namesrv.settings import NamesrvSettings
 
 
 def _serve(settings: NamesrvSettings, config_file: Path | None) -> int:
     """Run the nameserver until it is told to stop; loaded late, as `-p` and `--help` need none."""
-    from aerobee.namesrv.__main__ import run
+    with importing():
+        from aerobee.namesrv.__main__ import run
 
     return run(settings)
 

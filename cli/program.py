@@ -1,8 +1,10 @@
 """The frame of every command: commands load when they are used, and errors are one clear line."""
 
+import gc
 import importlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import IO, Any, Final, NamedTuple
 
 import click
@@ -16,6 +18,17 @@ EXIT_USAGE: Final = 2  # what click and shells use for a wrong call; wrong setti
 def option_name(key: str) -> str:
     """Spell a settings key as an option without its dashes: `brokerIP1` is `broker-ip1`."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|[._]", "-", key).lower()
+
+
+@contextmanager
+def importing() -> Iterator[None]:
+    """Keep the garbage collector away from what imports make: it stays, and there is much of it."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 class Failure(click.ClickException):
@@ -58,7 +71,8 @@ class Program(click.Group):
         """Import one command."""
         if (lazy := self._lazy.get(cmd_name)) is None:
             return None
-        command = getattr(importlib.import_module(lazy.module), lazy.attribute)
+        with importing():
+            command = getattr(importlib.import_module(lazy.module), lazy.attribute)
         assert isinstance(command, click.Command)
         return command
 

@@ -1,5 +1,6 @@
 """What `broker start` and `namesrv start` share: settings from a file, options, the environment."""
 
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TypeVar
@@ -28,6 +29,8 @@ def server_command(
     """
 
     def start(config_file: Path | None, print_config_item: bool, **texts: str | None) -> None:
+        # else pydantic reads the metadata of every package for somebody to ask about settings
+        os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
         given = {key: text for key, text in texts.items() if text is not None}
         loaded, warnings = settings.load(config_file, given)
         for warning in warnings:

@@ -1,6 +1,5 @@
 """Runs one nameserver process until SIGTERM or SIGINT."""
 
-import argparse
 import logging
 import sys
 from pathlib import Path
@@ -31,6 +30,8 @@ def run(settings: NamesrvSettings) -> int:
 
 def main() -> int:
     """`python -m aerobee.namesrv [-c FILE]`; `namesrv start` has every option."""
+    import argparse  # which `namesrv start` does without
+
     parser = argparse.ArgumentParser(prog="python -m aerobee.namesrv", description=__doc__)
     parser.add_argument("-c", "--config-file", type=Path, help="properties file, RocketMQ's keys")
     parser.add_argument("-p", "--listen-port", help="port to serve on, 0 takes a free one")

@@ -18,7 +18,6 @@ is recognised in any spelling that differs only in case, dots, dashes and unders
 `listen-port` and `AEROBEE_LISTEN_PORT` are one.
 """
 
-import difflib
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -268,6 +267,8 @@ class ServerSettings(BaseModel):
     @classmethod
     def _unknown(cls, key: str, origin: str) -> str:
         """Say that a key means nothing, and which one may have been meant."""
+        import difflib  # late: most settings are known
+
         by_plain = {plain_key(known): known for known in cls.keys().values()}
         near = difflib.get_close_matches(plain_key(key), by_plain, n=1, cutoff=0.6)
         hint = f"did you mean {by_plain[near[0]]}?" if near else "no known key resembles it"
