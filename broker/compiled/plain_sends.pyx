@@ -66,6 +66,9 @@ cdef class PlainSends:
     cdef int stamp_flag
     cdef Py_ssize_t body_bytes_max
     cdef list used  # queues whose lanes are loaded, which they are during `serve` alone
+    cdef Bytes topic  # of the frame before, in what is served
+    cdef Py_ssize_t topic_bytes
+    cdef list queues  # its
     cdef int64_t position, limit
     cdef Block records, acks
     cdef Window window
@@ -111,6 +114,7 @@ cdef class PlainSends:
             if self.used:
                 self.hand_over(acks)
         finally:
+            self.queues, self.topic_bytes = None, 0
             if self.used:
                 self.abandon()
         return at, frames
@@ -146,12 +150,16 @@ cdef class PlainSends:
 
     cdef Lane lane(self, SendHeader* header):
         """Return where a message goes, None if the queue's checks have not passed."""
-        queues = self.fast.get(
-            PyUnicode_DecodeASCII(<const char*>header.topic, header.topic_bytes, NULL)
-        )
-        if queues is None or not 0 <= header.queue_id < len(<list?>queues):
+        if not is_word(
+            header.topic, header.topic_bytes, <const char*>self.topic, self.topic_bytes
+        ):
+            self.topic, self.topic_bytes = header.topic, header.topic_bytes
+            self.queues = self.fast.get(
+                PyUnicode_DecodeASCII(<const char*>header.topic, header.topic_bytes, NULL)
+            )
+        if self.queues is None or not 0 <= header.queue_id < len(self.queues):
             return None
-        queue = (<list>queues)[header.queue_id]
+        queue = self.queues[header.queue_id]
         if queue is None:
             return None
         held = queue.lane

@@ -40,8 +40,11 @@ cdef inline int escape(Bytes at, Bytes end, unsigned char* value) noexcept nogil
     if at[1] == c'"' or at[1] == c"\\" or at[1] == c"/":
         value[0] = at[1]
         return 2
-    if at[1] != c"u" or end - at < 6 or at[2] != c"0" or at[3] != c"0":
+    if end - at < 6 or memcmp(at + 1, b"u00", 3):
         return 0
+    if at[4] == c"0" and (at[5] == c"1" or at[5] == c"2"):  # nearly all
+        value[0] = at[5] - c"0"
+        return 6
     high, low = hex_digit(at[4]), hex_digit(at[5])
     if not 0 <= high < 8 or low < 0:
         return 0
@@ -125,7 +128,8 @@ cdef bint put_properties(
     """Write the properties without their escapes; False where they are not those of a plain send.
 
     Each has a name, which none before it has, and a value: others would not be stored as they are.
-    `to` has room for `end - at + 1` bytes: a separator is added where the last one is missing.
+    `to` has room for `end - at + 1` bytes: a separator is added where the last one is missing. At
+    `end` is the closing quote.
     """
     cdef unsigned char* begin = to
     cdef unsigned char* name = to  # of the property that is read
@@ -136,8 +140,10 @@ cdef bint put_properties(
     cdef int size
     cdef uint32_t tags_code = 0
     names.count = 0
+    if at == end:
+        return False
     while True:
-        while at < end and KIND[at[0]] == PLAIN:  # nearly all
+        while KIND[at[0]] == PLAIN:  # nearly all; the quote is not
             to[0] = at[0]
             to += 1
             at += 1

@@ -23,6 +23,7 @@ cdef enum:
     SEND_MESSAGE_V2 = 310
     SEND_BATCH_MESSAGE = 320
     REQUIRED_FIELDS = 0xFF  # a to h
+    FIELD_BYTES_MIN = 5  # quotes of name and value, and a colon
     UNUSUAL_SYS_FLAGS = ~(0x1 | 0x2 | 0x700)  # as in sends/fast.py
 
 cdef unsigned char[256] KIND  # of each byte within a string
@@ -71,74 +72,77 @@ cdef inline Bytes escaped_string_end(Bytes at, Bytes end) noexcept nogil:
         quote += 1
 
 
-cdef inline bint is_number(Bytes at, Bytes end, int64_t* value) noexcept nogil:
-    """Read a string's text that is an integer and nothing else."""
-    return number_end(at, end, value) == end
-
-
 cdef inline bint is_text(Bytes at, Bytes end, const char* text, Py_ssize_t size) noexcept nogil:
     return end - at == size and memcmp(at, text, size) == 0
 
 
-cdef inline bint take_field(
+cdef inline Bytes field_end(
     SendHeader* header, unsigned char name, Bytes at, Bytes end
 ) noexcept nogil:
-    """Read the value of one field; False where its value is not the usual one."""
+    """Read the value of one field; return where its closing quote is, NULL if it is unusual."""
     cdef int64_t number = 0
+    cdef int64_t* place = &number
+    cdef Bytes value_end
+    if c"d" <= name <= c"h":
+        if name == c"e":
+            place = &header.queue_id
+        elif name == c"f":
+            place = &header.sys_flag
+        elif name == c"g":
+            place = &header.born_timestamp
+        elif name == c"h":
+            place = &header.flag
+        value_end = number_end(at, end, place)
+        return value_end if value_end != NULL and value_end < end and value_end[0] == c'"' else NULL
+    value_end = (escaped_string_end if name == c"i" else string_end)(at, end)
+    if value_end == NULL:
+        return NULL
     if name == c"b":
-        header.topic, header.topic_bytes = at, end - at
-    elif name == c"d":
-        return is_number(at, end, &number)
-    elif name == c"e":
-        return is_number(at, end, &header.queue_id)
-    elif name == c"f":
-        return is_number(at, end, &header.sys_flag) and not header.sys_flag & UNUSUAL_SYS_FLAGS
-    elif name == c"g":
-        return is_number(at, end, &header.born_timestamp)
-    elif name == c"h":
-        return is_number(at, end, &header.flag) and INT32_MIN <= header.flag <= INT32_MAX
+        header.topic, header.topic_bytes = at, value_end - at
     elif name == c"i":
-        header.properties, header.properties_bytes = at, end - at
+        header.properties, header.properties_bytes = at, value_end - at
     elif name == c"j":
-        return is_text(at, end, "0", 1)
+        return value_end if is_text(at, value_end, "0", 1) else NULL
     elif name == c"m":
-        header.is_batch = is_text(at, end, "true", 4)
-        return header.is_batch or is_text(at, end, "false", 5)
-    return True
+        header.is_batch = is_text(at, value_end, "true", 4)
+        return value_end if header.is_batch or is_text(at, value_end, "false", 5) else NULL
+    return value_end
 
 
 cdef Bytes fields_end(SendHeader* header, Bytes at, Bytes end) noexcept nogil:
     """Read extFields from behind its brace; return what is behind its last brace, or NULL."""
-    cdef Bytes name, name_end, value_end
+    cdef Bytes name_end
+    cdef unsigned char name
     cdef unsigned int seen = 0, bit
     while True:
-        if at >= end or at[0] != c'"':
+        if end - at < FIELD_BYTES_MIN or at[0] != c'"':
             return NULL
-        name = at + 1
-        name_end = string_end(name, end)
-        if name_end == NULL or end - name_end < 3 or name_end[1] != c":" or name_end[2] != c'"':
-            return NULL
-        at = name_end + 3
-        if name_end - name == 1 and c"a" <= name[0] <= c"z":
-            bit = 1 << (name[0] - c"a")
+        name = at[1]
+        if at[2] == c'"' and c"a" <= name <= c"z":
+            bit = 1 << (name - c"a")
             if seen & bit:
                 return NULL
             seen |= bit
-            value_end = (escaped_string_end if name[0] == c"i" else string_end)(at, end)
-            if value_end == NULL or not take_field(header, name[0], at, value_end):
-                return NULL
+            name_end = at + 2
         else:
-            value_end = string_end(at, end)
-            if value_end == NULL:
+            name = 0
+            name_end = string_end(at + 1, end)
+            if name_end == NULL or end - name_end < 3:
                 return NULL
-        at = value_end + 1
-        if at >= end:
+        if name_end[1] != c":" or name_end[2] != c'"':
             return NULL
+        at = field_end(header, name, name_end + 3, end)
+        if at == NULL or end - at < 2:
+            return NULL
+        at += 1
         if at[0] == c"}":
-            return at + 1 if seen & REQUIRED_FIELDS == REQUIRED_FIELDS else NULL
+            break
         if at[0] != c",":
             return NULL
         at += 1
+    if header.sys_flag & UNUSUAL_SYS_FLAGS or not INT32_MIN <= header.flag <= INT32_MAX:
+        return NULL
+    return at + 1 if seen & REQUIRED_FIELDS == REQUIRED_FIELDS else NULL
 
 
 cdef Bytes other_value_end(Bytes at, Bytes end) noexcept nogil:
