@@ -39,6 +39,7 @@ cdef enum:
 include "layout.pxi"
 include "packing.pxi"
 include "send_header.pxi"
+include "header_alike.pxi"
 include "properties.pxi"
 include "block.pxi"
 include "lane.pxi"
@@ -66,7 +67,8 @@ cdef class PlainSends:
     cdef int stamp_flag
     cdef Py_ssize_t body_bytes_max
     cdef list used  # queues whose lanes are loaded, which they are during `serve` alone
-    cdef Bytes topic  # of the frame before, in what is served
+    cdef Before before  # the header of a frame that was served, in the same read
+    cdef Bytes topic  # of the frame before
     cdef Py_ssize_t topic_bytes
     cdef list queues  # its
     cdef int64_t position, limit
@@ -114,7 +116,7 @@ cdef class PlainSends:
             if self.used:
                 self.hand_over(acks)
         finally:
-            self.queues, self.topic_bytes = None, 0
+            self.queues, self.topic_bytes, self.before.begin = None, 0, NULL
             if self.used:
                 self.abandon()
         return at, frames
@@ -132,7 +134,7 @@ cdef class PlainSends:
         if word >= FRAME_HEADER_BYTES_MAX or not 0 < body_bytes <= self.body_bytes_max:
             return DECLINED
         frame += FRAME_WORDS_BYTES
-        if not read_header(&header, frame, frame + word):
+        if not read_next_header(&self.before, &header, frame, frame + word):
             return DECLINED
         lane = self.lane(&header)
         if lane is None or not lane.base <= lane.offset < lane.limit:

@@ -45,6 +45,14 @@ cdef struct SendHeader:
     Bytes properties  # still with their escapes
     Py_ssize_t properties_bytes  # 0 without any
     bint is_batch
+    Bytes queue_id_at  # where these numbers stand
+    Bytes opaque_at
+    Bytes opaque_end
+
+
+cdef inline bint has_usual_flags(SendHeader* header) noexcept nogil:
+    """Say whether the flags are those of a plain send."""
+    return not header.sys_flag & UNUSUAL_SYS_FLAGS and INT32_MIN <= header.flag <= INT32_MAX
 
 
 cdef inline Bytes string_end(Bytes at, Bytes end) noexcept nogil:
@@ -86,6 +94,7 @@ cdef inline Bytes field_end(
     if c"d" <= name <= c"h":
         if name == c"e":
             place = &header.queue_id
+            header.queue_id_at = at
         elif name == c"f":
             place = &header.sys_flag
         elif name == c"g":
@@ -140,9 +149,9 @@ cdef Bytes fields_end(SendHeader* header, Bytes at, Bytes end) noexcept nogil:
         if at[0] != c",":
             return NULL
         at += 1
-    if header.sys_flag & UNUSUAL_SYS_FLAGS or not INT32_MIN <= header.flag <= INT32_MAX:
+    if seen & REQUIRED_FIELDS != REQUIRED_FIELDS or not has_usual_flags(header):
         return NULL
-    return at + 1 if seen & REQUIRED_FIELDS == REQUIRED_FIELDS else NULL
+    return at + 1
 
 
 cdef Bytes other_value_end(Bytes at, Bytes end) noexcept nogil:
@@ -197,7 +206,8 @@ cdef bint read_header(SendHeader* header, Bytes at, Bytes end) noexcept nogil:
         if bit == FIELDS:
             at = fields_end(header, at + 1, end) if at[0] == c"{" else NULL
         elif bit == OPAQUE:
-            at = number_end(at, end, &header.opaque)
+            header.opaque_at = at
+            header.opaque_end = at = number_end(at, end, &header.opaque)
         elif bit == CODE:
             at = number_end(at, end, &code)
         elif bit:

@@ -150,6 +150,19 @@ def test_compiled_and_python_do_the_same(
     assert compiled == python
 
 
+@pytest.mark.parametrize("change", [b"", b"0", b"9", b'"', b",", b"e"])
+def test_what_is_almost_like_the_one_before_is_told_alike(
+    twins: TwinBrokers, change: bytes
+) -> None:
+    """Whichever byte of a header differs from that of the same producer's last one."""
+    usual = compact(header(USUAL))
+    for at in range(len(usual)):
+        changed = usual[:at] + change + usual[at + 1 :]
+        data = b"".join(frame(text, b"body") for text in (usual, changed, usual))
+        compiled, python = twins.exchange([data])
+        assert compiled == python, changed
+
+
 @pytest.mark.parametrize("client", ["java-5.5.0", "java-4.9.8"])
 def test_what_java_clients_send_is_not_declined(twins: TwinBrokers, client: str) -> None:
     """A recorded frame is served by the compiled code."""

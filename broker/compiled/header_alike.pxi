@@ -1,0 +1,86 @@
+# Reading the header of a send that is like the one before it, for plain_sends.pyx.
+#
+# A producer's next header differs from its last one in the numbers `e` to `h`, the properties that
+# follow them as `i`, and the opaque. Reading goes by bytes alone, so where the stretches before,
+# between and behind these are the same bytes, they mean the same, and are not read again.
+
+cdef struct Before:  # a header that was read, NULL where it has not the usual order
+    Bytes begin
+    Bytes end
+    SendHeader header
+
+
+cdef inline Bytes next_number(
+    Bytes at, Bytes end, const char* before, Py_ssize_t size, int64_t* value
+) noexcept nogil:
+    """Read a number behind these bytes; return where it ends, NULL where it is not as usual."""
+    if at == NULL or end - at < size or memcmp(at, before, size):
+        return NULL
+    return number_end(at + size, end, value)
+
+
+cdef inline Bytes numbers_end(SendHeader* header, Bytes at, Bytes end) noexcept nogil:
+    """Read `e` to `h` from the first digit on; return where the properties begin, or NULL."""
+    at = number_end(at, end, &header.queue_id)
+    at = next_number(at, end, b'","f":"', 7, &header.sys_flag)
+    at = next_number(at, end, b'","g":"', 7, &header.born_timestamp)
+    at = next_number(at, end, b'","h":"', 7, &header.flag)
+    if at == NULL or end - at < 7 or memcmp(at, b'","i":"', 7) or not has_usual_flags(header):
+        return NULL
+    return at + 7
+
+
+cdef inline void remember(
+    Before* before, SendHeader* header, Bytes begin, Bytes end
+) noexcept nogil:
+    """Note a header that was read in full, if the next one can be compared with it."""
+    cdef SendHeader again
+    before.begin = NULL
+    if (
+        header.queue_id_at == NULL
+        or header.topic > header.queue_id_at
+        or header.opaque_at < header.properties
+        or numbers_end(&again, header.queue_id_at, end) != header.properties
+    ):
+        return
+    before.begin, before.end, before.header = begin, end, header[0]
+
+
+cdef inline bint is_alike(
+    Before* before, SendHeader* header, Bytes begin, Bytes end
+) noexcept nogil:
+    """Read a header by the one before; False where they differ in more than was said."""
+    cdef SendHeader* known = &before.header
+    cdef Py_ssize_t size = known.queue_id_at - before.begin
+    cdef Bytes at = begin, behind
+    if end - at < size or memcmp(at, before.begin, size):
+        return False
+    header.topic, header.topic_bytes = begin + (known.topic - before.begin), known.topic_bytes
+    header.is_batch = known.is_batch
+    header.queue_id_at = at + size
+    header.properties = at = numbers_end(header, at + size, end)
+    if at == NULL:
+        return False
+    at = escaped_string_end(at, end)
+    if at == NULL:
+        return False
+    header.properties_bytes = at - header.properties
+    behind = known.properties + known.properties_bytes
+    size = known.opaque_at - behind
+    if end - at < size or memcmp(at, behind, size):
+        return False
+    header.opaque_at = at + size
+    header.opaque_end = at = number_end(at + size, end, &header.opaque)
+    size = before.end - known.opaque_end
+    return at != NULL and end - at == size and memcmp(at, known.opaque_end, size) == 0
+
+
+cdef inline bint read_next_header(
+    Before* before, SendHeader* header, Bytes at, Bytes end
+) noexcept nogil:
+    """Read a header as `read_header` does, by the one before it where that is possible."""
+    if before.begin == NULL or not is_alike(before, header, at, end):
+        if not read_header(header, at, end):
+            return False
+        remember(before, header, at, end)
+    return True
