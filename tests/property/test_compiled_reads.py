@@ -128,7 +128,7 @@ def test_compiled_and_python_read_the_same(
 
 def vars_of(settings: StoreSettings) -> dict[str, Any]:
     """Return a store's settings by name."""
-    return {name: getattr(settings, name) for name in StoreSettings.__dataclass_fields__}
+    return {name: getattr(settings, name) for name in StoreSettings.__struct_fields__}
 
 
 @pytest.mark.parametrize("wanted", [None, frozenset(HASHES[:5]), frozenset({HASHES[1]})])
