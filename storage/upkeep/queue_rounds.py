@@ -33,7 +33,7 @@ from aerobee.storage.parts import StoreParts
 from aerobee.storage.queues.consume_queue import ConsumeQueue
 from aerobee.storage.queues.files import open_made
 from aerobee.storage.upkeep.backends import SyncBackend
-from aerobee.storage.upkeep.refused_files import OnRefused, RefusedFiles
+from aerobee.storage.upkeep.refused_files import NO_ROOM, OnRefused, RefusedFiles
 
 log = logging.getLogger(__name__)
 
@@ -353,12 +353,13 @@ class QueueRounds:
         except OSError as error:  # tried again before the next round
             if not told:
                 log.error("queue_not_written queue=%s error=%s", queue.directory, error)
-            self.refused.add(queue, error)
+            if error.errno in NO_ROOM:  # else it is about what the files have, not what they lack
+                self.refused.add(queue, error)
             self._unwritten[queue] = min(offset, self._unwritten.get(queue, offset))
             return
         if not sound and not self.lost:
             self.lost = True
-            self.refused.room_met()  # no round comes any more that could find it
+            self.refused.end()
             log.error(
                 "queue_entries_lost queue=%s from=%d; no checkpoint is written any more, the next"
                 " start of the broker writes them again from the log", queue.directory, offset,

@@ -69,6 +69,11 @@ class RefusedFiles:
             self._wanting = None
             self._on_refused(None)
 
+    def end(self) -> None:
+        """No round comes any more that could write them: messages are taken as memory has room."""
+        self._queues.clear()
+        self.room_met()
+
     def told(self, count: int) -> Collection[AppendRefused]:
         """Say which files are refused, at most so many of them and the one without room."""
         found = {} if self._wanting is None else dict([self._wanting])
