@@ -105,7 +105,7 @@ MUTATIONS = (
     Mutation(
         "delayed messages are delivered again",
         _deliveries_are_not_looked_for,
-        30,
+        2,
         lambda plan: plan.delays and plan.disk and plan.gap_s >= 0.4,  # few messages are quick
         (Kind.TWICE,),
         "the delayed message",
@@ -120,7 +120,7 @@ MUTATIONS = (
     Mutation(
         "a connection whose maker gave up is not greeted",
         _who_waits_greets,
-        9,
+        369,
         lambda plan: Trouble.HURRY in plan.troubles and not plan.disk,
         (Kind.OWNERS, Kind.TWICE, Kind.WENT_BACK, Kind.ORDER),
     ),

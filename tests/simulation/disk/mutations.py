@@ -151,21 +151,21 @@ MUTATIONS = (
     Mutation(
         "progress before commit",
         _progress_before_commit,
-        6,
+        48,
         lambda plan: not plan.troubles,
         (Kind.PROOF,),
     ),
     Mutation(
         "a full queue is an error",
         _full_queue_is_an_error,
-        0,
+        24,
         lambda plan: plan.slots < len(plan.queues) and not plan.troubles,
         (Kind.STUCK,),
     ),
     Mutation(
         "proofs outlive a failed sync",
         _believes_after_a_failed_sync,
-        55,
+        184,
         lambda plan: Trouble.SYNC_FAILS in plan.troubles,
         (Kind.PROOF, Kind.LOST, Kind.GONE),
     ),
@@ -193,7 +193,7 @@ MUTATIONS = (
     Mutation(
         "queues that were under way are believed",
         _believes_queues_under_way,
-        77,
+        91,
         lambda plan: Trouble.UNHEARD in plan.troubles,
         (Kind.PROOF, Kind.LOST, Kind.GONE),
     ),
@@ -207,7 +207,7 @@ MUTATIONS = (
     Mutation(
         "names of files are not synced",
         _forgotten_names,
-        12,
+        48,
         lambda plan: not plan.journaled and not plan.troubles,
         (Kind.PROOF,),
     ),
