@@ -88,7 +88,7 @@ class KafkaTarget(ChildTarget):
         made = subprocess.run(
             [
                 *self._java(), "kafka.tools.StorageTool", "format", "--standalone",
-                *("-t", identity, "-c", str(config)),
+                *(f"--cluster-id={identity}", "-c", str(config)),
             ],
             capture_output=True, text=True, timeout=_FORMAT_SECONDS_MAX, check=False,
         )  # fmt: skip
