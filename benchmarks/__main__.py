@@ -6,7 +6,6 @@
 """
 
 import argparse
-import os
 import signal
 import sys
 import tempfile
@@ -43,8 +42,7 @@ def main(words: Sequence[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # and stop what was started
     loads = [load for load in LOADS if not options.only or load.name in options.only]
     report, described = Report(), machine.describe()
-    cpus = _cpus()
-    os.sched_setaffinity(0, {cpus.generator})  # and never in the way of what is measured
+    cpus = Cpus.apart()
     try:
         compiling.load_generator()
         compiling.sync_counter()
@@ -120,12 +118,6 @@ def _missing() -> dict[str, str]:
         except (compiling.ToolMissing, compiling.BuildFailed) as error:
             found[name] = str(error)
     return found
-
-
-def _cpus() -> Cpus:
-    """Give the server the first CPU and everything else the last."""
-    usable = sorted(os.sched_getaffinity(0))
-    return Cpus(server=usable[0], generator=usable[-1])
 
 
 def _parser() -> argparse.ArgumentParser:

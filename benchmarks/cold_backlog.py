@@ -82,9 +82,7 @@ def main(words: Sequence[str] | None = None) -> int:
     options = parser.parse_args(words)
     if options.group:
         return _catch_up(*options.group)
-    usable = sorted(os.sched_getaffinity(0))
-    cpus = Cpus(server=usable[0], generator=usable[-1])
-    os.sched_setaffinity(0, {cpus.generator})
+    cpus = Cpus.apart()
     rows = []
     for kind in (AerobeeTarget, RocketMQTarget):
         if options.only in (None, kind.name):

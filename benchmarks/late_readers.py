@@ -81,9 +81,7 @@ def main(words: Sequence[str] | None = None) -> int:
     options = parser.parse_args(words)
     if options.reader:
         return _read(*options.reader)
-    usable = sorted(os.sched_getaffinity(0))
-    cpus = Cpus(server=usable[0], generator=usable[-1])
-    os.sched_setaffinity(0, {cpus.generator})
+    cpus = Cpus.apart()
     load = Load(
         "send", "send", "send", (), Bar(), options.connections, outstanding=options.outstanding
     )

@@ -291,9 +291,7 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--only", choices=[AerobeeTarget.name, RocketMQTarget.name])
     parser.add_argument("--dir", type=Path, help="where the stores are while they are measured")
     options = parser.parse_args(words)
-    usable = sorted(os.sched_getaffinity(0))
-    cpus = Cpus(server=usable[0], generator=usable[-1])
-    os.sched_setaffinity(0, {cpus.generator})
+    cpus = Cpus.apart()
     load = Load("send", "", "send", (), Bar(), options.connections, WINDOW, options.body)
     print(HEAD)
     problems: list[str] = []

@@ -6,7 +6,6 @@
 """
 
 import argparse
-import os
 import signal
 import sys
 import tempfile
@@ -47,9 +46,7 @@ def main(words: Sequence[str] | None = None) -> int:
     if options.rounds < ROUNDS_LEAST:
         parser.error(f"--rounds {options.rounds}: a verdict takes at least {ROUNDS_LEAST}")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # and stop what was started
-    usable = sorted(os.sched_getaffinity(0))
-    cpus = Cpus(server=usable[0], generator=usable[-1])
-    os.sched_setaffinity(0, {cpus.generator})  # and never in the way of what is measured
+    cpus = Cpus.apart()
     raise_files_limit()
     kinds: list[type[BrokerTarget]] = [AerobeeTarget]
     try:

@@ -1,5 +1,6 @@
 """What every measured server has in common: it starts on its CPU, is measured, rests, and stops."""
 
+import os
 import subprocess
 import time
 from abc import ABC, abstractmethod
@@ -38,6 +39,13 @@ class Cpus:
     server: int
     generator: int
     shared: bool = False
+
+    @classmethod
+    def apart(cls) -> "Cpus":
+        """Give the server the first CPU, everything else the last; this process goes there, too."""
+        usable = sorted(os.sched_getaffinity(0))
+        os.sched_setaffinity(0, {usable[-1]})  # and never in the way of what is measured
+        return cls(server=usable[0], generator=usable[-1])
 
     def pinned(self, command: list[str]) -> list[str]:
         """Return the command for a server, on its CPU."""
