@@ -46,9 +46,8 @@ class Allocator:
         self._ordered_until = self._asked_at = self._least = 0
         self._allocates = not settings.sync_flush
         self._by_windows: Segment | None = None  # a file for which the disk has no room at once
-        self._ticked_at = self._ticked_bytes = (
-            0  # the last tick's position, and how far it had come
-        )
+        self._ticked_at = 0  # where the log ended at the last tick
+        self._ticked_bytes = 0  # and how far it had come since the one before
         self._room_bytes = 0  # behind the log's end, before the disk is as full as it may get
         self._deaths = 0
         self._inline = not settings.helper_process
