@@ -62,9 +62,14 @@ _NAME: Final = re.compile(r"[0-9]{20}")
 class FileSpan(NamedTuple):
     """One file of a segmented sequence: it holds the bytes `begin` to `begin + size`."""
 
-    path: Path
+    name: str  # with its directory; a Path takes as long as to open the file, and they may be many
     begin: int
     size: int
+
+    @property
+    def path(self) -> Path:
+        """Where the file is."""
+        return Path(self.name)
 
 
 class QueuePath(NamedTuple):
@@ -94,7 +99,7 @@ def file_spans(directory: Path | str) -> list[FileSpan]:
                 if not _NAME.fullmatch(name := entry.name):
                     continue
                 try:
-                    spans.append(FileSpan(Path(entry.path), int(name), entry.stat().st_size))
+                    spans.append(FileSpan(entry.path, int(name), entry.stat().st_size))
                 except FileNotFoundError:  # deleted while we look: the store may be in use
                     continue
     except (FileNotFoundError, NotADirectoryError):

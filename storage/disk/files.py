@@ -45,7 +45,7 @@ class Files:
     queue_maps_max: int = 1 << 30  # so many files of queues are mapped at a time
     log_files_max: int = 1 << 30  # so many files of the log have a number at a time
 
-    def open(self, path: Path, *, create: bool = False, write: bool = True) -> int:
+    def open(self, path: Path | str, *, create: bool = False, write: bool = True) -> int:
         """Open a file and return its number; it is not inherited by child processes."""
         flags = (os.O_RDWR if write else os.O_RDONLY) | (os.O_CREAT if create else 0)
         return os.open(path, flags | os.O_CLOEXEC, 0o644)
@@ -54,9 +54,9 @@ class Files:
         """Close a file number."""
         os.close(fd)
 
-    def size(self, path: Path) -> int:
+    def size(self, path: Path | str) -> int:
         """Return the length of a file in bytes."""
-        return path.stat().st_size
+        return os.stat(path).st_size  # noqa: PTH116 - a Path takes as long as the call
 
     def modified(self, path: Path) -> float:
         """Return when a file was last written, in seconds since 1970."""

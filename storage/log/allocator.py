@@ -26,10 +26,10 @@ LEAD: Final = 4  # the next file is begun when less than such a part of a file i
 class Allocator:
     """Orders space, one stretch at a time, and advances `Segment.ready` as it is reported.
 
-    With ASYNC_FLUSH the helper allocates and writes nothing: first a window, then, while messages
-    come quickly, more and more, until the rest of the file and the whole next one have their space,
-    as far as the disk has room for that. Where it has not, the window is all; where the file system
-    cannot, and with SYNC_FLUSH, it is of zeros. The owner watches `fileno()` and calls
+    First it is a window, then, while messages come quickly, more and more, until the rest of the
+    file and the whole next one have their space, as far as the disk has room for that; where it has
+    not, the window is all. With ASYNC_FLUSH the helper allocates and writes nothing; where the file
+    system cannot, the window is of zeros. With SYNC_FLUSH all of it is. The owner watches `fileno()` and calls
     `on_readable()`; `on_progress` is called after every step. `full` is the system's reason while
     the disk refuses; each `tick` tries afresh.
     """
@@ -107,14 +107,14 @@ class Allocator:
     def _lead_bytes(self) -> int:
         """Return how far before the end of a file the next one is begun."""
         lead = self._settings.segment_bytes // LEAD
-        if self._allocates and lead <= self._room_bytes:
+        if self._grows and lead <= self._room_bytes:
             return max(self.window_bytes, lead)
         return self.window_bytes
 
     def _reach(self, segment: Segment, position: int, least: int) -> int:
         """Return how far behind a position there is to be space, be it beyond the file's end."""
         reach = max(self.window_bytes, least)
-        if self._allocates and segment is not self._by_windows and self._is_quick(position):
+        if self._grows and segment is not self._by_windows and self._is_quick(position):
             room = self._room_bytes - (position - self._ticked_at)
             reach = max(reach, min(GROWTH * (segment.ready - position), room))
         return reach
@@ -123,6 +123,11 @@ class Allocator:
         """Whether a whole step was used up since the last tick, or before it."""
         used = max(position - self._ticked_at, self._ticked_bytes)
         return used >= space_helper.REPORT_STEP_BYTES
+
+    @property
+    def _grows(self) -> bool:
+        """Whether more than a window is worth having: zeros of a file are in its syncs' way."""
+        return self._allocates or self._settings.sync_flush
 
     @property
     def _step_bytes(self) -> int:
@@ -231,7 +236,7 @@ class Allocator:
         segment.ready = max(segment.ready, segment.base + number)
         if segment.ready >= self._ordered_until:
             self._ordered, self._told = None, False
-            grows = self._allocates and segment is not self._by_windows
+            grows = self._grows and segment is not self._by_windows
             if segment.ready == segment.end:
                 self._set_ask_at(segment.end - self._lead_bytes())
             else:

@@ -123,12 +123,15 @@ def rename_misnamed(files: Files, spans: list[FileSpan], size: int) -> list[File
             path = source.with_name(file_name(target))
             if target not in names:
                 files.replace(source, path)
-                names[target], own[target] = FileSpan(path, target, names.pop(begin).size), target
+                names[target], own[target] = (
+                    FileSpan(str(path), target, names.pop(begin).size),
+                    target,
+                )
                 del own[begin]
             elif files.exchange(source, path):
                 sizes = names[begin].size, names[target].size
-                names[begin] = FileSpan(source, begin, sizes[1])
-                names[target] = FileSpan(path, target, sizes[0])
+                names[begin] = FileSpan(str(source), begin, sizes[1])
+                names[target] = FileSpan(str(path), target, sizes[0])
                 own[begin], own[target] = own[target], target
             else:
                 continue

@@ -13,7 +13,7 @@ from typing import Final
 
 from aerobee.remoting.message.layout import BLANK_SIZE, MAGIC_V1, MAGIC_V2
 from aerobee.storage.errors import LogFull, LogUnavailable
-from aerobee.storage.layout import ENTRY_BYTES, FileSpan
+from aerobee.storage.layout import ENTRY_BYTES, FileSpan, file_name
 from aerobee.storage.queues.access import QueueAccess
 from aerobee.storage.queues.entries import NO_TAIL
 from aerobee.storage.queues.files import ENTRY, check_spans, find_end, first_position
@@ -87,10 +87,10 @@ class ConsumeQueue(WrittenQueue):
 
     def _first_span(self) -> FileSpan | None:
         """Look at the file of the first entries alone; None where it is not whole."""
-        path = self._path(0)
+        name = f"{self._folder}/{file_name(0)}"
         with suppress(OSError):
-            if self._files.size(path) == self.file_bytes:
-                return FileSpan(path, 0, self.file_bytes)
+            if self._files.size(name) == self.file_bytes:
+                return FileSpan(name, 0, self.file_bytes)
         return None
 
     def _find_end(self, spans: list[FileSpan], known_offset: int) -> int:

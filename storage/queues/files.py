@@ -61,7 +61,7 @@ def open_made(files: Files, path: Path, file_bytes: int) -> int:
 
 def first_position(files: Files, span: FileSpan) -> int:
     """Return the position that a file's first entry names, -1 if it names none."""
-    fd = files.open(span.path, write=False)
+    fd = files.open(span.name, write=False)
     try:
         for at in range(0, span.size, SCAN_ENTRIES * ENTRY_BYTES):
             data = _read(files, fd, SCAN_ENTRIES * ENTRY_BYTES, at, span)
@@ -101,7 +101,7 @@ def find_end(
         if end <= low:
             continue
         tail, before = b"", tail
-        fd = files.open(span.path, write=False)
+        fd = files.open(span.name, write=False)
         try:
             while low < end:
                 count = min(step, end - low)
@@ -139,4 +139,4 @@ def _read(files: Files, fd: int, count: int, at: int, span: FileSpan) -> bytes:
     try:
         return files.read(fd, count, at)
     except OSError as error:
-        raise OSError(error.errno, error.strerror, str(span.path)) from error
+        raise OSError(error.errno, error.strerror, span.name) from error

@@ -101,8 +101,9 @@ class Door(Files):
 
     # --- files ---
 
-    def open(self, path: Path, *, create: bool = False, write: bool = True) -> int:
+    def open(self, path: Path | str, *, create: bool = False, write: bool = True) -> int:
         """Open a file; a new one has a name that the disk does not have yet."""
+        path = Path(path)
         fresh = create and self.machine.node(path) is None
         self.step("create" if fresh else "open", path)
         fd = super().open(path, create=create, write=write)
@@ -121,8 +122,9 @@ class Door(Files):
             self._folders.discard(fd)
             super().close(fd)
 
-    def size(self, path: Path) -> int:
+    def size(self, path: Path | str) -> int:
         """Return a file's length."""
+        path = Path(path)
         self.step("size", path)
         return super().size(path)
 

@@ -26,8 +26,9 @@ class CachingFiles(ForgetfulFiles):
         self.writes_left = 1 << 30
         self.clean: dict[Path, dict[int, bytes]] = defaultdict(dict)  # lost pages by their place
 
-    def open(self, path: Path, *, create: bool = False, write: bool = True) -> int:
+    def open(self, path: Path | str, *, create: bool = False, write: bool = True) -> int:
         """Open, unless the disk takes nothing more there."""
+        path = Path(path)
         self._refuse(path)
         return super().open(path, create=create, write=write)
 

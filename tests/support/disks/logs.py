@@ -155,8 +155,9 @@ class ForgetfulFiles(Files):
         """Another one after each crash."""
         return f"{self.boot:036d}".encode()
 
-    def open(self, path: Path, *, create: bool = False, write: bool = True) -> int:
+    def open(self, path: Path | str, *, create: bool = False, write: bool = True) -> int:
         """Open and remember whose number it is."""
+        path = Path(path)
         fd = super().open(path, create=create, write=write)
         self.paths[fd] = path
         return fd

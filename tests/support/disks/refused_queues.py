@@ -19,8 +19,9 @@ class RefusedQueues(Files):
         self.all_synced = 0
         self._queue_files: dict[int, Path] = {}
 
-    def open(self, path: Path, *, create: bool = False, write: bool = True) -> int:
+    def open(self, path: Path | str, *, create: bool = False, write: bool = True) -> int:
         """Remember which files are of queues."""
+        path = Path(path)
         fd = super().open(path, create=create, write=write)
         self._queue_files.pop(fd, None)
         if path.parent.name.isdecimal():

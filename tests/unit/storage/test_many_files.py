@@ -118,8 +118,9 @@ def test_a_log_file_that_finds_no_number_is_synced_later(tmp_path: Path) -> None
 
         kernel = Files.kernel
 
-        def open(self, path: Path, *, create: bool = False, write: bool = True) -> int:
+        def open(self, path: Path | str, *, create: bool = False, write: bool = True) -> int:
             """Refuse files of the log for a while."""
+            path = Path(path)
             if self.refused and path.parent.name == "commitlog":
                 raise OSError(self.refused, os.strerror(self.refused), str(path))
             return super().open(path, create=create, write=write)

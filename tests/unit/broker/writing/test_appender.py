@@ -33,7 +33,7 @@ class NearlyFull(Files):
             raise OSError(self.number, "no more space")
         super().write(fd, data, at)
 
-    def open(self, path: Path, *, create: bool = False, write: bool = True) -> int:
+    def open(self, path: Path | str, *, create: bool = False, write: bool = True) -> int:
         """Refuse new files of queues."""
         if self.number and self.refuses_open and create:
             raise OSError(self.number, "no more files")

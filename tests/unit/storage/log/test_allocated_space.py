@@ -1,4 +1,4 @@
-"""With ASYNC_FLUSH space is allocated, not written: more and more, as far as there is room."""
+"""Space before it is needed: more and more, as far as there is room; SYNC_FLUSH has zeros."""
 
 import errno
 import os
@@ -77,16 +77,42 @@ def test_space_runs_ahead_and_the_next_file_has_it_before_it_is_needed(tmp_path:
     assert not verify(settings_of(tmp_path)).problems
 
 
-def test_synced_logs_have_zeros(tmp_path: Path) -> None:
-    """With SYNC_FLUSH the window is written, for a sync of unwritten space costs more."""
+def test_synced_logs_have_zeros_before_messages_come_there(tmp_path: Path) -> None:
+    """With SYNC_FLUSH space is written: a sync of unwritten space costs more.
+
+    While messages come quickly all of the file is, and then the next, so that no sync of messages
+    waits for zeros of its own file; with few messages it is the window.
+    """
     store = opened(settings_of(tmp_path, flush_mode="SYNC_FLUSH"))
     store.allocator.limit_window(1 << 40)
-    send_until(store, lambda: store.segments.items[0].ready >= MIB)
+    send(store)
+    store.tick()
+    store.poll(0.2)
+    assert store.segments.items[0].ready < 2 * MIB
+    sent = send_until(store, lambda: store.segments.items[0].ready == 16 * MIB)
+    assert store.commit_log.position < 12 * MIB, "long before it is needed"
     fd = os.open(log_file(store, 0), os.O_RDONLY)
-    assert os.lseek(fd, 0, os.SEEK_HOLE) >= MIB
+    assert os.lseek(fd, 0, os.SEEK_HOLE) == 16 * MIB
     os.close(fd)
-    assert store.segments.items[0].ready < 4 * MIB
+    sent += send_until(store, lambda: len(store.segments.items) == 2)
+    assert store.commit_log.position >= 12 * MIB - 200_000
+    sent += send_until(store, lambda: store.segments.items[1].ready == 32 * MIB)
+    sent += send_until(store, lambda: store.commit_log.position > 18 * MIB)
+    assert len(bodies(store)) == sent + 1
     store.close()
+    assert not verify(settings_of(tmp_path)).problems
+
+
+def test_zeros_end_where_the_disk_has_no_room(tmp_path: Path) -> None:
+    """What was to be written ahead and has no room is written by windows."""
+    with small_disk(tmp_path / "disk", 8) as disk:
+        store = opened(settings_of(disk / "store", flush_mode="SYNC_FLUSH"))
+        store.allocator.limit_window(3 * MIB)
+        sent = send_until(store, lambda: store.commit_log.position > 4 * MIB)
+        assert store.allocator.full is None
+        assert store.segments.items[0].ready <= store.commit_log.position + 3 * MIB
+        assert len(bodies(store)) == sent
+        store.close()
 
 
 def test_a_file_system_without_fallocate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

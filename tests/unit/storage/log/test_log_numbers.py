@@ -17,8 +17,9 @@ class OutOfNumbers(ForgetfulFiles):
         super().__init__()
         self.refused = ""
 
-    def open(self, path: Path, *, create: bool = False, write: bool = True) -> int:
+    def open(self, path: Path | str, *, create: bool = False, write: bool = True) -> int:
         """Open, or find no number for one name; a file that is made needs one, too."""
+        path = Path(path)
         if path.name == self.refused and not create:
             raise OSError(errno.EMFILE, "Too many open files")
         return super().open(path, create=create, write=write)

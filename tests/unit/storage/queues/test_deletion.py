@@ -53,7 +53,7 @@ def read_only_files() -> Files:
     """A file system on which the lock cannot be opened for writing."""
     files = Files()
 
-    def refuses(path: Path, *, create: bool = False, write: bool = True) -> int:
+    def refuses(path: Path | str, *, create: bool = False, write: bool = True) -> int:
         if write:
             raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(path))
         return Files.open(files, path, write=False)

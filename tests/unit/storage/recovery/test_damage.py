@@ -52,7 +52,7 @@ def written(root: Path, count: int = 500, **more: Any) -> list[int]:
 class ReadOnlyFiles(Files):
     """A disk that nothing can be written to."""
 
-    def open(self, path: Path, *, create: bool = False, write: bool = True) -> int:
+    def open(self, path: Path | str, *, create: bool = False, write: bool = True) -> int:
         """Open for reading only."""
         if create or write:
             raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(path))

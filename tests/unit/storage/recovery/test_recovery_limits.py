@@ -45,8 +45,9 @@ class RefusingFiles(Files):
     def __init__(self, number: int) -> None:
         self.number = number
 
-    def open(self, path: Path, *, create: bool = False, write: bool = True) -> int:
+    def open(self, path: Path | str, *, create: bool = False, write: bool = True) -> int:
         """Refuse new files."""
+        path = Path(path)
         if create and not path.exists():
             raise OSError(self.number, os.strerror(self.number), str(path))
         return super().open(path, create=create, write=write)

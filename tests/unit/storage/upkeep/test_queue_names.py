@@ -20,8 +20,9 @@ class Watching(Files):
         self.at_progress: list[set[Path]] = []
         self.fails = ""
 
-    def open(self, path: Path, *, create: bool = False, write: bool = True) -> int:
+    def open(self, path: Path | str, *, create: bool = False, write: bool = True) -> int:
         """Note a new name."""
+        path = Path(path)
         self._make(path, made=create and not path.exists())
         return super().open(path, create=create, write=write)
 

@@ -146,7 +146,7 @@ def test_a_store_that_is_only_read_has_what_a_killed_broker_had_in_memory(tmp_pa
     store.abandon()
 
     class NoLock(Files):
-        def open(self, path: Path, *, create: bool = False, write: bool = True) -> int:
+        def open(self, path: Path | str, *, create: bool = False, write: bool = True) -> int:
             """Nothing is made here, or written."""
             if create or write:
                 raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(path))
