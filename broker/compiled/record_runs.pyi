@@ -3,8 +3,13 @@
 import mmap
 from typing import Any, Protocol
 
+from aerobee.broker.health.metrics import Metrics
+from aerobee.broker.members.registry import Members
+from aerobee.broker.tables.groups import GroupTable
+from aerobee.broker.tables.topics import TopicTable
 from aerobee.remoting.net.connection import Connection
 from aerobee.storage.disk.residency import Copied, Resident
+from aerobee.storage.queues.consume_queue import ConsumeQueue
 from aerobee.storage.reads.reading import Gather
 
 copied: Copied
@@ -18,6 +23,15 @@ class World(Protocol):
     """
 
     limits: tuple[int, int, int, int]
+    tables: tuple[TopicTable, GroupTable, Members]
+    """Where what a check has found holds as long as their versions are the same objects."""
+    steady: bool
+    """Whether it holds for all connections, too."""
+    last_pulled: dict[str, dict[int, int]]
+    metrics: Metrics
+    """Where it is noted how far pulls have got, and what they were given."""
+    writable: bool
+    """Whether what is not synced is surely in memory; as of the last `begin`."""
 
     def begin(self) -> int:
         """Commit the log; return from which position on all is in memory, or -1.
@@ -27,11 +41,11 @@ class World(Protocol):
 
     def open(
         self, connection: Connection, known: Any, offset: int
-    ) -> tuple[mmap.mmap | bytearray, int, int, int, int, int] | None:
+    ) -> tuple[mmap.mmap | bytearray, int, int, int, int, int, ConsumeQueue] | None:
         """Have a pull checked; return memory of its queue's entries, and offsets; None: refused.
 
         They are that of the first entry there, and up to where there are entries, the least and the
-        greatest of the queue, and up to where the entries have been synced.
+        greatest of the queue, and up to where the entries have been synced. The last is the queue.
         """
 
     def file_at(self, position: int) -> tuple[memoryview, int, int] | None:
@@ -74,6 +88,7 @@ class RepeatedPulls:
     def learn(
         self,
         known: object,
+        names: tuple[str, tuple[str, str], int],
         pieces: tuple[bytes, ...],
         wanted: frozenset[int] | None,
         messages_max: int,
@@ -81,4 +96,7 @@ class RepeatedPulls:
         look_max: int,
         commits: bool,
     ) -> None:
-        """Know the pull that was missed last from now on."""
+        """Know the pull that was missed last from now on.
+
+        `names` are the keys of `last_pulled`, of `metrics.outgoing`, and the number of the queue.
+        """

@@ -9,6 +9,8 @@ No position or size that an entry names is used before it was compared with what
 nothing is given out that does not begin as the record of its entry does (storage/log/heads.py).
 """
 
+from weakref import ref
+
 cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE

@@ -2,8 +2,9 @@
 #
 # A consumer's pull differs from its last one in where it reads, what it commits, and the number of
 # the request. What is left of its header without those digits is the key under which a pull is
-# known that Python has served (pulls/repeats.py, which also asks its checks once for each read of
-# the socket). Whatever is unusual is declined, and served there one by one.
+# known that Python has served (pulls/repeats.py). Its checks are asked again as soon as a topic, a
+# group or a member has changed, which is seen by the versions of their tables. Whatever is unusual is
+# declined, and served there one by one.
 
 cdef enum:
     REPEATS_MAX = 4096  # of the young, and of the old ones
@@ -22,9 +23,16 @@ cdef class Repeat:
     cdef Run run  # its limits and tags
     cdef Py_ssize_t look_max
     cdef bint commits
+    cdef object topics, groups, members  # the versions for which the checks were made
+    cdef object stored  # the queue, None before the first check
+    cdef object mapped  # weakly, a file of it, for maps are let go when they are many
+    cdef int64_t mapped_base, mapped_end
+    cdef str topic_and_group
+    cdef tuple topic_group
+    cdef object queue_id
     cdef Py_buffer entries
     cdef bint is_open
-    cdef int64_t base, end, low, high, synced  # as `known` was when it was opened
+    cdef int64_t base, end, low, high, synced  # as the queue was when it was opened
     cdef int64_t committed, next_offset, pulls, messages, bytes
 
     cdef void release(self) noexcept:
@@ -41,7 +49,9 @@ cdef class Repeat:
 cdef class RepeatedPulls:
     """Answers repeated pulls at the start of what was read; `world` is a pulls.repeats.Repeats."""
 
-    cdef object world
+    cdef object world, topics, groups, members, metrics
+    cdef dict last_pulled, outgoing
+    cdef bint steady
     cdef dict young, old  # by key; who is used among the old becomes young again
     cdef set seen
     cdef Repeat last
@@ -61,6 +71,9 @@ cdef class RepeatedPulls:
         self.world = world
         self.young, self.old, self.seen, self.opened = {}, {}, set(), []
         self.replies = Block()
+        self.topics, self.groups, self.members = world.tables
+        self.steady, self.last_pulled, self.metrics = world.steady, world.last_pulled, world.metrics
+        self.outgoing = self.metrics.outgoing
         (
             self.counts_max[0], self.bytes_max[0], self.counts_max[1], self.bytes_max[1]
         ) = world.limits
@@ -138,6 +151,7 @@ cdef class RepeatedPulls:
     def learn(
         self,
         known,
+        tuple names not None,
         tuple pieces not None,
         wanted,
         Py_ssize_t messages_max,
@@ -152,6 +166,7 @@ cdef class RepeatedPulls:
         if not set_wanted(&made.run, wanted):
             return
         made.key, made.known, made.pieces = self.missed_key, known, pieces
+        made.topic_and_group, made.topic_group, made.queue_id = names
         made.pieces_bytes = sum([len(<bytes?>piece) for piece in pieces])
         made.run.messages_max, made.run.bytes_max = messages_max, bytes_max
         made.look_max, made.commits = look_max, commits
@@ -202,13 +217,28 @@ cdef class RepeatedPulls:
         return self.hot >= 0
 
     cdef bint open(self, Repeat repeat, connection, Ask* ask) except -1:
-        """Have the checks made, and look at the queue; False where Python has to."""
+        """Have the checks made where they may come out otherwise, and look at the queue.
+
+        False where Python has to.
+        """
+        cdef int64_t offset = ask.numbers[OFFSET]
         repeat.release()
-        found = self.world.open(connection, repeat.known, ask.numbers[OFFSET])
-        if found is None:
-            self.miss(ask, repeat.key)
-            return False
-        memory, repeat.base, repeat.end, repeat.low, repeat.high, repeat.synced = found
+        memory = self.memory(repeat, offset) if self.holds(repeat) else None
+        if memory is None:
+            repeat.topics, repeat.groups = self.topics.data_version, self.groups.data_version
+            repeat.members, repeat.stored, repeat.mapped = self.members.version, None, None
+            found = self.world.open(connection, repeat.known, offset)
+            if found is None:
+                self.miss(ask, repeat.key)
+                return False
+            (
+                memory, repeat.base, repeat.end, repeat.low, repeat.high, repeat.synced,
+                repeat.stored,
+            ) = found
+            if memory is not repeat.stored.buffer:
+                repeat.mapped = ref(memory)
+                repeat.mapped_base = repeat.base
+                repeat.mapped_end = repeat.base + len(memory) // ENTRY_BYTES
         PyObject_GetBuffer(memory, &repeat.entries, PyBUF_SIMPLE)
         repeat.is_open = True
         repeat.end = min(
@@ -216,6 +246,32 @@ cdef class RepeatedPulls:
         )
         self.opened.append(repeat)
         return True
+
+    cdef bint holds(self, Repeat repeat) except -1:
+        """Say whether what the checks have found holds, for whoever asks."""
+        return (
+            self.steady
+            and repeat.stored is not None
+            and repeat.topics is self.topics.data_version
+            and repeat.groups is self.groups.data_version
+            and repeat.members is self.members.version
+        )
+
+    cdef object memory(self, Repeat repeat, int64_t offset):
+        """Return the memory of the entries at an offset; None where it has to be found again."""
+        stored = repeat.stored
+        cdef int64_t tail_base = stored.base
+        repeat.low, repeat.high = stored.min_offset, stored.max_offset
+        repeat.synced = stored.flushed_offset if self.world.writable else repeat.high
+        if offset >= tail_base:
+            repeat.base, repeat.end = tail_base, repeat.high
+            return stored.buffer
+        if repeat.mapped is None or stored.lost:
+            return None
+        if not repeat.mapped_base <= offset < repeat.mapped_end:
+            return None
+        repeat.base, repeat.end = repeat.mapped_base, min(repeat.mapped_end, tail_base)
+        return repeat.mapped()
 
     cdef bint load_file(self, int64_t position) except -1:
         """Have the file of the log that a position is in; False where it cannot be read."""
@@ -325,14 +381,28 @@ cdef class RepeatedPulls:
         return to
 
     cdef int account(self) except -1:
-        """Tell how far each pull has got, and what it was given."""
+        """Note how far each pull has got, and what it was given, as `World.served` does."""
         cdef Repeat repeat
+        cdef int64_t pulls = 0, messages = 0
         for repeat in self.opened:
             if repeat.pulls:
-                self.world.served(
-                    repeat.known, repeat.next_offset, repeat.pulls, repeat.messages, repeat.bytes
-                )
+                offsets = self.last_pulled.get(repeat.topic_and_group)
+                given = self.outgoing.get(repeat.topic_group)
+                if given is None or offsets is None or repeat.queue_id not in <dict>offsets:
+                    self.world.served(
+                        repeat.known, repeat.next_offset, repeat.pulls, repeat.messages,
+                        repeat.bytes,
+                    )
+                else:
+                    (<dict>offsets)[repeat.queue_id] = repeat.next_offset
+                    given.messages += repeat.messages
+                    given.size_bytes += repeat.bytes
+                    pulls += repeat.pulls
+                    messages += repeat.messages
                 repeat.pulls = repeat.messages = repeat.bytes = 0
+        if pulls:
+            self.metrics.found += pulls
+            self.metrics.transferred += messages
         return 0
 
     cdef void end(self) noexcept:

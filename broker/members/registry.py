@@ -77,6 +77,7 @@ class Members:
         self.lists = ConsumerLists()
         self._lateness = LateLooks(clock_ms)
         self.sql_filters = SqlFilters()  # what pulls bring, not heartbeats
+        self.version: object = object()  # another one as soon as a pull may be answered otherwise
         self._consumers: dict[str, ConsumerGroup] = {}
         self._producers: dict[str, dict[Connection, Member]] = {}
         self._fingerprints: dict[str, int] = {}  # of each group's latest heartbeat
@@ -104,6 +105,7 @@ class Members:
         With `without_sub` (heartbeat V2 of a client whose fingerprint has not changed) only the
         membership is refreshed.
         """
+        self.version = object()
         group = self._consumers.get(data.group_name)
         if group is None or client.connection not in group.members:
             self.limits.join()
@@ -313,6 +315,7 @@ class Members:
         return True
 
     def _remove(self, group: ConsumerGroup, connection: Connection) -> None:
+        self.version = object()
         member = group.members.pop(connection)
         group.forget(member)
         self.limits.leave()

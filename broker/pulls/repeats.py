@@ -3,9 +3,9 @@
 A consumer's next pull differs from its last one in three numbers: where it reads, what it commits,
 and the number of the request. Once a header was served here that is all that compiled code looks
 for (`compiled/repeated_pulls.pxi`): it answers all such pulls of a socket read that find messages,
-as `PullProcessor.serve` would. What a pull may read is asked of the same checks as ever, once for
-each read of the socket: so nothing has to be told that a topic, a group, a filter or a queue has
-changed.
+as `PullProcessor.serve` would. What a pull may read is asked of the same checks as ever, again as
+soon as any topic, group or member has changed: each table has a version that another one replaces
+then. Where the queue begins and ends is looked at in each read of the socket.
 """
 
 import mmap
@@ -21,12 +21,14 @@ from aerobee.broker.pulls.broadcasts import FROM_PROXY
 from aerobee.broker.pulls.checks import Allowed
 from aerobee.broker.pulls.replies import found_pieces
 from aerobee.broker.settings.keys import BrokerSettings
+from aerobee.broker.tables.committed import SEPARATOR
 from aerobee.remoting.codes import PullSysFlag, RequestCode
 from aerobee.remoting.command import Codec
 from aerobee.remoting.headers.envelopes import DECODE_ENVELOPE, DECODE_PULL
 from aerobee.remoting.headers.pull import PullMessageRequest
 from aerobee.remoting.net.connection import Connection
 from aerobee.storage.layout import ENTRY_BYTES
+from aerobee.storage.queues.consume_queue import ConsumeQueue
 from aerobee.storage.reads.cold.warm_log import WarmLog
 from aerobee.storage.reads.reading import READ_BYTES_LEAST, READ_BYTES_MAX
 
@@ -63,6 +65,10 @@ class Repeats:
         self._offsets = parts.tables.offsets
         self._hooks = parts.hooks
         self._owners = parts.owners
+        self.tables = parts.tables.topics, parts.tables.groups, parts.members
+        self.last_pulled, self.metrics = parts.tables.offsets.last_pulled, parts.metrics
+        self.steady = not settings.reject_pull_consumer_enable  # else it matters who pulls
+        self.writable = True
         self._groups = parts.broadcasts.groups if settings.enable_broadcast_offset_store else None
         self._count_max = settings.max_transfer_count_on_message_in_memory
         self._bytes_max = settings.max_transfer_bytes_on_message_in_memory
@@ -110,8 +116,10 @@ class Repeats:
         bytes_max, bytes_wish = self._bytes_max, header.max_msg_bytes
         if bytes_wish is not None and bytes_wish < bytes_max:
             bytes_max = bytes_wish
+        names = header.topic, header.consumer_group
         repeated.learn(
             Known(header, allowed),
+            (SEPARATOR.join(names), names, header.queue_id),
             found_pieces(group.group_sys_flag, topic.topic_sys_flag),
             wanted,
             messages_max,
@@ -126,11 +134,12 @@ class Repeats:
         if owners.watched or owners.fresh or self._offsets.resets or self._hooks.after_pull:
             return -1
         self._parts.writing.tick.commit_log()
+        self.writable = self._log.writable
         return self._warm.hot
 
     def open(
         self, connection: Connection, known: Known, offset: int
-    ) -> tuple[mmap.mmap | bytearray, int, int, int, int, int] | None:
+    ) -> tuple[mmap.mmap | bytearray, int, int, int, int, int, ConsumeQueue] | None:
         """Make the checks of a pull, and say where its queue is; see `World`."""
         header = known.header
         try:
@@ -144,8 +153,8 @@ class Repeats:
             memory, at, count = stored.run(offset, high - offset)
         except Exception:  # noqa: BLE001  whoever serves it alone finds out, and says so
             return None
-        synced = stored.flushed_offset if self._log.writable else high
-        return memory, offset - at // ENTRY_BYTES, offset + count, low, high, synced
+        synced = stored.flushed_offset if self.writable else high
+        return memory, offset - at // ENTRY_BYTES, offset + count, low, high, synced, stored
 
     def commit(self, known: Known, offset: int) -> None:
         """Take the offset that came with a pull."""

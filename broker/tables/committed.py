@@ -48,7 +48,9 @@ class OffsetTable:
         self._version_step = version_step
         self._offsets_max = offsets_max
         self._table: dict[str, dict[int, int]] = {}
-        self._pulled: dict[str, dict[int, int]] = {}
+        self.last_pulled: dict[
+            str, dict[int, int]
+        ] = {}  # by topic@group; compiled code writes there
         self._count = self._pulled_count = 0  # offsets in each of them
         self._encoded: dict[str, bytes] = {}
         self._stale: set[str] = set()  # keys whose encoded form is missing or old
@@ -137,7 +139,7 @@ class OffsetTable:
 
     def pulled(self, group: str, topic: str, queue_id: int, offset: int) -> None:
         """Remember where a group pulls, for those who watch its progress."""
-        queues = self._pulled.setdefault(topic + SEPARATOR + group, {})
+        queues = self.last_pulled.setdefault(topic + SEPARATOR + group, {})
         if queue_id not in queues:
             if self._pulled_count >= self._offsets_max:
                 return
@@ -146,14 +148,14 @@ class OffsetTable:
 
     def pulled_entries(self) -> Iterator[tuple[str, str, int, int]]:
         """Yield topic, group, queue and the offset behind its latest pull; the table may change."""
-        for key in list(self._pulled):
+        for key in list(self.last_pulled):
             topic, _, group = key.partition(SEPARATOR)
-            for queue_id, offset in list(self._pulled.get(key, {}).items()):
+            for queue_id, offset in list(self.last_pulled.get(key, {}).items()):
                 yield topic, group, queue_id, offset
 
     def pull_offset(self, group: str, topic: str, queue_id: int) -> int | None:
         """Return the offset of a group's latest pull, else its committed one."""
-        offset = self._pulled.get(topic + SEPARATOR + group, {}).get(queue_id)
+        offset = self.last_pulled.get(topic + SEPARATOR + group, {}).get(queue_id)
         return self.committed(group, topic, queue_id) if offset is None else offset
 
     def entries(self) -> Iterator[tuple[str, str, dict[int, int]]]:
@@ -233,14 +235,14 @@ class OffsetTable:
         for group, topic, queue_id in list(self.resets):
             if doomed(topic, group):
                 del self.resets[group, topic, queue_id]
-        for table in (self._table, self._pulled):
+        for table in (self._table, self.last_pulled):
             for key in list(table):
                 topic, _, group = key.partition(SEPARATOR)
                 if doomed(topic, group.partition(SEPARATOR)[0]):  # or g@broadcast would stay
                     del table[key]
                     self._changed(key)
         self._count = sum(map(len, self._table.values()))
-        self._pulled_count = sum(map(len, self._pulled.values()))
+        self._pulled_count = sum(map(len, self.last_pulled.values()))
 
 
 def _decode(data: bytes) -> ConsumerOffsets:

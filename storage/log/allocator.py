@@ -29,9 +29,9 @@ class Allocator:
     First it is a window, then, while messages come quickly, more and more, until the rest of the
     file and the whole next one have their space, as far as the disk has room for that; where it has
     not, the window is all. With ASYNC_FLUSH the helper allocates and writes nothing; where the file
-    system cannot, the window is of zeros. With SYNC_FLUSH all of it is. The owner watches `fileno()` and calls
-    `on_readable()`; `on_progress` is called after every step. `full` is the system's reason while
-    the disk refuses; each `tick` tries afresh.
+    system cannot, the window is of zeros. With SYNC_FLUSH all of it is. The owner watches
+    `fileno()` and calls `on_readable()`; `on_progress` is called after every step. `full` is the
+    system's reason while the disk refuses; each `tick` tries afresh.
     """
 
     def __init__(self, segments: Segments, settings: StoreSettings) -> None:

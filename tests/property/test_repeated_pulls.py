@@ -4,6 +4,7 @@ import json
 import random
 from collections.abc import Iterator
 from typing import Any, Final
+from weakref import WeakKeyDictionary
 
 import msgspec
 import pytest
@@ -19,8 +20,9 @@ from support.wire import connect, feed
 
 from aerobee.broker.app import Broker
 from aerobee.broker.compiled.choice import is_compiled
+from aerobee.broker.members.group import Client
 from aerobee.broker.pulls.repeats import Repeats
-from aerobee.remoting.bodies import SubscriptionGroupConfig
+from aerobee.remoting.bodies import ConsumerData, SubscriptionData, SubscriptionGroupConfig
 from aerobee.remoting.codes import PullSysFlag
 
 pytestmark = pytest.mark.skipif(not is_compiled(), reason="built without a C compiler")
@@ -34,8 +36,12 @@ KINDS: Final[list[dict[str, Any]]] = [
     {"maxMsgNums": 1, "consumerGroup": "H"},
     {"maxMsgBytes": 700},
     {"consumerGroup": "I", "sysFlag": int(COMMITS), "topic": "golden"},
+    {"consumerGroup": "M", "sysFlag": 0, "subscription": ""},
     {"suspend_ms": 0, "expression": "nothing"},
 ]
+
+
+MEMBERS: Final[WeakKeyDictionary[Broker, Any]] = WeakKeyDictionary()
 
 
 class Repeated:
@@ -47,13 +53,21 @@ class Repeated:
 @pytest.fixture
 def repeated(monkeypatch: pytest.MonkeyPatch) -> Repeated:
     """Count them."""
-    counted, served = Repeated(), Repeats.served
+    counted, made = Repeated(), Repeats.__init__
 
-    def noted(self: Repeats, known: Any, next_offset: int, pulls: int, *rest: int) -> None:
-        counted.pulls += pulls
-        served(self, known, next_offset, pulls, *rest)
+    def noted(self: Repeats, *arguments: Any) -> None:
+        made(self, *arguments)
+        if (serve := self.serve) is None:
+            return
 
-    monkeypatch.setattr(Repeats, "served", noted)
+        def counting(*read: Any) -> tuple[int, int, int] | None:
+            run = serve(*read)
+            counted.pulls += run[1] if run is not None else 0
+            return run
+
+        self.serve = counting
+
+    monkeypatch.setattr(Repeats, "__init__", noted)
     return counted
 
 
@@ -71,7 +85,7 @@ def known_of(broker: Broker) -> dict[str, Any]:
     offsets, metrics = broker.context.tables.offsets, broker.context.health.metrics
     return {
         "offsets": offsets._table,
-        "pulled": offsets._pulled,
+        "pulled": offsets.last_pulled,
         "resets": offsets.resets,
         "outgoing": metrics.outgoing,
         "totals": (metrics.found, metrics.missed, metrics.transferred),
@@ -106,7 +120,7 @@ steps = st.one_of(
         st.just("do"),
         st.sampled_from(
             ["reset", "delete", "perm", "queues", "group", "counts", "settings", "sync", "retain",
-             "slave", "members", "forget", "broadcast"]
+             "slave", "members", "forget", "broadcast", "join", "leave", "forbid", "maps"]
         ),
         st.integers(0, 60),
     ),
@@ -164,8 +178,35 @@ def trouble(broker: Broker, what: str, number: int) -> None:
         tables.offsets.delete_group("G")
         context.health.metrics.forget(group="G")
     elif what == "broadcast":
-        groups = context.pulls.broadcasts.groups
-        (groups.add if even else groups.discard)("H")
+        join(broker, "H", "*", number, "BROADCASTING" if even else "CLUSTERING")
+    elif what == "join":
+        join(broker, "M", ("*", "TagA", "TagB", "nothing")[number % 4], number)
+    elif what == "leave":
+        context.consumers.members.unregister_consumer(member_of(broker), "M")
+    elif what == "forbid":
+        tables.groups.forbid_reading("M", "T", forbidden=even)
+    elif what == "maps":
+        for queue in store.queues:
+            queue.let_go()
+
+
+def member_of(broker: Broker) -> Any:
+    """Return a connection of which the members of all groups are."""
+    return MEMBERS.setdefault(broker, connect(broker)[0])
+
+
+def join(broker: Broker, group: str, tags: str, version: int, model: str = "CLUSTERING") -> None:
+    """Have a group's only member say what it wants."""
+    wants = SubscriptionData(topic="T", sub_string=tags, sub_version=version)
+    data = ConsumerData(
+        group_name=group, consume_type="CONSUME_PASSIVELY", message_model=model,
+        consume_from_where="CONSUME_FROM_FIRST_OFFSET", subscription_data_set=[wants],
+    )  # fmt: skip
+    client = Client(member_of(broker), "client", 0, 477)
+    consumers = broker.context.consumers
+    consumers.members.register_consumer(client, data, notified=False)
+    while consumers.handovers.fresh:  # all pulls are looked at meanwhile
+        consumers.handovers.fresh.popitem()[1].cancel()
 
 
 def take(twins: TwinBrokers, step: tuple[Any, ...]) -> None:
@@ -201,8 +242,35 @@ def test_pulls_that_come_again_are_answered_at_once(
     twins: TwinBrokers, repeated: Repeated, kind: dict[str, Any]
 ) -> None:
     """All of one read, whatever their offsets and opaques."""
+    take(twins, ("do", "join", 0))
     same(twins, sends(60, topic=kind.get("topic", "T")))
     sure(twins, repeated, pulls([1, 30, 2, 2, 17], **kind), 5)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        [("join", 1)], [("join", 3)], [("leave", 0)], [("forbid", 0)], [("perm", 1), ("perm", 0)],
+        [("group", 5), ("group", 6)], [("queues", 0), ("queues", 3)], [("delete", 0)],
+        [("broadcast", 2)], [("maps", 0)], [("sync", 0)], [("settings", 0)], [("forget", 0)],
+    ],
+    ids=lambda changes: str(changes[0][0]),
+)  # fmt: skip
+def test_a_change_is_noticed_by_pulls_that_came_before(
+    twins: TwinBrokers, repeated: Repeated, changes: list[tuple[str, int]]
+) -> None:
+    """What was checked once holds no longer, of a member's subscription, too."""
+    take(twins, ("do", "join", 0))
+    same(
+        twins, b"".join(sends(40, queue_id, tag) for queue_id in (0, 1) for tag in ("TagA", "TagB"))
+    )
+    kinds = [*KINDS[:3], KINDS[-2]]
+    data = b"".join(pulls([3, 20, 35], **kind) + pulls([5], queue_id=1, **kind) for kind in kinds)
+    sure(twins, repeated, data, 16)
+    for change in changes:
+        take(twins, ("do", *change))
+        same(twins, data)
+        same(twins, sends(3) + data)
 
 
 def test_pulls_of_several_kinds_are_answered_in_one_run(
