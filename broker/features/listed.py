@@ -35,6 +35,10 @@ FEATURES: Final = (
 """Made of `Parts`, before what stands above them."""
 DOORS: Final = (
     Listed(
+        "aerobee.broker.features.replies.feature",
+        lambda settings: settings.reply_pushes_max > 0,
+    ),
+    Listed(
         "aerobee.broker.features.http.feature",
         lambda settings: settings.http_port_wanted is not None,
     ),

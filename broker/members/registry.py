@@ -14,6 +14,7 @@ from typing import Final, Protocol
 from aerobee.broker.members.consumer_lists import ConsumerLists
 from aerobee.broker.members.group import Client, ConsumerGroup, Member
 from aerobee.broker.members.limits import MemberLimits
+from aerobee.broker.members.producer_ids import ProducerIds
 from aerobee.broker.members.subscription_mismatches import SubscriptionMismatches
 from aerobee.broker.members.subscriptions import (
     MessageFilter,
@@ -80,6 +81,7 @@ class Members:
         self.version: object = object()  # another one as soon as a pull may be answered otherwise
         self._consumers: dict[str, ConsumerGroup] = {}
         self._producers: dict[str, dict[Connection, Member]] = {}
+        self._producer_ids = ProducerIds()
         self._fingerprints: dict[str, int] = {}  # of each group's latest heartbeat
         self._groups_of: dict[Connection, set[str]] = {}  # consumer groups
         self._producer_groups_of: dict[Connection, set[str]] = {}
@@ -150,16 +152,21 @@ class Members:
             self.limits.join()
             members = self._producers.setdefault(group_name, {})
             members[client.connection] = Member(client, self._clock_ms())
+            self._producer_ids.join(client)
             self._producer_groups_of.setdefault(client.connection, set()).add(group_name)
         else:
+            if member.client.client_id != client.client_id:
+                self._producer_ids.leave(member.client)
+                self._producer_ids.join(client)
             member.client = client
             member.heard_ms = self._clock_ms()
 
     def unregister_producer(self, connection: Connection, group_name: str) -> None:
         """A client stops producing for one group."""
         members = self._producers.get(group_name, {})
-        if members.pop(connection, None) is not None:
+        if (member := members.pop(connection, None)) is not None:
             self.limits.leave()
+            self._producer_ids.leave(member.client)
             self._producer_groups_of[connection].discard(group_name)
             if not self._producer_groups_of[connection]:
                 del self._producer_groups_of[connection]
@@ -218,6 +225,10 @@ class Members:
     def producers(self) -> dict[str, list[Member]]:
         """Return the producers of every group."""
         return {name: list(members.values()) for name, members in self._producers.items()}
+
+    def producer_connection(self, client_id: str) -> Connection | None:
+        """Return the newest connection on which a client produces, None where it is not here."""
+        return self._producer_ids.find(client_id)
 
     def client_ids(self, group_name: str) -> list[str]:
         """Return the clients of a group, each once."""

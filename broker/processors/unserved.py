@@ -17,7 +17,6 @@ TRANSACTION: Final = "transactional messages are not there yet"
 POP: Final = "pop consumption is not there yet"
 LITE: Final = "lite topics are not there yet"
 INDEX: Final = "the index of message keys is not there yet"
-REPLY: Final = "request-reply is not there yet"
 ADMIN: Final = "this part of the administration tools is not there yet"
 ACL_1: Final = "RocketMQ removed its first access control in 5.3"
 AUTH: Final = "users and access control are not there yet"
@@ -67,7 +66,6 @@ _BY_REASON: Final[dict[str, tuple[int, ...]]] = {
     ),
     TRANSACTION: (Code.END_TRANSACTION, Code.RESUME_CHECK_HALF_MESSAGE),
     INDEX: (Code.QUERY_MESSAGE,),
-    REPLY: (Code.SEND_REPLY_MESSAGE, Code.SEND_REPLY_MESSAGE_V2),
     TIMER: (
         Code.GET_TIMER_CHECK_POINT,
         Code.GET_TIMER_METRICS,

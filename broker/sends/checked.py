@@ -55,7 +55,7 @@ class CheckedSends:
 
     def refused(self, error: RequestError) -> Reply:
         """Build the reply to a message that is not stored."""
-        return Reply(code=error.code, remark=error.remark, ext=self._reply_fields())
+        return Reply(code=error.code, remark=error.remark, ext=self.reply_fields())
 
     async def _store_when_known(
         self, request: Request[AnySend], checked: Checked, known: Known
@@ -147,9 +147,9 @@ class CheckedSends:
             stored = replace(event, code=code, queue_offset=header.queue_offset)
             for hook in self._hooks.after_send:
                 hook(stored)
-        return Reply(header, code=code, ext=self._reply_fields())
+        return Reply(header, code=code, ext=self.reply_fields())
 
-    def _reply_fields(self) -> dict[str, str]:
+    def reply_fields(self) -> dict[str, str]:
         """Return what every reply to a send carries beside its own header."""
         settings = self._live.current
         return {

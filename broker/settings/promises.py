@@ -138,9 +138,9 @@ HARMLESS: Final = {
         popResponseReturnActualRetryTopic popReviveMaxAttemptTimes popReviveMaxReturnSizePerRead
         retrieveMessageFromPopRetryTopicV1 reviveAckWaitMs reviveInterval reviveMaxSlow
         reviveScanTime skipWhenCKRePutReachMaxTimes""",
-    "of transactions, timers, recall and request-reply: refused where they are asked for": """
+    "of transactions, timers and recall: refused where they are asked for": """
         allowRecallWhenBrokerNotWriteable disappearTimeAfterStart mappedFileSizeTimerLog
-        recallMessageEnable rejectTransactionMessage storeReplyMessageEnable
+        recallMessageEnable rejectTransactionMessage
         timerColdDataCheckIntervalMs timerCongestNumEachSlot timerEnableCheckMetrics
         timerEnableRetryUntilSuccess timerFlushIntervalMs timerGetMessageThreadNum
         timerInterceptDelayLevel timerMaxDelaySec timerMetricSmallThreshold timerPrecisionMs

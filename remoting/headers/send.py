@@ -66,6 +66,29 @@ class SendMessageReply(Header, frozen=True, kw_only=True):
     recall_handle: str | None = None
 
 
+class PushReplyRequest(Header, frozen=True, kw_only=True):
+    """PUSH_REPLY_MESSAGE_TO_CLIENT: the answer to a request (ReplyMessageRequestHeader.java).
+
+    The fields of the reply's send, and where it came from and where it is stored, "ip:port"; times
+    are milliseconds since 1970. `sys_flag` says how the body is compressed.
+    """
+
+    producer_group: str
+    topic: str
+    default_topic: str
+    default_topic_queue_nums: Int32
+    queue_id: Int32
+    sys_flag: Int32
+    born_timestamp: Int64
+    flag: Int32
+    properties: str | None = None
+    reconsume_times: Int32 | None = None
+    unit_mode: bool | None = None
+    born_host: str
+    store_host: str
+    store_timestamp: Int64
+
+
 class SendBackRequest(Header, frozen=True, kw_only=True):
     """CONSUMER_SEND_MSG_BACK: a message could not be handled (ConsumerSendMsgBackRequestHeader).
 

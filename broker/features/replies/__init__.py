@@ -1,0 +1,1 @@
+"""Replies to requests: handed to the producer that asked, and kept."""
