@@ -5,6 +5,10 @@ from aerobee.client.errors import (
     ClientError,
     InvalidMessage,
     InvalidUse,
+    NoReply,
+    ReplierRefused,
+    ReplyConnectionLost,
+    ReplyNotTaken,
     RouteMissing,
     SendFailed,
     Unavailable,
@@ -39,6 +43,8 @@ from aerobee.client.pulls.statistics import TopicStatistics
 from aerobee.client.push.handling import HandlerStatistics
 from aerobee.client.push.push_consumer import PushConsumer, PushStatistics
 from aerobee.client.received import ReceivedMessage
+from aerobee.client.requests.replying import is_request, reply_to
+from aerobee.client.requests.request_producer import RequestProducer
 from aerobee.client.selectors import QueueSelector, at_random, by_key
 from aerobee.client.sending.producer import Producer
 from aerobee.client.settings import (
@@ -76,6 +82,7 @@ __all__ = [
     "Message",
     "MessageModel",
     "MessageQueue",
+    "NoReply",
     "Producer",
     "ProducerSettings",
     "PullConsumer",
@@ -89,6 +96,10 @@ __all__ = [
     "QueueSelector",
     "QueueStatistics",
     "ReceivedMessage",
+    "ReplierRefused",
+    "ReplyConnectionLost",
+    "ReplyNotTaken",
+    "RequestProducer",
     "RouteMissing",
     "SendContext",
     "SendFailed",
@@ -101,4 +112,6 @@ __all__ = [
     "Unavailable",
     "at_random",
     "by_key",
+    "is_request",
+    "reply_to",
 ]

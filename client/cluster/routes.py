@@ -43,6 +43,7 @@ class TopicRoute:
     brokers: dict[str, dict[int, str]]
     ordered: bool = False
     assumed: bool = False
+    clusters: frozenset[str] = frozenset()
 
     def any_broker(self) -> str | None:
         """Return the address of one of the brokers, a master where its name has one.
@@ -309,7 +310,12 @@ def parse_route(topic: str, data: TopicRouteData, queues_max: int = QUEUES_MAX) 
             write += [MessageQueue(topic, name, number) for number in range(min(count, queues_max))]
     ordered = _ordered_queues(topic, data.order_topic_conf)
     return TopicRoute(
-        topic, tuple(ordered or write), tuple(sorted(read)), brokers, ordered=bool(ordered)
+        topic,
+        tuple(ordered or write),
+        tuple(sorted(read)),
+        brokers,
+        ordered=bool(ordered),
+        clusters=frozenset(broker.cluster for broker in data.broker_datas if broker.cluster),
     )
 
 

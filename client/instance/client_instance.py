@@ -13,6 +13,7 @@ from aerobee.client.instance.consumer import Consumer
 from aerobee.client.instance.heartbeats import Heartbeats
 from aerobee.client.instance.processors import routes as client_routes
 from aerobee.client.instance.rebalancing import RebalanceService
+from aerobee.client.instance.replies import AwaitedReplies
 from aerobee.client.settings import ClientSettings
 from aerobee.client.subscriptions import Subscription
 from aerobee.remoting.bodies import CheckClientConfig, ConsumerListReply, decode_body, encode_body
@@ -68,6 +69,7 @@ class ClientInstance:
         )
         self.heartbeats.on_greeted.append(self._greeted)
         self.consumers = self.heartbeats.consumers
+        self.replies = AwaitedReplies()
         self.rebalancing = RebalanceService(settings, self.consumers)
 
     @property

@@ -59,6 +59,10 @@ class Heartbeats:
         if addresses and (self.consumers or self.producers):
             await asyncio.gather(*(self._send(address) for address in sorted(addresses)))
 
+    async def introduce(self, address: str) -> None:
+        """Tell one broker which groups are here, connecting if need be; failures are logged."""
+        await self._send(address)
+
     async def unregister(
         self, *, producer_group: str | None = None, consumer_group: str | None = None
     ) -> None:

@@ -28,6 +28,7 @@ from aerobee.remoting.headers.heartbeat import (
     NotifyConsumerIdsChangedRequest,
 )
 from aerobee.remoting.headers.offsets import ConsumerStatusRequest, ResetOffsetRequest
+from aerobee.remoting.headers.send import PushReplyRequest
 from aerobee.remoting.message.record import decode_record
 from aerobee.remoting.net.routes import Outcome, Reply, Request, Routes
 
@@ -115,6 +116,13 @@ async def consume_directly(
     if result is None:
         raise _not_here(header.consumer_group)
     return Reply(body=encode_body(result))
+
+
+@routes.on(RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT, PushReplyRequest)
+def reply_pushed(instance: "ClientInstance", request: Request[PushReplyRequest]) -> Outcome:
+    """Give a reply to who waits for it; 0 also where nobody does (ClientRemotingProcessor.java)."""
+    instance.replies.arrived(request.header, request.command.body)
+    return Reply()
 
 
 def stacks() -> str:

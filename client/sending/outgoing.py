@@ -17,10 +17,11 @@ from aerobee.remoting.message.batch import BatchedMessage, encode_batch
 from aerobee.remoting.message.compression import CODECS, compress
 from aerobee.remoting.message.message_id import UniqueIds
 from aerobee.remoting.message.properties import Property
-from aerobee.remoting.words import RETRY_PREFIX
+from aerobee.remoting.words import REPLY, RETRY_PREFIX
 
 SINGLE: Final = RequestCode.SEND_MESSAGE_V2
 BATCH: Final = RequestCode.SEND_BATCH_MESSAGE
+REPLY_CODE: Final = RequestCode.SEND_REPLY_MESSAGE_V2
 
 _STATUS_BY_CODE: Final = {
     ResponseCode.SUCCESS: SendStatus.SEND_OK,
@@ -65,13 +66,16 @@ class Packer:
         if message_id is None:
             message_id = self._ids.at(now_ms)
         body = message.body
+        code = SINGLE
+        if message.properties and message.properties.get(Property.MSG_TYPE) == REPLY:
+            code = REPLY_CODE
         sys_flag = 0
         if len(body) > self._settings.compress_over_bytes:
             settings = self._settings
             sys_flag = SysFlag.COMPRESSED | CODECS[settings.compression]
             body = compress(body, settings.compression, settings.compression_level)
         return Outgoing(
-            SINGLE,
+            code,
             message.topic,
             body,
             message.wire_properties(message_id),
@@ -79,7 +83,7 @@ class Packer:
             now_ms,
             message.flag,
             sys_flag,
-            not (message.flag or sys_flag),
+            not (message.flag or sys_flag) and code == SINGLE,
         )
 
     def pack_batch(self, messages: Sequence[Message], message_ids: Sequence[str] = ()) -> Outgoing:
@@ -115,7 +119,7 @@ class Packer:
 
     def pack_again(self, messages: Sequence[Message], outgoing: Outgoing) -> Outgoing:
         """Make messages ready anew, under the same ids: a hook may have changed them."""
-        if outgoing.code == SINGLE:
+        if outgoing.code != BATCH:
             return self.pack(messages[0], outgoing.message_id)
         return self.pack_batch(messages, outgoing.message_id.split(","))
 

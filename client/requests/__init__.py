@@ -1,0 +1,1 @@
+"""Ask by a message and be answered by one."""
